@@ -1,0 +1,57 @@
+# `make demo` and `make test` need Python 3.11 or later, make and git; they set up the rest in .venv.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test test-slow check bench coverage lock clean
+
+demo: .venv/core
+	$(BIN)/perdure score examples/five_tasks.json
+	@echo
+	$(BIN)/perdure score examples/five_tasks.json --as mammoth
+
+test: check
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: .venv/dev
+	$(BIN)/python -m pytest -m slow
+
+check: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/dev
+	$(BIN)/python benchmarks/bench.py
+
+coverage: .venv/dev
+	$(BIN)/python benchmarks/coverage.py
+
+# A stamp for each set of packages: a second call skips what is done.
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "perdure needs Python 3.11 or later; none was found. Install it, or name one: make PYTHON=/path/to/python"; exit 2; }
+	@echo "setting up .venv with $$($(PYTHON) --version) (once)"
+	$(PYTHON) -m venv .venv
+
+.venv/core: pyproject.toml requirements.lock | .venv/bin/python
+	$(PIP) install -c requirements.lock hatchling editables
+	$(PIP) install -c requirements.lock --no-build-isolation -e .
+	@touch $@
+
+.venv/dev: .venv/core
+	$(PIP) install -c requirements.lock --no-build-isolation -e ".[dev]"
+	@touch $@
+
+# Resolves every extra afresh in a throw-away environment and writes down what came out.
+lock:
+	rm -rf .lock && $(PYTHON) -m venv .lock
+	.lock/bin/pip install --quiet hatchling editables torch==2.13.0
+	.lock/bin/pip install --quiet --no-build-isolation -e ".[all,dev]"
+	sed -n '/^#/p' requirements.lock > .lock/head
+	.lock/bin/pip freeze --exclude-editable --exclude pip | sed 's/+cpu$$//' | cat .lock/head - > requirements.lock
+	rm -rf .lock
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,21 @@
+"""Arrays in, numbers out: every metric as a pure function. NumPy and SciPy only."""
+
+from ._value import Undefined, Value
+from .accuracy import *
+from .compare import *
+from .costs import *
+from .criteria import *
+from .forgetting import *
+from .gap import *
+from .hits import *
+from .learning import *
+from .rescaled import *
+from .score_matrix import *
+from .seeds import *
+from .stream_data import *
+from .summary import *
+from .table import *
+from .transfer import *
+from .wilson import *
+from .windows import *
+from .worst_case import *

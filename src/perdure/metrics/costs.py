@@ -1,0 +1,146 @@
+"""What learning cost, and the score that fuses cost and accuracy (Díaz-Rodríguez et al., 2018)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._value import Undefined, Value, average
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Costs", "ce", "check_weights", "clscore", "clstability", "ms", "sss"]
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """What each task cost, one entry a task in order of learning; NaN where not measured.
+
+    `stored_bytes` is what is stored when the task starts, `data_bytes` the task's own data,
+    `flops_one_pass` one forward and backward pass over it, `flops_train` all of its training.
+    """
+
+    tasks: tuple[str, ...]
+    columns: Mapping[str, NDArray[np.float64]]
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """Return one value a task, or raise Undefined naming the task that has none."""
+        values = self.columns.get(name)
+        if values is None:
+            raise Undefined(f"needs {name} in the costs, which was not measured")
+        for task, value in zip(self.tasks, values, strict=True):
+            if math.isnan(value):
+                raise Undefined(f"needs {name} of task {task!r} in the costs, which is empty")
+        return values
+
+
+def ms(model_bytes: ArrayLike) -> Value:
+    r"""Return model size efficiency: 1 if the model did not grow after the first task.
+
+    $$\min\Big(1, \frac1N \sum_i \mathrm{Mem}(\theta_1) / \mathrm{Mem}(\theta_i)\Big)$$
+
+    Example:
+        >>> ms([100, 200, 200, 200])
+        0.625
+    """
+    size = _positive(model_bytes, "model bytes")
+    ratio = average(size[0] / size)
+    return Value(min(1.0, ratio), ratio.per_task)
+
+
+def sss(stored_bytes: ArrayLike, data_bytes: ArrayLike) -> Value:
+    r"""Return samples storage efficiency: 1 if nothing is stored.
+
+    $$1 - \min\Big(1, \frac1N \sum_i \mathrm{Mem}(M_i) / \mathrm{Mem}(D)\Big)$$
+
+    `stored_bytes` is what is stored when each task starts; D is all data by the end.
+
+    Example:
+        >>> sss([0, 100, 200, 300], data_bytes=[100, 100, 100, 100])
+        0.625
+    """
+    stored = np.array(stored_bytes, dtype=np.float64)
+    total = _positive(data_bytes, "data bytes").sum()
+    if stored.ndim != 1 or not (stored >= 0).all():
+        raise ValueError(f"stored bytes must be 0 or more for each task, got {stored.tolist()}")
+    share = average(stored / total)
+    return Value(1 - min(1.0, share), 1 - share.per_task)
+
+
+def ce(flops_one_pass: ArrayLike, flops_train: ArrayLike, *, epsilon: float = 1.0) -> Value:
+    r"""Return computational efficiency: how close training came to a single pass over the data.
+
+    $$\min\Big(1, \frac1N \sum_i
+    \frac{\mathrm{Ops}{\uparrow\downarrow}(Tr_i)\,\varepsilon}{\mathrm{Ops}(Tr_i)}\Big)$$
+
+    Example:
+        >>> round(ce([10, 10], flops_train=[100, 50]), 6)
+        0.15
+    """
+    if not (epsilon > 0 and math.isfinite(epsilon)):
+        raise ValueError(f"epsilon must be a positive number, got {epsilon}")
+    once = _positive(flops_one_pass, "operations of one pass")
+    ratio = average(once * epsilon / _positive(flops_train, "training operations"))
+    return Value(min(1.0, ratio), ratio.per_task)
+
+
+def clscore(criteria: Mapping[str, float], weights: Mapping[str, float] | None = None) -> float:
+    r"""Return $\sum_c w_c c$ over criteria in [0, 1] where larger is better; equal weights by default.
+
+    Example:
+        >>> round(clscore({"A": 0.5, "MS": 1.0}, {"A": 0.75, "MS": 0.25}), 6)
+        0.625
+    """
+    w = check_weights(weights, criteria)
+    for name, value in criteria.items():
+        if not 0 <= value <= 1:
+            raise ValueError(f"criterion {name!r} is {value}, expected 0 to 1")
+    return math.fsum(w[name] * value for name, value in criteria.items())
+
+
+def clstability(
+    criteria: Mapping[str, Sequence[float]], weights: Mapping[str, float] | None = None
+) -> float:
+    r"""Return $1 - \sum_c w_c \, \mathrm{std}(c)$, the sample SD of each criterion over runs.
+
+    Example:
+        >>> round(clstability({"A": [0.5, 0.7], "MS": [1.0, 1.0]}), 6)
+        0.929289
+    """
+    w = check_weights(weights, criteria)
+    spread = {}
+    for name, values in criteria.items():
+        if len(values) < 2:
+            raise Undefined(f"needs at least 2 runs, got {len(values)}")
+        spread[name] = float(np.std(np.array(values, dtype=np.float64), ddof=1))
+    return 1 - math.fsum(w[name] * sd for name, sd in spread.items())
+
+
+def check_weights(weights: Mapping[str, float] | None, names: Mapping[str, object]) -> dict[str, float]:
+    """Return a weight for each name, or raise if they are not a weighting of just these."""
+    if not names:
+        raise ValueError("at least one criterion is needed")
+    if weights is None:
+        return dict.fromkeys(names, 1 / len(names))
+    if set(weights) != set(names):
+        raise ValueError(f"weights are for {sorted(weights)}, criteria are {sorted(names)}")
+    for name, weight in weights.items():
+        if not 0 <= weight <= 1:
+            raise ValueError(f"weight of {name!r} is {weight}, expected 0 to 1")
+    total = math.fsum(weights.values())
+    if not math.isclose(total, 1, abs_tol=1e-6):
+        raise ValueError(f"weights sum to {total:g}, expected 1")
+    return dict(weights)
+
+
+def _positive(values: ArrayLike, what: str) -> NDArray[np.float64]:
+    v = np.array(values, dtype=np.float64)
+    if v.ndim != 1 or not len(v) or not (v > 0).all():
+        raise ValueError(f"{what} must be positive for each task, got {v.tolist()}")
+    return v

@@ -1,0 +1,71 @@
+"""The criteria behind CLscore and CLstability: which metrics, and with what weight."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ._value import Undefined
+from .costs import check_weights, clscore, clstability
+from .table import find_metric
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["CRITERIA", "clscore_of", "clstability_of", "criteria_weights"]
+
+CRITERIA = {
+    "A": "acc.lower",
+    "REM": "rem",
+    "BWT+": "bwt.positive",
+    "FWT": "fwt.upper",
+    "MS": "ms",
+    "SSS": "sss",
+    "CE": "ce",
+}
+
+
+def criteria_weights(weights: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Return the weight of each metric id; seven equal weights by default.
+
+    Names are those of the paper (A, REM, BWT+, FWT, MS, SSS, CE) or ids of metrics in [0, 1].
+
+    Example:
+        >>> criteria_weights({"A": 0.75, "forgetting.peak": 0.25})
+        {'acc.lower': 0.75, 'forgetting.peak': 0.25}
+    """
+    if weights is None:
+        return check_weights(None, dict.fromkeys(CRITERIA.values()))
+    by_id: dict[str, float] = {}
+    for name, weight in weights.items():
+        id_ = CRITERIA.get(name.upper(), name)
+        metric = find_metric(id_)
+        if metric.low < 0 or metric.high > 1:
+            raise ValueError(
+                f"criterion {name!r} runs from {metric.low:g} to {metric.high:g}, expected 0 to 1"
+            )
+        if id_ in by_id:
+            raise ValueError(f"criterion {name!r} is given twice")
+        by_id[id_] = weight
+    return check_weights(by_id, by_id)
+
+
+def clscore_of(metrics: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """Return the CLscore of one run's (or the mean run's) metrics, or raise Undefined.
+
+    Example:
+        >>> clscore_of({"rem": 0.5, "forgetting.peak": 0.1}, {"rem": 0.5, "forgetting.peak": 0.5})
+        0.7
+    """
+    return clscore({id_: _criterion(id_, metrics) for id_ in weights}, weights)
+
+
+def clstability_of(runs: Sequence[Mapping[str, float]], weights: Mapping[str, float]) -> float:
+    """Return the CLstability over several runs' metrics, or raise Undefined."""
+    return clstability({id_: [_criterion(id_, run) for run in runs] for id_ in weights}, weights)
+
+
+def _criterion(id_: str, metrics: Mapping[str, float]) -> float:
+    if id_ not in metrics:
+        raise Undefined(f"needs {id_}, which is undefined here")
+    value = metrics[id_]
+    return 1 - value if find_metric(id_).better == "lower" else value

@@ -1,0 +1,215 @@
+"""How much of each task is lost, and how well new ones are still learned.
+
+`matrix[i][j]` is the score on task j after learning task i; larger is better.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._check import read, square, vector
+from ._value import Undefined, Value, average, padded
+from .accuracy import aa_curve
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "af_curve",
+    "forgetting_any",
+    "forgetting_best",
+    "forgetting_learned",
+    "forgetting_matrix",
+    "forgetting_peak",
+    "forgetting_ratio",
+    "intransigence",
+    "intransigence_single",
+    "memory_stability",
+    "omega_all",
+    "omega_base",
+    "omega_new",
+]
+
+
+def forgetting_best(matrix: ArrayLike) -> Value:
+    r"""Return the mean drop of older tasks from their best score before the end.
+
+    $$\frac{1}{T-1} \sum_{j<T} \Big( \max_{j \le l < T} R_{l,j} - R_{T,j} \Big)$$
+
+    Negative when an older task ends above anything it had before.
+
+    Example:
+        >>> round(forgetting_best([[0.9, 0.1], [0.6, 0.8]]), 6)
+        0.3
+    """
+    r = read(matrix, "lower", min_tasks=2, old=True)
+    return average(padded(np.nanmax(r[:-1, :-1], axis=0) - r[-1, :-1], len(r)))
+
+
+def forgetting_learned(matrix: ArrayLike) -> Value:
+    r"""Return the mean drop of older tasks from when they were learned: minus `bwt`.
+
+    Example:
+        >>> round(forgetting_learned([[0.9, 0.1], [0.6, 0.8]]), 6)
+        0.3
+    """
+    r = read(matrix, "final", "diagonal", min_tasks=2, old=True)
+    return average(padded((r.diagonal() - r[-1])[:-1], len(r)))
+
+
+def forgetting_peak(matrix: ArrayLike) -> Value:
+    r"""Return `forgetting_best` with the last step among the candidates, so never negative.
+
+    Example:
+        >>> forgetting_peak([[0.6, 0.1], [0.9, 0.8]])
+        0.0
+    """
+    r = read(matrix, "lower", min_tasks=2, old=True)
+    return average(padded(np.nanmax(r[:, :-1], axis=0) - r[-1, :-1], len(r)))
+
+
+def forgetting_any(matrix: ArrayLike) -> Value:
+    r"""Return `forgetting_best` with the maximum over all steps before the last.
+
+    Scores measured before a task was learned count too, as RWalk's formula literally says.
+
+    Example:
+        >>> r = [[0.9, 0.7, 0.1], [0.6, 0.5, 0.1], [0.6, 0.5, 0.8]]
+        >>> round(forgetting_any(r), 6), round(forgetting_best(r), 6)
+        (0.25, 0.15)
+    """
+    r = read(matrix, "all", min_tasks=2, old=True)
+    return average(padded(r[:-1, :-1].max(axis=0) - r[-1, :-1], len(r)))
+
+
+def forgetting_ratio(matrix: ArrayLike, initial: ArrayLike, joint: ArrayLike) -> Value:
+    r"""Return Serrà's forgetting ratio: 0 as good as joint training, -1 as bad as untrained.
+
+    $$\frac1T \sum_j \left( \frac{R_{T,j} - b_j}{\mathrm{joint}_j - b_j} - 1 \right)$$
+
+    Example:
+        >>> round(forgetting_ratio([[0.9, 0.1], [0.5, 0.9]], [0.1, 0.1], [0.9, 0.9]), 6)
+        -0.25
+    """
+    r = read(matrix, "final")
+    b = vector(initial, len(r), "untrained model's score")
+    upper = vector(joint, len(r), "joint model's score")
+    same = np.flatnonzero(upper == b)
+    if len(same):
+        raise Undefined(f"divides by zero: joint and untrained scores of task {same[0]} are equal")
+    return average((r[-1] - b) / (upper - b) - 1)
+
+
+def forgetting_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
+    r"""Return $f_{k,j} = \max_{j \le l < k} R_{l,j} - R_{k,j}$ for $j < k$.
+
+    NaN elsewhere, and where a score it needs was not measured.
+
+    Example:
+        >>> forgetting_matrix([[0.5, 0.1], [0.25, 0.25]])
+        array([[ nan,  nan],
+               [0.25,  nan]])
+    """
+    r = square(matrix)
+    below = np.tri(len(r), k=-1, dtype=bool)
+    best = np.maximum.accumulate(np.where(np.tri(len(r), dtype=bool), r, -np.inf), axis=0)
+    f = np.full_like(r, np.nan)
+    f[1:] = best[:-1] - r[1:]
+    return np.where(below, f, np.nan)
+
+
+def af_curve(matrix: ArrayLike) -> NDArray[np.float64]:
+    r"""Return after each task `forgetting_best` over the tasks so far, NaN after the first.
+
+    Example:
+        >>> af_curve([[0.5, 0.1], [0.25, 0.25]])
+        array([ nan, 0.25])
+    """
+    f = forgetting_matrix(matrix)
+    k = np.arange(len(f))
+    return np.where(k > 0, np.tril(f, -1).sum(axis=1) / np.maximum(k, 1), np.nan)
+
+
+def memory_stability(matrix: ArrayLike) -> Value:
+    r"""Return the mean over older tasks of the population variance of $R_{j,j}, …, R_{T,j}$.
+
+    Example:
+        >>> round(memory_stability([[0.9, 0.1], [0.5, 0.8]]), 6)
+        0.04
+    """
+    r = read(matrix, "lower", min_tasks=2, old=True)
+    return average(padded(np.nanvar(r[:, :-1], axis=0), len(r)))
+
+
+def intransigence(matrix: ArrayLike, joint: ArrayLike) -> Value:
+    r"""Return the mean over $j \ge 2$ of $\mathrm{joint}_j - R_{j,j}$: the cost of learning late.
+
+    Example:
+        >>> round(intransigence([[0.9, 0.1], [0.6, 0.8]], joint=[0.9, 0.95]), 6)
+        0.15
+    """
+    return _intransigence(matrix, joint, "joint model's score")
+
+
+def intransigence_single(matrix: ArrayLike, single: ArrayLike) -> Value:
+    r"""Return `intransigence` against models trained on one task alone.
+
+    Example:
+        >>> round(intransigence_single([[0.9, 0.1], [0.6, 0.8]], single=[0.9, 0.9]), 6)
+        0.1
+    """
+    return _intransigence(matrix, single, "single-task model's score")
+
+
+def omega_base(matrix: ArrayLike, joint: ArrayLike) -> Value:
+    r"""Return the mean over $i \ge 2$ of $R_{i,1} / \mathrm{joint}_1$: the first task kept.
+
+    Its `per_task[i]` is the value after task i.
+
+    Example:
+        >>> round(omega_base([[0.9, 0.1], [0.6, 0.8]], joint=[0.8, 0.9]), 6)
+        0.75
+    """
+    r = read(matrix, "first", min_tasks=2)
+    ideal = _positive(vector(joint, len(r), "joint model's score"))
+    return average(padded(r[1:, 0] / ideal[0], len(r), first=1))
+
+
+def omega_new(matrix: ArrayLike) -> Value:
+    r"""Return the mean over $i \ge 2$ of $R_{i,i}$: new tasks learned.
+
+    Example:
+        >>> omega_new([[0.9, 0.1], [0.6, 0.8]])
+        0.8
+    """
+    r = read(matrix, "diagonal", min_tasks=2)
+    return average(padded(r.diagonal()[1:], len(r), first=1))
+
+
+def omega_all(matrix: ArrayLike, joint: ArrayLike) -> Value:
+    r"""Return the mean over $i \ge 2$ of $AA_i$ over the joint model's mean on the same tasks.
+
+    Its `per_task[i]` is the value after task i.
+
+    Example:
+        >>> round(omega_all([[0.9, 0.1], [0.6, 0.8]], joint=[0.8, 0.8]), 6)
+        0.875
+    """
+    r = read(matrix, "lower", min_tasks=2)
+    ideal = _positive(vector(joint, len(r), "joint model's score"))
+    by_step = aa_curve(r) / (np.cumsum(ideal) / np.arange(1, len(r) + 1))
+    return average(padded(by_step[1:], len(r), first=1))
+
+
+def _intransigence(matrix: ArrayLike, reference: ArrayLike, what: str) -> Value:
+    r = read(matrix, "diagonal", min_tasks=2)
+    ideal = vector(reference, len(r), what, first=1)
+    return average(padded((ideal - r.diagonal())[1:], len(r), first=1))
+
+
+def _positive(joint: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not (joint > 0).all():
+        raise Undefined(f"divides by the joint model's scores, got {joint.tolist()}")
+    return joint

@@ -1,0 +1,75 @@
+"""Which examples were right at each evaluation: eight to a byte, unpacked only where read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Hits"]
+
+
+@dataclass(frozen=True, eq=False)
+class Hits:
+    """Right or wrong for each example (columns) at each evaluation (rows) of one task.
+
+    Args:
+        steps: training iterations done at each evaluation, increasing.
+        packed: one row an evaluation, `numpy.packbits` order; may be memory-mapped.
+        examples: how many examples there are: the rest of the last byte is padding.
+
+    Example:
+        >>> hits = Hits.pack([5, 6], [[True, False, True], [True, True, True]])
+        >>> hits.accuracy(), hits[0]
+        (array([0.66666667, 1.        ]), array([ True, False,  True]))
+    """
+
+    steps: NDArray[np.int64]
+    packed: NDArray[np.uint8]
+    examples: int
+
+    def __post_init__(self) -> None:
+        if self.examples < 1:
+            raise ValueError(f"hits must be of at least 1 example, got {self.examples}")
+        expected = (len(self.steps), -(-self.examples // 8))
+        if self.packed.shape != expected:
+            raise ValueError(f"packed hits must have shape {expected}, got {self.packed.shape}")
+        if (np.diff(self.steps) <= 0).any():
+            raise ValueError("steps of hits must increase, each step once")
+
+    @classmethod
+    def pack(cls, steps: object, right: object) -> Hits:
+        """Return hits from steps and a (evaluations, examples) array of booleans."""
+        table = np.asarray(right, dtype=bool)
+        packed = np.packbits(table, axis=1)
+        return cls(np.asarray(steps, dtype=np.int64), packed, table.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Evaluations and examples."""
+        return len(self.steps), self.examples
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, rows: int | slice | NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return the chosen evaluations as booleans."""
+        bits = np.unpackbits(self.packed[rows], axis=-1, count=self.examples)
+        return bits.view(np.bool_)
+
+    def accuracy(self) -> NDArray[np.float64]:
+        """Return the share of right examples at each evaluation."""
+        right = np.empty(len(self), dtype=np.float64)
+        for start in range(0, len(self), 1 << 14):  # bounds the memory of the counts
+            part = np.asarray(self.packed[start : start + (1 << 14)])
+            right[start : start + len(part)] = np.bitwise_count(part).sum(axis=1, dtype=np.int64)
+        return right / self.examples
+
+    def after(self, step: int) -> Hits:
+        """Return the evaluations strictly after `step`."""
+        first = int(np.searchsorted(self.steps, step, side="right"))
+        return Hits(self.steps[first:], self.packed[first:], self.examples)

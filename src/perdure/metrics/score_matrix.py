@@ -1,0 +1,177 @@
+"""A judged matrix of scores with everything known about its tasks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import InitVar, dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from ._check import class_counts, square, vector
+from .rescaled import Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["ScoreMatrix", "ScoreScale"]
+
+
+@dataclass(frozen=True)
+class ScoreScale:
+    """What a score means: its range, and whether larger is better.
+
+    Example:
+        >>> ScoreScale(0, math.inf, lower_is_better=True).is_accuracy
+        False
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    lower_is_better: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(
+                f"range of scores must run from lower to higher, got {self.low} to {self.high}"
+            )
+
+    @property
+    def is_accuracy(self) -> bool:
+        """Whether scores run from 0 to 1 and larger is better."""
+        return self.low >= 0 and self.high <= 1 and not self.lower_is_better
+
+    def check(self, scores: NDArray[np.float64], where: Sequence[str] | str) -> None:
+        """Raise if a score that was measured lies outside the range; `where` names each entry."""
+        bad = (scores < self.low) | (scores > self.high)  # NaN, never measured, is neither
+        if not bad.any():
+            return
+        first = int(np.argmax(bad))
+        value = scores.flat[first]
+        name = where if isinstance(where, str) else where[first]
+        hint = ""
+        if (self.low, self.high) == (0, 1):
+            in_percent = 1 < value <= 100 and scores[bad].max() <= 100 and scores[bad].min() >= 0
+            hint = "; scores in percent?" if in_percent else "; give the range of other scores"
+        raise ValueError(f"{name} is {value:g}, expected {self.low:g} to {self.high:g}{hint}")
+
+    def larger_is_better(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return `scores`, negated if lower is better."""
+        return -scores if self.lower_is_better else scores
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMatrix:
+    """The score on every task after learning each task: `scores[i, j]`, task j after task i.
+
+    Args:
+        scores: (T, T) scores; NaN where nothing was measured, never on the diagonal.
+        tasks: names of the tasks; `task 0`, `task 1`, … where not given.
+        transposed: the rows of `scores` are tested tasks and its columns trained ones.
+        initial: score of the untrained model on each task.
+        joint: score on each task of a model trained on all tasks at once.
+        single: score on each task of a model trained on that task alone.
+        classes: how many classes each task brings.
+        sizes: how many test examples each task has.
+        setting: `class`, `task` or `domain` (incremental); None where not known.
+        scale: range and direction of the scores; accuracies by default.
+        notes: what a reader of the numbers should know about where they come from.
+
+    Example:
+        >>> matrix = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2])
+        >>> matrix.tasks, matrix.scores[1, 0]
+        (('task 0', 'task 1'), np.float64(0.6))
+        >>> ScoreMatrix([[90, 10], [60, 80]])
+        Traceback (most recent call last):
+        ValueError: score on task 0 after task 0 is 90, expected 0 to 1; scores in percent?
+    """
+
+    scores: NDArray[np.float64]
+    tasks: tuple[str, ...] = ()
+    transposed: InitVar[bool] = False
+    initial: NDArray[np.float64] | None = None
+    joint: NDArray[np.float64] | None = None
+    single: NDArray[np.float64] | None = None
+    classes: NDArray[np.float64] | None = None
+    sizes: NDArray[np.float64] | None = None
+    setting: Setting | None = None
+    scale: ScoreScale = ScoreScale()
+    notes: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:  # what may be passed in is wider than what is kept
+
+        def __init__(
+            self,
+            scores: ArrayLike,
+            tasks: Sequence[str] = (),
+            *,
+            transposed: bool = False,
+            initial: ArrayLike | None = None,
+            joint: ArrayLike | None = None,
+            single: ArrayLike | None = None,
+            classes: ArrayLike | None = None,
+            sizes: ArrayLike | None = None,
+            setting: Setting | None = None,
+            scale: ScoreScale = ScoreScale(),
+            notes: Sequence[str] = (),
+        ) -> None: ...
+
+    def __post_init__(self, transposed: bool) -> None:
+        r = square(self.scores)
+        r = r.T.copy() if transposed else r
+        for k in range(len(r)):
+            if np.isnan(r[k, k]):
+                raise ValueError(
+                    f"score on task {k} after task {k} is missing, expected a number: "
+                    "every task must be tested once it is learned"
+                )
+        self.scale.check(
+            r, [f"score on task {j} after task {i}" for i in range(len(r)) for j in range(len(r))]
+        )
+        self._keep("scores", r)
+        self._keep("tasks", _names(self.tasks, len(r)))
+        for field in ("initial", "joint", "single"):
+            self._keep_vector(field)
+        if self.classes is not None:
+            self._keep("classes", class_counts(self.classes, len(r)))
+        if self.sizes is not None:
+            self._keep("sizes", _sizes(self.sizes, len(r)))
+        if self.setting is not None and self.setting not in get_args(Setting):
+            raise ValueError(f"setting is {self.setting!r}, expected class, task or domain")
+
+    def _keep(self, field: str, value: Any) -> None:
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+        object.__setattr__(self, field, value)
+
+    def _keep_vector(self, field: str) -> None:
+        given = getattr(self, field)
+        if given is None:
+            return
+        values = np.array(given, dtype=np.float64)
+        vector(np.nan_to_num(values), len(self.scores), f"{field} score")  # NaN: not measured
+        self.scale.check(values, [f"{field} score of task {j}" for j in range(len(values))])
+        self._keep(field, values)
+
+    @property
+    def larger_is_better(self) -> NDArray[np.float64]:
+        """The scores, negated if lower is better: what the formulas take."""
+        return self.scale.larger_is_better(self.scores)
+
+
+def _names(tasks: Sequence[str], count: int) -> tuple[str, ...]:
+    if not len(tasks):
+        return tuple(f"task {k}" for k in range(count))
+    names = tuple(str(name) for name in tasks)
+    if len(names) != count or len(set(names)) != count:
+        raise ValueError(f"task names must be {count} different ones, got {list(names)}")
+    return names
+
+
+def _sizes(sizes: ArrayLike, count: int) -> NDArray[np.float64]:
+    n = vector(sizes, count, "test-set size")
+    if not ((n >= 1) & (n == np.floor(n))).all():
+        raise ValueError(f"test-set sizes must be whole numbers of at least 1, got {n.tolist()}")
+    return n

@@ -1,0 +1,267 @@
+"""Everything the data supports, and for the rest why not."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._value import Undefined, Value
+from .accuracy import fixed_curve
+from .criteria import clscore_of, criteria_weights
+from .extremes import extreme_intervals, selection_bias
+from .forgetting import forgetting_matrix
+from .score_matrix import ScoreMatrix, ScoreScale
+from .stream_data import Stream
+from .table import METRICS, NEEDS, Metric
+from .wilson import mean_of_proportions, wilson
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from .costs import Costs
+    from .hits import Hits
+
+__all__ = ["Options", "Summary", "summary"]
+
+LONG = 200  # tasks; curves that cost T times their metric are left out beyond
+CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names the papers give them
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to summarise.
+
+    Args:
+        windows: evaluations in a window of wf and wp; None is all of them.
+        beta: batches of each task that lca looks at.
+        epsilon: the factor of ce.
+        weights: of the criteria of clscore, by the paper's names or by id.
+        level: confidence of the intervals.
+    """
+
+    windows: tuple[int | None, ...] = (10, 100, None)
+    beta: int = 10
+    epsilon: float = 1.0
+    weights: Mapping[str, float] | None = None
+    level: float = 0.95
+
+
+@dataclass
+class Summary:
+    """What was computed: every id stands in `metrics` or, with a reason, in `undefined`.
+
+    `curves` hold the value after each task, `per_task` the value of each task, both with None
+    where undefined. `intervals` say how sure one run's test examples make its numbers. `bias`
+    bounds how far an extreme may be off where only the number of examples is known.
+    """
+
+    tasks: tuple[str, ...]
+    scale: ScoreScale = ScoreScale()
+    metrics: dict[str, float] = field(default_factory=dict)
+    undefined: dict[str, str] = field(default_factory=dict)
+    curves: dict[str, list[float | None]] = field(default_factory=dict)
+    per_task: dict[str, list[float | None]] = field(default_factory=dict)
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    per_task_intervals: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    forgetting_matrix: list[list[float | None]] | None = None
+    bias: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain lists and numbers, ready for JSON."""
+        plain = {name: value for name, value in vars(self).items() if name != "scale"}
+        plain["tasks"] = list(self.tasks)
+        plain["intervals"] = {id_: list(ends) for id_, ends in self.intervals.items()}
+        return plain
+
+
+def summary(
+    data: ScoreMatrix | Stream | ArrayLike | None = None,
+    *,
+    stream: Stream | None = None,
+    costs: Costs | None = None,
+    hits: Mapping[str, Hits] | None = None,
+    options: Options | None = None,
+) -> Summary:
+    """Return every metric that the data supports and, for the rest, the reason why not.
+
+    Args:
+        data: a score matrix (also as plain nested lists) or a stream.
+        stream: evaluations during training, beside a matrix.
+        costs: what each task cost.
+        hits: which examples were right at each evaluation, by task: gives intervals on extremes.
+        options: windows, weights and the like.
+
+    Example:
+        >>> found = summary([[0.9, 0.1], [0.6, 0.8]])
+        >>> round(found.metrics["bwt"], 6), found.undefined["fwt.gem"]
+        (-0.3, "needs the untrained model's scores (initial)")
+    """
+    if isinstance(data, Stream):
+        data, stream = None, data
+    matrix = data if data is None or isinstance(data, ScoreMatrix) else ScoreMatrix(data)
+    options = options or Options()
+    weights = criteria_weights(options.weights)
+    main = matrix if matrix is not None else stream
+    found = Summary(tasks=(), scale=main.scale if main is not None else ScoreScale())
+    if matrix is not None:
+        found.tasks, found.notes = matrix.tasks, list(matrix.notes)
+    elif stream is not None:
+        found.tasks = stream.names
+    for id_, metric in METRICS.items():
+        if metric.of == "matrix":
+            _add(found, id_, _on_matrix, metric, matrix)
+        elif metric.of == "stream":
+            for full_id, extra in _instances(id_, options):
+                _add(found, full_id, _on_stream, metric, stream, extra)
+        elif metric.of == "costs":
+            extra = {"epsilon": options.epsilon} if id_ == "ce" else {}
+            _add(found, id_, _on_costs, metric, costs, extra)
+    if matrix is not None:
+        _matrix_extras(found, matrix, options.level)
+    if stream is not None:
+        _stream_extras(found, stream, hits or {}, options)
+    try:
+        found.metrics["clscore"] = clscore_of(found.metrics, weights)
+    except Undefined as reason:
+        found.undefined["clscore"] = str(reason)
+    found.undefined["clstability"] = "needs at least 2 runs, got 1"
+    return found
+
+
+Parts = tuple[Value, "NDArray[np.float64] | None"]
+
+
+def _add(
+    found: Summary, id_: str, compute: Callable[..., Parts], metric: Metric, *arguments: Any
+) -> None:
+    """Compute one metric with its curve and keep it, or keep the reason why it is undefined."""
+    try:
+        value, curve = compute(metric, *arguments)
+    except Undefined as reason:
+        found.undefined[id_] = str(reason)
+        return
+    sign = -1.0 if metric.level and found.scale.lower_is_better else 1.0
+    found.metrics[id_] = sign * float(value)
+    found.per_task[id_] = listed(sign * value.per_task)
+    if curve is not None and not np.isnan(curve).all():
+        found.curves[CURVE_NAMES.get(id_, id_)] = listed(sign * curve)
+
+
+def _on_matrix(metric: Metric, matrix: ScoreMatrix | None) -> Parts:
+    if matrix is None:
+        raise Undefined("needs a score matrix: the score on every task after each task")
+    _check_scale(metric, matrix.scale)
+    arguments = _matrix_arguments(metric, matrix)
+    r = matrix.larger_is_better
+    value = metric.function(r, **arguments)
+    if metric.curve is not None:
+        return value, metric.curve(r, **arguments)
+    if len(r) > LONG:
+        return value, None
+    curve = np.full(len(r), np.nan)
+    for k in range(len(r)):  # as if learning had stopped after task k
+        with suppress(Undefined):
+            past = {name: given[: k + 1] for name, given in arguments.items()}
+            curve[k] = metric.function(r[: k + 1, : k + 1], **past)
+    return value, curve
+
+
+def _matrix_arguments(metric: Metric, matrix: ScoreMatrix) -> dict[str, Any]:
+    arguments: dict[str, Any] = {}
+    for need in metric.needs:
+        if need == "zero-shot" and matrix.setting == "class":
+            raise Undefined(
+                "a class-incremental model cannot name classes it has not learned "
+                "(Faber et al. 2023, sec. 3)"
+            )
+        if need in ("zero-shot", "unseen"):
+            continue
+        if need == "setting":
+            arguments["setting"] = matrix.setting or "class"
+            continue
+        given = getattr(matrix, need)
+        if given is None:
+            raise Undefined(f"needs {NEEDS[need]}")
+        scores = need in ("initial", "joint", "single")
+        arguments[need] = matrix.scale.larger_is_better(given) if scores else given
+    return arguments
+
+
+def _on_stream(metric: Metric, stream: Stream | None, extra: dict[str, Any]) -> Parts:
+    if stream is None:
+        raise Undefined("needs a stream: scores recorded while training (points.csv)")
+    _check_scale(metric, stream.scale)
+    value = metric.function(stream, **extra)
+    curve = metric.curve(stream, **extra) if metric.curve and stream.visits else None
+    return value, curve
+
+
+def _on_costs(metric: Metric, costs: Costs | None, extra: dict[str, Any]) -> Parts:
+    if costs is None:
+        raise Undefined(f"needs {' and '.join(NEEDS[need] for need in metric.needs)}")
+    return metric.function(*(costs.column(need) for need in metric.needs), **extra), None
+
+
+def _check_scale(metric: Metric, scale: ScoreScale) -> None:
+    if metric.scores == "accuracy" and not scale.is_accuracy:
+        raise Undefined("is made for accuracies from 0 to 1; these are other scores")
+    if metric.scores == "not negative" and (scale.lower_is_better or scale.low < 0):
+        raise Undefined("is made for scores that are never negative and better when larger")
+
+
+def _instances(id_: str, options: Options) -> list[tuple[str, dict[str, Any]]]:
+    """Return the ids under which a metric is computed, wf10 and wf100 for wf, with arguments."""
+    if id_ in ("wf", "wp"):
+        return [(f"{id_}{w or 'all'}", {"window": w}) for w in options.windows]
+    if id_ == "lca":
+        return [(f"lca{options.beta}", {"beta": options.beta})]
+    return [(id_, {})]
+
+
+def _matrix_extras(found: Summary, matrix: ScoreMatrix, level: float) -> None:
+    if len(matrix.tasks) > LONG:
+        found.notes.append(f"more than {LONG} tasks: only the main curves are given")
+    with suppress(Undefined):
+        found.curves["fixed"] = listed(fixed_curve(matrix.scores))
+    with suppress(Undefined):
+        f = forgetting_matrix(matrix.larger_is_better)
+        found.forgetting_matrix = [listed(row) for row in f]
+    if matrix.sizes is None or not matrix.scale.is_accuracy:
+        return
+    for id_, scores in (("acc", matrix.scores[-1]), ("acc.learning", matrix.scores.diagonal())):
+        if id_ in found.metrics:
+            found.intervals[id_] = mean_of_proportions(scores, matrix.sizes, level=level)
+            ends = wilson(scores, matrix.sizes, level=level)
+            found.per_task_intervals[id_] = [
+                (float(low), float(high)) for low, high in zip(*ends, strict=True)
+            ]
+    if "acc.pooled" in found.metrics:
+        low, high = wilson(found.metrics["acc.pooled"], matrix.sizes.sum(), level=level)
+        found.intervals["acc.pooled"] = (float(low), float(high))
+
+
+def _stream_extras(
+    found: Summary, stream: Stream, hits: Mapping[str, Hits], options: Options
+) -> None:
+    if stream.periodicity is not None:
+        found.notes.append(
+            f"windows of wf and wp count evaluations; one every {stream.periodicity} iteration(s)"
+        )
+    if not stream.scale.is_accuracy:
+        return
+    wanted = [id_ for id_ in found.metrics if id_ in ("min_acc", "wc_acc") or id_.startswith("wf")]
+    if hits:
+        found.intervals |= extreme_intervals(stream, hits, wanted, level=options.level)
+    else:
+        found.bias = selection_bias(stream, wanted)
+
+
+def listed(values: NDArray[np.float64]) -> list[float | None]:
+    """Return `values` as a list with None for NaN."""
+    return [None if np.isnan(value) else float(value) for value in values]

@@ -1,0 +1,156 @@
+"""What learning one task does to the others: backward and forward transfer.
+
+`matrix[i][j]` is the score on task j after learning task i; larger is better.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._check import read, square, unit, vector
+from ._value import Value, average, padded
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "bwt",
+    "bwt_all",
+    "bwt_consecutive",
+    "bwt_curve",
+    "bwt_positive",
+    "fwt_gem",
+    "fwt_learned",
+    "fwt_next",
+    "fwt_upper",
+    "rem",
+]
+
+
+def bwt(matrix: ArrayLike) -> Value:
+    r"""Return the mean change of older tasks from learned to the end, as GEM defines it.
+
+    $$\frac{1}{T-1} \sum_{j<T} (R_{T,j} - R_{j,j})$$
+
+    Example:
+        >>> round(bwt([[0.9, 0.1], [0.6, 0.8]]), 6)
+        -0.3
+    """
+    r = read(matrix, "final", "diagonal", min_tasks=2, old=True)
+    return average(padded((r[-1] - r.diagonal())[:-1], len(r)))
+
+
+def bwt_curve(matrix: ArrayLike) -> NDArray[np.float64]:
+    r"""Return after each task `bwt` over the tasks so far, NaN after the first.
+
+    Example:
+        >>> bwt_curve([[0.5, 0.1], [0.25, 0.25]])
+        array([  nan, -0.25])
+    """
+    r = square(matrix)
+    k = np.arange(len(r))
+    total = np.tril(r - r.diagonal(), -1).sum(axis=1)
+    return np.where(k > 0, total / np.maximum(k, 1), np.nan)
+
+
+def bwt_all(matrix: ArrayLike) -> Value:
+    r"""Return the mean over $i > j$ of $R_{i,j} - R_{j,j}$: the change at every later step.
+
+    Example:
+        >>> round(bwt_all([[0.9, 0.1], [0.6, 0.8]]), 6)
+        -0.3
+    """
+    r = read(matrix, "lower", min_tasks=2, old=True)
+    return average(_below(r - r.diagonal()))
+
+
+def bwt_consecutive(matrix: ArrayLike) -> Value:
+    r"""Return the mean over $i > j$ of $R_{i,j} - R_{i-1,j}$: the change from step to step.
+
+    The sum telescopes, so it is exactly `2 * bwt / T`.
+
+    Example:
+        >>> round(bwt_consecutive([[0.9, 0.1], [0.6, 0.8]]), 6)
+        -0.3
+    """
+    r = read(matrix, "lower", min_tasks=2, old=True)
+    change = np.vstack([np.full(len(r), np.nan), np.diff(r, axis=0)])
+    return average(_below(change))
+
+
+def rem(matrix: ArrayLike) -> Value:
+    r"""Return remembering, $1 - |\min(\mathrm{bwt.all}, 0)|$: 1 when nothing was lost.
+
+    Example:
+        >>> round(rem([[0.9, 0.1], [0.6, 0.8]]), 6)
+        0.7
+    """
+    change = _unit_change(matrix)
+    return Value(1 + min(change, 0.0), 1 + np.minimum(change.per_task, 0.0))
+
+
+def bwt_positive(matrix: ArrayLike) -> Value:
+    r"""Return the positive part of `bwt_all`: 0 when older tasks did not improve.
+
+    Example:
+        >>> bwt_positive([[0.6, 0.1], [0.9, 0.8]]) > 0.29
+        True
+    """
+    change = _unit_change(matrix)
+    return Value(max(change, 0.0), np.maximum(change.per_task, 0.0))
+
+
+def fwt_upper(matrix: ArrayLike) -> Value:
+    r"""Return the mean of $R_{i,j}$ over $i < j$: the score on tasks not yet learned.
+
+    Example:
+        >>> fwt_upper([[0.9, 0.1], [0.6, 0.8]])
+        0.1
+    """
+    return average(read(matrix, "upper", min_tasks=2))
+
+
+def fwt_next(matrix: ArrayLike) -> Value:
+    r"""Return the mean score on each task just before learning it: mean of $R_{j-1,j}$.
+
+    Example:
+        >>> fwt_next([[0.9, 0.1], [0.6, 0.8]])
+        0.1
+    """
+    r = read(matrix, "next", min_tasks=2)
+    return average(padded(r.diagonal(1), len(r), first=1))
+
+
+def fwt_gem(matrix: ArrayLike, initial: ArrayLike) -> Value:
+    r"""Return the mean over $j \ge 2$ of $R_{j-1,j} - b_j$, b the untrained model's scores.
+
+    Example:
+        >>> round(fwt_gem([[0.9, 0.3], [0.6, 0.8]], initial=[0.1, 0.1]), 6)
+        0.2
+    """
+    r = read(matrix, "next", min_tasks=2)
+    b = vector(initial, len(r), "untrained model's score", first=1)
+    return average(padded(r.diagonal(1) - b[1:], len(r), first=1))
+
+
+def fwt_learned(matrix: ArrayLike, initial: ArrayLike) -> Value:
+    r"""Return the mean over $j \ge 2$ of $R_{j,j} - b_j$: learned against untrained.
+
+    Example:
+        >>> round(fwt_learned([[0.9, 0.3], [0.6, 0.8]], initial=[0.1, 0.1]), 6)
+        0.7
+    """
+    r = read(matrix, "diagonal", min_tasks=2)
+    b = vector(initial, len(r), "untrained model's score", first=1)
+    return average(padded((r.diagonal() - b)[1:], len(r), first=1))
+
+
+def _unit_change(matrix: ArrayLike) -> Value:
+    unit(read(matrix, "lower", min_tasks=2, old=True))
+    return bwt_all(matrix)
+
+
+def _below(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(np.tri(len(terms), k=-1, dtype=bool), terms, np.nan)

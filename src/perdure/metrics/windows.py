@@ -1,0 +1,119 @@
+"""Largest drop and rise within a sliding window: windowed forgetting and plasticity of one task.
+
+A window of `w` evaluations holds the current one and the `w - 1` before it; `None` holds all.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["LiveWindow", "check_window", "drops", "rises", "windowed_drop", "windowed_rise"]
+
+
+def windowed_drop(scores: ArrayLike, window: int | None) -> float:
+    r"""Return $\max_{m \le n, n-m < w} A_m - A_n$, the largest drop inside a window; never below 0.
+
+    Example:
+        >>> windowed_drop([0.9, 0.1, 0.8], window=2)
+        0.8
+    """
+    return float(drops(scores, window).max(initial=0.0))
+
+
+def windowed_rise(scores: ArrayLike, window: int | None) -> float:
+    r"""Return $\max_{m \le n, n-m < w} A_n - A_m$, the largest rise inside a window; never below 0.
+
+    Example:
+        >>> round(windowed_rise([0.9, 0.1, 0.8], window=3), 6)
+        0.7
+    """
+    return float(rises(scores, window).max(initial=0.0))
+
+
+def drops(scores: ArrayLike, window: int | None) -> NDArray[np.float64]:
+    """Return at every evaluation how far it lies below the best of its window: O(n).
+
+    Example:
+        >>> drops([0.5, 0.25, 0.75, 0.5], window=2)
+        array([0.  , 0.25, 0.  , 0.25])
+    """
+    a = np.asarray(scores, dtype=np.float64)
+    return trailing_max(a, check_window(window)) - a
+
+
+def rises(scores: ArrayLike, window: int | None) -> NDArray[np.float64]:
+    """Return at every evaluation how far it lies above the worst of its window: O(n).
+
+    Example:
+        >>> rises([0.5, 0.25, 0.75, 0.5], window=2)
+        array([0. , 0. , 0.5, 0. ])
+    """
+    return drops(-np.asarray(scores, dtype=np.float64), window)
+
+
+class LiveWindow:
+    """`windowed_drop` and `windowed_rise` of a stream that is still growing.
+
+    Memory is O(window), and O(1) for the unlimited window; an update costs O(1) amortised.
+
+    Example:
+        >>> live = LiveWindow(window=3)
+        >>> for score in [0.9, 0.1, 0.8]:
+        ...     live.update(score)
+        >>> round(live.drop, 6), round(live.rise, 6)
+        (0.8, 0.7)
+    """
+
+    def __init__(self, window: int | None) -> None:
+        self.window = check_window(window)
+        self.drop = 0.0
+        self.rise = 0.0
+        self._count = 0
+        self._highs: deque[tuple[int, float]] = deque()  # falling scores: the first is the maximum
+        self._lows: deque[tuple[int, float]] = deque()  # rising scores: the first is the minimum
+
+    def update(self, score: float) -> None:
+        """Take the next evaluation into account."""
+        if self.window is None:
+            high = max(self._highs[0][1], score) if self._highs else score
+            low = min(self._lows[0][1], score) if self._lows else score
+            self._highs, self._lows = deque([(0, high)]), deque([(0, low)])
+        else:
+            while self._highs and self._highs[-1][1] <= score:
+                self._highs.pop()
+            while self._lows and self._lows[-1][1] >= score:
+                self._lows.pop()
+            self._highs.append((self._count, score))
+            self._lows.append((self._count, score))
+            for queue in (self._highs, self._lows):
+                if queue[0][0] <= self._count - self.window:
+                    queue.popleft()
+        self._count += 1
+        self.drop = max(self.drop, self._highs[0][1] - score)
+        self.rise = max(self.rise, score - self._lows[0][1])
+
+
+def trailing_max(a: NDArray[np.float64], window: int | None) -> NDArray[np.float64]:
+    """Return the maximum of each entry and the `window - 1` before it, along the last axis."""
+    if window is None or window >= a.shape[-1]:
+        result: NDArray[np.float64] = np.maximum.accumulate(a, axis=-1)
+        return result
+    from scipy.ndimage import maximum_filter1d  # imported here: a third of a second
+
+    shift = (window - 1) // 2 if window % 2 else window // 2 - 1
+    return np.asarray(
+        maximum_filter1d(a, window, axis=-1, mode="constant", cval=-np.inf, origin=shift)
+    )
+
+
+def check_window(window: int | None) -> int | None:
+    """Return `window`, or raise if it is no number of evaluations."""
+    if window is not None and (isinstance(window, bool) or window != int(window) or window < 1):
+        raise ValueError(f"window must be a whole number of at least 1, or all, got {window!r}")
+    return window
