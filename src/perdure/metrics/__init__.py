@@ -9,12 +9,15 @@ from .forgetting import *
 from .gap import *
 from .hits import *
 from .learning import *
+from .reading import *
 from .rescaled import *
+from .runs import *
 from .score_matrix import *
 from .seeds import *
 from .stream_data import *
 from .summary import *
 from .table import *
+from .tools import *
 from .transfer import *
 from .wilson import *
 from .windows import *

@@ -54,6 +54,7 @@ class Metric:
     needs: tuple[str, ...] = ()
     scores: Literal["any", "not negative", "accuracy"] = "any"
     level: bool = False
+    unit: Literal["score", "squared score", "none"] = "score"
     curve: Callable[..., Any] | None = None  # after each task, where not by its definition
 
 
@@ -151,11 +152,11 @@ METRICS: dict[str, Metric] = {
     "forgetting.ratio": Metric(
         "forgetting ratio", r"\rho", r"\frac1T \sum_j \Big(\frac{R_{T,j} - b_j}{J_j - b_j} - 1\Big)",
         "Serrà et al. 2018 (HAT)",
-        "matrix", forgetting.forgetting_ratio, low=-inf, high=inf, needs=("initial", "joint")),
+        "matrix", forgetting.forgetting_ratio, low=-inf, high=inf, needs=("initial", "joint"), unit="none"),
     "memory_stability": Metric(
         "memory stability (variance)", r"\mathrm{MS}_{\mathrm{var}}",
         r"\frac{1}{T-1} \sum_{j<T} \mathrm{Var}(R_{j,j}, \dots, R_{T,j})",
-        f"{GUIDE} (MS)", "matrix", forgetting.memory_stability, high=0.25, better="lower"),
+        f"{GUIDE} (MS)", "matrix", forgetting.memory_stability, high=0.25, better="lower", unit="squared score"),
     "intransigence": Metric(
         "intransigence", r"\mathrm{IM}", r"\frac{1}{T-1} \sum_{j \ge 2} (J_j - R_{j,j})",
         f"{GUIDE} (IM)",
@@ -167,7 +168,7 @@ METRICS: dict[str, Metric] = {
     "omega.base": Metric(
         "first task kept", r"\Omega_{\mathrm{base}}", r"\frac{1}{T-1} \sum_{i \ge 2} R_{i,1} / J_1",
         KEMKER, "matrix", forgetting.omega_base, high=inf, needs=("joint",),
-        scores="not negative"),
+        scores="not negative", unit="none"),
     "omega.new": Metric(
         "new tasks learned", r"\Omega_{\mathrm{new}}", r"\frac{1}{T-1} \sum_{i \ge 2} R_{i,i}",
         KEMKER, "matrix", forgetting.omega_new, level=True),
@@ -175,7 +176,7 @@ METRICS: dict[str, Metric] = {
         "all tasks against joint training", r"\Omega_{\mathrm{all}}",
         r"\frac{1}{T-1} \sum_{i \ge 2} \frac{\sum_{j \le i} R_{i,j}}{\sum_{j \le i} J_j}",
         KEMKER, "matrix", forgetting.omega_all, high=inf, needs=("joint",),
-        scores="not negative"),
+        scores="not negative", unit="none"),
     "raa": Metric(
         "rescaled average accuracy", r"\mathrm{RAA}", r"\gamma_K \mathrm{AA}_K",
         f"{MICHEL} eq. 4, 5", "matrix", rescaled.raa, needs=("classes", "setting"), scores="accuracy",
@@ -188,12 +189,12 @@ METRICS: dict[str, Metric] = {
         "accuracy as a multiple of chance", r"\mathrm{uRAA}",
         r"\mathrm{AA}_K / \mathrm{AA}_K(\mathrm{Rand})",
         f"{MICHEL} eq. 3", "matrix", rescaled.uraa, high=inf, needs=("classes", "setting"), scores="accuracy",
-        curve=rescaled.uraa_curve),
+        curve=rescaled.uraa_curve, unit="none"),
     "uraf": Metric(
         "forgetting as a multiple of chance", r"\mathrm{uRAF}",
         r"\mathrm{AF}_K / \mathrm{AF}_K(\mathrm{Rand})",
         f"{MICHEL} eq. 3", "matrix", rescaled.uraf, low=-inf, high=inf, better="lower",
-        needs=("classes", "setting"), scores="accuracy", curve=rescaled.uraf_curve),
+        needs=("classes", "setting"), scores="accuracy", curve=rescaled.uraf_curve, unit="none"),
     "min_acc": Metric(
         "average minimum accuracy", r"\text{min-ACC}",
         r"\frac{1}{k-1} \sum_{i<k} \min_{t_i < n \le t} A(E_i, f_n)", f"{DELANGE} eq. 2",
@@ -239,31 +240,31 @@ METRICS: dict[str, Metric] = {
         "stability gap: iterations to recover (median)", r"\mathrm{gap}_{t}",
         r"\mathrm{median}\; \min\{n - t_k : n \ge \arg\min,\; A(E_i, f_n) \ge .95\,A(E_i, f_{t_k})\}",
         OURS, "stream", gap.gap_recovery, high=inf, better="lower", needs=("boundaries",),
-        scores="not negative", curve=partial(gap.gap_curve, metric=gap.gap_recovery)),
+        scores="not negative", curve=partial(gap.gap_curve, metric=gap.gap_recovery), unit="none"),
     "gap.recovered": Metric(
         "stability gap: share recovered", r"\mathrm{gap}_{\%}",
         r"\text{share of dips that came back to } .95\,A(E_i, f_{t_k})", OURS,
         "stream", gap.gap_recovered, needs=("boundaries",), scores="not negative",
-        curve=partial(gap.gap_curve, metric=gap.gap_recovered)),
+        curve=partial(gap.gap_curve, metric=gap.gap_recovered), unit="none"),
     "ms": Metric(
         "model size efficiency", r"\mathrm{MS}",
         r"\min\big(1, \tfrac1T \sum_i \mathrm{Mem}(\theta_1) / \mathrm{Mem}(\theta_i)\big)",
-        f"{DIAZ} eq. 5", "costs", costs.ms, needs=("model_bytes",)),
+        f"{DIAZ} eq. 5", "costs", costs.ms, needs=("model_bytes",), unit="none"),
     "sss": Metric(
         "samples storage efficiency", r"\mathrm{SSS}",
         r"1 - \min\big(1, \tfrac1T \sum_i \mathrm{Mem}(M_i) / \mathrm{Mem}(D)\big)",
-        f"{DIAZ} eq. 6", "costs", costs.sss, needs=("stored_bytes", "data_bytes")),
+        f"{DIAZ} eq. 6", "costs", costs.sss, needs=("stored_bytes", "data_bytes"), unit="none"),
     "ce": Metric(
         "computational efficiency", r"\mathrm{CE}",
         r"\min\big(1, \tfrac1T \sum_i \mathrm{Ops}_{\uparrow\downarrow}(Tr_i)\,\varepsilon"
         r" / \mathrm{Ops}(Tr_i)\big)",
-        f"{DIAZ} eq. 7", "costs", costs.ce, needs=("flops_one_pass", "flops_train")),
+        f"{DIAZ} eq. 7", "costs", costs.ce, needs=("flops_one_pass", "flops_train"), unit="none"),
     "clscore": Metric(
         "CLscore", r"CL_{\mathrm{score}}", r"\sum_c w_c c", f"{DIAZ} eq. 8",
-        "runs", costs.clscore, needs=("criteria",)),
+        "runs", costs.clscore, needs=("criteria",), unit="none"),
     "clstability": Metric(
         "CLstability", r"CL_{\mathrm{stability}}", r"1 - \sum_c w_c\,\mathrm{std}(c)",
-        f"{DIAZ} eq. 9", "runs", costs.clstability, needs=("criteria", "runs")),
+        f"{DIAZ} eq. 9", "runs", costs.clstability, needs=("criteria", "runs"), unit="none"),
 }
 # fmt: on
 

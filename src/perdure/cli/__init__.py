@@ -1,0 +1,45 @@
+"""The command line: parse, call, print. Exit codes: 0, 1 a failed computation, 2 bad input."""
+
+from __future__ import annotations
+
+import sys
+
+from cyclopts import App, CycloptsError
+
+from .. import __version__
+from .explain import explain
+from .list_ import list_app
+from .score import STDIN, score
+
+__all__ = ["app", "main"]
+
+app = App(
+    name="perdure",
+    help="Measures what a model keeps while it goes on learning.",
+    version=__version__,
+)
+app.command(score)
+app.command(explain)
+app.command(list_app)
+
+
+def main() -> None:
+    """Run the command in the arguments; a user's mistake is one line and exit code 2."""
+    arguments = [STDIN if argument == "-" else argument for argument in sys.argv[1:]]
+    try:
+        code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except (CycloptsError, ValueError) as error:
+        _fail(" ".join(str(error).split()), 2)
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+    except MemoryError:
+        _fail("not enough memory for this input", 1)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> None:
+    sys.stderr.write(f"perdure: {message}\n")
+    sys.exit(code)

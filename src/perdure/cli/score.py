@@ -1,0 +1,298 @@
+"""`perdure score`: every metric of a file, a run, or several seeds."""
+
+from __future__ import annotations
+
+import json as json_
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from ..metrics import (
+    Options,
+    RunsSummary,
+    ScoreScale,
+    Summary,
+    ToolRow,
+    as_tool,
+    criteria_weights,
+    find_metric,
+    summary,
+    summary_of_runs,
+)
+from ..record import BadInput, Given, Source, parse_vector, read_source
+from ..report import scores_grids, tool_grid
+from ..report.scores import reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..report import Grid
+
+__all__ = ["STDIN", "score"]
+
+STDIN = "<stdin>"  # what a bare - becomes: the parser takes it for an option
+Flag = Annotated[bool, Parameter(negative="")]
+Signed = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
+
+
+def score(
+    *files: str,
+    transposed: Flag = False,
+    percent: Flag = False,
+    classes: str | None = None,
+    setting: Literal["class", "task", "domain"] | None = None,
+    initial: Signed = None,
+    joint: Signed = None,
+    single: Signed = None,
+    sizes: str | None = None,
+    range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
+    lower_is_better: Flag = False,
+    costs: list[Path] | None = None,
+    hits: list[Path] | None = None,
+    weights: str | None = None,
+    epsilon: float = 1.0,
+    window: str = "10,100,all",
+    thin: int = 1,
+    beta: int = 10,
+    interval: Literal["t", "bca"] = "t",
+    only: str | None = None,
+    as_: Annotated[str | None, Parameter("--as")] = None,
+    per_task: Flag = False,
+    json: Flag = False,
+    markdown: Flag = False,
+    latex: Flag = False,
+    csv: Flag = False,
+) -> int:
+    """Print every metric that the numbers support and, for the rest, why not.
+
+    Several files are several seeds of one method: mean, SD and interval are printed.
+
+    Args:
+        files: a score matrix (CSV, TSV, JSON, NPY, NPZ; row i is measured after learning task i),
+            a points.csv, a run folder, or - for standard input.
+        transposed: rows are tested tasks, columns trained ones.
+        percent: the input is in percent; tables are printed in percent too, JSON never is.
+        classes: how many classes each task brings: 2,2,2 or a file.
+        setting: what is incremental. Unstated, nothing is refused because of it.
+        initial: scores of the untrained model, one a task: values or a file.
+        joint: scores of a model trained on all tasks at once: values or a file.
+        single: scores of models trained on one task each: values or a file.
+        sizes: test examples of each task: values or a file.
+        range_: LO,HI of scores that are not accuracies; inf is allowed.
+        lower_is_better: the scores are losses or errors.
+        costs: a costs.csv, one for each file.
+        hits: a hits/ folder, one for each file.
+        weights: of the criteria of clscore: A=.4,REM=.6 (names of the paper, or ids).
+        epsilon: factor of ce.
+        window: evaluations in the windows of wf and wp: numbers and all.
+        thin: use only every so many evaluations of a points.csv.
+        beta: batches of each task that lca looks at.
+        interval: over seeds: Student's t, or the BCa bootstrap.
+        only: print these ids only; exit code 1 if one is undefined.
+        as_: print what another tool or paper would: avalanche, mammoth, continuum, … (see
+            `perdure list tools`).
+        per_task: also print each task's values and the values after each task.
+        json: print JSON.
+        markdown: print Markdown.
+        latex: print LaTeX (booktabs).
+        csv: print CSV.
+    """
+    if not files:
+        raise ValueError("no file to score; name a matrix, a points.csv, a run folder, or - (stdin)")
+    options = Options(_windows(window), beta, epsilon, _weights(weights))
+    wanted = _ids(only)
+    given = Given(
+        transposed=transposed, percent=percent, scale=_scale(range_, lower_is_better),
+        setting=setting, classes=_values(classes, "--classes"), sizes=_values(sizes, "--sizes"),
+        initial=_values(initial, "--initial"), joint=_values(joint, "--joint"),
+        single=_values(single, "--single"), thin=_at_least_one(thin, "--thin"),
+    )  # fmt: skip
+    sources = _read(files, given, costs or [], hits or [])
+    runs = [_summed(source, options) for source in sources]
+    several = len(runs) > 1
+    found: Summary | RunsSummary = (
+        summary_of_runs(runs, weights=options.weights, method=interval) if several else runs[0]
+    )
+    _keep_only(found, wanted)
+    form = _form(json=json, markdown=markdown, latex=latex, csv=csv)
+    if as_ is not None:
+        _print_tool(_tool_rows(sources, runs, as_, files), as_, form, percent)
+        return 0
+    _print(found, form, percent=percent and form != "csv", per_task=per_task)
+    missing = [id_ for id_ in wanted if id_ not in found.metrics]
+    return 1 if missing else 0
+
+
+def _read(
+    files: Sequence[str], given: Given, costs: list[Path], hits: list[Path]
+) -> list[Source]:
+    for name, extra in (("--costs", costs), ("--hits", hits)):
+        if extra and len(extra) != len(files):
+            raise BadInput(f"{name} is given {len(extra)} time(s), expected once for each file")
+    sources = []
+    for k, file in enumerate(files):
+        sources.append(
+            read_source(
+                "-" if file == STDIN else file,
+                given,
+                pipe=sys.stdin.buffer,
+                costs=costs[k] if costs else None,
+                hits=hits[k] if hits else None,
+            )
+        )
+    return sources
+
+
+def _summed(source: Source, options: Options) -> Summary:
+    found = summary(
+        source.matrix, stream=source.stream, costs=source.costs, hits=source.hits, options=options
+    )
+    if source.no_matrix:
+        for id_, metric in ((id_, find_metric(id_)) for id_ in found.undefined):
+            if metric.of == "matrix":
+                found.undefined[id_] = source.no_matrix
+    found.notes = list(dict.fromkeys([*source.notes, *found.notes]))
+    return found
+
+
+def _tool_rows(
+    sources: Sequence[Source], runs: Sequence[Summary], tool: str, files: Sequence[str]
+) -> list[ToolRow]:
+    each = []
+    for file, source, found in zip(files, sources, runs, strict=True):
+        if source.matrix is None:
+            raise BadInput(f"{file}: {source.no_matrix}")
+        each.append(as_tool(source.matrix, tool, found))
+    if len(each) == 1:
+        return each[0]
+    rows = []
+    for same in zip(*each, strict=True):
+        values = [row.value for row in same if row.value is not None]
+        mean = math.fsum(values) / len(values) if len(values) == len(same) else None
+        note = "; ".join(filter(None, [same[0].note, f"mean of {len(same)} runs"]))
+        rows.append(same[0]._replace(value=mean, note=note))
+    return rows
+
+
+def _print(found: Summary | RunsSummary, form: str, *, percent: bool, per_task: bool) -> None:
+    if form == "json":
+        print(json_.dumps(found.as_dict(), allow_nan=False, indent=1))
+        return
+    grids = scores_grids(found, percent=percent, per_task=per_task)
+    _print_grids(grids, form)
+    if form == "people":
+        if percent:
+            print("\nscores are in percent")
+        if found.undefined:
+            print("\nundefined")
+            for line in reasons(found.undefined):
+                print(f"  {line}")
+        for note in found.notes:
+            print(f"note: {note}")
+
+
+def _print_tool(rows: list[ToolRow], tool: str, form: str, percent: bool) -> None:
+    if form == "json":
+        printed = [{"name": r.name, "id": r.id, "value": r.value, "note": r.note} for r in rows]
+        print(json_.dumps({"tool": tool, "rows": printed}, allow_nan=False, indent=1))
+    else:
+        _print_grids([tool_grid(rows, tool, percent=percent)], form)
+
+
+def _print_grids(grids: Sequence[Grid], form: str) -> None:
+    for k, grid in enumerate(grids):
+        if k:
+            print()
+        if form == "people":
+            grid.show(sys.stdout)
+        else:
+            print(getattr(grid, form)())
+
+
+def _keep_only(found: Summary | RunsSummary, wanted: list[str]) -> None:
+    if not wanted:
+        return
+    names: list[dict[str, Any]] = [found.metrics, found.undefined, found.per_task, found.intervals]
+    for values in names:
+        for id_ in [id_ for id_ in values if id_ not in wanted]:
+            del values[id_]
+    for id_ in wanted:
+        if id_ not in found.metrics:
+            found.undefined.setdefault(id_, "not computed: see --window and --beta")
+
+
+def _form(**asked: bool) -> str:
+    chosen = [name for name, yes in asked.items() if yes]
+    if len(chosen) > 1:
+        raise ValueError(f"--{' and --'.join(chosen)} exclude each other; choose one")
+    return chosen[0] if chosen else "people"
+
+
+def _values(text: str | None, option: str) -> list[float] | None:
+    """Return numbers from `0.1,0.2` or from the file of that name."""
+    if text is None:
+        return None
+    try:
+        return [float(part) if part.strip() else math.nan for part in text.split(",")]
+    except ValueError:
+        path = Path(text)
+        if not path.is_file():
+            raise BadInput(
+                f"{option} is {text!r}, expected numbers like 0.1,0.2 or a file with them"
+            ) from None
+        return parse_vector(path.read_bytes(), text)
+
+
+def _scale(range_: str | None, lower_is_better: bool) -> ScoreScale:
+    if range_ is None:
+        if lower_is_better:
+            return ScoreScale(-math.inf, math.inf, lower_is_better=True)
+        return ScoreScale()
+    ends = _values(range_, "--range") or []
+    if len(ends) != 2 or any(math.isnan(end) for end in ends):
+        raise BadInput(f"--range is {range_!r}, expected LO,HI like 0,10 or 0,inf")
+    return ScoreScale(ends[0], ends[1], lower_is_better=lower_is_better)
+
+
+def _windows(text: str) -> tuple[int | None, ...]:
+    windows: list[int | None] = []
+    for part in text.split(","):
+        if part.strip() == "all":
+            windows.append(None)
+        elif part.strip().isdecimal() and int(part) >= 1:
+            windows.append(int(part))
+        else:
+            raise BadInput(f"--window has {part!r}, expected whole numbers of at least 1, or all")
+    return tuple(dict.fromkeys(windows))
+
+
+def _weights(text: str | None) -> dict[str, float] | None:
+    if text is None:
+        return None
+    weights = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        try:
+            weights[name.strip()] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise BadInput(f"--weights has {part!r}, expected NAME=WEIGHT like A=.4")
+    criteria_weights(weights)  # judged before anything is read
+    return weights
+
+
+def _ids(text: str | None) -> list[str]:
+    ids = [part.strip() for part in text.split(",")] if text else []
+    for id_ in ids:
+        find_metric(id_)
+    return ids
+
+
+def _at_least_one(value: int, option: str) -> int:
+    if value < 1:
+        raise BadInput(f"{option} is {value}, expected a whole number of at least 1")
+    return value

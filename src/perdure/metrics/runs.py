@@ -1,0 +1,100 @@
+"""Several runs of one method, seed by seed: the mean of every metric, its spread and interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._value import Undefined
+from .criteria import clstability_of, criteria_weights
+from .seeds import over_seeds
+from .summary import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .seeds import IntervalMethod
+    from .summary import Summary
+
+__all__ = ["RunsSummary", "summary_of_runs"]
+
+
+@dataclass
+class RunsSummary:
+    """Means over runs: `sd` is the sample SD, `intervals` are for the mean over seeds.
+
+    A metric is defined here if it is in every run.
+    """
+
+    tasks: tuple[str, ...]
+    runs: list[Summary]
+    metrics: dict[str, float] = field(default_factory=dict)
+    sd: dict[str, float] = field(default_factory=dict)
+    undefined: dict[str, str] = field(default_factory=dict)
+    curves: dict[str, list[float | None]] = field(default_factory=dict)
+    per_task: dict[str, list[float | None]] = field(default_factory=dict)
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain lists and numbers, ready for JSON."""
+        plain = dict(vars(self))
+        plain["tasks"] = list(self.tasks)
+        plain["runs"] = [run.as_dict() for run in self.runs]
+        plain["intervals"] = {id_: list(ends) for id_, ends in self.intervals.items()}
+        return plain
+
+
+def summary_of_runs(
+    runs: Sequence[Summary],
+    *,
+    weights: Mapping[str, float] | None = None,
+    method: IntervalMethod = "t",
+    level: float = 0.95,
+) -> RunsSummary:
+    """Return the mean over the seeds of one method of everything that every run has.
+
+    Example:
+        >>> from perdure.metrics import summary
+        >>> both = summary_of_runs([summary([[0.5]]), summary([[0.75]])])
+        >>> both.metrics["acc"], round(both.sd["acc"], 6)
+        (0.625, 0.176777)
+    """
+    if len(runs) < 2:
+        raise ValueError(f"several runs are needed, got {len(runs)}")
+    counts = [len(run.tasks) for run in runs]
+    if len(set(counts)) > 1:
+        raise ValueError(f"runs of one method must have as many tasks, got {counts}")
+    found = RunsSummary(tasks=runs[0].tasks, runs=list(runs))
+    for id_ in dict.fromkeys(id_ for run in runs for id_ in (*run.metrics, *run.undefined)):
+        missing = [k for k, run in enumerate(runs) if id_ not in run.metrics]
+        if missing:
+            reason = runs[missing[0]].undefined.get(id_, "not computed")
+            everywhere = len(missing) == len(runs)
+            found.undefined[id_] = reason if everywhere else f"in run {missing[0]}: {reason}"
+            continue
+        over = over_seeds([run.metrics[id_] for run in runs], method=method, level=level)
+        found.metrics[id_], found.sd[id_] = over.mean, over.sd
+        found.intervals[id_] = (over.low, over.high)
+    try:
+        stability = clstability_of([run.metrics for run in runs], criteria_weights(weights))
+        found.metrics["clstability"] = stability
+        found.undefined.pop("clstability", None)
+    except Undefined as reason:
+        found.undefined["clstability"] = str(reason)
+    found.curves = _means([run.curves for run in runs])
+    found.per_task = _means([run.per_task for run in runs])
+    found.notes = list(dict.fromkeys(note for run in runs for note in run.notes))
+    return found
+
+
+def _means(each: list[dict[str, list[float | None]]]) -> dict[str, list[float | None]]:
+    """Return the mean of every list that all runs have, None where any of them is."""
+    means = {}
+    for name in each[0]:
+        if all(name in one and len(one[name]) == len(each[0][name]) for one in each):
+            table = np.array([one[name] for one in each], dtype=np.float64)  # None becomes NaN
+            means[name] = listed(table.mean(axis=0))
+    return means

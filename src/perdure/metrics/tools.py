@@ -1,0 +1,255 @@
+"""What other tools and the papers print under which name, and which id that is here.
+
+Checked against the tools' own code on one matrix: Avalanche 0.6.0, continuum 1.2.7, Renate 0.5.2
+and CapyMOA 0.15.1 were run; Mammoth, PyCIL, PILOT, FACIL and the M2I/I2M code were read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .summary import summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from .score_matrix import ScoreMatrix
+    from .summary import Summary
+
+    Matrix = NDArray[np.float64]
+
+__all__ = ["TOOLS", "ToolRow", "as_tool"]
+
+
+class ToolRow(NamedTuple):
+    """A number as another tool prints it: None where it cannot be known, `note` says why."""
+
+    name: str
+    id: str | None
+    value: float | None
+    note: str
+
+
+class Printed(NamedTuple):
+    """A name that a tool prints: an id of ours, or a formula that has none, and a remark.
+
+    `nearest` is the id that the formula equals on most matrices.
+    """
+
+    name: str
+    id: str | None = None
+    formula: Callable[[Matrix, Matrix], float] | None = None
+    note: str = ""
+    nearest: str | None = None
+
+
+def continuum_bwt(r: Matrix, _sizes: Matrix) -> float:
+    """Return the sum of R[i, j] - R[j, j] over j < i - 1, over T(T-1)/2: j = i - 1 is left out."""
+    tasks = len(r)
+    if tasks < 2:
+        return 0.0
+    two_below = np.tri(tasks, k=-2, dtype=bool)
+    return float((r - r.diagonal())[two_below].sum() / (tasks * (tasks - 1) / 2))
+
+
+def continuum_remembering(r: Matrix, sizes: Matrix) -> float:
+    """Return 1 - |min(continuum's BWT, 0)|."""
+    return 1 + min(continuum_bwt(r, sizes), 0.0)
+
+
+def continuum_positive_bwt(r: Matrix, sizes: Matrix) -> float:
+    """Return max(continuum's BWT, 0)."""
+    return max(continuum_bwt(r, sizes), 0.0)
+
+
+def continuum_forgetting(r: Matrix, _sizes: Matrix) -> float:
+    """Return forgetting.best with the last older task and the last step before the end left out."""
+    tasks = len(r)
+    if tasks < 2:
+        return 0.0
+    lost = [r[j : tasks - 2, j].max() - r[-1, j] for j in range(tasks - 2)]
+    return float(sum(lost) / (tasks - 1))
+
+
+def mammoth_forgetting(r: Matrix, _sizes: Matrix) -> float:
+    """Return forgetting.peak with the score just before a task is learned among the candidates."""
+    lost = [np.nanmax(r[max(j - 1, 0) :, j]) - r[-1, j] for j in range(len(r) - 1)]
+    return float(np.mean(lost)) if lost else float("nan")
+
+
+def mean_of_pooled(r: Matrix, sizes: Matrix) -> float:
+    """Return the mean over steps of the accuracy pooled over the tasks seen."""
+    seen = np.tril(np.ones_like(r)) * sizes
+    return float(((np.tril(r) * sizes).sum(axis=1) / seen.sum(axis=1)).mean())
+
+
+ONLY_EQUAL = "equals acc.incremental where test sets have equal size"
+CONTINUUM_BUG = "a bug of that tool: one task too few in the sum, not in the divisor"
+
+TOOLS: dict[str, tuple[Printed, ...]] = {
+    "avalanche": (
+        Printed("Top1_Acc_Stream", "acc.pooled"),
+        Printed("StreamForgetting", "forgetting.learned"),
+        Printed("StreamBWT", "bwt"),
+        Printed("StreamForwardTransfer", "fwt.gem"),
+    ),
+    "avalanche-clear": (
+        Printed("in_domain", "acc.learning"),
+        Printed("next_domain", "fwt.next"),
+        Printed("accuracy", "acc.lower"),
+        Printed("backward_transfer", "acc.below", note="no difference is taken"),
+        Printed("forward_transfer", "fwt.upper", note="no difference is taken"),
+    ),
+    "mammoth": (
+        Printed("Accuracy", "acc"),
+        Printed("Backward Transfer", "bwt"),
+        Printed("Forward Transfer", "fwt.gem", note="later versions take another baseline"),
+        Printed("Forgetting", None, mammoth_forgetting,
+                "forgetting.peak, but R[j-1, j] counts as a peak too", "forgetting.peak"),
+    ),
+    "continuum": (
+        Printed("accuracy", "acc.pooled"),
+        Printed("average_incremental_accuracy", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"),
+        Printed("accuracy_A", "acc.lower"),
+        Printed("backward_transfer", None, continuum_bwt, CONTINUUM_BUG + "; meant: bwt.all"),
+        Printed("positive_backward_transfer", None, continuum_positive_bwt, CONTINUUM_BUG),
+        Printed("remembering", None, continuum_remembering, CONTINUUM_BUG + "; meant: rem"),
+        Printed("forward_transfer", "acc.below",
+                note="a bug of that tool: it averages tasks already learned"),
+        Printed("forgetting", None, continuum_forgetting,
+                CONTINUUM_BUG + "; meant: forgetting.best"),
+    ),
+    "pycil": (
+        Printed("Average Accuracy (CNN)", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"),
+        Printed("Forgetting (CNN)", "forgetting.peak", note="for tasks of ten classes"),
+    ),
+    "pilot": (
+        Printed("Average Accuracy (CNN)", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"),
+        Printed("Forgetting (CNN)", "forgetting.peak"),
+    ),
+    "renate": (
+        Printed("Average Accuracy", "acc"),
+        Printed("Micro Average Accuracy", "acc.pooled"),
+        Printed("Forgetting", "forgetting.any"),
+        Printed("Forward Transfer", "fwt.gem"),
+        Printed("Backward Transfer", "bwt"),
+    ),
+    "facil": (
+        Printed("TAw Acc / TAg Acc, Avg.", "acc"),
+        Printed("TAw Forg / TAg Forg, Avg.", "forgetting.best",
+                note="RWalk's formula, but tasks are never tested before they are learned"),
+    ),
+    "capymoa": (
+        Printed("accuracy_final", "acc"),
+        Printed("accuracy_all_avg", "acc.all"),
+        Printed("accuracy_seen_avg", "acc.incremental"),
+        Printed("backward_transfer", "bwt.all"),
+        Printed("forward_transfer", "fwt.upper"),
+    ),
+    "m2i": (
+        Printed("ACC", "acc.lower"),
+        Printed("BWT", "bwt.consecutive", note="the paper's eq. 2 says bwt.all"),
+        Printed("FWT", "fwt.upper"),
+    ),
+    "michel2023": (
+        Printed("AA_K", "acc"),
+        Printed("AF_K", "forgetting.best"),
+        Printed("RAA_K", "raa"),
+        Printed("RAF_K", "raf"),
+    ),
+    "diaz2018": (
+        Printed("A", "acc.lower"),
+        Printed("REM", "rem"),
+        Printed("BWT+", "bwt.positive"),
+        Printed("FWT", "fwt.upper"),
+        Printed("MS", "ms"),
+        Printed("SSS", "sss"),
+        Printed("CE", "ce"),
+        Printed("CLscore", "clscore"),
+        Printed("CLstability", "clstability"),
+    ),
+    "delange2023": (
+        Printed("ACC", "acc"),
+        Printed("FORG", "forgetting.learned"),
+        Printed("WC-ACC", "wc_acc"),
+        Printed("min-ACC", "min_acc"),
+        Printed("WF^10", "wf10"),
+        Printed("WF^100", "wf100"),
+        Printed("WP^10", "wp10", note="their routine reads rises too low"),
+        Printed("WP^100", "wp100", note="their routine reads rises too low"),
+    ),
+    "faber2023": (
+        Printed("ACC", "acc.lower"),
+        Printed("BWT (tables)", "bwt.consecutive"),
+        Printed("BWT (eq. 2)", "bwt.all"),
+        Printed("FWT", "fwt.upper"),
+    ),
+    "guide": (
+        Printed("AA", "acc"),
+        Printed("LA", "acc.learning"),
+        Printed("BWT", "bwt"),
+        Printed("FWT", "fwt.learned"),
+        Printed("FM", "forgetting.peak", note="its code; its formula is forgetting.best"),
+        Printed("MS", "memory_stability"),
+        Printed("IM", "intransigence"),
+    ),
+}
+
+
+def as_tool(matrix: ScoreMatrix, tool: str, found: Summary | None = None) -> list[ToolRow]:
+    """Return the numbers that another tool or paper would print for `matrix`, under its names.
+
+    Where `matrix` has no test-set sizes they are taken as equal, and the row says so.
+
+    Args:
+        matrix: the scores.
+        tool: a name in `TOOLS`.
+        found: a summary of the whole run, for names that need a stream or costs.
+
+    Example:
+        >>> from perdure.metrics import ScoreMatrix
+        >>> row = as_tool(ScoreMatrix([[0.75, 0.1], [0.5, 0.8]]), "mammoth")[1]
+        >>> row.name, row.id, row.value
+        ('Backward Transfer', 'bwt', -0.25)
+    """
+    if tool not in TOOLS:
+        near = get_close_matches(tool, TOOLS, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ValueError(f"no tool is named {tool!r}; {hint}known: {', '.join(TOOLS)}")
+    if not matrix.scale.is_accuracy:
+        raise ValueError(f"{tool} prints accuracies from 0 to 1; these are other scores")
+    sizes = np.ones(len(matrix.scores)) if matrix.sizes is None else matrix.sizes
+    # A tool computes whatever it is given: the setting does not stop it.
+    own = summary(replace(matrix, sizes=sizes, setting=None))
+    metrics = {**(found.metrics if found else {}), **own.metrics}
+    reasons = {**own.undefined, **(found.undefined if found else {})}
+    rows = []
+    for printed in TOOLS[tool]:
+        note = printed.note
+        if matrix.sizes is None and (printed.id == "acc.pooled" or printed.formula is mean_of_pooled):
+            note = "; ".join(filter(None, [note, "test sets taken as equal: no sizes given"]))
+        if printed.formula is not None:
+            rows.append(_computed(printed, matrix.scores, sizes, metrics, note))
+        elif printed.id in metrics:
+            rows.append(ToolRow(printed.name, printed.id, metrics[printed.id], note))
+        else:
+            rows.append(ToolRow(printed.name, printed.id, None, reasons.get(printed.id or "", "")))
+    return rows
+
+
+def _computed(
+    printed: Printed, r: Matrix, sizes: Matrix, metrics: dict[str, float], note: str
+) -> ToolRow:
+    assert printed.formula is not None
+    value = printed.formula(r, sizes)
+    if np.isnan(value):
+        return ToolRow(printed.name, None, None, "needs a score that was not measured")
+    near = metrics.get(printed.nearest or "")
+    same = near is not None and bool(np.isclose(value, near, rtol=0, atol=1e-12))
+    return ToolRow(printed.name, printed.nearest if same else None, value, note)

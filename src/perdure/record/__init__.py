@@ -1,0 +1,21 @@
+"""Files in, arrays out: readers of the run folder and of other tools' matrices."""
+
+from ._text import BadInput
+from .costs_file import read_costs
+from .hits_folder import read_hits
+from .matrix_file import parse_matrix, parse_vector
+from .points import Points, read_points
+from .source import Given, Source, read_source
+
+__all__ = [
+    "BadInput",
+    "Given",
+    "Points",
+    "Source",
+    "parse_matrix",
+    "parse_vector",
+    "read_costs",
+    "read_hits",
+    "read_points",
+    "read_source",
+]

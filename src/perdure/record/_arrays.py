@@ -1,0 +1,73 @@
+"""Reading NumPy files from outside: no objects, and no size taken on trust."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._text import BadInput
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["MAX_NUMBERS", "array_from", "arrays_from_zip", "load_npy"]
+
+MAX_NUMBERS = 5000 * 5000  # a matrix of 5000 tasks
+
+
+def load_npy(path: Path) -> NDArray[Any]:
+    """Return the array in a .npy file, or raise BadInput."""
+    try:
+        return array_from(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file") from None
+
+
+def array_from(data: bytes, source: str) -> NDArray[Any]:
+    """Return the array in the bytes of a .npy file, or raise BadInput.
+
+    The header is judged first: it may promise objects, or more numbers than there are bytes.
+    """
+    stream = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(stream)
+        read_header = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran, dtype = read_header(stream)
+    except ValueError:
+        raise BadInput(f"{source}: not a NumPy array file (.npy)") from None
+    if dtype.hasobject:
+        raise BadInput(f"{source}: holds Python objects, expected numbers (nothing is unpickled)")
+    if dtype.kind not in "fiu":
+        raise BadInput(f"{source}: holds {dtype}, expected numbers")
+    count = int(np.prod(shape, dtype=object)) if shape else 1
+    if count > MAX_NUMBERS:
+        raise BadInput(f"{source}: shape {shape} is too large, expected at most 5000 tasks")
+    rest = data[stream.tell() :]
+    if len(rest) < count * dtype.itemsize:
+        raise BadInput(f"{source}: shape {shape} promises {count} numbers, the file is cut off")
+    array = np.frombuffer(rest, dtype=dtype, count=count)
+    return array.reshape(shape, order="F" if fortran else "C")
+
+
+def arrays_from_zip(data: bytes, source: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays in the bytes of a .npz file by name, or raise BadInput."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            arrays = {}
+            for entry in archive.infolist():
+                if entry.file_size > 16 * MAX_NUMBERS:
+                    raise BadInput(f"{source}: {entry.filename} is too large to be a matrix")
+                name = entry.filename.removesuffix(".npy")
+                arrays[name] = array_from(archive.read(entry), f"{source}: {name}")
+            return arrays
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError):
+        raise BadInput(f"{source}: not a NumPy archive (.npz), or damaged") from None

@@ -1,0 +1,159 @@
+"""Reading tables of text from outside: typed columns, or one error that names file and line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["BadInput", "Column", "Table", "decode", "read_table"]
+
+CHUNK = 100_000  # lines held as Python strings at a time
+
+
+class BadInput(ValueError):
+    """Raised for a file that cannot be what it should be; the message says where and why."""
+
+
+class Column(NamedTuple):
+    """How a column is read: `convert` turns strings into an array or raises ValueError."""
+
+    expected: str
+    convert: Callable[[Sequence[str]], NDArray[Any]]
+    required: bool = False
+
+
+class Table(NamedTuple):
+    """Typed columns of a file. `where(row)` names file and line, for errors found later."""
+
+    columns: dict[str, NDArray[Any]]
+    rows: int
+    warning: str | None
+    where: Callable[[int], str]
+
+
+def decode(data: bytes, source: str) -> str:
+    """Return `data` as text without a byte order mark, or raise naming the byte."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{source}: byte {error.start} is not UTF-8 text") from None
+
+
+def read_table(text: str, source: str, spec: Mapping[str, Column], *, ours: bool = False) -> Table:
+    """Return the columns of a CSV text with a header.
+
+    A last line without a line end may have been cut off while it was written. It is dropped with
+    a warning if it is broken, or if the file is `ours`: we end every line.
+    """
+    whole, _, tail = text.rpartition("\n")
+    header = next(csv.reader([text.partition("\n")[0]]), [])
+    header = [name.strip() for name in header]
+    _check_header(header, source, spec)
+    warning = None
+    if tail.strip() and whole:
+        if ours or not _is_whole(tail, header, spec):
+            text = whole + "\n"
+            warning = f"{source}: the last line is cut off and was left out"
+    elif not whole:
+        text = text + "\n"  # a header and nothing else
+
+    def where(row: int) -> str:
+        return f"{source} line {_line_of(text, row)}"
+
+    parts: list[dict[str, NDArray[Any]]] = []
+    rows = 0
+    for chunk in _chunks(text, source):
+        parts.append(_converted(chunk, rows, header, spec, where))
+        rows += len(chunk)
+    columns = {
+        name: np.concatenate([part[name] for part in parts]) if parts else np.empty(0)
+        for name in header
+    }
+    return Table(columns, rows, warning, where)
+
+
+def _chunks(text: str, source: str) -> Iterator[list[list[str]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        next(reader, None)
+        lines = (row for row in reader if row)
+        while chunk := list(islice(lines, CHUNK)):
+            yield chunk
+    except csv.Error as error:
+        raise BadInput(f"{source} line {reader.line_num}: {error}") from None
+
+
+def _converted(
+    chunk: list[list[str]],
+    first: int,
+    header: list[str],
+    spec: Mapping[str, Column],
+    where: Callable[[int], str],
+) -> dict[str, NDArray[Any]]:
+    for at, row in enumerate(chunk):
+        if len(row) != len(header):
+            raise BadInput(
+                f"{where(first + at)}: {len(row)} fields, "
+                f"expected {len(header)} ({','.join(header)})"
+            )
+    columns = {}
+    for name, values in zip(header, zip(*chunk, strict=True), strict=True):
+        try:
+            columns[name] = spec[name].convert(values)
+        except (ValueError, OverflowError):
+            at = next(k for k, value in enumerate(values) if not _fits(spec[name], value))
+            raise BadInput(
+                f"{where(first + at)}: {name} is {values[at]!r}, expected {spec[name].expected}"
+            ) from None
+    return columns
+
+
+def _fits(column: Column, value: str) -> bool:
+    try:
+        column.convert([value])
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _is_whole(line: str, header: list[str], spec: Mapping[str, Column]) -> bool:
+    row = next(csv.reader([line]), [])
+    return len(row) == len(header) and all(
+        _fits(spec[name], value) for name, value in zip(header, row, strict=True)
+    )
+
+
+def _line_of(text: str, row: int) -> int:
+    """Return the line on which the given row after the header starts, counted from 1."""
+    reader = csv.reader(io.StringIO(text, newline=""))
+    next(reader, None)
+    before = reader.line_num
+    for fields in reader:
+        if fields:
+            if row == 0:
+                break
+            row -= 1
+        before = reader.line_num
+    return before + 1
+
+
+def _check_header(header: list[str], source: str, spec: Mapping[str, Column]) -> None:
+    expected = ",".join(spec)
+    for name, column in spec.items():
+        if column.required and name not in header:
+            found = ",".join(header) or "an empty line"
+            raise BadInput(f"{source} line 1: no column {name!r} in {found}, expected {expected}")
+    for name in header:
+        if name not in spec:
+            raise BadInput(f"{source} line 1: column {name!r} is unknown, expected {expected}")
+        if header.count(name) > 1:
+            raise BadInput(f"{source} line 1: column {name!r} stands twice, expected {expected}")

@@ -1,0 +1,63 @@
+"""costs.csv: one line a task. Empty where a cost could not be measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..metrics import Costs
+from ._text import BadInput, Column, read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["COST_COLUMNS", "read_costs"]
+
+COST_COLUMNS = (
+    "seconds_train",
+    "seconds_eval",
+    "flops_train",
+    "flops_eval",
+    "flops_one_pass",
+    "peak_bytes",
+    "model_bytes",
+    "stored_bytes",
+    "data_bytes",
+)
+
+
+def read_costs(text: str, source: str, *, ours: bool = False) -> tuple[Costs, str | None]:
+    r"""Return the costs in the text of a costs.csv, and a warning if its last line was cut off.
+
+    Example:
+        >>> costs, _ = read_costs("task,model_bytes\na,100\nb,200\n", "costs.csv")
+        >>> costs.column("model_bytes")
+        array([100., 200.])
+    """
+    spec = {"task": Column("the name of a task", _names, required=True)}
+    spec |= {name: Column("a number of at least 0, or nothing", _costs) for name in COST_COLUMNS}
+    table = read_table(text, source, spec, ours=ours)
+    if not table.rows:
+        raise BadInput(f"{source}: no tasks, expected a line a task under {','.join(spec)}")
+    tasks = tuple(table.columns.pop("task").tolist())
+    again = next((row for row, task in enumerate(tasks) if task in tasks[:row]), None)
+    if again is not None:
+        raise BadInput(f"{table.where(again)}: task {tasks[again]!r} stands twice, expected once")
+    return Costs(tasks, table.columns), table.warning
+
+
+def _names(values: Sequence[str]) -> NDArray[np.str_]:
+    if "" in values:
+        raise ValueError
+    return np.array(values)
+
+
+def _costs(values: Sequence[str]) -> NDArray[np.float64]:
+    costs = np.array([value.strip() or "nan" for value in values]).astype(np.float64)
+    given = np.array([bool(value.strip()) for value in values])
+    if not (np.isfinite(costs[given]) & (costs[given] >= 0)).all():
+        raise ValueError
+    return costs

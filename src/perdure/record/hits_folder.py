@@ -1,0 +1,74 @@
+"""hits/: which examples were right at each evaluation, one pair of files a task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..metrics import Hits
+from ._arrays import load_npy
+from ._text import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..metrics import Stream
+
+__all__ = ["check_hits", "read_hits"]
+
+
+def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits], list[str]]:
+    """Return the hits of each task, memory-mapped, and warnings about records cut off.
+
+    `k.bin` holds the evaluations of task number k in `tasks`, `k.npy` its examples' indices.
+    """
+    if not folder.is_dir():
+        raise BadInput(f"{folder}: no such folder, expected one with 0.bin, 0.npy, …")
+    found, warnings = {}, []
+    for path in sorted(folder.glob("*.bin")):
+        if not path.stem.isdecimal() or int(path.stem) >= len(tasks):
+            raise BadInput(f"{path}: expected a task's number from 0 to {len(tasks) - 1}")
+        hits, cut_off = _read_task(path)
+        if cut_off:
+            warnings.append(f"{path}: the last record is cut off and was left out")
+        if len(hits):
+            found[tasks[int(path.stem)]] = hits
+    if not found:
+        raise BadInput(f"{folder}: no hits, expected 0.bin and 0.npy for the first task")
+    return found, warnings
+
+
+def check_hits(hits: dict[str, Hits], stream: Stream, folder: Path) -> None:
+    """Raise BadInput if hits and recorded scores of a step are not of the same evaluation."""
+    for task, mine in hits.items():
+        steps, scores = stream.tasks[task]
+        common, at_hits, at_scores = np.intersect1d(mine.steps, steps, return_indices=True)
+        known = stream.sizes.get(task) == mine.examples  # a whole set has its own score
+        differ = np.abs(mine.accuracy()[at_hits] - scores[at_scores]) > 0.5 / mine.examples + 1e-6
+        if known and differ.any():
+            k = int(np.argmax(differ))
+            raise BadInput(
+                f"{folder}: task {task!r} at step {common[k]} has "
+                f"{mine.accuracy()[at_hits][k]:.4f} right, the points say "
+                f"{scores[at_scores][k]:.4f}: hits of another run?"
+            )
+
+
+def _read_task(path: Path) -> tuple[Hits, bool]:
+    indices = load_npy(path.with_suffix(".npy"))
+    if indices.ndim != 1 or not len(indices) or not np.issubdtype(indices.dtype, np.integer):
+        raise BadInput(f"{path.with_suffix('.npy')}: expected the indices of the examples")
+    record = np.dtype([("step", "<i8"), ("bits", "u1", (-(-len(indices) // 8),))])
+    size = path.stat().st_size
+    count, rest = divmod(size, record.itemsize)
+    if not count:
+        return Hits(np.empty(0, np.int64), np.empty((0, record["bits"].shape[0]), np.uint8),
+                    len(indices)), bool(rest)  # fmt: skip
+    table = np.memmap(path, dtype=record, mode="r", shape=(count,))
+    steps = np.array(table["step"], dtype=np.int64)
+    if (np.diff(steps) <= 0).any():
+        at = int(np.argmax(np.diff(steps) <= 0)) + 1
+        raise BadInput(f"{path} record {at}: step {steps[at]} does not follow {steps[at - 1]}")
+    return Hits(steps, table["bits"], len(indices)), bool(rest)

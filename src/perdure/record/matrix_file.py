@@ -1,0 +1,216 @@
+"""A score matrix from a file of another tool: CSV, TSV, JSON, NPY or NPZ."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._arrays import array_from, arrays_from_zip
+from ._text import BadInput, decode
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["MAX_TASKS", "parse_matrix", "parse_vector"]
+
+MAX_TASKS = 5000
+MAX_LINE = 64 * MAX_TASKS  # characters
+UNMEASURED = frozenset({"", "-", "–", "—", "nan", "na", "n/a", "null", "none"})
+FIELDS = ("matrix", "tasks", "initial", "joint", "single", "classes", "sizes", "setting")
+
+
+def parse_matrix(data: bytes, source: str) -> dict[str, Any]:
+    """Return the fields of ScoreMatrix found in a file: `matrix` always, `tasks` and more if there.
+
+    The kind of file is told from its bytes, so that it may also come through a pipe.
+
+    Example:
+        >>> parse_matrix(b",a,b\\na,0.9,\\nb,0.6,0.8\\n", "m.csv")["tasks"]
+        ['a', 'b']
+    """
+    if not data.strip():
+        raise BadInput(f"{source}: the file is empty, expected a matrix of scores")
+    if data.startswith(b"\x93NUMPY"):
+        return {"matrix": _numbers(array_from(data, source), source)}
+    if data.startswith(b"PK"):
+        return _fields(arrays_from_zip(data, source), source)
+    text = decode(data, source)
+    if text.lstrip()[0] in "[{":
+        return _fields(_json(text, source), source)
+    return _from_table(text, source)
+
+
+def parse_vector(data: bytes, source: str) -> list[float]:
+    """Return one number a task from a file: one line or column of CSV, a JSON list, or NPY.
+
+    Example:
+        >>> parse_vector(b"0.1,0.2,", "b.csv")
+        [0.1, 0.2, nan]
+    """
+    if data.startswith(b"\x93NUMPY"):
+        array = array_from(data, source)
+    elif decode(data, source).lstrip()[:1] == "[":
+        array = _matrix_of(_json(decode(data, source), source), source)
+    else:
+        rows = [row for _, row in _rows(decode(data, source), source)]
+        array = np.array([[_number(c, source) for c in row] for row in rows if row], dtype=object)
+    if array.ndim == 2 and 1 in array.shape:
+        array = array.ravel()
+    if array.ndim != 1 or not len(array):
+        raise BadInput(f"{source}: expected one number for each task, got shape {array.shape}")
+    return [float(value) for value in array]
+
+
+def _fields(found: Any, source: str) -> dict[str, Any]:
+    if isinstance(found, list):
+        return {"matrix": _matrix_of(found, source)}
+    if len(found) == 1 and "matrix" not in found:
+        found = {"matrix": next(iter(found.values()))}
+    for name in found:
+        if name not in FIELDS:
+            raise BadInput(f"{source}: {name!r} is unknown, expected {', '.join(FIELDS)}")
+    if "matrix" not in found:
+        raise BadInput(f"{source}: no 'matrix' in it, expected rows of scores under that name")
+    fields = {name: value for name, value in found.items() if value is not None}
+    fields["matrix"] = _matrix_of(fields["matrix"], source)
+    for name in ("initial", "joint", "single", "classes", "sizes"):
+        if name in fields:
+            fields[name] = _matrix_of(fields[name], f"{source}: {name}")
+    return fields
+
+
+def _json(text: str, source: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadInput(
+            f"{source} line {error.lineno} column {error.colno}: not JSON ({error.msg})"
+        ) from None
+    except RecursionError:
+        raise BadInput(f"{source}: nested too deeply to be a matrix") from None
+
+
+def _matrix_of(values: Any, source: str) -> NDArray[np.float64]:
+    if isinstance(values, np.ndarray):
+        return _numbers(values, source)
+    if not isinstance(values, list):
+        raise BadInput(f"{source}: got {values!r:.40}, expected a list")
+    lengths = {len(row) if isinstance(row, list) else -1 for row in values}
+    if len(lengths) > 1:
+        sizes = [len(row) if isinstance(row, list) else 1 for row in values]
+        at = next(k for k, size in enumerate(sizes) if size != sizes[0])
+        raise BadInput(
+            f"{source} row {at}: {sizes[at]} entries, expected {sizes[0]} as in row 0 "
+            "(use null for what was not measured)"
+        )
+    flat = [entry for row in values for entry in (row if isinstance(row, list) else [row])]
+    for at, entry in enumerate(flat):
+        if entry is not None and (isinstance(entry, bool) or not isinstance(entry, int | float)):
+            place = f"row {at // max(lengths)} entry {at % max(lengths)}" if -1 not in lengths else at
+            raise BadInput(f"{source} {place}: {entry!r:.40}, expected a number or null")
+    numbers = np.array([math.nan if entry is None else float(entry) for entry in flat])
+    return numbers if -1 in lengths else numbers.reshape(len(values), -1)
+
+
+def _numbers(array: NDArray[Any], source: str) -> NDArray[np.float64]:
+    if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
+        raise BadInput(f"{source}: holds {array.dtype}, expected numbers")
+    return array.astype(np.float64)
+
+
+def _from_table(text: str, source: str) -> dict[str, Any]:
+    rows = _rows(text, source)
+    width = len(rows[0][1])
+    for line, row in rows:
+        if len(row) != width:
+            raise BadInput(
+                f"{source} line {line}: {len(row)} entries, expected {width} as in line "
+                f"{rows[0][0]} (leave blank what was not measured)"
+            )
+    header = _header(rows)
+    body = rows[1:] if header is not None else rows
+    named = _has_names(body, header)
+    if not body:
+        raise BadInput(f"{source}: only a header, expected rows of scores under it")
+    names = [row[0] for _, row in body] if named else None
+    matrix = np.array(
+        [
+            [_number(cell, f"{source} line {line}") for cell in (row[1:] if named else row)]
+            for line, row in body
+        ]
+    )
+    fields: dict[str, Any] = {"matrix": matrix}
+    if header is not None and not _counting(header):
+        names = header[1:] if named else header
+    if names and len(names) == len(matrix) and not _counting(names):
+        fields["tasks"] = names
+    return fields
+
+
+def _rows(text: str, source: str) -> list[tuple[int, list[str]]]:
+    """Return the lines that hold something, each with its number and its stripped cells."""
+    rows = []
+    lines = text.splitlines()
+    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    if len(first) > MAX_LINE or len(lines) > 2 * MAX_TASKS:
+        raise BadInput(f"{source}: too large, expected a matrix of at most {MAX_TASKS} tasks")
+    delimiter = next((d for d in "\t;," if d in first), None)
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        cells = line.split() if delimiter is None else next(csv.reader([line], delimiter=delimiter))
+        if len(cells) > MAX_TASKS + 1:
+            raise BadInput(
+                f"{source} line {number}: {len(cells)} columns, expected at most {MAX_TASKS} tasks"
+            )
+        rows.append((number, [cell.strip() for cell in cells]))
+    if not rows:
+        raise BadInput(f"{source}: the file is empty, expected a matrix of scores")
+    return rows
+
+
+def _header(rows: list[tuple[int, list[str]]]) -> list[str] | None:
+    """Return the first row if it names tasks: by text, by a blank corner, or by counting."""
+    first = rows[0][1]
+    if any(not _is_number(cell) for cell in first):
+        return first
+    # A blank corner is no score: the diagonal is always measured.
+    if not first[0] and len(rows) == len(first):
+        return first
+    return first if _counting(first) and len(rows) == len(first) + 1 else None
+
+
+def _has_names(body: list[tuple[int, list[str]]], header: list[str] | None) -> bool:
+    if any(not _is_number(row[0]) for _, row in body):
+        return True
+    return header is not None and len(body) + 1 == len(header)
+
+
+def _counting(cells: list[str]) -> bool:
+    """Return whether the cells (after a blank corner) count 0, 1, 2, … or 1, 2, 3, …"""
+    cells = cells[1:] if not cells[0] else cells
+    return any(cells == [str(k + start) for k in range(len(cells))] for start in (0, 1))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        _number(cell, "")
+    except BadInput:
+        return False
+    return True
+
+
+def _number(cell: str, where: str) -> float:
+    if cell.lower() in UNMEASURED:
+        return math.nan
+    try:
+        value = float(cell.removesuffix("%"))
+    except ValueError:
+        raise BadInput(f"{where}: {cell!r:.40}, expected a number or a blank") from None
+    if "_" in cell or not math.isfinite(value):
+        raise BadInput(f"{where}: {cell!r:.40}, expected a finite number or a blank")
+    return value

@@ -1,0 +1,207 @@
+"""Anything that can be scored, opened: a matrix file, a points.csv, a run folder, or a pipe."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from ..metrics import ScoreMatrix, ScoreScale, Undefined
+from ._text import BadInput, decode
+from .costs_file import read_costs
+from .hits_folder import check_hits, read_hits
+from .matrix_file import parse_matrix
+from .points import Points, looks_like_points, read_points
+
+if TYPE_CHECKING:
+    from ..metrics import Costs, Hits, Setting, Stream
+
+__all__ = ["Given", "Source", "read_source"]
+
+MAX_BYTES = 4 << 30
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user says about a file: fields of ScoreMatrix, None where nothing was said."""
+
+    transposed: bool = False
+    percent: bool = False
+    scale: ScoreScale = ScoreScale()
+    setting: Setting | None = None
+    classes: list[float] | None = None
+    initial: list[float] | None = None
+    joint: list[float] | None = None
+    single: list[float] | None = None
+    sizes: list[float] | None = None
+    thin: int = 1
+
+    def fields(self) -> dict[str, Any]:
+        """Return what was said, as arguments of ScoreMatrix; percent become fractions."""
+        said: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("setting", "classes", "sizes", "initial", "joint", "single")
+            if getattr(self, name) is not None
+        }
+        for name in ("initial", "joint", "single"):
+            if name in said:
+                said[name] = self.fraction(said[name])
+        return said
+
+    def fraction(self, scores: Any) -> Any:
+        """Return scores as the formulas want them: divided by 100 if they are percent."""
+        return np.asarray(scores, dtype=np.float64) / 100 if self.percent else scores
+
+
+@dataclass
+class Source:
+    """What a file or folder holds. `no_matrix` says why there is none."""
+
+    matrix: ScoreMatrix | None = None
+    stream: Stream | None = None
+    costs: Costs | None = None
+    hits: dict[str, Hits] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    no_matrix: str = ""
+
+
+def read_source(
+    path: str,
+    given: Given | None = None,
+    *,
+    pipe: BinaryIO | None = None,
+    costs: Path | None = None,
+    hits: Path | None = None,
+) -> Source:
+    """Return what the file or run folder at `path` holds; `-` reads `pipe`.
+
+    Raises BadInput with one line that names the file, the place, the value and what was expected.
+    """
+    given = given or Given()
+    try:
+        if path != "-" and Path(path).is_dir():
+            found = _read_run(Path(path), given)
+        else:
+            found = _read_file(path, given, pipe)
+        if costs is not None:
+            found.costs, warning = read_costs(decode(costs.read_bytes(), str(costs)), str(costs))
+            found.notes += [warning] if warning else []
+        if hits is not None:
+            _add_hits(found, hits)
+    except OSError as error:
+        name = error.filename or path
+        raise BadInput(f"{name}: {(error.strerror or 'cannot be read').lower()}") from None
+    return found
+
+
+def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
+    name = "standard input" if path == "-" else path
+    data = _bytes(path, pipe, name)
+    first = data[:1000].partition(b"\n")[0].decode("utf-8", errors="replace").lstrip("\ufeff")
+    if looks_like_points(first):
+        ours = path != "-" and (Path(path).parent / "run.json").exists()
+        points = _points(decode(data, name), name, given, ours=ours)
+        return _from_points(points, given)
+    fields = parse_matrix(data, name)
+    r = given.fraction(fields.pop("matrix"))
+    for field_ in ("initial", "joint", "single"):
+        if field_ in fields:
+            fields[field_] = given.fraction(fields[field_])
+    try:
+        matrix = ScoreMatrix(
+            r, transposed=given.transposed, scale=given.scale, **(fields | given.fields())
+        )
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"{name}: {error}") from None
+    return Source(matrix)
+
+
+def _bytes(path: str, pipe: BinaryIO | None, name: str) -> bytes:
+    if path == "-":
+        if pipe is None:
+            raise BadInput("standard input: nothing to read")
+        data = pipe.read(MAX_BYTES + 1)
+    elif (size := Path(path).stat().st_size) > MAX_BYTES:
+        raise BadInput(f"{name}: {size >> 20} MiB, expected at most {MAX_BYTES >> 20}")
+    else:
+        data = Path(path).read_bytes()
+    if len(data) > MAX_BYTES:
+        raise BadInput(f"{name}: more than {MAX_BYTES >> 20} MiB")
+    return data
+
+
+def _points(text: str, name: str, given: Given, *, ours: bool) -> Points:
+    try:
+        return read_points(text, name, scale=given.scale, percent=given.percent, ours=ours)
+    except BadInput:
+        raise
+    except ValueError as error:
+        raise BadInput(f"{name}: {error}") from None
+
+
+def _from_points(points: Points, given: Given, described: dict[str, Any] | None = None) -> Source:
+    found = Source(stream=points.stream(thin=given.thin), notes=list(points.notes))
+    try:
+        found.matrix = points.matrix(**((described or {}) | given.fields()))
+    except Undefined as reason:
+        found.no_matrix = str(reason)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    return found
+
+
+def _read_run(folder: Path, given: Given) -> Source:
+    """Return what a run folder holds; of an unfinished run, the tasks finished so far."""
+    path = folder / "points.csv"
+    if not path.is_file():
+        raise BadInput(f"{folder}: no points.csv in it, expected a run folder or a file")
+    points = _points(decode(path.read_bytes(), str(path)), str(path), given, ours=True)
+    notes = []
+    if not (folder / "done.json").exists():
+        last = points.finished()
+        if last is None:
+            notes.append(f"{folder}: the run is unfinished and no task has ended yet")
+        else:
+            points = points.until(last)
+            count = len(points.visits())
+            notes.append(f"{folder}: the run is unfinished; scored over {count} finished task(s)")
+    described = _described(folder / "run.json", len(points.visits()))
+    found = _from_points(points, given, described)
+    found.notes += notes
+    if (folder / "costs.csv").is_file():
+        name = str(folder / "costs.csv")
+        text = decode((folder / "costs.csv").read_bytes(), name)
+        found.costs, warning = read_costs(text, name, ours=True)
+        found.notes += [warning] if warning else []
+    if (folder / "hits").is_dir():
+        _add_hits(found, folder / "hits")
+    return found
+
+
+def _described(path: Path, tasks: int) -> dict[str, Any]:
+    """Return what run.json says about setting and class counts, for the tasks learned so far."""
+    if not path.is_file():
+        return {}
+    try:
+        run = json.loads(decode(path.read_bytes(), str(path)))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise BadInput(f"{path}: not JSON ({error})") from None
+    if not isinstance(run, dict):
+        raise BadInput(f"{path}: expected an object that describes the run")
+    said: dict[str, Any] = {}
+    if run.get("setting") is not None:
+        said["setting"] = run["setting"]
+    if isinstance(run.get("classes"), list):
+        said["classes"] = run["classes"][:tasks]
+    return said
+
+
+def _add_hits(found: Source, folder: Path) -> None:
+    if found.stream is None:
+        raise BadInput(f"{folder}: hits belong to evaluations while training, expected a points.csv")
+    found.hits, warnings = read_hits(folder, found.stream.names)
+    check_hits(found.hits, found.stream, folder)
+    found.notes += warnings

@@ -1,0 +1,117 @@
+"""The tables that `perdure score` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..metrics import RunsSummary, find_metric
+from .grid import Grid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..metrics import Metric, Summary, ToolRow
+
+__all__ = ["reasons", "scores_grids", "tool_grid"]
+
+ARROWS = {"higher": "↑", "lower": "↓"}
+
+
+def scores_grids(
+    found: Summary | RunsSummary, *, percent: bool = False, per_task: bool = False, digits: int = 4
+) -> list[Grid]:
+    """Return the headline table and, if asked for, values of each task and after each task."""
+    grids = [_headline(found, percent, digits)]
+    if per_task:
+        ids = [id_ for id_ in found.metrics if id_ in found.per_task]
+        by_task = {id_: found.per_task[id_] for id_ in ids}
+        grids.append(_by_task("each task", by_task, found.tasks, percent, digits))
+        grids.append(_by_task("after each task", found.curves, found.tasks, percent, digits))
+    return grids
+
+
+def tool_grid(rows: Sequence[ToolRow], tool: str, *, percent: bool, digits: int = 4) -> Grid:
+    """Return the table of another tool's names, its numbers, and our ids beside them."""
+    body = []
+    for row in rows:
+        shown = "undefined"
+        if row.value is not None:
+            unit = find_metric(row.id).unit if row.id else "score"
+            shown = number(row.value, unit, percent=percent, digits=digits)
+        body.append([row.name, shown, row.id or "none", row.note])
+    return Grid([f"{tool} prints", "value", "our id", "remark"], body, right={"value"})
+
+
+def reasons(undefined: Mapping[str, str]) -> list[str]:
+    """Return one line for each reason, with the ids that share it.
+
+    Example:
+        >>> reasons({"fwt.gem": "needs b", "fwt.learned": "needs b"})
+        ['fwt.gem, fwt.learned: needs b']
+    """
+    by_reason: dict[str, list[str]] = {}
+    for id_, reason in undefined.items():
+        by_reason.setdefault(reason, []).append(id_)
+    return [f"{', '.join(ids)}: {reason}" for reason, ids in by_reason.items()]
+
+
+def number(value: float, unit: str, *, percent: bool, digits: int) -> str:
+    """Return a metric's value as text: percent are of scores only.
+
+    Example:
+        >>> number(0.25, "score", percent=True, digits=4), number(120, "none", percent=True, digits=4)
+        ('25.00', '120')
+    """
+    if percent and unit != "none":
+        value, digits = value * (100 if unit == "score" else 10_000), digits - 2
+    if unit == "none" and float(value).is_integer() and abs(value) >= 10:
+        return f"{value:.0f}"
+    return f"{value:.{digits}f}"
+
+
+def _headline(found: Summary | RunsSummary, percent: bool, digits: int) -> Grid:
+    several = isinstance(found, RunsSummary)
+    bias = {} if isinstance(found, RunsSummary) else found.bias
+    header = ["id", "", "value"]
+    header += ["SD"] if several else []
+    header += ["95% interval"] if found.intervals else []
+    header += ["bias at most"] if bias else []
+    header += ["name"]
+    rows = []
+    for id_, value in found.metrics.items():
+        metric = find_metric(id_)
+        row = [id_, ARROWS[metric.better], _shown(value, metric, percent, digits)]
+        if isinstance(found, RunsSummary):
+            row += [_shown(found.sd[id_], metric, percent, digits) if id_ in found.sd else ""]
+        if found.intervals:
+            ends = found.intervals.get(id_)
+            row += [" to ".join(_shown(end, metric, percent, digits) for end in ends or ())]
+        if bias:
+            row += [_shown(bias[id_], metric, percent, digits) if id_ in bias else ""]
+        rows.append([*row, metric.name])
+    right = {"value", "SD", "95% interval", "bias at most"}
+    return Grid(header, rows, right=right)
+
+
+def _by_task(
+    what: str,
+    values: Mapping[str, Sequence[float | None]],
+    tasks: Sequence[str],
+    percent: bool,
+    digits: int,
+) -> Grid:
+    width = max((len(each) for each in values.values()), default=0)
+    names = list(tasks) if len(tasks) == width else [f"visit {k}" for k in range(width)]
+    rows = []
+    for id_, each in values.items():
+        unit = find_metric({"aa": "acc", "af": "acc", "fixed": "acc"}.get(id_, id_)).unit
+        cells = [
+            "" if value is None else number(value, unit, percent=percent, digits=digits)
+            for value in each
+        ]
+        rows.append([id_, *cells, *[""] * (width - len(cells))])
+    return Grid([what, *names], rows, right=set(names))
+
+
+def _shown(value: float, metric: Metric, percent: bool, digits: int) -> str:
+    return number(value, metric.unit, percent=percent, digits=digits)
