@@ -101,7 +101,9 @@ def score(
         csv: print CSV.
     """
     if not files:
-        raise ValueError("no file to score; name a matrix, a points.csv, a run folder, or - (stdin)")
+        raise ValueError(
+            "no file to score; name a matrix, a points.csv, a run folder, or - (stdin)"
+        )
     options = Options(_windows(window), beta, epsilon, _weights(weights))
     wanted = _ids(only)
     given = Given(
@@ -126,9 +128,7 @@ def score(
     return 1 if missing else 0
 
 
-def _read(
-    files: Sequence[str], given: Given, costs: list[Path], hits: list[Path]
-) -> list[Source]:
+def _read(files: Sequence[str], given: Given, costs: list[Path], hits: list[Path]) -> list[Source]:
     for name, extra in (("--costs", costs), ("--hits", hits)):
         if extra and len(extra) != len(files):
             raise BadInput(f"{name} is given {len(extra)} time(s), expected once for each file")

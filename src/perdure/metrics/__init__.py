@@ -1,6 +1,7 @@
 """Arrays in, numbers out: every metric as a pure function. NumPy and SciPy only."""
 
-from ._value import Undefined, Value
+from ._value import Undefined as Undefined
+from ._value import Value as Value
 from .accuracy import *
 from .compare import *
 from .costs import *

@@ -9,6 +9,8 @@ import numpy as np
 from ._value import Undefined
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
 Region = Literal["final", "first", "diagonal", "lower", "below", "next", "upper", "all"]
@@ -17,23 +19,17 @@ Region = Literal["final", "first", "diagonal", "lower", "below", "next", "upper"
 def region(name: Region, tasks: int) -> NDArray[np.bool_]:
     """Return which entries of a (tasks, tasks) matrix belong to the named region."""
     i, j = np.indices((tasks, tasks))
-    match name:
-        case "final":
-            return i == tasks - 1
-        case "first":
-            return (j == 0) & (i > 0)
-        case "diagonal":
-            return i == j
-        case "lower":
-            return i >= j
-        case "below":
-            return i > j
-        case "next":
-            return i == j - 1
-        case "upper":
-            return i < j
-        case "all":
-            return np.ones((tasks, tasks), dtype=bool)
+    masks: dict[Region, Callable[[], NDArray[np.bool_]]] = {
+        "final": lambda: i == tasks - 1,
+        "first": lambda: (j == 0) & (i > 0),
+        "diagonal": lambda: i == j,
+        "lower": lambda: i >= j,
+        "below": lambda: i > j,
+        "next": lambda: i == j - 1,
+        "upper": lambda: i < j,
+        "all": lambda: i >= 0,
+    }
+    return masks[name]()
 
 
 def square(matrix: ArrayLike) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Undefined(ValueError):  # noqa: N818 - it is a statement about a metric, not a fault
+class Undefined(ValueError):
     """Raised by a metric that the data cannot support; the message is the reason."""
 
 
@@ -32,8 +32,8 @@ class Value(float):
         self.per_task = np.asarray(per_task, dtype=np.float64)
         return self
 
-    def __getnewargs__(self) -> tuple[float, NDArray[np.float64]]:  # for copy
-        return float(self), self.per_task
+    def __reduce__(self) -> tuple[type[Value], tuple[float, NDArray[np.float64]]]:
+        return Value, (float(self), self.per_task)
 
 
 def average(terms: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Value:
@@ -42,16 +42,18 @@ def average(terms: NDArray[np.float64], weights: NDArray[np.float64] | None = No
     `terms` is (T,) with one entry a task, or (T, T) with one column a task.
     """
     part = ~np.isnan(terms)
-    if weights is None:
-        mean = terms[part].mean()
-    else:
-        mean = np.average(terms[part], weights=weights[part])
+    mean = np.average(terms[part], weights=None if weights is None else weights[part])
     if terms.ndim == 1:
         return Value(mean, terms)
-    count = part.sum(axis=0)
     total = np.where(part, terms, 0.0).sum(axis=0)
-    columns = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
-    return Value(mean, columns)
+    return Value(mean, ratio(total, part.sum(axis=0)))
+
+
+def ratio(total: NDArray[np.float64], count: NDArray[Any]) -> NDArray[np.float64]:
+    """Return `total / count`, NaN where the count is 0."""
+    result: NDArray[np.float64] = np.full(total.shape, np.nan)
+    np.divide(total, count, out=result, where=count > 0)
+    return result
 
 
 def padded(terms: NDArray[np.float64], tasks: int, *, first: int = 0) -> NDArray[np.float64]:

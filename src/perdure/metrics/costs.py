@@ -91,7 +91,7 @@ def ce(flops_one_pass: ArrayLike, flops_train: ArrayLike, *, epsilon: float = 1.
 
 
 def clscore(criteria: Mapping[str, float], weights: Mapping[str, float] | None = None) -> float:
-    r"""Return $\sum_c w_c c$ over criteria in [0, 1] where larger is better; equal weights by default.
+    r"""Return $\sum_c w_c c$ over criteria in [0, 1], larger better; equal weights by default.
 
     Example:
         >>> round(clscore({"A": 0.5, "MS": 1.0}, {"A": 0.75, "MS": 0.25}), 6)
@@ -122,7 +122,9 @@ def clstability(
     return 1 - math.fsum(w[name] * sd for name, sd in spread.items())
 
 
-def check_weights(weights: Mapping[str, float] | None, names: Mapping[str, object]) -> dict[str, float]:
+def check_weights(
+    weights: Mapping[str, float] | None, names: Mapping[str, object]
+) -> dict[str, float]:
     """Return a weight for each name, or raise if they are not a weighting of just these."""
     if not names:
         raise ValueError("at least one criterion is needed")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._value import Undefined, Value, average
+from ._value import Undefined, Value, average, ratio
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +38,7 @@ def aaa_curve(stream: Stream) -> NDArray[np.float64]:
     ends = np.searchsorted(stream.grid, [last for _, last in stream.visits], side="right")
     total = np.append(0.0, np.where(tested, means, 0.0).cumsum())[ends]
     count = np.append(0, tested.cumsum())[ends]
-    return np.divide(total, count, out=np.full(len(ends), np.nan), where=count > 0)
+    return ratio(total, count)
 
 
 def current(stream: Stream) -> Value:
@@ -151,5 +151,4 @@ def _means_over_seen(stream: Stream) -> tuple[NDArray[np.float64], NDArray[np.fl
             each[at] = scores.mean()
     if not count.any():
         raise Undefined("needs an evaluation of a task that has been learned")
-    means = np.divide(total, count, out=np.full(len(grid), np.nan), where=count > 0)
-    return means, each
+    return ratio(total, count), each

@@ -83,7 +83,8 @@ def gamma(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.float
         array([0.25, 0.5 , 1.  ])
     """
     chance = random_aa(classes, setting=setting)
-    return chance.min() / chance
+    factor: NDArray[np.float64] = chance.min() / chance
+    return factor
 
 
 def beta(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ScoreMatrix", "ScoreScale"]
+__all__ = ["ACCURACY", "ScoreMatrix", "ScoreScale"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class ScoreScale:
     """What a score means: its range, and whether larger is better.
 
     Example:
-        >>> ScoreScale(0, math.inf, lower_is_better=True).is_accuracy
+        >>> ScoreScale(0, 100, lower_is_better=True).is_accuracy
         False
     """
 
@@ -62,6 +61,9 @@ class ScoreScale:
         return -scores if self.lower_is_better else scores
 
 
+ACCURACY = ScoreScale()
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreMatrix:
     """The score on every task after learning each task: `scores[i, j]`, task j after task i.
@@ -97,7 +99,7 @@ class ScoreMatrix:
     classes: NDArray[np.float64] | None = None
     sizes: NDArray[np.float64] | None = None
     setting: Setting | None = None
-    scale: ScoreScale = ScoreScale()
+    scale: ScoreScale = ACCURACY
     notes: tuple[str, ...] = ()
 
     if TYPE_CHECKING:  # what may be passed in is wider than what is kept
@@ -114,7 +116,7 @@ class ScoreMatrix:
             classes: ArrayLike | None = None,
             sizes: ArrayLike | None = None,
             setting: Setting | None = None,
-            scale: ScoreScale = ScoreScale(),
+            scale: ScoreScale = ACCURACY,
             notes: Sequence[str] = (),
         ) -> None: ...
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ._value import Undefined
-from .score_matrix import ScoreScale
+from .score_matrix import ACCURACY, ScoreScale
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +53,7 @@ class Stream:
     visits: tuple[Visit, ...] = ()
     before: Mapping[str, float] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
-    scale: ScoreScale = ScoreScale()
+    scale: ScoreScale = ACCURACY
 
     if TYPE_CHECKING:  # what may be passed in is wider than what is kept
 
@@ -63,7 +64,7 @@ class Stream:
             *,
             before: Mapping[str, float] | None = None,
             sizes: Mapping[str, int] | None = None,
-            scale: ScoreScale = ScoreScale(),
+            scale: ScoreScale = ACCURACY,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -76,7 +77,7 @@ class Stream:
             if task not in judged:
                 raise ValueError(f"task {task!r} is learned but never tested; tested: {[*judged]}")
         lasts = [last for _, last in visits]
-        if any(b <= a for a, b in zip(lasts, lasts[1:], strict=False)):
+        if any(b <= a for a, b in pairwise(lasts)):
             raise ValueError(f"last iterations of the visits must increase, got {lasts}")
         learned = dict.fromkeys(task for task, _ in visits)
         order = [*learned, *(name for name in judged if name not in learned)]
@@ -121,7 +122,7 @@ class Stream:
         for name, (steps, scores) in self.tasks.items():
             end = int(np.searchsorted(steps, step, side="right"))
             cut[name] = (steps[:end], scores[:end])
-        visits = [visit for visit in self.visits if visit.last <= step]
+        visits = tuple(visit for visit in self.visits if visit.last <= step)
         return replace(self, tasks=cut, visits=visits)
 
     def thinned(self, every: int) -> Stream:
@@ -150,7 +151,9 @@ def _judged(
     t = np.array(steps)
     a = np.array(scores, dtype=np.float64)
     if t.ndim != 1 or t.shape != a.shape:
-        raise ValueError(f"task {name!r} has {t.shape} steps and {a.shape} scores, expected as many")
+        raise ValueError(
+            f"task {name!r} has {t.shape} steps and {a.shape} scores, expected as many"
+        )
     if len(t) and not np.issubdtype(t.dtype, np.integer):
         raise ValueError(f"steps of task {name!r} must be whole numbers, got {t.dtype}")
     t = t.astype(np.int64, copy=False)

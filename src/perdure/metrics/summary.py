@@ -13,7 +13,7 @@ from .accuracy import fixed_curve
 from .criteria import clscore_of, criteria_weights
 from .extremes import extreme_intervals, selection_bias
 from .forgetting import forgetting_matrix
-from .score_matrix import ScoreMatrix, ScoreScale
+from .score_matrix import ACCURACY, ScoreMatrix, ScoreScale
 from .stream_data import Stream
 from .table import METRICS, NEEDS, Metric
 from .wilson import mean_of_proportions, wilson
@@ -61,7 +61,7 @@ class Summary:
     """
 
     tasks: tuple[str, ...]
-    scale: ScoreScale = ScoreScale()
+    scale: ScoreScale = ACCURACY
     metrics: dict[str, float] = field(default_factory=dict)
     undefined: dict[str, str] = field(default_factory=dict)
     curves: dict[str, list[float | None]] = field(default_factory=dict)
@@ -108,7 +108,7 @@ def summary(
     options = options or Options()
     weights = criteria_weights(options.weights)
     main = matrix if matrix is not None else stream
-    found = Summary(tasks=(), scale=main.scale if main is not None else ScoreScale())
+    found = Summary(tasks=(), scale=main.scale if main is not None else ACCURACY)
     if matrix is not None:
         found.tasks, found.notes = matrix.tasks, list(matrix.notes)
     elif stream is not None:

@@ -6,14 +6,16 @@ counted from 1; b_j the untrained model's score, J_j the joint model's, S_j the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from math import inf
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import accuracy, costs, forgetting, gap, learning, rescaled, transfer, worst_case
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["METRICS", "NEEDS", "Metric", "find_metric"]
 

@@ -110,20 +110,31 @@ TOOLS: dict[str, tuple[Printed, ...]] = {
         Printed("Accuracy", "acc"),
         Printed("Backward Transfer", "bwt"),
         Printed("Forward Transfer", "fwt.gem", note="later versions take another baseline"),
-        Printed("Forgetting", None, mammoth_forgetting,
-                "forgetting.peak, but R[j-1, j] counts as a peak too", "forgetting.peak"),
+        Printed(
+            "Forgetting",
+            None,
+            mammoth_forgetting,
+            "forgetting.peak, but R[j-1, j] counts as a peak too",
+            "forgetting.peak",
+        ),
     ),
     "continuum": (
         Printed("accuracy", "acc.pooled"),
-        Printed("average_incremental_accuracy", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"),
+        Printed(
+            "average_incremental_accuracy", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"
+        ),
         Printed("accuracy_A", "acc.lower"),
         Printed("backward_transfer", None, continuum_bwt, CONTINUUM_BUG + "; meant: bwt.all"),
         Printed("positive_backward_transfer", None, continuum_positive_bwt, CONTINUUM_BUG),
         Printed("remembering", None, continuum_remembering, CONTINUUM_BUG + "; meant: rem"),
-        Printed("forward_transfer", "acc.below",
-                note="a bug of that tool: it averages tasks already learned"),
-        Printed("forgetting", None, continuum_forgetting,
-                CONTINUUM_BUG + "; meant: forgetting.best"),
+        Printed(
+            "forward_transfer",
+            "acc.below",
+            note="a bug of that tool: it averages tasks already learned",
+        ),
+        Printed(
+            "forgetting", None, continuum_forgetting, CONTINUUM_BUG + "; meant: forgetting.best"
+        ),
     ),
     "pycil": (
         Printed("Average Accuracy (CNN)", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"),
@@ -142,8 +153,11 @@ TOOLS: dict[str, tuple[Printed, ...]] = {
     ),
     "facil": (
         Printed("TAw Acc / TAg Acc, Avg.", "acc"),
-        Printed("TAw Forg / TAg Forg, Avg.", "forgetting.best",
-                note="RWalk's formula, but tasks are never tested before they are learned"),
+        Printed(
+            "TAw Forg / TAg Forg, Avg.",
+            "forgetting.best",
+            note="RWalk's formula, but tasks are never tested before they are learned",
+        ),
     ),
     "capymoa": (
         Printed("accuracy_final", "acc"),
@@ -232,7 +246,9 @@ def as_tool(matrix: ScoreMatrix, tool: str, found: Summary | None = None) -> lis
     rows = []
     for printed in TOOLS[tool]:
         note = printed.note
-        if matrix.sizes is None and (printed.id == "acc.pooled" or printed.formula is mean_of_pooled):
+        if matrix.sizes is None and (
+            printed.id == "acc.pooled" or printed.formula is mean_of_pooled
+        ):
             note = "; ".join(filter(None, [note, "test sets taken as equal: no sizes given"]))
         if printed.formula is not None:
             rows.append(_computed(printed, matrix.scores, sizes, metrics, note))

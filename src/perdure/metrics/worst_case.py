@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._value import Undefined, Value, average
+from ._value import Undefined, Value, average, ratio
 from .learning import current_curve
 from .windows import check_window, drops, rises
 
@@ -187,7 +187,9 @@ def _lows_by_visit(stream: Stream) -> NDArray[np.float64]:
         low = np.inf
         for k, (task, last) in enumerate(stream.visits):
             if last > learned[name]:
-                low = min(low, scores[max(bounds[0], bounds[k]) : bounds[k + 1]].min(initial=np.inf))
+                low = min(
+                    low, scores[max(bounds[0], bounds[k]) : bounds[k + 1]].min(initial=np.inf)
+                )
                 table[k, at] = np.nan if task == name else low
     return table
 
@@ -199,5 +201,4 @@ def _complete_means(table: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _means(table: NDArray[np.float64]) -> NDArray[np.float64]:
     tested = ~np.isnan(table)
-    total = np.where(tested, table, 0.0).sum(axis=1)
-    return np.divide(total, tested.sum(axis=1), out=np.full(len(table), np.nan), where=tested.any(1))
+    return ratio(np.where(tested, table, 0.0).sum(axis=1), tested.sum(axis=1))

@@ -24,12 +24,12 @@ FIELDS = ("matrix", "tasks", "initial", "joint", "single", "classes", "sizes", "
 
 
 def parse_matrix(data: bytes, source: str) -> dict[str, Any]:
-    """Return the fields of ScoreMatrix found in a file: `matrix` always, `tasks` and more if there.
+    r"""Return the fields of ScoreMatrix found in a file, always `matrix` among them.
 
     The kind of file is told from its bytes, so that it may also come through a pipe.
 
     Example:
-        >>> parse_matrix(b",a,b\\na,0.9,\\nb,0.6,0.8\\n", "m.csv")["tasks"]
+        >>> parse_matrix(b",a,b\na,0.9,\nb,0.6,0.8\n", "m.csv")["tasks"]
         ['a', 'b']
     """
     if not data.strip():
@@ -110,7 +110,9 @@ def _matrix_of(values: Any, source: str) -> NDArray[np.float64]:
     flat = [entry for row in values for entry in (row if isinstance(row, list) else [row])]
     for at, entry in enumerate(flat):
         if entry is not None and (isinstance(entry, bool) or not isinstance(entry, int | float)):
-            place = f"row {at // max(lengths)} entry {at % max(lengths)}" if -1 not in lengths else at
+            place = (
+                f"row {at // max(lengths)} entry {at % max(lengths)}" if -1 not in lengths else at
+            )
             raise BadInput(f"{source} {place}: {entry!r:.40}, expected a number or null")
     numbers = np.array([math.nan if entry is None else float(entry) for entry in flat])
     return numbers if -1 in lengths else numbers.reshape(len(values), -1)
@@ -191,7 +193,7 @@ def _has_names(body: list[tuple[int, list[str]]], header: list[str] | None) -> b
 
 
 def _counting(cells: list[str]) -> bool:
-    """Return whether the cells (after a blank corner) count 0, 1, 2, … or 1, 2, 3, …"""
+    """Return whether the cells (after a blank corner) count on from 0 or 1."""
     cells = cells[1:] if not cells[0] else cells
     return any(cells == [str(k + start) for k in range(len(cells))] for start in (0, 1))
 

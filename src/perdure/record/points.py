@@ -1,4 +1,4 @@
-"""points.csv: one line an evaluation of one task. Read into columns, then into matrix and stream."""
+"""points.csv: one line an evaluation of one task, read into a matrix and a stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..metrics import ScoreMatrix, ScoreScale, Stream, Undefined, Visit
+from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Stream, Undefined, Visit
 from ._text import BadInput, Column, read_table
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ class Points:
     score: NDArray[np.float64]
     n: NDArray[np.int64]
     names: tuple[str, ...]
-    scale: ScoreScale = ScoreScale()
+    scale: ScoreScale = ACCURACY
     notes: tuple[str, ...] = ()
 
     def visits(self) -> list[Visit]:
-        """Return each stretch of training on one task with its last step; none without boundaries."""
+        """Return each stretch of training with its last step; none without boundaries."""
         codes, steps = self._after_updates("trained"), self._after_updates("step")
         if not len(codes) or codes[0] < 0:
             return []
@@ -108,7 +108,9 @@ class Points:
             counts = self.n[rows]
             if len(counts) and (counts > 0).all():
                 sizes[name] = int(counts.min())
-        return Stream(tasks, self.visits(), before=self._on_entering(), sizes=sizes, scale=self.scale)
+        return Stream(
+            tasks, self.visits(), before=self._on_entering(), sizes=sizes, scale=self.scale
+        )
 
     def _after_updates(self, column: str) -> NDArray[Any]:
         values: NDArray[Any] = getattr(self, column)[self.kind != INITIAL]
@@ -180,7 +182,7 @@ def read_points(
     table = read_table(text, source, _spec(codes), ours=ours)
     if not table.rows:
         raise BadInput(f"{source}: no evaluations, expected lines under {','.join(COLUMNS)}")
-    columns = {
+    columns: dict[str, NDArray[Any]] = {
         "trained": np.full(table.rows, -1, dtype=np.int32),
         "kind": np.full(table.rows, PROBE, dtype=np.int8),
         "n": np.zeros(table.rows, dtype=np.int64),
@@ -191,7 +193,7 @@ def read_points(
         columns["score"] = columns["score"] / 100
     names = _learned_first(columns["trained"], columns["tested"], list(codes))
     notes = (table.warning,) if table.warning else ()
-    points = Points(**columns, names=names, scale=scale or ScoreScale(), notes=notes)
+    points = Points(**columns, names=names, scale=scale or ACCURACY, notes=notes)
     _judge(points, lambda row: table.where(int(order[row])))
     return points
 

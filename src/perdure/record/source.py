@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from ..metrics import ScoreMatrix, ScoreScale, Undefined
+from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Undefined
 from ._text import BadInput, decode
 from .costs_file import read_costs
 from .hits_folder import check_hits, read_hits
@@ -30,7 +30,7 @@ class Given:
 
     transposed: bool = False
     percent: bool = False
-    scale: ScoreScale = ScoreScale()
+    scale: ScoreScale = ACCURACY
     setting: Setting | None = None
     classes: list[float] | None = None
     initial: list[float] | None = None
@@ -201,7 +201,9 @@ def _described(path: Path, tasks: int) -> dict[str, Any]:
 
 def _add_hits(found: Source, folder: Path) -> None:
     if found.stream is None:
-        raise BadInput(f"{folder}: hits belong to evaluations while training, expected a points.csv")
+        raise BadInput(
+            f"{folder}: hits belong to evaluations while training, expected a points.csv"
+        )
     found.hits, warnings = read_hits(folder, found.stream.names)
     check_hits(found.hits, found.stream, folder)
     found.notes += warnings

@@ -59,13 +59,13 @@ class Grid:
         Console(file=out).print(table)
 
     def markdown(self) -> str:
-        """Return a Markdown table.
+        r"""Return a Markdown table.
 
         Example:
             >>> print(Grid(["id", "value"], [["a|b", "0.5"]], right={"value"}).markdown())
             | id | value |
             |---|---:|
-            | a\\|b | 0.5 |
+            | a\|b | 0.5 |
         """
         rule = ["---:" if name in self.right else "---" for name in self.header]
         lines = [self._line(self.header, _markdown), f"|{'|'.join(rule)}|"]
@@ -73,17 +73,17 @@ class Grid:
         return "\n".join(([f"**{_markdown(self.title)}**", ""] if self.title else []) + lines)
 
     def latex(self) -> str:
-        """Return a LaTeX table in the booktabs style.
+        r"""Return a LaTeX table in the booktabs style.
 
         Example:
             >>> print(Grid(["id", "value"], [["min_acc", "0.5"]], right={"value"}).latex())
-            \\begin{tabular}{lr}
-            \\toprule
-            id & value \\\\
-            \\midrule
-            min\\_acc & 0.5 \\\\
-            \\bottomrule
-            \\end{tabular}
+            \begin{tabular}{lr}
+            \toprule
+            id & value \\
+            \midrule
+            min\_acc & 0.5 \\
+            \bottomrule
+            \end{tabular}
         """
         spec = "".join("r" if name in self.right else "l" for name in self.header)
         head = " & ".join(map(_latex, self.header))

@@ -59,8 +59,8 @@ def number(value: float, unit: str, *, percent: bool, digits: int) -> str:
     """Return a metric's value as text: percent are of scores only.
 
     Example:
-        >>> number(0.25, "score", percent=True, digits=4), number(120, "none", percent=True, digits=4)
-        ('25.00', '120')
+        >>> number(0.25, "score", percent=True, digits=4)
+        '25.00'
     """
     if percent and unit != "none":
         value, digits = value * (100 if unit == "score" else 10_000), digits - 2
