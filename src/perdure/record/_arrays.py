@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MAX_NUMBERS", "array_from", "arrays_from_zip", "load_npy"]
+__all__ = ["MAX_TASKS", "array_from", "arrays_from_zip", "load_npy"]
 
-MAX_NUMBERS = 5000 * 5000  # a matrix of 5000 tasks
+MAX_TASKS = 5000
+MAX_NUMBERS = MAX_TASKS**2
 
 
 def load_npy(path: Path) -> NDArray[Any]:
@@ -50,7 +51,7 @@ def array_from(data: bytes, source: str) -> NDArray[Any]:
         raise BadInput(f"{source}: holds {dtype}, expected numbers")
     count = int(np.prod(shape, dtype=object)) if shape else 1
     if count > MAX_NUMBERS:
-        raise BadInput(f"{source}: shape {shape} is too large, expected at most 5000 tasks")
+        raise BadInput(f"{source}: shape {shape} is too large, expected at most {MAX_TASKS} tasks")
     rest = data[stream.tell() :]
     if len(rest) < count * dtype.itemsize:
         raise BadInput(f"{source}: shape {shape} promises {count} numbers, the file is cut off")

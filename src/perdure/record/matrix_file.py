@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._arrays import array_from, arrays_from_zip
+from ._arrays import MAX_TASKS, array_from, arrays_from_zip
 from ._text import BadInput, decode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MAX_TASKS", "parse_matrix", "parse_vector"]
+__all__ = ["MAX_LINE", "parse_matrix", "parse_vector"]
 
-MAX_TASKS = 5000
 MAX_LINE = 64 * MAX_TASKS  # characters
 UNMEASURED = frozenset({"", "-", "–", "—", "nan", "na", "n/a", "null", "none"})
 FIELDS = ("matrix", "tasks", "initial", "joint", "single", "classes", "sizes", "setting")

@@ -186,7 +186,8 @@ def read_points(
         "trained": np.full(table.rows, -1, dtype=np.int32),
         "kind": np.full(table.rows, PROBE, dtype=np.int8),
         "n": np.zeros(table.rows, dtype=np.int64),
-    } | table.columns
+        **table.columns,
+    }
     order = np.argsort(columns["step"], kind="stable")
     columns = {name: values[order] for name, values in columns.items()}
     if percent:

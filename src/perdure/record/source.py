@@ -13,7 +13,7 @@ from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Undefined
 from ._text import BadInput, decode
 from .costs_file import read_costs
 from .hits_folder import check_hits, read_hits
-from .matrix_file import parse_matrix
+from .matrix_file import MAX_LINE, parse_matrix
 from .points import Points, looks_like_points, read_points
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Given", "Source", "read_source"]
 
-MAX_BYTES = 4 << 30
+MAX_POINTS = 4 << 30  # bytes
+MAX_MATRIX = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,14 @@ def read_source(
 
 def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
     name = "standard input" if path == "-" else path
-    data = _bytes(path, pipe, name)
-    first = data[:1000].partition(b"\n")[0].decode("utf-8", errors="replace").lstrip("\ufeff")
-    if looks_like_points(first):
+    if path == "-":
+        if pipe is None:
+            raise BadInput("standard input: nothing to read")
+        data = _bytes(pipe, name)
+    else:
+        with Path(path).open("rb") as file:
+            data = _bytes(file, name)
+    if _is_points(data):
         ours = path != "-" and (Path(path).parent / "run.json").exists()
         points = _points(decode(data, name), name, given, ours=ours)
         return _from_points(points, given)
@@ -119,17 +125,22 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
     return Source(matrix)
 
 
-def _bytes(path: str, pipe: BinaryIO | None, name: str) -> bytes:
-    if path == "-":
-        if pipe is None:
-            raise BadInput("standard input: nothing to read")
-        data = pipe.read(MAX_BYTES + 1)
-    elif (size := Path(path).stat().st_size) > MAX_BYTES:
-        raise BadInput(f"{name}: {size >> 20} MiB, expected at most {MAX_BYTES >> 20}")
-    else:
-        data = Path(path).read_bytes()
-    if len(data) > MAX_BYTES:
-        raise BadInput(f"{name}: more than {MAX_BYTES >> 20} MiB")
+def _is_points(data: bytes) -> bool:
+    first = data[:1000].partition(b"\n")[0]
+    return looks_like_points(first.decode("utf-8", errors="replace").lstrip("\ufeff"))
+
+
+def _bytes(file: BinaryIO, name: str) -> bytes:
+    """Return all of a file, read no further than anything that can be scored may reach."""
+    head = file.read(2 * MAX_LINE)
+    points = _is_points(head)
+    text = head.lstrip()[:1] not in (b"[", b"{") and head[:2] not in (b"\x93N", b"PK")
+    if text and not points and len(head) == 2 * MAX_LINE and b"\n" not in head:
+        raise BadInput(f"{name} line 1: more than {MAX_LINE} characters, expected a row of scores")
+    limit = MAX_POINTS if points else MAX_MATRIX
+    data = head + file.read(limit + 1 - len(head))
+    if len(data) > limit:
+        raise BadInput(f"{name}: more than {limit >> 20} MiB, too large for what it holds")
     return data
 
 
@@ -159,18 +170,17 @@ def _read_run(folder: Path, given: Given) -> Source:
     if not path.is_file():
         raise BadInput(f"{folder}: no points.csv in it, expected a run folder or a file")
     points = _points(decode(path.read_bytes(), str(path)), str(path), given, ours=True)
-    notes = []
-    if not (folder / "done.json").exists():
-        last = points.finished()
-        if last is None:
-            notes.append(f"{folder}: the run is unfinished and no task has ended yet")
-        else:
-            points = points.until(last)
-            count = len(points.visits())
-            notes.append(f"{folder}: the run is unfinished; scored over {count} finished task(s)")
-    described = _described(folder / "run.json", len(points.visits()))
-    found = _from_points(points, given, described)
-    found.notes += notes
+    unfinished = not (folder / "done.json").exists()
+    last = points.finished()
+    if unfinished and last is not None:
+        points = points.until(last)
+    count = len(points.visits())
+    found = _from_points(points, given, _described(folder / "run.json", count))
+    if unfinished and last is not None:
+        found.notes.append(f"the run is unfinished: scored over {count} finished task(s)")
+    elif unfinished:
+        found.matrix, found.no_matrix = None, "the run is unfinished and no task has ended yet"
+        found.notes.append(found.no_matrix)
     if (folder / "costs.csv").is_file():
         name = str(folder / "costs.csv")
         text = decode((folder / "costs.csv").read_bytes(), name)
