@@ -6,9 +6,11 @@ from .accuracy import *
 from .compare import *
 from .costs import *
 from .criteria import *
+from .extremes import *
 from .forgetting import *
 from .gap import *
 from .hits import *
+from .honesty import *
 from .learning import *
 from .reading import *
 from .rescaled import *

@@ -63,11 +63,18 @@ class Hits:
 
     def accuracy(self) -> NDArray[np.float64]:
         """Return the share of right examples at each evaluation."""
-        right = np.empty(len(self), dtype=np.float64)
+        return self._shares(np.uint8(0))
+
+    def changed(self, row: int) -> NDArray[np.float64]:
+        """Return the share of examples that are not as at evaluation number `row`."""
+        return self._shares(np.asarray(self.packed[row]))
+
+    def _shares(self, mask: NDArray[np.uint8] | np.uint8) -> NDArray[np.float64]:
+        ones = np.empty(len(self), dtype=np.float64)
         for start in range(0, len(self), 1 << 14):  # bounds the memory of the counts
-            part = np.asarray(self.packed[start : start + (1 << 14)])
-            right[start : start + len(part)] = np.bitwise_count(part).sum(axis=1, dtype=np.int64)
-        return right / self.examples
+            part = self.packed[start : start + (1 << 14)] ^ mask
+            ones[start : start + len(part)] = np.bitwise_count(part).sum(axis=1, dtype=np.int64)
+        return ones / self.examples
 
     def after(self, step: int) -> Hits:
         """Return the evaluations strictly after `step`."""

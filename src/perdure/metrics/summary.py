@@ -11,8 +11,8 @@ import numpy as np
 from ._value import Undefined, Value
 from .accuracy import fixed_curve
 from .criteria import clscore_of, criteria_weights
-from .extremes import extreme_intervals, selection_bias
 from .forgetting import forgetting_matrix
+from .honesty import extreme_intervals, selection_bias
 from .score_matrix import ACCURACY, ScoreMatrix, ScoreScale
 from .stream_data import Stream
 from .table import METRICS, NEEDS, Metric
@@ -256,10 +256,13 @@ def _stream_extras(
     if not stream.scale.is_accuracy:
         return
     wanted = [id_ for id_ in found.metrics if id_ in ("min_acc", "wc_acc") or id_.startswith("wf")]
+    reason = None
     if hits:
-        found.intervals |= extreme_intervals(stream, hits, wanted, level=options.level)
-    else:
-        found.bias = selection_bias(stream, wanted)
+        intervals, reason = extreme_intervals(stream, hits, wanted, level=options.level)
+        found.intervals |= intervals
+    if reason:
+        found.notes.append(f"extremes without an interval: {reason}")
+    found.bias = selection_bias(stream, [id_ for id_ in wanted if id_ not in found.intervals])
 
 
 def listed(values: NDArray[np.float64]) -> list[float | None]:

@@ -6,7 +6,7 @@ A window of `w` evaluations holds the current one and the `w - 1` before it; `No
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -99,16 +99,16 @@ class LiveWindow:
         self.rise = max(self.rise, score - self._lows[0][1])
 
 
-def trailing_max(a: NDArray[np.float64], window: int | None) -> NDArray[np.float64]:
-    """Return the maximum of each entry and the `window - 1` before it, along the last axis."""
-    if window is None or window >= a.shape[-1]:
-        result: NDArray[np.float64] = np.maximum.accumulate(a, axis=-1)
+def trailing_max(a: NDArray[Any], window: int | None, *, axis: int = -1) -> NDArray[Any]:
+    """Return the maximum of each entry and the `window - 1` before it, along one axis."""
+    if window is None or window >= a.shape[axis]:
+        result: NDArray[Any] = np.maximum.accumulate(a, axis=axis)
         return result
     from scipy.ndimage import maximum_filter1d  # imported here: a third of a second
 
-    shift = (window - 1) // 2 if window % 2 else window // 2 - 1
+    back = (window - 1) // 2  # shifts the window so that it ends at its entry
     return np.asarray(
-        maximum_filter1d(a, window, axis=-1, mode="constant", cval=-np.inf, origin=shift)
+        maximum_filter1d(a, window, axis=axis, mode="constant", cval=-np.inf, origin=back)
     )
 
 

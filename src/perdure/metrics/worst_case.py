@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .stream_data import Stream
 
 __all__ = [
+    "first_ends",
     "min_acc",
     "min_acc_curve",
     "minimum_after",
@@ -59,7 +60,7 @@ def min_acc(stream: Stream) -> Value:
         ...                visits=[("a", 1), ("b", 3)]))
         0.2
     """
-    current, learned = _learned(stream)
+    current, learned = first_ends(stream)
     older = [name for name in learned if name != current]
     if not older:
         raise Undefined("no task has been left behind yet: needs at least 2 learned tasks")
@@ -88,7 +89,7 @@ def wc_acc(stream: Stream) -> Value:
         ...               visits=[("a", 1), ("b", 3)]))
         0.5
     """
-    current, learned = _learned(stream)
+    current, learned = first_ends(stream)
     if not len(stream.tasks[current][0]):
         raise Undefined(f"the current task {current!r} was not tested")
     parts = min_acc(stream).per_task if len(learned) > 1 else np.full(len(stream.names), np.nan)
@@ -161,7 +162,7 @@ def _largest(
     return table
 
 
-def _learned(stream: Stream) -> tuple[str, dict[str, int]]:
+def first_ends(stream: Stream) -> tuple[str, dict[str, int]]:
     """Return the current task, and for every task learned the end of its first visit."""
     stream.need_boundaries()
     ends: dict[str, int] = {}
@@ -176,7 +177,7 @@ def _lows_by_visit(stream: Stream) -> NDArray[np.float64]:
     NaN for tasks not left behind, infinity for one left behind but not tested since.
     """
     stream.need_boundaries()
-    _, learned = _learned(stream)
+    _, learned = first_ends(stream)
     ends = np.array([last for _, last in stream.visits])
     table = np.full((len(ends), len(stream.names)), np.nan)
     for at, name in enumerate(stream.names):

@@ -1,0 +1,153 @@
+"""How far the extremes of a stream can be trusted: intervals from hits, or a bound on the bias."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._value import Undefined
+from .extremes import interval_of_drop, interval_of_minimum
+from .worst_case import first_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .hits import Hits
+    from .stream_data import Stream
+
+__all__ = ["drop_bias", "extreme_intervals", "minimum_bias", "selection_bias"]
+
+
+def extreme_intervals(
+    stream: Stream, hits: Mapping[str, Hits], ids: Sequence[str], *, level: float = 0.95
+) -> tuple[dict[str, tuple[float, float]], str | None]:
+    """Return an interval for each of min_acc, wc_acc and wf… in `ids`, and what stood in the way.
+
+    Needs the hits of every task that takes part.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    reason = None
+    for id_ in ids:
+        try:
+            if id_.startswith("wf"):
+                window = None if id_ == "wfall" else int(id_.removeprefix("wf"))
+                tested = [
+                    _hits(hits, task) for task, (steps, _) in stream.tasks.items() if len(steps)
+                ]
+                found[id_] = interval_of_drop(tested, window, level=level)
+            else:
+                parts = _older(stream, hits)
+                if id_ == "wc_acc":
+                    parts.append(_last(hits, stream.visits[-1].task))
+                found[id_] = interval_of_minimum(parts, level=level)
+        except Undefined as undefined:
+            reason = str(undefined)
+    return found, reason
+
+
+def selection_bias(stream: Stream, ids: Sequence[str]) -> dict[str, float]:
+    """Return for each extreme in `ids` how far noise alone can have moved it, from n and counts.
+
+    A bound on the expected bias, see `minimum_bias` and `drop_bias`; nothing for tasks whose
+    number of examples is not known.
+    """
+    bounds = {}
+    for id_ in ids:
+        if id_.startswith("wf"):
+            window = None if id_ == "wfall" else int(id_.removeprefix("wf"))
+            each = [
+                drop_bias(len(steps), stream.sizes.get(task), window)
+                for task, (steps, _) in stream.tasks.items()
+                if len(steps)
+            ]
+            share = 1.0
+        else:
+            each = [_minimum_bias(stream, task, end) for task, end in _left_behind(stream)]
+            share = 1.0 if id_ == "min_acc" else len(each) / (len(each) + 1)
+        if each and all(bound is not None for bound in each):
+            bounds[id_] = share * sum(bound for bound in each if bound is not None) / len(each)
+    return bounds
+
+
+def minimum_bias(low: float, n: int, evaluations: int) -> float:
+    r"""Return a bound on how far the expected minimum lies below the lowest true accuracy.
+
+    For any dependence between evaluations, and true accuracies of at least p, the expected
+    minimum of N accuracies over n examples is at least $p - b(p)$ with
+    $b(p) = \min_\lambda (\log N + n \log(1 - p + p e^{-\lambda/n}) + \lambda p) / \lambda$
+    (a Chernoff bound). `low` is the minimum that was observed; the p that explains it is solved
+    for, so the true minimum is expected to lie within `low` and `low` plus the result.
+
+    Example:
+        >>> round(minimum_bias(0.868, 1000, 1000), 3)  # a constant .9 reads about .868
+        0.036
+    """
+    if evaluations < 2:
+        return 0.0
+    below, above = low, 1.0
+    for _ in range(50):  # p - b(p) grows with p
+        p = (below + above) / 2
+        if p - _chernoff(p, n, evaluations) < low:
+            below = p
+        else:
+            above = p
+    return above - low
+
+
+def drop_bias(evaluations: int, n: int | None, window: int | None) -> float | None:
+    r"""Return a bound on the expected largest drop where the true accuracy never falls.
+
+    $\sqrt{\log(\text{pairs}) / n}$, from the sub-Gaussian maximal inequality over all pairs in a
+    window: for evaluations that are independent or vary together.
+
+    Example:
+        >>> round(drop_bias(1000, 1000, 10), 3)
+        0.095
+    """
+    if n is None:
+        return None
+    width = min(window or evaluations, evaluations)
+    pairs = evaluations * (width - 1) - width * (width - 1) / 2
+    return sqrt(log(pairs) / n) if pairs > 1 else 0.0
+
+
+def _chernoff(p: float, n: int, evaluations: int) -> float:
+    """Return b(p) of `minimum_bias`. Every scale gives a bound, so a grid over scales is enough."""
+    if p <= 0:
+        return 0.0
+    scale = np.geomspace(sqrt(n) / 100, 1e4 * n, 400)
+    log_mean = n * np.log1p(p * np.expm1(-scale / n))
+    bounds = (log(evaluations) + log_mean + scale * p) / scale
+    return min(float(bounds.min()), p)
+
+
+def _minimum_bias(stream: Stream, task: str, end: int) -> float | None:
+    n = stream.sizes.get(task)
+    steps, scores = stream.tasks[task]
+    later = scores[steps > end]
+    return None if n is None else minimum_bias(float(later.min()), n, len(later))
+
+
+def _left_behind(stream: Stream) -> list[tuple[str, int]]:
+    current, ends = first_ends(stream)
+    return [(task, end) for task, end in ends.items() if task != current]
+
+
+def _older(stream: Stream, hits: Mapping[str, Hits]) -> list[Hits]:
+    parts = [_hits(hits, task).after(end) for task, end in _left_behind(stream)]
+    if any(not len(part) for part in parts):
+        raise Undefined("no hits after a task was learned")
+    return parts
+
+
+def _last(hits: Mapping[str, Hits], task: str) -> Hits:
+    mine = _hits(hits, task)
+    return mine.after(int(mine.steps[-1]) - 1)
+
+
+def _hits(hits: Mapping[str, Hits], task: str) -> Hits:
+    if task not in hits:
+        raise Undefined(f"no hits of task {task!r}")
+    return hits[task]
