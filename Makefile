@@ -9,7 +9,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 demo: .venv/core
 	$(BIN)/perdure score examples/five_tasks.json
 	@echo
-	$(BIN)/perdure score examples/five_tasks.json --as mammoth
+	$(BIN)/perdure score examples/five_tasks.json --as continuum
+	@echo
+	$(BIN)/perdure score examples/stability_gap.csv --only acc,min_acc,wc_acc,wf10,gap.depth,gap.recovery
 
 test: check
 	$(BIN)/python -m pytest -m "not slow"

@@ -121,7 +121,7 @@ def score(
     _keep_only(found, wanted)
     form = _form(json=json, markdown=markdown, latex=latex, csv=csv)
     if as_ is not None:
-        _print_tool(_tool_rows(sources, runs, as_, files), as_, form, percent)
+        _print_tool(_tool_rows(sources, runs, as_, files), as_, form, percent and form != "csv")
         return 0
     _print(found, form, percent=percent and form != "csv", per_task=per_task)
     missing = [id_ for id_ in wanted if id_ not in found.metrics]
@@ -181,7 +181,8 @@ def _print(found: Summary | RunsSummary, form: str, *, percent: bool, per_task: 
     if form == "json":
         print(json_.dumps(found.as_dict(), allow_nan=False, indent=1))
         return
-    grids = scores_grids(found, percent=percent, per_task=per_task)
+    digits = None if form == "csv" else 4
+    grids = scores_grids(found, percent=percent, per_task=per_task, digits=digits)
     _print_grids(grids, form)
     if form == "people":
         if percent:
@@ -199,7 +200,8 @@ def _print_tool(rows: list[ToolRow], tool: str, form: str, percent: bool) -> Non
         printed = [{"name": r.name, "id": r.id, "value": r.value, "note": r.note} for r in rows]
         print(json_.dumps({"tool": tool, "rows": printed}, allow_nan=False, indent=1))
     else:
-        _print_grids([tool_grid(rows, tool, percent=percent)], form)
+        digits = None if form == "csv" else 4
+        _print_grids([tool_grid(rows, tool, percent=percent, digits=digits)], form)
 
 
 def _print_grids(grids: Sequence[Grid], form: str) -> None:

@@ -18,6 +18,7 @@ class Value(float):
     """A metric's number, with the same quantity for each task in `per_task`.
 
     `per_task[j]` belongs to task j; it is NaN for a task that takes no part in the metric.
+    `curve` is the value as it stood after each task, where it comes at no further cost.
 
     Example:
         >>> value = Value(0.5, [0.4, 0.6])
@@ -26,14 +27,21 @@ class Value(float):
     """
 
     per_task: NDArray[np.float64]
+    curve: NDArray[np.float64] | None
 
-    def __new__(cls, value: float, per_task: NDArray[np.float64] | list[float]) -> Value:
+    def __new__(
+        cls,
+        value: float,
+        per_task: NDArray[np.float64] | list[float],
+        curve: NDArray[np.float64] | None = None,
+    ) -> Value:
         self = super().__new__(cls, value)
         self.per_task = np.asarray(per_task, dtype=np.float64)
+        self.curve = curve
         return self
 
-    def __reduce__(self) -> tuple[type[Value], tuple[float, NDArray[np.float64]]]:
-        return Value, (float(self), self.per_task)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Value, (float(self), self.per_task, self.curve)
 
 
 def average(terms: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Value:

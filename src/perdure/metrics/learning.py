@@ -27,18 +27,13 @@ def aaa(stream: Stream) -> Value:
         0.75
     """
     means, each = _means_over_seen(stream)
-    return Value(float(np.nanmean(means)), each)
+    return Value(float(np.nanmean(means)), each, _past_means(stream, means))
 
 
 def aaa_curve(stream: Stream) -> NDArray[np.float64]:
     """Return `aaa` as it stood at the end of each visit."""
     stream.need_boundaries()
-    means, _ = _means_over_seen(stream)
-    tested = ~np.isnan(means)
-    ends = np.searchsorted(stream.grid, [last for _, last in stream.visits], side="right")
-    total = np.append(0.0, np.where(tested, means, 0.0).cumsum())[ends]
-    count = np.append(0, tested.cumsum())[ends]
-    return ratio(total, count)
+    return _past_means(stream, _means_over_seen(stream)[0])
 
 
 def current(stream: Stream) -> Value:
@@ -152,3 +147,12 @@ def _means_over_seen(stream: Stream) -> tuple[NDArray[np.float64], NDArray[np.fl
     if not count.any():
         raise Undefined("needs an evaluation of a task that has been learned")
     return ratio(total, count), each
+
+
+def _past_means(stream: Stream, means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean over all evaluations up to the end of each visit."""
+    tested = ~np.isnan(means)
+    ends = np.searchsorted(stream.grid, [last for _, last in stream.visits], side="right")
+    total = np.append(0.0, np.where(tested, means, 0.0).cumsum())[ends]
+    count = np.append(0, tested.cumsum())[ends]
+    return ratio(total, count)

@@ -197,9 +197,10 @@ def _on_stream(metric: Metric, stream: Stream | None, extra: dict[str, Any]) -> 
     if stream is None:
         raise Undefined("needs a stream: scores recorded while training (points.csv)")
     _check_scale(metric, stream.scale)
-    value = metric.function(stream, **extra)
-    curve = metric.curve(stream, **extra) if metric.curve and stream.visits else None
-    return value, curve
+    value: Value = metric.function(stream, **extra)
+    if value.curve is None and metric.curve and stream.visits:
+        return value, metric.curve(stream, **extra)
+    return value, value.curve if stream.visits else None
 
 
 def _on_costs(metric: Metric, costs: Costs | None, extra: dict[str, Any]) -> Parts:

@@ -115,7 +115,8 @@ def wf(stream: Stream, window: int | None) -> Value:
         >>> wf(Stream({"a": ([1, 2, 3, 4], [0.9, 0.8, 0.7, 0.9])}), window=2).per_task.round(6)
         array([0.1])
     """
-    return average(_largest(stream, window, drops)[-1])
+    table = _largest(stream, window, drops)
+    return Value(average(table[-1]), table[-1], _means(table))
 
 
 def wf_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
@@ -131,7 +132,8 @@ def wp(stream: Stream, window: int | None) -> Value:
         >>> wp(Stream({"a": ([1, 2, 3, 4], [0.9, 0.8, 0.7, 0.9])}), window=2).per_task.round(6)
         array([0.2])
     """
-    return average(_largest(stream, window, rises)[-1])
+    table = _largest(stream, window, rises)
+    return Value(average(table[-1]), table[-1], _means(table))
 
 
 def wp_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
@@ -152,10 +154,13 @@ def _largest(
     ends = [visit.last for visit in stream.visits[:-1]] + [np.iinfo(np.int64).max]
     table = np.full((len(ends), len(stream.names)), np.nan)
     for at, name in enumerate(stream.names):
-        largest = change(stream.oriented(name), window)
-        np.maximum.accumulate(largest, out=largest)
+        changes = change(stream.oriented(name), window)
         tested = np.searchsorted(stream.tasks[name][0], ends, side="right")
-        table[tested > 0, at] = largest[tested[tested > 0] - 1]
+        largest, start = np.nan, 0
+        for k, end in enumerate(tested):
+            if end > start:
+                largest = np.fmax(largest, changes[start:end].max())
+            table[k, at], start = largest, end
     pairs = max((len(steps) for steps, _ in stream.tasks.values()), default=0)
     if pairs < 2:
         raise Undefined("needs at least two evaluations of one task")

@@ -18,7 +18,11 @@ ARROWS = {"higher": "↑", "lower": "↓"}
 
 
 def scores_grids(
-    found: Summary | RunsSummary, *, percent: bool = False, per_task: bool = False, digits: int = 4
+    found: Summary | RunsSummary,
+    *,
+    percent: bool = False,
+    per_task: bool = False,
+    digits: int | None = 4,
 ) -> list[Grid]:
     """Return the headline table and, if asked for, values of each task and after each task."""
     grids = [_headline(found, percent, digits)]
@@ -30,7 +34,9 @@ def scores_grids(
     return grids
 
 
-def tool_grid(rows: Sequence[ToolRow], tool: str, *, percent: bool, digits: int = 4) -> Grid:
+def tool_grid(
+    rows: Sequence[ToolRow], tool: str, *, percent: bool = False, digits: int | None = 4
+) -> Grid:
     """Return the table of another tool's names, its numbers, and our ids beside them."""
     body = []
     for row in rows:
@@ -55,13 +61,15 @@ def reasons(undefined: Mapping[str, str]) -> list[str]:
     return [f"{', '.join(ids)}: {reason}" for reason, ids in by_reason.items()]
 
 
-def number(value: float, unit: str, *, percent: bool, digits: int) -> str:
-    """Return a metric's value as text: percent are of scores only.
+def number(value: float, unit: str, *, percent: bool, digits: int | None) -> str:
+    """Return a metric's value as text: percent are of scores only; no digits, all of them.
 
     Example:
         >>> number(0.25, "score", percent=True, digits=4)
         '25.00'
     """
+    if digits is None:
+        return repr(float(value))
     if percent and unit != "none":
         value, digits = value * (100 if unit == "score" else 10_000), digits - 2
     if unit == "none" and float(value).is_integer() and abs(value) >= 10:
@@ -69,7 +77,7 @@ def number(value: float, unit: str, *, percent: bool, digits: int) -> str:
     return f"{value:.{digits}f}"
 
 
-def _headline(found: Summary | RunsSummary, percent: bool, digits: int) -> Grid:
+def _headline(found: Summary | RunsSummary, percent: bool, digits: int | None) -> Grid:
     several = isinstance(found, RunsSummary)
     bias = {} if isinstance(found, RunsSummary) else found.bias
     header = ["id", "", "value"]
@@ -98,7 +106,7 @@ def _by_task(
     values: Mapping[str, Sequence[float | None]],
     tasks: Sequence[str],
     percent: bool,
-    digits: int,
+    digits: int | None,
 ) -> Grid:
     width = max((len(each) for each in values.values()), default=0)
     names = list(tasks) if len(tasks) == width else [f"visit {k}" for k in range(width)]
@@ -113,5 +121,5 @@ def _by_task(
     return Grid([what, *names], rows, right=set(names))
 
 
-def _shown(value: float, metric: Metric, percent: bool, digits: int) -> str:
+def _shown(value: float, metric: Metric, percent: bool, digits: int | None) -> str:
     return number(value, metric.unit, percent=percent, digits=digits)
