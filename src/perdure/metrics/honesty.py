@@ -114,9 +114,9 @@ def drop_bias(evaluations: int, n: int | None, window: int | None) -> float | No
 
 
 def _chernoff(p: float, n: int, evaluations: int) -> float:
-    """Return b(p) of `minimum_bias`. Every scale gives a bound, so a grid over scales is enough."""
-    if p <= 0:
-        return 0.0
+    """Return b(p) of `minimum_bias`: every scale gives a bound, so a grid of them is enough."""
+    if not 0 < p < 1:
+        return 0.0  # nothing varies
     scale = np.geomspace(sqrt(n) / 100, 1e4 * n, 400)
     log_mean = n * np.log1p(p * np.expm1(-scale / n))
     bounds = (log(evaluations) + log_mean + scale * p) / scale

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
+import msgspec
 import numpy as np
 
 from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Undefined
@@ -191,21 +191,26 @@ def _read_run(folder: Path, given: Given) -> Source:
     return found
 
 
+class Description(msgspec.Struct):
+    """What scoring needs of run.json; the rest of it is for people and for running again."""
+
+    setting: Literal["class", "task", "domain"] | None = None
+    classes: list[int] | None = None
+
+
 def _described(path: Path, tasks: int) -> dict[str, Any]:
     """Return what run.json says about setting and class counts, for the tasks learned so far."""
     if not path.is_file():
         return {}
     try:
-        run = json.loads(decode(path.read_bytes(), str(path)))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise BadInput(f"{path}: not JSON ({error})") from None
-    if not isinstance(run, dict):
-        raise BadInput(f"{path}: expected an object that describes the run")
+        run = msgspec.json.decode(path.read_bytes(), type=Description)
+    except msgspec.MsgspecError as error:
+        raise BadInput(f"{path}: {error}") from None
     said: dict[str, Any] = {}
-    if run.get("setting") is not None:
-        said["setting"] = run["setting"]
-    if isinstance(run.get("classes"), list):
-        said["classes"] = run["classes"][:tasks]
+    if run.setting is not None:
+        said["setting"] = run.setting
+    if run.classes is not None:
+        said["classes"] = run.classes[:tasks]
     return said
 
 
