@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json as json_
 import math
+import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -34,7 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["STDIN", "score"]
 
 STDIN = "<stdin>"  # what a bare - becomes: the parser takes it for an option
-Flag = Annotated[bool, Parameter(negative="")]
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+Paths = Annotated[list[Path] | None, Parameter(negative="")]
 Signed = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
 
 
@@ -50,8 +53,8 @@ def score(
     sizes: str | None = None,
     range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
     lower_is_better: Flag = False,
-    costs: list[Path] | None = None,
-    hits: list[Path] | None = None,
+    costs: Paths = None,
+    hits: Paths = None,
     weights: str | None = None,
     epsilon: float = 1.0,
     window: str = "10,100,all",
@@ -190,9 +193,17 @@ def _print(found: Summary | RunsSummary, form: str, *, percent: bool, per_task: 
         if found.undefined:
             print("\nundefined")
             for line in reasons(found.undefined):
-                print(f"  {line}")
+                _print_wrapped(f"  {line}", "    ")
         for note in found.notes:
-            print(f"note: {note}")
+            _print_wrapped(f"note: {note}", "  ")
+
+
+def _print_wrapped(line: str, indent: str) -> None:
+    """Print a line, folded to a terminal's width and left whole in a pipe."""
+    if sys.stdout.isatty():
+        width = max(40, shutil.get_terminal_size().columns)
+        line = textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False)
+    print(line)
 
 
 def _print_tool(rows: list[ToolRow], tool: str, form: str, percent: bool) -> None:

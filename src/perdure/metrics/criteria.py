@@ -56,16 +56,21 @@ def clscore_of(metrics: Mapping[str, float], weights: Mapping[str, float]) -> fl
         >>> clscore_of({"rem": 0.5, "forgetting.peak": 0.1}, {"rem": 0.5, "forgetting.peak": 0.5})
         0.7
     """
-    return clscore({id_: _criterion(id_, metrics) for id_ in weights}, weights)
+    return clscore(_criteria(weights, metrics), weights)
 
 
 def clstability_of(runs: Sequence[Mapping[str, float]], weights: Mapping[str, float]) -> float:
     """Return the CLstability over several runs' metrics, or raise Undefined."""
-    return clstability({id_: [_criterion(id_, run) for run in runs] for id_ in weights}, weights)
+    each = [_criteria(weights, run) for run in runs]
+    return clstability({id_: [run[id_] for run in each] for id_ in weights}, weights)
 
 
-def _criterion(id_: str, metrics: Mapping[str, float]) -> float:
-    if id_ not in metrics:
-        raise Undefined(f"needs {id_}, which is undefined here")
-    value = metrics[id_]
-    return 1 - value if find_metric(id_).better == "lower" else value
+def _criteria(weights: Mapping[str, float], metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return the weighted metrics of one run, each so that larger is better."""
+    missing = [id_ for id_ in weights if id_ not in metrics]
+    if missing:
+        raise Undefined(f"needs {', '.join(missing)}: undefined here")
+    return {
+        id_: 1 - metrics[id_] if find_metric(id_).better == "lower" else metrics[id_]
+        for id_ in weights
+    }

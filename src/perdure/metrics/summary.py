@@ -205,7 +205,7 @@ def _on_stream(metric: Metric, stream: Stream | None, extra: dict[str, Any]) -> 
 
 def _on_costs(metric: Metric, costs: Costs | None, extra: dict[str, Any]) -> Parts:
     if costs is None:
-        raise Undefined(f"needs {' and '.join(NEEDS[need] for need in metric.needs)}")
+        raise Undefined("needs what each task cost (costs.csv)")
     return metric.function(*(costs.column(need) for need in metric.needs), **extra), None
 
 

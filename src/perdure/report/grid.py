@@ -51,9 +51,14 @@ class Grid:
         from rich.text import Text
 
         table = Table(title=self.title or None, title_justify="left", box=None, pad_edge=False)
-        for name in self.header:
+        for k, name in enumerate(self.header):
             numbers = name in self.right
-            table.add_column(name, justify="right" if numbers else "left", no_wrap=numbers)
+            table.add_column(
+                name,
+                justify="right" if numbers else "left",
+                no_wrap=numbers or k == 0,
+                overflow="fold",  # nothing is cut off
+            )
         for row in self.rows:
             table.add_row(*(Text(cell) for cell in row))  # Text: names may hold markup
         Console(file=out).print(table)
