@@ -64,14 +64,17 @@ def read(
     return np.where(wanted, r, np.nan)
 
 
-def vector(values: ArrayLike, tasks: int, what: str, *, first: int = 0) -> NDArray[np.float64]:
-    """Return `values` as a float array of one entry a task; those from `first` on are needed."""
+def vector(
+    values: ArrayLike, tasks: int, what: str, *, first: int = 0, until: int | None = None
+) -> NDArray[np.float64]:
+    """Return `values` as a float array of one entry a task; `first` to `until` are needed."""
     v = np.array(values, dtype=np.float64)
     if v.shape != (tasks,):
         raise ValueError(f"{what} must have one value for each of {tasks} tasks, got {v.shape}")
     if np.isinf(v).any():
-        raise ValueError(f"{what} must be finite, got {v.tolist()}")
-    missing = np.flatnonzero(np.isnan(v[first:]))
+        at = int(np.argmax(np.isinf(v)))
+        raise ValueError(f"{what} of task {at} is {v[at]}, expected a finite number")
+    missing = np.flatnonzero(np.isnan(v[first:until]))
     if len(missing):
         raise Undefined(f"needs the {what} of task {missing[0] + first}, which was not measured")
     return v

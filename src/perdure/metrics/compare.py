@@ -43,7 +43,7 @@ def compare_pair(first: ArrayLike, second: ArrayLike, *, alpha: float = 0.05) ->
         'not distinguishable: 5 seeds cannot go below p = 0.0625; it takes at least 6'
     """
     a, b = _paired(first, second)
-    return _judged(a - b, _p_value(a - b), _least_p(len(a)), alpha, family=1)
+    return _judged(a - b, _p_value(a - b), alpha, family=1)
 
 
 def compare_pairs(
@@ -64,7 +64,7 @@ def compare_pairs(
     corrected = holm([_p_value(d) for d in differences])
     family = len(pairs)
     return {
-        pair: _judged(d, p, min(1.0, family * _least_p(len(d))), alpha, family)
+        pair: _judged(d, p, alpha, family)
         for pair, d, p in zip(pairs, differences, corrected, strict=True)
     }
 
@@ -122,7 +122,8 @@ def _least_p(seeds: int) -> float:
 
 
 def _p_value(d: NDArray[np.float64]) -> float:
-    if not d.any():
+    d = d[d != 0]  # a seed on which both agree says nothing about which is better
+    if not len(d):
         return 1.0
     if len(d) <= EXACT_SEEDS:
         signs = 1 - 2 * ((np.arange(2 ** len(d))[:, None] >> np.arange(len(d))) & 1)
@@ -134,23 +135,21 @@ def _p_value(d: NDArray[np.float64]) -> float:
     return float(wilcoxon(d).pvalue)
 
 
-def _judged(
-    d: NDArray[np.float64], p: float, least: float, alpha: float, family: int
-) -> Comparison:
-    seeds = len(d)
-    test = "exact permutation" if seeds <= EXACT_SEEDS else "Wilcoxon signed-rank"
-    difference = float(d.mean())
+def _judged(d: NDArray[np.float64], p: float, alpha: float, family: int) -> Comparison:
+    differ = int(np.count_nonzero(d))
+    test = "exact permutation" if differ <= EXACT_SEEDS else "Wilcoxon signed-rank"
+    least = min(1.0, family * _least_p(differ))
     if least >= alpha:
-        needed = seeds_needed(alpha, comparisons=family)
+        seeds = f"{len(d)} seeds" if differ == len(d) else f"{differ} differing seeds of {len(d)}"
         words = (
-            f"not distinguishable: {seeds} seeds cannot go below p = {least:.4g}; "
-            f"it takes at least {needed}"
+            f"not distinguishable: {seeds} cannot go below p = {least:.4g}; "
+            f"it takes at least {seeds_needed(alpha, comparisons=family)}"
         )
     elif p < alpha:
         words = f"distinguishable (p = {p:.4g})"
     else:
         words = f"not distinguishable (p = {p:.4g})"
-    return Comparison(difference, p, p < alpha, words, test)
+    return Comparison(float(d.mean()), p, p < alpha, words, test)
 
 
 def _paired(first: ArrayLike, second: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

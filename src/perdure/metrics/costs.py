@@ -49,7 +49,7 @@ def ms(model_bytes: ArrayLike) -> Value:
         >>> ms([100, 200, 200, 200])
         0.625
     """
-    size = _positive(model_bytes, "model bytes")
+    size = _costs(model_bytes, "model bytes")
     ratio = average(size[0] / size)
     return Value(min(1.0, ratio), ratio.per_task)
 
@@ -65,11 +65,9 @@ def sss(stored_bytes: ArrayLike, data_bytes: ArrayLike) -> Value:
         >>> sss([0, 100, 200, 300], data_bytes=[100, 100, 100, 100])
         0.625
     """
-    stored = np.array(stored_bytes, dtype=np.float64)
-    total = _positive(data_bytes, "data bytes").sum()
-    if stored.ndim != 1 or not (stored >= 0).all():
-        raise ValueError(f"stored bytes must be 0 or more for each task, got {stored.tolist()}")
-    share = average(stored / total)
+    data = _costs(data_bytes, "data bytes")
+    stored = _costs(stored_bytes, "stored bytes", positive=False, tasks=len(data))
+    share = average(stored / data.sum())
     return Value(1 - min(1.0, share), 1 - share.per_task)
 
 
@@ -85,8 +83,9 @@ def ce(flops_one_pass: ArrayLike, flops_train: ArrayLike, *, epsilon: float = 1.
     """
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise ValueError(f"epsilon must be a positive number, got {epsilon}")
-    once = _positive(flops_one_pass, "operations of one pass")
-    ratio = average(once * epsilon / _positive(flops_train, "training operations"))
+    once = _costs(flops_one_pass, "operations of one pass")
+    all_ = _costs(flops_train, "training operations", tasks=len(once))
+    ratio = average(once * epsilon / all_)
     return Value(min(1.0, ratio), ratio.per_task)
 
 
@@ -141,8 +140,14 @@ def check_weights(
     return dict(weights)
 
 
-def _positive(values: ArrayLike, what: str) -> NDArray[np.float64]:
+def _costs(
+    values: ArrayLike, what: str, *, positive: bool = True, tasks: int | None = None
+) -> NDArray[np.float64]:
+    """Return one finite cost a task, or raise."""
     v = np.array(values, dtype=np.float64)
-    if v.ndim != 1 or not len(v) or not (v > 0).all():
-        raise ValueError(f"{what} must be positive for each task, got {v.tolist()}")
+    kind = "positive" if positive else "0 or more"
+    shaped = v.ndim == 1 and len(v) > 0 and len(v) == (tasks or len(v))
+    if not (shaped and (np.isfinite(v) & (v > 0 if positive else v >= 0)).all()):
+        count = "each task" if tasks is None else f"each of {tasks} tasks"
+        raise ValueError(f"{what} must be {kind} for {count}, got {v.tolist()}")
     return v

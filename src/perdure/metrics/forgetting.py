@@ -173,8 +173,8 @@ def omega_base(matrix: ArrayLike, joint: ArrayLike) -> Value:
         0.75
     """
     r = read(matrix, "first", min_tasks=2)
-    ideal = _positive(vector(joint, len(r), "joint model's score"))
-    return average(padded(r[1:, 0] / ideal[0], len(r), first=1))
+    ideal = _positive(vector(joint, len(r), "joint model's score", until=1)[:1])
+    return average(padded(r[1:, 0] / ideal, len(r), first=1))
 
 
 def omega_new(matrix: ArrayLike) -> Value:

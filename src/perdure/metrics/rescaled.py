@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ._check import class_counts, read, unit
+from ._check import class_counts, read, square, unit
 from ._value import Undefined, Value, average
 from .accuracy import aa_curve
 from .forgetting import af_curve, forgetting_matrix
@@ -161,8 +161,9 @@ def uraa(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") -
         >>> round(uraa([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]), 6)
         2.8
     """
-    _aa(matrix, classes)
-    return average(read(matrix, "final")[-1] / random_aa(classes, setting=setting)[-1])
+    final = unit(read(matrix, "final")[-1])
+    class_counts(classes, len(final))
+    return average(final / random_aa(classes, setting=setting)[-1])
 
 
 def raa(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") -> Value:
@@ -172,8 +173,9 @@ def raa(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") ->
         >>> round(raa([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]), 6)
         0.7
     """
-    _aa(matrix, classes)
-    return average(read(matrix, "final")[-1] * gamma(classes, setting=setting)[-1])
+    final = unit(read(matrix, "final")[-1])
+    class_counts(classes, len(final))
+    return average(final * gamma(classes, setting=setting)[-1])
 
 
 def uraf(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") -> Value:
@@ -183,8 +185,8 @@ def uraf(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") -
         >>> round(uraf([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]), 6)
         1.2
     """
-    _af(matrix, classes)
-    return average(forgetting_matrix(matrix)[-1] / random_af(classes, setting=setting)[-1])
+    lost = _lost(matrix, classes)
+    return average(lost / random_af(classes, setting=setting)[-1])
 
 
 def raf(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") -> Value:
@@ -194,17 +196,25 @@ def raf(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") ->
         >>> round(raf([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]), 6)
         0.3
     """
-    _af(matrix, classes)
-    return average(forgetting_matrix(matrix)[-1] * beta(classes, setting=setting)[-1])
+    lost = _lost(matrix, classes)
+    return average(lost * beta(classes, setting=setting)[-1])
 
 
 def _aa(matrix: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:
-    r = unit(read(matrix, "lower"))
+    r = np.tril(square(matrix))
     class_counts(classes, len(r))
-    return aa_curve(r)
+    return aa_curve(unit(r))
 
 
 def _af(matrix: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:
-    r = unit(read(matrix, "lower", min_tasks=2))
+    r = np.tril(square(matrix))
     class_counts(classes, len(r))
-    return af_curve(r)
+    return af_curve(unit(r))
+
+
+def _lost(matrix: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:
+    """Return how much of each older task is lost at the end, NaN for the last."""
+    r = unit(read(matrix, "lower", min_tasks=2, old=True))
+    class_counts(classes, len(r))
+    lost: NDArray[np.float64] = forgetting_matrix(r)[-1]
+    return lost

@@ -153,7 +153,8 @@ class ScoreMatrix:
         if given is None:
             return
         values = np.array(given, dtype=np.float64)
-        vector(np.nan_to_num(values), len(self.scores), f"{field} score")  # NaN: not measured
+        measured = np.where(np.isnan(values), 0.0, values)
+        vector(measured, len(self.scores), f"{field} score")
         self.scale.check(values, [f"{field} score of task {j}" for j in range(len(values))])
         self._keep(field, values)
 

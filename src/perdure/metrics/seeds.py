@@ -80,7 +80,7 @@ def bca_interval(
     normal = NormalDist()
     below = ((means < x.mean()).sum() + (means <= x.mean()).sum()) / (2 * resamples)
     bias = normal.inv_cdf(min(max(below, 0.5 / resamples), 1 - 0.5 / resamples))
-    pull = x.mean() - x  # the jackknife means differ from their mean in proportion to this
+    pull = x - x.mean()  # what leaving a seed out takes off the mean, up to a factor
     acceleration = float((pull**3).sum() / (6 * (pull**2).sum() ** 1.5))
     ends = []
     for share in ((1 - _level(level)) / 2, (1 + level) / 2):

@@ -127,6 +127,8 @@ def summary(
     if stream is not None:
         _stream_extras(found, stream, hits or {}, options)
     try:
+        if not found.scale.is_accuracy:
+            raise Undefined("criteria are made from accuracies from 0 to 1; these are other scores")
         found.metrics["clscore"] = clscore_of(found.metrics, weights)
     except Undefined as reason:
         found.undefined["clscore"] = str(reason)
