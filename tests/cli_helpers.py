@@ -86,8 +86,7 @@ def run(*arguments: str | Path, stdin: bytes = b"", terminal: bool = False) -> A
         try:
             main()
         except SystemExit as stop:
-            assert stop.code is None or isinstance(stop.code, int)
-            code = stop.code or 0
+            code = 1 if isinstance(stop.code, str) else stop.code or 0
         except Exception:
             code = None
             traceback.print_exc(file=err)
@@ -113,7 +112,7 @@ def start(
         input=stdin,
         capture_output=True,
         cwd=cwd,
-        env=environment() | variables,
+        env=environment() | ({"OPENBLAS_NUM_THREADS": "1"} if memory else {}) | variables,
         preexec_fn=limit,
         check=False,
         timeout=300,
@@ -130,7 +129,8 @@ def environment() -> dict[str, str]:
     """Return variables with which a new process runs the very package under test."""
     source = str(Path(perdure.__file__).parents[1])
     path = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return dict(os.environ) | {"PYTHONPATH": os.pathsep.join(path), "PYTHONWARNINGS": "error"}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return kept | {"PYTHONPATH": os.pathsep.join(path), "PYTHONWARNINGS": "error"}
 
 
 def scored(*arguments: str | Path, stdin: bytes = b"", code: int = 0) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def table(separator: str = ",", rows: Sequence[Sequence[float | str]] = R) -> st
     return "".join(separator.join(str(cell) for cell in row) + "\n" for row in rows)
 
 
-def write(folder: Path, name: str, content: str | bytes) -> Path:
+def write(folder: Path, name: str, content: str | bytes | bytearray) -> Path:
     """Return the path of a new file with this content, as it is."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -83,6 +83,10 @@ class Case:
         return {name: getattr(self, name) for name in names if name in needs}
 
 
+def words(text: str) -> list[str]:
+    return text.split()
+
+
 def mean(values: Iterable[float]) -> float:
     listed = list(values)
     return sum(listed) / len(listed)

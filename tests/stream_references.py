@@ -248,6 +248,6 @@ def median_with_censored(times: Sequence[float | None]) -> float | None:
     """Return the median where None is longer than any number, None if that is not known."""
     if not times:
         return None
-    ordered = sorted((t for t in times if t is not None)) + [None] * times.count(None)
+    ordered = sorted(t for t in times if t is not None) + [None] * times.count(None)
     lower, upper = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
     return None if lower is None or upper is None else (lower + upper) / 2

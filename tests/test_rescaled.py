@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from perdure.metrics import (
     ScoreMatrix,
+    Setting,
     Undefined,
     acc,
     beta,
@@ -59,9 +60,9 @@ def test_curves_for_any_class_counts(case: Case) -> None:
     np.testing.assert_allclose(random_af(c)[1:], [af_rand(case, k) for k in steps[1:]])
     np.testing.assert_allclose(uraa_curve(r, c), [uraa_at(case, k) for k in steps])
     np.testing.assert_allclose(raa_curve(r, c), [raa_at(case, k) for k in steps])
-    close = {"rtol": 1e-9, "atol": 1e-9}
-    np.testing.assert_allclose(uraf_curve(r, c)[1:], [uraf_at(case, k) for k in steps[1:]], **close)
-    np.testing.assert_allclose(raf_curve(r, c)[1:], [raf_at(case, k) for k in steps[1:]], **close)
+    uraf_points, raf_points = uraf_curve(r, c)[1:], raf_curve(r, c)[1:]
+    np.testing.assert_allclose(uraf_points, [uraf_at(case, k) for k in steps[1:]], atol=1e-9)
+    np.testing.assert_allclose(raf_points, [raf_at(case, k) for k in steps[1:]], atol=1e-9)
 
 
 @some
@@ -178,8 +179,9 @@ def test_class_incremental_is_meant_where_no_setting_is_stated() -> None:
 @pytest.mark.parametrize("id_", ["fwt.upper", "fwt.next", "fwt.gem"])
 def test_unseen_classes_cannot_be_named(id_: str) -> None:
     b = [0.1] * 5
-    for setting in ("task", "domain", None):
-        assert id_ in summary(ScoreMatrix(R, initial=b, setting=setting)).metrics  # type: ignore[arg-type]
+    settings: list[Setting | None] = ["task", "domain", None]
+    for setting in settings:
+        assert id_ in summary(ScoreMatrix(R, initial=b, setting=setting)).metrics
     found = summary(ScoreMatrix(R, initial=b, setting="class"))
     assert id_ not in found.metrics
     assert id_ not in found.curves

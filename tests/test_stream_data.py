@@ -1,7 +1,8 @@
-"""A judged stream: what is refused, what is kept, cut and thinned, and what a summary says of it."""
+"""A judged stream: what is refused, kept, cut and thinned, and what a summary says of it."""
 
 import dataclasses
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import perdure
 from perdure import Options, ScoreScale, Stream
-from perdure.metrics import Visit, aaa, current, min_acc, wc_acc, wf
+from perdure.metrics import Visit, aaa, current, lca, min_acc, wc_acc, wf, wp
 
 from . import stream_references as ref
 from .stream_references import Case, cases, law, outcome, same
@@ -84,7 +85,7 @@ ILLEGAL: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("tasks", "more", "message"), ILLEGAL)
+@pytest.mark.parametrize(("tasks", "more", "message"), ILLEGAL, ids=str)
 def test_refuses(tasks: Any, more: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         Stream(tasks, **more)
@@ -215,7 +216,25 @@ def test_losses_come_out_in_the_users_units() -> None:
     assert found.metrics["wp2"] == pytest.approx((3.0 + 2.75) / 2)
     assert found.per_task["min_acc"] == [4.0, None]
     assert found.curves["current"] == [0.5, 0.25]
-    assert found.curves["wf2"] == pytest.approx([0.0, 1.75]) or found.curves["wf2"][0] is None
+    assert found.curves["wf2"][-1] == pytest.approx(1.75)
+
+
+@law
+@given(cases())
+def test_losses_mirror_scores(case: Case) -> None:
+    """Formulas see the negated loss: 1 - score as a loss has the same drops, rises and minima."""
+    stream = case.stream()
+    losses = Case(
+        {name: {t: 1 - a for t, a in rows.items()} for name, rows in case.log.items()},
+        case.visits,
+        {name: 1 - a for name, a in case.before.items()},
+        case.order,
+    ).stream(ScoreScale(0, 1, lower_is_better=True))
+    for changes in (lambda s: wf(s, 3), lambda s: wp(s, 3)):
+        assert same(outcome(partial(changes, losses)), outcome(partial(changes, stream)))
+    for level in (min_acc, wc_acc, current, aaa, lambda s: lca(s, 1)):
+        mine, theirs = outcome(partial(level, stream)), outcome(partial(level, losses))
+        assert same(theirs, None if mine is None else mine - 1)
 
 
 @law

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure import ScoreScale, Stream, Undefined
+from perdure import Stream, Undefined
 from perdure.metrics import (
     aaa,
     aaa_curve,
@@ -82,7 +83,9 @@ def test_current(case: Case) -> None:
     expected = ref.current_by_loops(case)
     assert same(outcome(lambda: current(stream)), expected)
     if expected is not None:
-        at_ends = {task: ref.current_by_loops(case.cut(k)) for k, (task, _) in enumerate(case.visits)}
+        at_ends = {
+            task: ref.current_by_loops(case.cut(k)) for k, (task, _) in enumerate(case.visits)
+        }
         parts = {task: score for task, score in at_ends.items() if score is not None}
         check_parts(stream, current(stream).per_task, parts)
 
@@ -125,12 +128,10 @@ def test_wf_and_wp(case: Case, window: int | None) -> None:
 def test_wf_never_falls_with_the_window(case: Case) -> None:
     stream = case.stream()
     for metric in (wf, wp):
-        found = [outcome(partial(metric, stream, w)) for w in (1, 2, 3, 5, 8, None)]
-        if None not in found:
-            assert all(
-                b >= a - 1e-12 for a, b in zip(found, found[1:], strict=False) if a is not None
-            )
-            assert found[0] == 0
+        if outcome(partial(metric, stream, 1)) is not None:
+            found = [metric(stream, w) for w in (1, 2, 3, 5, 8, None)]
+            assert found[0] == 0.0
+            assert all(b >= a - 1e-12 for a, b in pairwise(found))
 
 
 @law
@@ -139,7 +140,9 @@ def test_aaa(case: Case) -> None:
     stream = case.stream()
     assert same(outcome(lambda: aaa(stream)), ref.aaa_by_loops(case))
     if table := ref.seen_scores(case):
-        each = {name: ref.mean(at[name] for at in table.values() if name in at) for name in case.log}
+        each = {
+            name: ref.mean(at[name] for at in table.values() if name in at) for name in case.log
+        }
         parts = {name: value for name, value in each.items() if value is not None}
         check_parts(stream, aaa(stream).per_task, parts)
 
@@ -175,10 +178,8 @@ def test_lca_takes_the_score_at_the_switch_where_nothing_else_is_known() -> None
 
 def test_lca_never_reads_batches_of_the_next_task() -> None:
     """Task a has two batches; its score after three of them does not exist."""
-    stream = Stream({"a": ([1, 2, 3, 4, 5], [0.3, 0.9, 0.2, 0.5, 0.7]), "b": two_tasks().tasks["b"]},
-                    [("a", 2), ("b", 5)], before={"a": 0.1, "b": 0.2})  # fmt: skip
     with pytest.raises(Undefined, match="'a'"):
-        lca(stream, 3)
+        lca(two_tasks(), 3)
 
 
 CURVES: list[tuple[Curve, Callable[[Case], float | None]]] = [
@@ -291,21 +292,3 @@ def test_nothing_is_written_to(case: Case) -> None:
         for steps, scores in (tasks[name], stream.tasks[name]):
             assert dict(zip(steps.tolist(), scores.tolist(), strict=True)) == rows
         assert tasks[name][0].flags.writeable
-
-
-@law
-@given(cases())
-def test_losses_mirror_scores(case: Case) -> None:
-    """Formulas see the negated loss: 1 - score as a loss has the same drops, rises and minima."""
-    stream = case.stream()
-    losses = Case(
-        {name: {t: 1 - a for t, a in rows.items()} for name, rows in case.log.items()},
-        case.visits,
-        {name: 1 - a for name, a in case.before.items()},
-        case.order,
-    ).stream(ScoreScale(0, 1, lower_is_better=True))
-    for changes in (lambda s: wf(s, 3), lambda s: wp(s, 3)):
-        assert same(outcome(partial(changes, losses)), outcome(partial(changes, stream)))
-    for level in (min_acc, wc_acc, current, aaa, lambda s: lca(s, 1)):
-        mine, theirs = outcome(partial(level, stream)), outcome(partial(level, losses))
-        assert same(theirs, None if mine is None else mine - 1)

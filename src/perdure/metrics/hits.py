@@ -71,10 +71,16 @@ class Hits:
 
     def _shares(self, mask: NDArray[np.uint8] | np.uint8) -> NDArray[np.float64]:
         ones = np.empty(len(self), dtype=np.float64)
+        used = np.packbits(np.ones(self.examples, dtype=bool))  # not the padding
         for start in range(0, len(self), 1 << 14):  # bounds the memory of the counts
-            part = self.packed[start : start + (1 << 14)] ^ mask
+            part = (self.packed[start : start + (1 << 14)] ^ mask) & used
             ones[start : start + len(part)] = np.bitwise_count(part).sum(axis=1, dtype=np.int64)
         return ones / self.examples
+
+    def at(self, steps: NDArray[np.int64]) -> Hits:
+        """Return the evaluations at the given steps only."""
+        keep = np.isin(self.steps, steps)
+        return self if keep.all() else Hits(self.steps[keep], self.packed[keep], self.examples)
 
     def after(self, step: int) -> Hits:
         """Return the evaluations strictly after `step`."""

@@ -84,28 +84,47 @@ def lca(stream: Stream, beta: int) -> Value:
         >>> lca(stream, beta=2)
         0.5
     """
-    stream.need_boundaries()
-    if beta < 0:
-        raise ValueError(f"beta must be at least 0 batches, got {beta}")
     areas = np.full(len(stream.names), np.nan)
-    start = 0
-    for task, last in stream.visits:
-        at = stream.names.index(task)
-        if np.isnan(areas[at]):  # a task that returns counts once
-            areas[at] = _learning_curve(stream, task, start, beta).mean()
-        start = last
+    for task, area in _areas(stream, beta):
+        if isinstance(area, Undefined):
+            raise area
+        areas[stream.names.index(task)] = area
     return average(areas)
 
 
 def lca_curve(stream: Stream, beta: int) -> NDArray[np.float64]:
-    """Return `lca` over the tasks learned by the end of each visit."""
-    areas = lca(stream, beta).per_task
-    order = [stream.names.index(task) for task, _ in stream.visits]
-    return np.array([areas[sorted(set(order[: k + 1]))].mean() for k in range(len(order))])
+    """Return `lca` over the tasks learned by the end of each visit, NaN where undefined."""
+    areas = dict(_areas(stream, beta))
+    known = {task: np.nan if isinstance(area, Undefined) else area for task, area in areas.items()}
+    seen = [
+        dict.fromkeys(task for task, _ in stream.visits[: k + 1]) for k in range(len(stream.visits))
+    ]
+    return np.array([np.mean([known[task] for task in tasks]) for tasks in seen])
 
 
-def _learning_curve(stream: Stream, task: str, start: int, beta: int) -> NDArray[np.float64]:
+def _areas(stream: Stream, beta: int) -> list[tuple[str, float | Undefined]]:
+    """Return for each task learned the mean of its first scores, or why it is not known."""
+    stream.need_boundaries()
+    if beta < 0:
+        raise ValueError(f"beta must be at least 0 batches, got {beta}")
+    areas: dict[str, float | Undefined] = {}
+    start = 0
+    for task, last in stream.visits:
+        if task not in areas:  # a task that returns counts once
+            try:
+                areas[task] = float(_learning_curve(stream, task, start, last, beta).mean())
+            except Undefined as reason:
+                areas[task] = reason
+        start = last
+    return list(areas.items())
+
+
+def _learning_curve(
+    stream: Stream, task: str, start: int, last: int, beta: int
+) -> NDArray[np.float64]:
     steps, scores = stream.tasks[task][0], stream.oriented(task)
+    if start + beta > last:
+        raise Undefined(f"task {task!r} has {last - start} iterations, fewer than beta = {beta}")
     wanted = np.arange(start + 1, start + beta + 1)
     found = np.isin(wanted, steps)
     if not found.all():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Stream", "Visit"]
+__all__ = ["Stream", "Visit", "check_thin"]
 
 
 class Visit(NamedTuple):
@@ -79,12 +79,32 @@ class Stream:
         lasts = [last for _, last in visits]
         if any(b <= a for a, b in pairwise(lasts)):
             raise ValueError(f"last iterations of the visits must increase, got {lasts}")
+        self._judge_extras(judged, lasts)
         learned = dict.fromkeys(task for task, _ in visits)
         order = [*learned, *(name for name in judged if name not in learned)]
         object.__setattr__(self, "tasks", {name: judged[name] for name in order})
         object.__setattr__(self, "visits", visits)
         object.__setattr__(self, "before", dict(self.before or {}))
         object.__setattr__(self, "sizes", dict(self.sizes or {}))
+
+    def _judge_extras(self, tasks: Mapping[str, tuple[Any, Any]], lasts: list[int]) -> None:
+        if lasts and lasts[0] < 0:
+            raise ValueError(f"last iterations of the visits must be 0 or more, got {lasts}")
+        for task, (steps, _) in tasks.items():
+            if lasts and len(steps) and steps[-1] > lasts[-1]:
+                raise ValueError(
+                    f"task {task!r} is tested at step {steps[-1]}, after the end, {lasts[-1]}"
+                )
+        for what, values in (("before", self.before), ("sizes", self.sizes)):
+            for task, value in (values or {}).items():
+                if task not in tasks:
+                    raise ValueError(f"{what} names task {task!r}, which is never tested")
+                if not np.isfinite(value) or (
+                    what == "sizes" and (value < 1 or value != int(value))
+                ):
+                    raise ValueError(f"{what} of task {task!r} is {value}, expected a number")
+        before = np.array(list((self.before or {}).values()), dtype=np.float64)
+        self.scale.check(before, [f"before of task {task!r}" for task in self.before or {}])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -122,7 +142,12 @@ class Stream:
         for name, (steps, scores) in self.tasks.items():
             end = int(np.searchsorted(steps, step, side="right"))
             cut[name] = (steps[:end], scores[:end])
-        visits = tuple(visit for visit in self.visits if visit.last <= step)
+        starts = [-1, *(visit.last for visit in self.visits)]
+        visits = tuple(
+            Visit(task, min(last, step))
+            for start, (task, last) in zip(starts, self.visits, strict=False)
+            if start < step
+        )
         return replace(self, tasks=cut, visits=visits)
 
     def thinned(self, every: int) -> Stream:
@@ -132,7 +157,7 @@ class Stream:
             >>> Stream({"a": ([1, 2, 3, 4, 5], [0.5, 0.9, 0.2, 0.3, 0.4])}).thinned(2).grid
             array([2, 4])
         """
-        kept = self.grid[every - 1 :: every]
+        kept = self.grid[check_thin(every) - 1 :: every]
         tasks = {}
         for name, (steps, scores) in self.tasks.items():
             keep = np.isin(steps, kept, assume_unique=True)
@@ -143,6 +168,13 @@ class Stream:
         """Raise Undefined if the stream does not say which task was learned when."""
         if not self.visits:
             raise Undefined("needs task boundaries; this stream has none")
+
+
+def check_thin(every: int) -> int:
+    """Return `every`, or raise if it is no number of evaluations to go on by."""
+    if every < 1 or every != int(every):
+        raise ValueError(f"thinning must be by a whole number of at least 1, got {every}")
+    return every
 
 
 def _judged(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._value import Undefined, Value, average, ratio
-from .learning import current_curve
+from .learning import current, current_curve
 from .windows import check_window, drops, rises
 
 if TYPE_CHECKING:
@@ -89,12 +89,12 @@ def wc_acc(stream: Stream) -> Value:
         ...               visits=[("a", 1), ("b", 3)]))
         0.5
     """
-    current, learned = first_ends(stream)
-    if not len(stream.tasks[current][0]):
-        raise Undefined(f"the current task {current!r} was not tested")
-    parts = min_acc(stream).per_task if len(learned) > 1 else np.full(len(stream.names), np.nan)
-    parts = parts.copy()
-    parts[stream.names.index(current)] = stream.oriented(current)[-1]
+    task, learned = first_ends(stream)
+    now = current(stream)
+    parts = np.full(len(stream.names), np.nan)
+    if len(learned) > 1:
+        parts = min_acc(stream).per_task.copy()
+    parts[stream.names.index(task)] = now
     return average(parts)
 
 
@@ -153,6 +153,7 @@ def _largest(
     check_window(window)
     ends = [visit.last for visit in stream.visits[:-1]] + [np.iinfo(np.int64).max]
     table = np.full((len(ends), len(stream.names)), np.nan)
+    twice = np.zeros(len(ends), dtype=bool)  # by then, was any task tested twice?
     for at, name in enumerate(stream.names):
         changes = change(stream.oriented(name), window)
         tested = np.searchsorted(stream.tasks[name][0], ends, side="right")
@@ -161,9 +162,10 @@ def _largest(
             if end > start:
                 largest = np.fmax(largest, changes[start:end].max())
             table[k, at], start = largest, end
-    pairs = max((len(steps) for steps, _ in stream.tasks.values()), default=0)
-    if pairs < 2:
+        twice[tested > 1] = True
+    if not twice[-1]:
         raise Undefined("needs at least two evaluations of one task")
+    table[~twice] = np.nan
     return table
 
 

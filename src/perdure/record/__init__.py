@@ -4,7 +4,8 @@ from ._text import BadInput
 from .costs_file import read_costs
 from .hits_folder import read_hits
 from .matrix_file import parse_matrix, parse_vector
-from .points import Points, read_points
+from .points import Points
+from .points_file import read_points
 from .source import Given, Source, read_source
 
 __all__ = [

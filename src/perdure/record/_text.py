@@ -40,12 +40,18 @@ class Table(NamedTuple):
     where: Callable[[int], str]
 
 
-def decode(data: bytes, source: str) -> str:
-    """Return `data` as text without a byte order mark, or raise naming the byte."""
+def decode(data: bytes, source: str, *, growing: bool = False) -> str:
+    """Return `data` as text without a byte order mark, or raise naming the byte.
+
+    The end of a `growing` file may be cut off inside a letter; then it ends before that letter.
+    """
     try:
-        return data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadInput(f"{source}: byte {error.start} is not UTF-8 text") from None
+        if not (growing and error.reason == "unexpected end of data"):
+            raise BadInput(f"{source}: byte {error.start} is not UTF-8 text") from None
+        text = data[: error.start].decode("utf-8-sig")
+    return text
 
 
 def read_table(text: str, source: str, spec: Mapping[str, Column], *, ours: bool = False) -> Table:
@@ -54,12 +60,15 @@ def read_table(text: str, source: str, spec: Mapping[str, Column], *, ours: bool
     A last line without a line end may have been cut off while it was written. It is dropped with
     a warning if it is broken, or if the file is `ours`: we end every line.
     """
+    if "\x00" in text:  # NumPy would drop it and read on
+        line = text.count("\n", 0, text.index("\x00")) + 1
+        raise BadInput(f"{source} line {line}: a NUL character, expected text")
     whole, _, tail = text.rpartition("\n")
     header = next(csv.reader([text.partition("\n")[0]]), [])
     header = [name.strip() for name in header]
     _check_header(header, source, spec)
     warning = None
-    if tail.strip() and whole:
+    if tail and whole:
         if ours or not _is_whole(tail, header, spec):
             text = whole + "\n"
             warning = f"{source}: the last line is cut off and was left out"
@@ -89,7 +98,7 @@ def _chunks(text: str, source: str) -> Iterator[list[list[str]]]:
         while chunk := list(islice(lines, CHUNK)):
             yield chunk
     except csv.Error as error:
-        raise BadInput(f"{source} line {reader.line_num}: {error}") from None
+        raise BadInput(f"{source} line {_broken_line(text)}: {error}") from None
 
 
 def _converted(
@@ -144,6 +153,18 @@ def _line_of(text: str, row: int) -> int:
             row -= 1
         before = reader.line_num
     return before + 1
+
+
+def _broken_line(text: str) -> int:
+    """Return the line on which the row starts that cannot be read."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    line = 1
+    try:
+        for _ in reader:
+            line = reader.line_num + 1
+    except csv.Error:
+        return line
+    return line
 
 
 def _check_header(header: list[str], source: str, spec: Mapping[str, Column]) -> None:

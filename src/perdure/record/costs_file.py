@@ -40,7 +40,7 @@ def read_costs(text: str, source: str, *, ours: bool = False) -> tuple[Costs, st
     spec = {"task": Column("the name of a task", _names, required=True)}
     spec |= {name: Column("a number of at least 0, or nothing", _costs) for name in COST_COLUMNS}
     table = read_table(text, source, spec, ours=ours)
-    if not table.rows:
+    if not table.rows and not ours:  # a run that has not ended its first task has none yet
         raise BadInput(f"{source}: no tasks, expected a line a task under {','.join(spec)}")
     tasks = tuple(table.columns.pop("task").tolist())
     again = next((row for row, task in enumerate(tasks) if task in tasks[:row]), None)

@@ -27,7 +27,10 @@ def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits], list
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder, expected one with 0.bin, 0.npy, …")
     found, warnings = {}, []
-    for path in sorted(folder.glob("*.bin")):
+    paths = sorted(folder.glob("*.bin"))
+    if not paths:
+        raise BadInput(f"{folder}: no hits, expected 0.bin and 0.npy for the first task")
+    for path in paths:
         if not path.stem.isdecimal() or int(path.stem) >= len(tasks):
             raise BadInput(f"{path}: expected a task's number from 0 to {len(tasks) - 1}")
         hits, cut_off = _read_task(path)
@@ -35,24 +38,30 @@ def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits], list
             warnings.append(f"{path}: the last record is cut off and was left out")
         if len(hits):
             found[tasks[int(path.stem)]] = hits
-    if not found:
-        raise BadInput(f"{folder}: no hits, expected 0.bin and 0.npy for the first task")
     return found, warnings
 
 
 def check_hits(hits: dict[str, Hits], stream: Stream, folder: Path) -> None:
-    """Raise BadInput if hits and recorded scores of a step are not of the same evaluation."""
+    """Raise BadInput if hits and recorded scores are not of the same evaluations.
+
+    `stream` must hold every probe: a whole set at a task's end has no hits.
+    """
     for task, mine in hits.items():
         steps, scores = stream.tasks[task]
+        n = stream.sizes.get(task, mine.examples)
+        if n != mine.examples:
+            raise BadInput(
+                f"{folder}: task {task!r} has hits of {mine.examples} examples, the points say "
+                f"{n}: hits of another run?"
+            )
         common, at_hits, at_scores = np.intersect1d(mine.steps, steps, return_indices=True)
-        known = stream.sizes.get(task) == mine.examples  # a whole set has its own score
-        differ = np.abs(mine.accuracy()[at_hits] - scores[at_scores]) > 0.5 / mine.examples + 1e-6
-        if known and differ.any():
+        right = mine.accuracy()[at_hits]
+        differ = np.abs(right - scores[at_scores]) > 0.5 / mine.examples + 1e-6
+        if differ.any():
             k = int(np.argmax(differ))
             raise BadInput(
-                f"{folder}: task {task!r} at step {common[k]} has "
-                f"{mine.accuracy()[at_hits][k]:.4f} right, the points say "
-                f"{scores[at_scores][k]:.4f}: hits of another run?"
+                f"{folder}: task {task!r} at step {common[k]} has {right[k]:.4f} right, the points "
+                f"say {scores[at_scores][k]:.4f}: hits of another run?"
             )
 
 

@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Stream, Undefined, Visit
-from ._text import BadInput, Column, read_table
+from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Stream, Undefined, Visit, check_thin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
-__all__ = ["Points", "looks_like_points", "read_points"]
+__all__ = ["FULL", "INITIAL", "KINDS", "PROBE", "Points"]
 
-COLUMNS = ("step", "trained", "tested", "kind", "score", "n")
 KINDS = ("initial", "probe", "full")
 INITIAL, PROBE, FULL = range(3)
 
@@ -48,9 +44,20 @@ class Points:
         return [Visit(self.names[codes[end]], int(steps[end])) for end in ends]
 
     def finished(self) -> int | None:
-        """Return the last step of the last task that was tested whole at its end, or None."""
-        whole = self.step[self.kind == FULL]
-        return int(whole[-1]) if len(whole) else None
+        """Return the last step of the last task that has ended, or None.
+
+        A task has ended if another one follows, or if every task learned by then was tested on
+        its whole set while it was trained.
+        """
+        visits = self.visits()
+        if not visits:
+            return None
+        learned = {self.names.index(task) for task, _ in visits}
+        start = visits[-2].last if len(visits) > 1 else -1
+        whole = set(self.tested[(self.kind == FULL) & (self.step > start)].tolist())
+        if learned <= whole:
+            return visits[-1].last
+        return visits[-2].last if len(visits) > 1 else None
 
     def until(self, step: int) -> Points:
         """Return the points up to and including `step`."""
@@ -80,9 +87,9 @@ class Points:
         notes = [*self.notes, *given.pop("notes", ())]
         if probes:
             notes.append(f"{probes} of {len(tasks) ** 2} matrix entries are probes, not whole sets")
-        others = self.names[len(tasks) :]
+        others = [self.names[code] for code in np.unique(self.tested) if code >= len(tasks)]
         if others:
-            notes.append(f"not in the matrix, since never trained: {', '.join(others)}")
+            notes.append(f"not in the matrix, since not learned: {', '.join(others)}")
         if (sizes[-1] > 0).all():
             given.setdefault("sizes", sizes[-1])
         before = self._untrained(len(tasks))
@@ -95,7 +102,7 @@ class Points:
 
         `thin` keeps every so many evaluations by probe, as a run that tests less often has.
         """
-        probed = np.unique(self.step[self.kind == PROBE])[thin - 1 :: thin]
+        probed = np.unique(self.step[self.kind == PROBE])[check_thin(thin) - 1 :: thin]
         tasks, sizes = {}, {}
         for code, name in enumerate(self.names):
             mine = self.tested == code
@@ -129,175 +136,23 @@ class Points:
             probes = int((whole if kind == PROBE else ~whole & ~np.isnan(scores)).sum())
         return scores, sizes, probes
 
-    def _first_update(self) -> int:
-        steps = self._after_updates("step")
-        return int(steps[0]) if len(steps) else np.iinfo(np.int64).max
-
     def _untrained(self, tasks: int) -> NDArray[np.float64]:
         before = np.full(tasks, np.nan)
-        rows = (self.kind == INITIAL) & (self.step < self._first_update()) & (self.tested < tasks)
+        rows = (self.kind == INITIAL) & (self.step == 0) & (self.tested < tasks)
         before[self.tested[rows]] = self.score[rows]
         return before
 
     def _on_entering(self) -> dict[str, float]:
+        """Return each task's score between the end of the task before and its own first line."""
         before: dict[str, float] = {}
-        start = None
+        steps, codes = self._after_updates("step"), self._after_updates("trained")
+        start = 0
         for task, last in self.visits():
-            rows = (self.kind == INITIAL) & (self.tested == self.names.index(task))
-            early = self.step < self._first_update() if start is None else self.step == start
-            found = self.score[rows & early]
+            code = self.names.index(task)
+            first = steps[(codes == code) & (steps > start)][:1]
+            rows = (self.kind == INITIAL) & (self.tested == code) & (self.step >= start)
+            found = self.score[rows & (self.step < (first[0] if len(first) else last))]
             if len(found) and task not in before:
                 before[task] = float(found[-1])
             start = last
         return before
-
-
-def looks_like_points(header: str) -> bool:
-    """Return whether the first line of a file is that of a points.csv.
-
-    Example:
-        >>> looks_like_points("step,trained,tested,score"), looks_like_points("0.9,0.1")
-        (True, False)
-    """
-    names = {name.strip() for name in header.split(",")}
-    return {"step", "tested", "score"} <= names
-
-
-def read_points(
-    text: str,
-    source: str,
-    *,
-    scale: ScoreScale | None = None,
-    percent: bool = False,
-    ours: bool = False,
-) -> Points:
-    r"""Return the points in the text of a points.csv, or raise BadInput naming file and line.
-
-    Example:
-        >>> points = read_points("step,trained,tested,score\n1,a,a,0.5\n2,a,a,0.75\n", "p.csv")
-        >>> points.matrix().scores
-        array([[0.75]])
-    """
-    codes: dict[str, int] = {}
-    table = read_table(text, source, _spec(codes), ours=ours)
-    if not table.rows:
-        raise BadInput(f"{source}: no evaluations, expected lines under {','.join(COLUMNS)}")
-    columns: dict[str, NDArray[Any]] = {
-        "trained": np.full(table.rows, -1, dtype=np.int32),
-        "kind": np.full(table.rows, PROBE, dtype=np.int8),
-        "n": np.zeros(table.rows, dtype=np.int64),
-        **table.columns,
-    }
-    order = np.argsort(columns["step"], kind="stable")
-    columns = {name: values[order] for name, values in columns.items()}
-    if percent:
-        columns["score"] = columns["score"] / 100
-    names = _learned_first(columns["trained"], columns["tested"], list(codes))
-    notes = (table.warning,) if table.warning else ()
-    points = Points(**columns, names=names, scale=scale or ACCURACY, notes=notes)
-    _judge(points, lambda row: table.where(int(order[row])))
-    return points
-
-
-def _spec(codes: dict[str, int]) -> dict[str, Column]:
-    """Return how each column is read; task names become positions in `codes`."""
-
-    def task(values: Sequence[str]) -> NDArray[np.int32]:
-        return np.array([codes.setdefault(name, len(codes)) for name in values], dtype=np.int32)
-
-    def tested(values: Sequence[str]) -> NDArray[np.int32]:
-        if "" in values:
-            raise ValueError
-        return task(values)
-
-    def trained(values: Sequence[str]) -> NDArray[np.int32]:
-        blank = np.array([name == "" for name in values])
-        if blank.all():
-            return np.full(len(values), -1, dtype=np.int32)
-        if not blank.any():
-            return task(values)
-        return np.array([codes.setdefault(v, len(codes)) if v else -1 for v in values], np.int32)
-
-    return {
-        "step": Column("a whole number of iterations", _whole, required=True),
-        "trained": Column("the name of a task", trained),
-        "tested": Column("the name of a task", tested, required=True),
-        "kind": Column(" or ".join(KINDS), _kinds),
-        "score": Column("a number", _finite, required=True),
-        "n": Column("a whole number of at least 1, or nothing", _counts),
-    }
-
-
-def _learned_first(
-    trained: NDArray[np.int32], tested: NDArray[np.int32], names: list[str]
-) -> tuple[str, ...]:
-    """Return the names in order of learning, then of testing; both columns are recoded in place."""
-    seen = [_first_seen(column) for column in (trained, tested)]
-    ordered = list(dict.fromkeys(code for codes in seen for code in codes if code >= 0))
-    recode = np.full(len(names) + 1, -1, dtype=np.int32)  # the last entry serves -1, no task
-    recode[ordered] = np.arange(len(ordered))
-    trained[:], tested[:] = recode[trained], recode[tested]
-    return tuple(names[code] for code in ordered)
-
-
-def _first_seen(codes: NDArray[np.int32]) -> list[int]:
-    values, first = np.unique(codes, return_index=True)
-    return [int(code) for code in values[np.argsort(first)]]
-
-
-def _whole(values: Sequence[str]) -> NDArray[np.int64]:
-    steps = np.array(values).astype(np.int64)
-    if (steps < 0).any():
-        raise ValueError
-    return steps
-
-
-def _finite(values: Sequence[str]) -> NDArray[np.float64]:
-    scores = np.array(values).astype(np.float64)
-    if not np.isfinite(scores).all():
-        raise ValueError
-    return scores
-
-
-def _counts(values: Sequence[str]) -> NDArray[np.int64]:
-    counts = np.array([value.strip() or "-1" for value in values]).astype(np.int64)
-    if ((counts == 0) | (counts < -1)).any():
-        raise ValueError
-    return np.maximum(counts, 0)
-
-
-def _kinds(values: Sequence[str]) -> NDArray[np.int8]:
-    given = np.array(values)
-    kinds = np.full(len(given), -1, dtype=np.int8)
-    for code, name in enumerate(KINDS):
-        kinds[given == name] = code
-    if (kinds < 0).any():
-        raise ValueError
-    return kinds
-
-
-def _judge(points: Points, where: Callable[[int], str]) -> None:
-    """Raise BadInput for lines that are well-formed but cannot all be true."""
-    bad = (points.score < points.scale.low) | (points.score > points.scale.high)
-    if bad.any():
-        try:
-            points.scale.check(points.score, f"{where(int(np.argmax(bad)))}: score")
-        except ValueError as error:
-            raise BadInput(str(error)) from None
-    rows = np.flatnonzero(points.kind != INITIAL)
-    trained, step = points.trained[rows], points.step[rows]
-    if (trained < 0).any() and (trained >= 0).any():
-        row = int(rows[np.argmax(trained < 0)])
-        raise BadInput(f"{where(row)}: trained is empty, expected a task as in other lines")
-    split = np.flatnonzero((np.diff(trained) != 0) & (np.diff(step) == 0))
-    if len(split):
-        row = int(rows[split[0] + 1])
-        raise BadInput(f"{where(row)}: another task is trained at the same step {points.step[row]}")
-    for code, name in enumerate(points.names):
-        for kind in (PROBE, FULL):
-            mine = np.flatnonzero((points.tested == code) & (points.kind == kind))
-            again = np.flatnonzero(np.diff(points.step[mine]) == 0)
-            if len(again):
-                row = int(mine[again[0] + 1])
-                what = f"{KINDS[kind]} of {name!r} at step {points.step[row]}"
-                raise BadInput(f"{where(row)}: a second {what}, expected one")

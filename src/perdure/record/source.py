@@ -14,10 +14,11 @@ from ._text import BadInput, decode
 from .costs_file import read_costs
 from .hits_folder import check_hits, read_hits
 from .matrix_file import MAX_LINE, parse_matrix
-from .points import Points, looks_like_points, read_points
+from .points_file import looks_like_points, read_points
 
 if TYPE_CHECKING:
     from ..metrics import Costs, Hits, Setting, Stream
+    from .points import Points
 
 __all__ = ["Given", "Source", "read_source"]
 
@@ -67,6 +68,7 @@ class Source:
     hits: dict[str, Hits] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     no_matrix: str = ""
+    points: Points | None = None
 
 
 def read_source(
@@ -88,8 +90,7 @@ def read_source(
         else:
             found = _read_file(path, given, pipe)
         if costs is not None:
-            found.costs, warning = read_costs(decode(costs.read_bytes(), str(costs)), str(costs))
-            found.notes += [warning] if warning else []
+            _add_costs(found, costs, ours=False)
         if hits is not None:
             _add_hits(found, hits)
     except OSError as error:
@@ -109,8 +110,7 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
             data = _bytes(file, name)
     if _is_points(data):
         ours = path != "-" and (Path(path).parent / "run.json").exists()
-        points = _points(decode(data, name), name, given, ours=ours)
-        return _from_points(points, given)
+        return _from_points(_points(data, name, given, ours=ours), given, {}, name)
     fields = parse_matrix(data, name)
     r = given.fraction(fields.pop("matrix"))
     for field_ in ("initial", "joint", "single"):
@@ -144,23 +144,19 @@ def _bytes(file: BinaryIO, name: str) -> bytes:
     return data
 
 
-def _points(text: str, name: str, given: Given, *, ours: bool) -> Points:
-    try:
-        return read_points(text, name, scale=given.scale, percent=given.percent, ours=ours)
-    except BadInput:
-        raise
-    except ValueError as error:
-        raise BadInput(f"{name}: {error}") from None
+def _points(data: bytes, name: str, given: Given, *, ours: bool) -> Points:
+    text = decode(data, name, growing=True)
+    return read_points(text, name, scale=given.scale, percent=given.percent, ours=ours)
 
 
-def _from_points(points: Points, given: Given, described: dict[str, Any] | None = None) -> Source:
-    found = Source(stream=points.stream(thin=given.thin), notes=list(points.notes))
+def _from_points(points: Points, given: Given, described: dict[str, Any], name: str) -> Source:
+    found = Source(stream=points.stream(thin=given.thin), notes=list(points.notes), points=points)
     try:
-        found.matrix = points.matrix(**((described or {}) | given.fields()))
+        found.matrix = points.matrix(**(described | given.fields()))
     except Undefined as reason:
         found.no_matrix = str(reason)
     except ValueError as error:
-        raise BadInput(str(error)) from None
+        raise BadInput(f"{name}: {error}") from None
     return found
 
 
@@ -169,24 +165,22 @@ def _read_run(folder: Path, given: Given) -> Source:
     path = folder / "points.csv"
     if not path.is_file():
         raise BadInput(f"{folder}: no points.csv in it, expected a run folder or a file")
-    points = _points(decode(path.read_bytes(), str(path)), str(path), given, ours=True)
+    points = _points(path.read_bytes(), str(path), given, ours=True)
     unfinished = not (folder / "done.json").exists()
     last = points.finished()
     if unfinished and last is not None:
         points = points.until(last)
-    count = len(points.visits())
-    found = _from_points(points, given, _described(folder / "run.json", count))
+    count = len({task for task, _ in points.visits()})
+    found = _from_points(points, given, _described(folder / "run.json", count), str(path))
     if unfinished and last is not None:
         found.notes.append(f"the run is unfinished: scored over {count} finished task(s)")
     elif unfinished:
-        found.matrix, found.no_matrix = None, "the run is unfinished and no task has ended yet"
-        found.notes.append(found.no_matrix)
+        found.notes.append("the run is unfinished and no task has ended yet")
+        if points.visits():
+            found.matrix, found.no_matrix = None, found.notes[-1]
     if (folder / "costs.csv").is_file():
-        name = str(folder / "costs.csv")
-        text = decode((folder / "costs.csv").read_bytes(), name)
-        found.costs, warning = read_costs(text, name, ours=True)
-        found.notes += [warning] if warning else []
-    if (folder / "hits").is_dir():
+        _add_costs(found, folder / "costs.csv", ours=True)
+    if any(folder.glob("hits/*.bin")):
         _add_hits(found, folder / "hits")
     return found
 
@@ -206,19 +200,30 @@ def _described(path: Path, tasks: int) -> dict[str, Any]:
         run = msgspec.json.decode(path.read_bytes(), type=Description)
     except msgspec.MsgspecError as error:
         raise BadInput(f"{path}: {error}") from None
-    said: dict[str, Any] = {}
-    if run.setting is not None:
-        said["setting"] = run.setting
+    said: dict[str, Any] = {} if run.setting is None else {"setting": run.setting}
     if run.classes is not None:
+        if len(run.classes) < tasks or min(run.classes, default=1) < 1:
+            raise BadInput(
+                f"{path}: classes are {run.classes}, expected a count of at least 1 for each of "
+                f"{tasks} tasks"
+            )
         said["classes"] = run.classes[:tasks]
     return said
 
 
+def _add_costs(found: Source, path: Path, *, ours: bool) -> None:
+    text = decode(path.read_bytes(), str(path), growing=True)
+    costs, warning = read_costs(text, str(path), ours=ours)
+    found.costs = costs if costs.tasks else None
+    found.notes += [warning] if warning else []
+
+
 def _add_hits(found: Source, folder: Path) -> None:
-    if found.stream is None:
-        raise BadInput(
-            f"{folder}: hits belong to evaluations while training, expected a points.csv"
-        )
-    found.hits, warnings = read_hits(folder, found.stream.names)
-    check_hits(found.hits, found.stream, folder)
+    if found.points is None or found.stream is None:
+        raise BadInput(f"{folder}: hits are of evaluations while training, expected a points.csv")
+    hits, warnings = read_hits(folder, found.stream.names)
+    check_hits(hits, found.points.stream(), folder)
+    # The same evaluations as the stream has: fewer of them if it was thinned or cut.
+    kept = {task: mine.at(found.stream.tasks[task][0]) for task, mine in hits.items()}
+    found.hits = {task: mine for task, mine in kept.items() if len(mine)}
     found.notes += warnings

@@ -1,0 +1,70 @@
+"""Importing and scoring load nothing heavy: checked in a fresh interpreter."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .cli_helpers import start, table, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAVY = (
+    "torch", "matplotlib", "pandas", "plotly", "duckdb", "sklearn", "ray",
+    "scipy.stats", "scipy.special", "scipy.ndimage", "scipy.optimize", "scipy.sparse",
+)  # fmt: skip
+REPORT = "\nimport json, sys\nprint('LOADED', json.dumps(sorted(sys.modules)))\n"
+SCORE = """
+import sys
+from perdure.cli import main
+sys.argv = ["perdure", "score", *{arguments!r}]
+try:
+    main()
+except SystemExit as stop:
+    assert stop.code == 0, stop.code
+"""
+
+
+def loaded(script: str) -> list[str]:
+    """Return which heavy modules a fresh interpreter holds after running `script`."""
+    answer = start("-c", script + REPORT, command=[sys.executable])
+    assert answer.code == 0, answer.err
+    last = answer.out.splitlines()[-1]
+    assert last.startswith("LOADED ")
+    modules = json.loads(last.removeprefix("LOADED "))
+    assert "json" in modules
+    return [name for name in HEAVY if name in modules]
+
+
+def test_the_check_sees_what_is_loaded() -> None:
+    assert "scipy.stats" in loaded("import scipy.stats")
+    assert loaded("import scipy.ndimage")
+    assert loaded("import json") == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "from perdure import *",
+        "import perdure.metrics, perdure.record, perdure.report, perdure.cli",
+        "import perdure; perdure.summary([[0.9, 0.1], [0.6, 0.8]])",
+    ],
+)
+def test_import_is_light(script: str) -> None:
+    assert loaded(script) == []
+
+
+@pytest.mark.parametrize("option", [[], ["--json"], ["--as", "mammoth"]])
+def test_scoring_a_matrix_is_light(option: list[str], tmp_path: Path) -> None:
+    path = write(tmp_path, "m.csv", table())
+    arguments = [str(path), "--sizes", "9,9,9,9,9", "--classes", "2,2,2,2,2", *option]
+    assert loaded(SCORE.format(arguments=arguments)) == []
+
+
+def test_importing_prints_and_warns_of_nothing() -> None:
+    answer = start("-W", "error", "-c", "import perdure.cli", command=[sys.executable])
+    assert answer == (0, "", "")
