@@ -144,6 +144,12 @@ def test_markdown_shows_underscores_and_tags_as_they_are() -> None:
     assert not any(re.search(r"(?<![\\\w])_", cell) for cell in head), "_a_ would be in italics"
 
 
+def test_latex_escapes_what_would_be_a_command() -> None:
+    head = cells("latex", printed("latex", "-", "--per-task", stdin=NASTY_MATRIX))[1][0]
+    assert not any(re.search(r"(?<!\\)[_%#$~^]", cell) for cell in head), head
+    says(printed("latex", "-", stdin=table().encode()), r"memory\_stability", r"$\uparrow$")
+
+
 def test_latex_has_no_signs_that_its_default_font_prints_as_others() -> None:
     assert not re.search("[<>|]", printed("latex", "-", "--per-task", stdin=NASTY_MATRIX))
 

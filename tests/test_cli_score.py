@@ -60,7 +60,7 @@ FORMS: dict[str, str | bytes] = {
     "bom.csv": "\ufeff" + table(),
     "crlf.csv": table().replace("\n", "\r\n"),
     "no_last_newline.csv": table().rstrip("\n"),
-    "commented.csv": "# what this is\n\n" + table() + "\n# and an end\n",
+    "commented.csv": "# not in %\n\n" + table() + "\n# and an end\n",
     "header.csv": "a,b,c,d,e\n" + table(),
     "counting_from_0.csv": "0,1,2,3,4\n" + table(),  # pandas' to_csv(index=False)
     "counting_from_1.csv": "1,2,3,4,5\n" + table(),
@@ -206,6 +206,9 @@ def test_percent_applies_to_every_score_and_json_stays_a_fraction() -> None:
     assert {id_: found[id_] for id_ in KNOWN} == pytest.approx(KNOWN, abs=1e-9)
     assert found["intransigence"] == pytest.approx(0.1075)
     assert found["intransigence.single"] == pytest.approx(0.1075)
+    whole = json.dumps({"matrix": [[90, 10], [60, 80]], "initial": [5, 5], "joint": [95, 95]})
+    found = scored("-", "--percent", stdin=whole.encode())["metrics"]
+    assert (found["fwt.gem"], found["intransigence"]) == pytest.approx((0.05, 0.15))
 
 
 @pytest.mark.parametrize("classes", ["2,2,2,2,2", "4,2,2,1,1", "1,1,1,1,6"])

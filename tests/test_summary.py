@@ -331,6 +331,14 @@ def test_a_metric_missing_in_one_run_is_undefined() -> None:
     assert "clstability" not in nowhere.metrics
 
 
+def test_losses_have_no_stability_either() -> None:
+    scale, weights = ScoreScale(0, 10, lower_is_better=True), {"A": 1.0}
+    runs = [summary(ScoreMatrix([[loss, 9], [6, 2]], scale=scale)) for loss in (0, 9)]
+    found = summary_of_runs(runs, weights=weights)
+    assert "clstability" not in found.metrics
+    assert found.undefined["clstability"]
+
+
 def test_runs_that_are_no_runs_of_one_method() -> None:
     with pytest.raises(ValueError, match="several runs are needed, got 1"):
         summary_of_runs([summary(R)])

@@ -1,7 +1,9 @@
 """The table of metrics and its readings, and the matrix that the metrics take."""
 
 import re
+from contextlib import suppress
 from dataclasses import FrozenInstanceError
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -102,6 +104,22 @@ def test_ranges_hold_for_accuracies(case: Case, spare: Array) -> None:
             assert id_ == "forgetting.ratio"
             continue
         assert metric.low - 1e-12 <= value <= metric.high + 1e-12, id_
+
+
+@pytest.mark.parametrize(
+    "id_", [id_ for id_, metric in METRICS.items() if metric.of == "matrix" and id_ in DEFINED]
+)
+def test_ranges_are_reached(id_: str) -> None:
+    metric, found = METRICS[id_], []
+    for bits in product((0.0, 1.0), repeat=5):
+        matrix, reference = np.array(bits[:4]).reshape(2, 2), [bits[4]] * 2
+        vectors = {"initial": reference, "joint": reference, "single": reference}
+        vectors |= {"classes": [2, 2], "sizes": [1, 1]}
+        arguments = {name: vectors[name] for name in metric.needs if name in vectors}
+        with suppress(Undefined):
+            found.append(float(metric.function(matrix, **arguments)))
+    assert metric.low == -inf or (found and min(found) == pytest.approx(metric.low))
+    assert metric.high == inf or (found and max(found) == pytest.approx(metric.high))
 
 
 def test_ids_with_a_number() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 
 from cyclopts import App, CycloptsError
@@ -26,12 +28,16 @@ app.command(list_app)
 def main() -> None:
     """Run the command in the arguments; a user's mistake is one line and exit code 2."""
     arguments = [STDIN if argument == "-" else argument for argument in sys.argv[1:]]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a poor terminal is no bad input
     try:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
     except (CycloptsError, ValueError) as error:
         _fail(" ".join(str(error).split()), 2)
     except BrokenPipeError:  # the reader, `head` say, has seen enough
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt:
         _fail("interrupted", 130)

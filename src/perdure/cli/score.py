@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_
 import math
+import os
 import shutil
 import sys
 import textwrap
@@ -24,7 +25,7 @@ from ..metrics import (
     summary,
     summary_of_runs,
 )
-from ..record import BadInput, Given, Source, parse_vector, read_source
+from ..record import BadInput, Given, Source, read_source, read_vector
 from ..report import scores_grids, tool_grid
 from ..report.scores import reasons
 
@@ -58,8 +59,8 @@ def score(
     weights: str | None = None,
     epsilon: float = 1.0,
     window: str = "10,100,all",
-    thin: int = 1,
-    beta: int = 10,
+    thin: str = "1",
+    beta: str = "10",
     interval: Literal["t", "bca"] = "t",
     only: str | None = None,
     as_: Annotated[str | None, Parameter("--as")] = None,
@@ -107,13 +108,15 @@ def score(
         raise ValueError(
             "no file to score; name a matrix, a points.csv, a run folder, or - (stdin)"
         )
-    options = Options(_windows(window), beta, epsilon, _weights(weights))
+    if not (epsilon > 0 and math.isfinite(epsilon)):
+        raise BadInput(f"--epsilon is {epsilon:g}, expected a positive number")
+    options = Options(_windows(window), _whole(beta, "--beta", 0), epsilon, _weights(weights))
     wanted = _ids(only)
     given = Given(
         transposed=transposed, percent=percent, scale=_scale(range_, lower_is_better),
         setting=setting, classes=_values(classes, "--classes"), sizes=_values(sizes, "--sizes"),
         initial=_values(initial, "--initial"), joint=_values(joint, "--joint"),
-        single=_values(single, "--single"), thin=_at_least_one(thin, "--thin"),
+        single=_values(single, "--single"), thin=_whole(thin, "--thin", 1),
     )  # fmt: skip
     sources = _read(files, given, costs or [], hits or [])
     runs = [_summed(source, options) for source in sources]
@@ -251,12 +254,11 @@ def _values(text: str | None, option: str) -> list[float] | None:
     try:
         return [float(part) if part.strip() else math.nan for part in text.split(",")]
     except ValueError:
-        path = Path(text)
-        if not path.is_file():
+        if not os.path.isfile(text):  # noqa: PTH113 - Path raises for a name that is too long
             raise BadInput(
-                f"{option} is {text!r}, expected numbers like 0.1,0.2 or a file with them"
+                f"{option} is {text!r:.60}, expected numbers like 0.1,0.2 or a file with them"
             ) from None
-        return parse_vector(path.read_bytes(), text)
+        return read_vector(text)
 
 
 def _scale(range_: str | None, lower_is_better: bool) -> ScoreScale:
@@ -285,15 +287,16 @@ def _windows(text: str) -> tuple[int | None, ...]:
 def _weights(text: str | None) -> dict[str, float] | None:
     if text is None:
         return None
-    weights = {}
+    weights: dict[str, float] = {}
     for part in text.split(","):
-        name, equals, value = part.partition("=")
+        name, _, value = part.partition("=")
         try:
-            weights[name.strip()] = float(value)
+            weight = float(value)
         except ValueError:
-            equals = ""
-        if not equals:
-            raise BadInput(f"--weights has {part!r}, expected NAME=WEIGHT like A=.4")
+            raise BadInput(f"--weights has {part!r}, expected NAME=WEIGHT like A=.4") from None
+        if name.strip() in weights:
+            raise BadInput(f"--weights has {name.strip()!r} twice, expected each name once")
+        weights[name.strip()] = weight
     criteria_weights(weights)  # judged before anything is read
     return weights
 
@@ -305,7 +308,8 @@ def _ids(text: str | None) -> list[str]:
     return ids
 
 
-def _at_least_one(value: int, option: str) -> int:
-    if value < 1:
-        raise BadInput(f"{option} is {value}, expected a whole number of at least 1")
-    return value
+def _whole(text: str, option: str, least: int) -> int:
+    # The parser would take 2.5 for 2.
+    if not text.strip().isdecimal() or int(text) < least:
+        raise BadInput(f"{option} is {text!r:.40}, expected a whole number of at least {least}")
+    return int(text)

@@ -10,7 +10,7 @@ import numpy as np
 from ._value import Undefined
 from .criteria import clstability_of, criteria_weights
 from .seeds import over_seeds
-from .summary import listed
+from .summary import NOT_ACCURACY, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,6 +79,8 @@ def summary_of_runs(
         found.metrics[id_], found.sd[id_] = over.mean, over.sd
         found.intervals[id_] = (over.low, over.high)
     try:
+        if not runs[0].scale.is_accuracy:
+            raise Undefined(NOT_ACCURACY)
         stability = clstability_of([run.metrics for run in runs], criteria_weights(weights))
         found.metrics["clstability"] = stability
         found.undefined.pop("clstability", None)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "Summary", "summary"]
 
+NOT_ACCURACY = "is made for accuracies from 0 to 1; these are other scores"
 LONG = 200  # tasks; curves that cost T times their metric are left out beyond
 CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names the papers give them
 
@@ -128,7 +129,7 @@ def summary(
         _stream_extras(found, stream, hits or {}, options)
     try:
         if not found.scale.is_accuracy:
-            raise Undefined("criteria are made from accuracies from 0 to 1; these are other scores")
+            raise Undefined(NOT_ACCURACY)
         found.metrics["clscore"] = clscore_of(found.metrics, weights)
     except Undefined as reason:
         found.undefined["clscore"] = str(reason)
@@ -213,7 +214,7 @@ def _on_costs(metric: Metric, costs: Costs | None, extra: dict[str, Any]) -> Par
 
 def _check_scale(metric: Metric, scale: ScoreScale) -> None:
     if metric.scores == "accuracy" and not scale.is_accuracy:
-        raise Undefined("is made for accuracies from 0 to 1; these are other scores")
+        raise Undefined(NOT_ACCURACY)
     if metric.scores == "not negative" and (scale.lower_is_better or scale.low < 0):
         raise Undefined("is made for scores that are never negative and better when larger")
 

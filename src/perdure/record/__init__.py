@@ -6,7 +6,7 @@ from .hits_folder import read_hits
 from .matrix_file import parse_matrix, parse_vector
 from .points import Points
 from .points_file import read_points
-from .source import Given, Source, read_source
+from .source import Given, Source, read_source, read_vector
 
 __all__ = [
     "BadInput",
@@ -19,4 +19,5 @@ __all__ = [
     "read_hits",
     "read_points",
     "read_source",
+    "read_vector",
 ]

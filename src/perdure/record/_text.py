@@ -41,7 +41,7 @@ class Table(NamedTuple):
 
 
 def decode(data: bytes, source: str, *, growing: bool = False) -> str:
-    """Return `data` as text without a byte order mark, or raise naming the byte.
+    """Return `data` as text with plain line ends and no byte order mark, or raise.
 
     The end of a `growing` file may be cut off inside a letter; then it ends before that letter.
     """
@@ -51,6 +51,9 @@ def decode(data: bytes, source: str, *, growing: bool = False) -> str:
         if not (growing and error.reason == "unexpected end of data"):
             raise BadInput(f"{source}: byte {error.start} is not UTF-8 text") from None
         text = data[: error.start].decode("utf-8-sig")
+    if "\r" in text:
+        text = text.removesuffix("\r")  # half of a line end is none
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text
 
 
@@ -64,8 +67,10 @@ def read_table(text: str, source: str, spec: Mapping[str, Column], *, ours: bool
         line = text.count("\n", 0, text.index("\x00")) + 1
         raise BadInput(f"{source} line {line}: a NUL character, expected text")
     whole, _, tail = text.rpartition("\n")
-    header = next(csv.reader([text.partition("\n")[0]]), [])
-    header = [name.strip() for name in header]
+    try:
+        header = [name.strip() for name in next(csv.reader([text.partition("\n")[0]]), [])]
+    except csv.Error as error:
+        raise BadInput(f"{source} line 1: {error}, expected {','.join(spec)}") from None
     _check_header(header, source, spec)
     warning = None
     if tail and whole:

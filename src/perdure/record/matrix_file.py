@@ -22,7 +22,7 @@ UNMEASURED = frozenset({"", "-", "–", "—", "nan", "na", "n/a", "null", "none
 FIELDS = ("matrix", "tasks", "initial", "joint", "single", "classes", "sizes", "setting")
 
 
-def parse_matrix(data: bytes, source: str) -> dict[str, Any]:
+def parse_matrix(data: bytes, source: str, *, percent: bool = False) -> dict[str, Any]:
     r"""Return the fields of ScoreMatrix found in a file, always `matrix` among them.
 
     The kind of file is told from its bytes, so that it may also come through a pipe.
@@ -31,16 +31,16 @@ def parse_matrix(data: bytes, source: str) -> dict[str, Any]:
         >>> parse_matrix(b",a,b\na,0.9,\nb,0.6,0.8\n", "m.csv")["tasks"]
         ['a', 'b']
     """
-    if not data.strip():
-        raise BadInput(f"{source}: the file is empty, expected a matrix of scores")
     if data.startswith(b"\x93NUMPY"):
         return {"matrix": _numbers(array_from(data, source), source)}
     if data.startswith(b"PK"):
         return _fields(arrays_from_zip(data, source), source)
     text = decode(data, source)
+    if not text.strip():
+        raise BadInput(f"{source}: the file is empty, expected a matrix of scores")
     if text.lstrip()[0] in "[{":
         return _fields(_json(text, source), source)
-    return _from_table(text, source)
+    return _from_table(text, source, percent=percent)
 
 
 def parse_vector(data: bytes, source: str) -> list[float]:
@@ -72,10 +72,13 @@ def _fields(found: Any, source: str) -> dict[str, Any]:
     for name in found:
         if name not in FIELDS:
             raise BadInput(f"{source}: {name!r} is unknown, expected {', '.join(FIELDS)}")
-    if "matrix" not in found:
+    if found.get("matrix") is None:
         raise BadInput(f"{source}: no 'matrix' in it, expected rows of scores under that name")
     fields = {name: value for name, value in found.items() if value is not None}
     fields["matrix"] = _matrix_of(fields["matrix"], source)
+    names = fields.get("tasks", [])
+    if not isinstance(names, list) or not all(isinstance(name, str | int) for name in names):
+        raise BadInput(f"{source}: tasks are {names!r:.40}, expected a list of names")
     for name in ("initial", "joint", "single", "classes", "sizes"):
         if name in fields:
             fields[name] = _matrix_of(fields[name], f"{source}: {name}")
@@ -89,26 +92,27 @@ def _json(text: str, source: str) -> Any:
         raise BadInput(
             f"{source} line {error.lineno} column {error.colno}: not JSON ({error.msg})"
         ) from None
-    except RecursionError:
-        raise BadInput(f"{source}: nested too deeply to be a matrix") from None
+    except (RecursionError, ValueError):  # a number of thousands of digits is a ValueError
+        raise BadInput(f"{source}: nested too deeply or numbers too long, expected rows") from None
 
 
 def _matrix_of(values: Any, source: str) -> NDArray[np.float64]:
     if isinstance(values, np.ndarray):
         return _numbers(values, source)
-    if not isinstance(values, list):
-        raise BadInput(f"{source}: got {values!r:.40}, expected a list")
-    lengths = {len(row) if isinstance(row, list) else -1 for row in values}
+    if not isinstance(values, list) or not values:
+        raise BadInput(f"{source}: got {values!r:.40}, expected a list of numbers")
+    sizes = [len(row) if isinstance(row, list) else -1 for row in values]  # -1: no row at all
+    lengths = set(sizes)
     if len(lengths) > 1:
-        sizes = [len(row) if isinstance(row, list) else 1 for row in values]
         at = next(k for k, size in enumerate(sizes) if size != sizes[0])
+        found = f"{sizes[at]} entries" if sizes[at] >= 0 else f"{values[at]!r:.40}"
+        expected = f"{sizes[0]} entries as in row 0" if sizes[0] >= 0 else "a number as in row 0"
         raise BadInput(
-            f"{source} row {at}: {sizes[at]} entries, expected {sizes[0]} as in row 0 "
-            "(use null for what was not measured)"
+            f"{source} row {at}: {found}, expected {expected} (null for what was not measured)"
         )
     flat = [entry for row in values for entry in (row if isinstance(row, list) else [row])]
     for at, entry in enumerate(flat):
-        if entry is not None and (isinstance(entry, bool) or not isinstance(entry, int | float)):
+        if entry is not None and not _is_float(entry):
             place = (
                 f"row {at // max(lengths)} entry {at % max(lengths)}" if -1 not in lengths else at
             )
@@ -117,13 +121,20 @@ def _matrix_of(values: Any, source: str) -> NDArray[np.float64]:
     return numbers if -1 in lengths else numbers.reshape(len(values), -1)
 
 
+def _is_float(entry: Any) -> bool:
+    try:
+        return not isinstance(entry, bool) and math.isfinite(entry) in (True, False)
+    except (TypeError, OverflowError):  # no number, or one too large for a float
+        return False
+
+
 def _numbers(array: NDArray[Any], source: str) -> NDArray[np.float64]:
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise BadInput(f"{source}: holds {array.dtype}, expected numbers")
     return array.astype(np.float64)
 
 
-def _from_table(text: str, source: str) -> dict[str, Any]:
+def _from_table(text: str, source: str, *, percent: bool) -> dict[str, Any]:
     rows = _rows(text, source)
     width = len(rows[0][1])
     for line, row in rows:
@@ -140,7 +151,7 @@ def _from_table(text: str, source: str) -> dict[str, Any]:
     names = [row[0] for _, row in body] if named else None
     matrix = np.array(
         [
-            [_number(cell, f"{source} line {line}") for cell in (row[1:] if named else row)]
+            [_number(cell, f"{source} line {line}", percent) for cell in row[named:]]
             for line, row in body
         ]
     )
@@ -163,7 +174,11 @@ def _rows(text: str, source: str) -> list[tuple[int, list[str]]]:
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("#"):
             continue
-        cells = line.split() if delimiter is None else next(csv.reader([line], delimiter=delimiter))
+        cells = (
+            line.split()
+            if delimiter is None
+            else _cells(line, delimiter, f"{source} line {number}")
+        )
         if len(cells) > MAX_TASKS + 1:
             raise BadInput(
                 f"{source} line {number}: {len(cells)} columns, expected at most {MAX_TASKS} tasks"
@@ -174,19 +189,30 @@ def _rows(text: str, source: str) -> list[tuple[int, list[str]]]:
     return rows
 
 
+def _cells(line: str, delimiter: str, where: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter))
+    except csv.Error as error:
+        raise BadInput(f"{where}: {error}, expected numbers") from None
+
+
 def _header(rows: list[tuple[int, list[str]]]) -> list[str] | None:
-    """Return the first row if it names tasks: by text, by a blank corner, or by counting."""
+    """Return the first row if it names tasks, else None.
+
+    It does if it is all text, if it counts above a square, or if its corner is no score over a
+    square with row names: the diagonal is always measured, so a blank there is none.
+    """
     first = rows[0][1]
-    if any(not _is_number(cell) for cell in first):
+    if not any(_is_number(cell) for cell in (first[1:] if not first[0] else first)):
         return first
-    # A blank corner is no score: the diagonal is always measured.
-    if not first[0] and len(rows) == len(first):
+    if _counting(first) and len(rows) == len(first) + 1:
         return first
-    return first if _counting(first) and len(rows) == len(first) + 1 else None
+    corner = not first[0] or not _is_number(first[0])
+    return first if corner and len(rows) == len(first) else None
 
 
 def _has_names(body: list[tuple[int, list[str]]], header: list[str] | None) -> bool:
-    if any(not _is_number(row[0]) for _, row in body):
+    if body and not any(_is_number(row[0]) for _, row in body):
         return True
     return header is not None and len(body) + 1 == len(header)
 
@@ -199,15 +225,19 @@ def _counting(cells: list[str]) -> bool:
 
 def _is_number(cell: str) -> bool:
     try:
-        _number(cell, "")
+        _number(cell, "", percent=True)
     except BadInput:
         return False
     return True
 
 
-def _number(cell: str, where: str) -> float:
+def _number(cell: str, where: str, percent: bool = False) -> float:
     if cell.lower() in UNMEASURED:
         return math.nan
+    if cell.endswith("%") and not percent:
+        raise BadInput(
+            f"{where}: {cell!r:.40} is in percent, expected a fraction (or add --percent)"
+        )
     try:
         value = float(cell.removesuffix("%"))
     except ValueError:

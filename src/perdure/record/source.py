@@ -13,17 +13,17 @@ from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Undefined
 from ._text import BadInput, decode
 from .costs_file import read_costs
 from .hits_folder import check_hits, read_hits
-from .matrix_file import MAX_LINE, parse_matrix
+from .matrix_file import MAX_LINE, parse_matrix, parse_vector
 from .points_file import looks_like_points, read_points
 
 if TYPE_CHECKING:
     from ..metrics import Costs, Hits, Setting, Stream
     from .points import Points
 
-__all__ = ["Given", "Source", "read_source"]
+__all__ = ["Given", "Source", "read_source", "read_vector"]
 
 MAX_POINTS = 4 << 30  # bytes
-MAX_MATRIX = 1 << 30
+MAX_MATRIX = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,15 @@ def read_source(
     return found
 
 
+def read_vector(path: str) -> list[float]:
+    """Return one number a task from a small file."""
+    try:
+        with Path(path).open("rb") as file:
+            return parse_vector(read_limited(file, path, MAX_MATRIX), path)
+    except OSError as error:
+        raise BadInput(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
+
+
 def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
     name = "standard input" if path == "-" else path
     if path == "-":
@@ -111,7 +120,7 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
     if _is_points(data):
         ours = path != "-" and (Path(path).parent / "run.json").exists()
         return _from_points(_points(data, name, given, ours=ours), given, {}, name)
-    fields = parse_matrix(data, name)
+    fields = parse_matrix(data, name, percent=given.percent)
     r = given.fraction(fields.pop("matrix"))
     for field_ in ("initial", "joint", "single"):
         if field_ in fields:
@@ -126,8 +135,8 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
 
 
 def _is_points(data: bytes) -> bool:
-    first = data[:1000].partition(b"\n")[0]
-    return looks_like_points(first.decode("utf-8", errors="replace").lstrip("\ufeff"))
+    first = data[:1000].decode("utf-8", errors="replace").lstrip("\ufeff").splitlines()[:1]
+    return bool(first) and looks_like_points(first[0])
 
 
 def _bytes(file: BinaryIO, name: str) -> bytes:
@@ -135,13 +144,21 @@ def _bytes(file: BinaryIO, name: str) -> bytes:
     head = file.read(2 * MAX_LINE)
     points = _is_points(head)
     text = head.lstrip()[:1] not in (b"[", b"{") and head[:2] not in (b"\x93N", b"PK")
-    if text and not points and len(head) == 2 * MAX_LINE and b"\n" not in head:
+    if text and not points and len(head) == 2 * MAX_LINE and not {10, 13} & set(head):
         raise BadInput(f"{name} line 1: more than {MAX_LINE} characters, expected a row of scores")
-    limit = MAX_POINTS if points else MAX_MATRIX
-    data = head + file.read(limit + 1 - len(head))
-    if len(data) > limit:
-        raise BadInput(f"{name}: more than {limit >> 20} MiB, too large for what it holds")
-    return data
+    return read_limited(file, name, MAX_POINTS if points else MAX_MATRIX, head)
+
+
+def read_limited(file: BinaryIO, name: str, limit: int, head: bytes = b"") -> bytes:
+    """Return the rest of a file after `head`, in pieces, or raise if it is longer than `limit`."""
+    parts = [head]
+    size = len(head)
+    while part := file.read(1 << 20):
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise BadInput(f"{name}: more than {limit >> 20} MiB, too large for what it holds")
+    return b"".join(parts)
 
 
 def _points(data: bytes, name: str, given: Given, *, ours: bool) -> Points:
@@ -204,7 +221,7 @@ def _described(path: Path, tasks: int) -> dict[str, Any]:
     if run.classes is not None:
         if len(run.classes) < tasks or min(run.classes, default=1) < 1:
             raise BadInput(
-                f"{path}: classes are {run.classes}, expected a count of at least 1 for each of "
+                f"{path}: class counts are {run.classes}, expected 1 or more for each of "
                 f"{tasks} tasks"
             )
         said["classes"] = run.classes[:tasks]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
@@ -54,7 +55,7 @@ class Grid:
         for k, name in enumerate(self.header):
             numbers = name in self.right
             table.add_column(
-                name,
+                Text(name),
                 justify="right" if numbers else "left",
                 no_wrap=numbers or k == 0,
                 overflow="fold",  # nothing is cut off
@@ -110,13 +111,15 @@ class Grid:
 
 def _markdown(cell: str) -> str:
     cell = cell.replace("\\", "\\\\").replace("|", r"\|").replace("\n", " ")
-    return cell.replace("<", "&lt;").replace("*", r"\*")
+    cell = cell.replace("<", "&lt;").replace("*", r"\*").replace("`", r"\`").replace("[", r"\[")
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\_", cell)  # inside a word it is no markup
 
 
 def _latex(cell: str) -> str:
     special = {
-        "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
-        "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-        "±": r"$\pm$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "≤": r"$\le$", "…": r"\dots{}",
+        "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+        "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "…": r"\dots{}",
+        "±": r"$\pm$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "≤": r"$\le$",
+        **{character: "\\" + character for character in "&%$#_{}"},
     }  # fmt: skip
     return "".join(special.get(character, character) for character in cell)
