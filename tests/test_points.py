@@ -196,7 +196,10 @@ BROKEN = [
     ("2,a,a,probe,high,1\n", "line 3: score is 'high', expected a number"),
     ("2,a,a,probe,,1\n", "line 3: score is '', expected a number"),
     ("2,a,a,probe,1_0e-1,1\n", "line 3: score is '1_0e-1', expected a number"),
-    ("2,a,a,probe,75,1\n", "line 3: score is 75, expected 0 to 1; scores in percent?"),
+    (
+        "2,a,a,probe,75,1\n",
+        "line 3: score is 75, expected 0 to 1; if in percent, add --percent (or divide by 100)",
+    ),
     ("2,a,a,probe,-.5,1\n", "line 3: score is -0.5, expected 0 to 1"),
     ("2,a,a,probe,.5,0\n", "line 3: n is '0', expected a whole number of at least 1"),
     ("2,a,a,probe,.5,-1\n", "line 3: n is '-1', expected a whole number of at least 1"),

@@ -199,10 +199,10 @@ def test_what_is_measured_after_learning_needs_no_unseen_classes() -> None:
 @pytest.mark.parametrize(
     ("classes", "message"),
     [
-        ([2, 2], "one value for each of 5 tasks, got (2,)"),
-        ([2, 0, 2, 2, 2], "whole numbers of at least 1, got [2.0, 0.0, 2.0, 2.0, 2.0]"),
-        ([2, 2.5, 2, 2, 2], "whole numbers of at least 1"),
-        ([2, np.inf, 2, 2, 2], "finite"),
+        ([2, 2], "for each of 5 tasks, got 2"),
+        ([2, 0, 2, 2, 2], "class count of task 1 is 0, expected a whole number of at least 1"),
+        ([2, 2.5, 2, 2, 2], "class count of task 1 is 2.5, expected a whole number"),
+        ([2, np.inf, 2, 2, 2], "class count of task 1 is inf, expected a finite number"),
     ],
 )
 def test_says_what_is_wrong_with_class_counts(function: Any, classes: Any, message: str) -> None:
@@ -216,6 +216,13 @@ def test_only_accuracies_can_be_rescaled(function: Any) -> None:
         function([[0.5, 0.1], [-0.5, 0.5]], [2, 2])
     with pytest.raises(Undefined, match="accuracies from 0 to 1, got 50"):
         function([[0.5, 0.1], [50.0, 0.5]], [2, 2])
+
+
+@pytest.mark.parametrize("curve", [raa_curve, raf_curve, uraa_curve, uraf_curve])
+def test_curves_read_nothing_above_the_diagonal(curve: Any) -> None:
+    lower = np.tri(5, dtype=bool)
+    for other in (50.0, np.nan):
+        np.testing.assert_array_equal(curve(np.where(lower, R, other), [2] * 5), curve(R, [2] * 5))
 
 
 def test_missing_class_counts_are_a_reason() -> None:

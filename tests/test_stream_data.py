@@ -71,7 +71,11 @@ ILLEGAL: list[tuple[Any, dict[str, Any], str]] = [
     ({"a": ([-1, 1], [0.5, 0.75])}, {}, "task 'a' must increase from 0 on, each step once"),
     ({"a": ([1, 2], [0.5, np.nan])}, {}, "task 'a' must be finite"),
     ({"a": ([1, 2], [0.5, np.inf])}, {}, "task 'a' must be finite"),
-    ({"a": ([1], [75])}, {}, "task 'a' is 75, expected 0 to 1; scores in percent?"),
+    (
+        {"a": ([1], [75])},
+        {},
+        "task 'a' is 75, expected 0 to 1; if in percent, add --percent (or divide by 100)",
+    ),
     ({"a": ([1], [-0.5])}, {}, "task 'a' is -0.5, expected 0 to 1"),
     ({"a": ([1], [5.5])}, {"scale": ScoreScale(0, 5)}, "task 'a' is 5.5, expected 0 to 5"),
     (A, {"visits": [("c", 2)]}, "task 'c' is learned but never tested; tested: ['a']"),

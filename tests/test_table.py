@@ -209,7 +209,7 @@ def test_scores_never_measured_may_be_missing_off_the_diagonal() -> None:
         ({"scores": [[0.9, 0.1], [0.6, nan]]}, "score on task 1 after task 1 is missing"),
         (
             {"scores": [[90, 10], [60, 80]]},
-            "score on task 0 after task 0 is 90, expected 0 to 1; scores in percent?",
+            "score on task 0 after task 0 is 90, expected 0 to 1; if in percent",
         ),
         ({"scores": [[0.9, 0.1], [6, 0.8]]}, "score on task 0 after task 1 is 6, expected 0 to 1"),
         (
@@ -218,9 +218,9 @@ def test_scores_never_measured_may_be_missing_off_the_diagonal() -> None:
         ),
         (
             {"scores": [[0.9, -0.5], [0.6, 0.8]]},
-            "score on task 1 after task 0 is -0.5, expected 0 to 1; give the range of other scores",
+            "score on task 1 after task 0 is -0.5, expected 0 to 1; other scores need their range",
         ),
-        ({"scores": [[0.9, 0.1], [300, 0.8]]}, "is 300, expected 0 to 1; give the range"),
+        ({"scores": [[0.9, 0.1], [300, 0.8]]}, "is 300, expected 0 to 1; other scores need"),
         (
             {"scores": [[5, 1], [20, 8]], "scale": ScoreScale(0, 10)},
             "score on task 0 after task 1 is 20, expected 0 to 10",
@@ -229,14 +229,14 @@ def test_scores_never_measured_may_be_missing_off_the_diagonal() -> None:
         ({"tasks": ["a"]}, "task names must be 2 different ones, got ['a']"),
         ({"tasks": ["a", "a"]}, "task names must be 2 different ones, got ['a', 'a']"),
         ({"setting": "online"}, "setting is 'online', expected class, task or domain"),
-        ({"classes": [2]}, "class count must have one value for each of 2 tasks, got (1,)"),
-        ({"classes": [2, 0]}, "class counts must be whole numbers of at least 1, got [2.0, 0.0]"),
-        ({"classes": [2, 2.5]}, "class counts must be whole numbers of at least 1"),
-        ({"classes": [2, nan]}, "class count"),
-        ({"sizes": [2, 2, 2]}, "test-set size must have one value for each of 2 tasks, got (3,)"),
-        ({"sizes": [2, 0]}, "test-set sizes must be whole numbers of at least 1, got [2.0, 0.0]"),
-        ({"sizes": [2, 1.5]}, "test-set sizes must be whole numbers of at least 1"),
-        ({"sizes": [2, inf]}, "test-set size"),
+        ({"classes": [2]}, "for each of 2 tasks, got 1"),
+        ({"classes": [2, 0]}, "class count of task 1 is 0, expected a whole number of at least 1"),
+        ({"classes": [2, 2.5]}, "class count of task 1 is 2.5, expected a whole number"),
+        ({"classes": [2, nan]}, "class count of task 1 is nan"),
+        ({"sizes": [2, 2, 2]}, "for each of 2 tasks, got 3"),
+        ({"sizes": [2, 0]}, "test-set size of task 1 is 0, expected a whole number of at least 1"),
+        ({"sizes": [2, 1.5]}, "test-set size of task 1 is 1.5, expected a whole number"),
+        ({"sizes": [2, inf]}, "test-set size of task 1 is inf"),
     ],
 )
 def test_says_what_is_wrong_with_a_matrix(given_: dict[str, Any], message: str) -> None:
@@ -247,9 +247,12 @@ def test_says_what_is_wrong_with_a_matrix(given_: dict[str, Any], message: str) 
 @pytest.mark.parametrize("name", ["initial", "joint", "single"])
 def test_says_what_is_wrong_with_a_vector_of_scores(name: str) -> None:
     for wrong, message in (
-        ([0.1], f"{name} score must have one value for each of 2 tasks, got (1,)"),
-        ([[0.1, 0.2]], f"{name} score must have one value for each of 2 tasks, got (1, 2)"),
-        ([0.1, 50], f"{name} score of task 1 is 50, expected 0 to 1; scores in percent?"),
+        ([0.1], "for each of 2 tasks, got 1"),
+        ([[0.1, 0.2]], "for each of 2 tasks, got shape (1, 2)"),
+        (
+            [0.1, 50],
+            f"{name} score of task 1 is 50, expected 0 to 1; if in percent",
+        ),
         ([0.1, inf], f"{name} score of task 1 is inf"),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):

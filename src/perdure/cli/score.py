@@ -9,7 +9,7 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -112,6 +112,8 @@ def score(
         raise BadInput(f"--epsilon is {epsilon:g}, expected a positive number")
     options = Options(_windows(window), _whole(beta, "--beta", 0), epsilon, _weights(weights))
     wanted = _ids(only)
+    if wanted and as_ is not None:
+        raise BadInput("--only and --as exclude each other; choose one")
     given = Given(
         transposed=transposed, percent=percent, scale=_scale(range_, lower_is_better),
         setting=setting, classes=_values(classes, "--classes"), sizes=_values(sizes, "--sizes"),
@@ -120,6 +122,11 @@ def score(
     )  # fmt: skip
     sources = _read(files, given, costs or [], hits or [])
     runs = [_summed(source, options) for source in sources]
+    for file, run in zip(files, runs, strict=True):
+        if len(run.tasks) != len(runs[0].tasks):
+            raise BadInput(
+                f"{file}: {len(run.tasks)} task(s), expected {len(runs[0].tasks)} as in {files[0]}"
+            )
     several = len(runs) > 1
     found: Summary | RunsSummary = (
         summary_of_runs(runs, weights=options.weights, method=interval) if several else runs[0]
@@ -137,7 +144,9 @@ def score(
 def _read(files: Sequence[str], given: Given, costs: list[Path], hits: list[Path]) -> list[Source]:
     for name, extra in (("--costs", costs), ("--hits", hits)):
         if extra and len(extra) != len(files):
-            raise BadInput(f"{name} is given {len(extra)} time(s), expected once for each file")
+            raise BadInput(
+                f"{name} is given {len(extra)} time(s), expected {len(files)}: one for each file"
+            )
     sources = []
     for k, file in enumerate(files):
         sources.append(
@@ -229,15 +238,11 @@ def _print_grids(grids: Sequence[Grid], form: str) -> None:
 
 
 def _keep_only(found: Summary | RunsSummary, wanted: list[str]) -> None:
-    if not wanted:
-        return
-    names: list[dict[str, Any]] = [found.metrics, found.undefined, found.per_task, found.intervals]
-    for values in names:
-        for id_ in [id_ for id_ in values if id_ not in wanted]:
-            del values[id_]
-    for id_ in wanted:
-        if id_ not in found.metrics:
-            found.undefined.setdefault(id_, "not computed: see --window and --beta")
+    if wanted:
+        found.keep_only(wanted)
+        for id_ in wanted:
+            if id_ not in found.metrics:
+                found.undefined.setdefault(id_, "not computed: see --window and --beta")
 
 
 def _form(**asked: bool) -> str:
@@ -266,9 +271,12 @@ def _scale(range_: str | None, lower_is_better: bool) -> ScoreScale:
         if lower_is_better:
             return ScoreScale(-math.inf, math.inf, lower_is_better=True)
         return ScoreScale()
-    ends = _values(range_, "--range") or []
+    try:
+        ends = [float(end) for end in range_.split(",")]
+    except ValueError:
+        ends = []
     if len(ends) != 2 or any(math.isnan(end) for end in ends):
-        raise BadInput(f"--range is {range_!r}, expected LO,HI like 0,10 or 0,inf")
+        raise BadInput(f"--range is {range_!r:.40}, expected LO,HI like 0,10 or 0,inf")
     return ScoreScale(ends[0], ends[1], lower_is_better=lower_is_better)
 
 
@@ -297,7 +305,10 @@ def _weights(text: str | None) -> dict[str, float] | None:
         if name.strip() in weights:
             raise BadInput(f"--weights has {name.strip()!r} twice, expected each name once")
         weights[name.strip()] = weight
-    criteria_weights(weights)  # judged before anything is read
+    try:
+        criteria_weights(weights)  # judged before anything is read
+    except ValueError as error:
+        raise BadInput(f"--weights: {error}") from None
     return weights
 
 

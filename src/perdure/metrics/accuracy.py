@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._check import read, square, vector
+from ._check import counts, read, square
 from ._value import Undefined, Value, average
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ def acc_pooled(matrix: ArrayLike, sizes: ArrayLike) -> Value:
         0.65
     """
     r = read(matrix, "final")
-    n = vector(sizes, len(r), "test-set size")
-    if not (n > 0).all():
-        raise ValueError(f"test-set sizes must be positive, got {n.tolist()}")
+    n = counts(sizes, len(r), "test-set size")
     return average(r[-1], weights=n)
 
 

@@ -29,6 +29,11 @@ class Costs:
     tasks: tuple[str, ...]
     columns: Mapping[str, NDArray[np.float64]]
 
+    def first(self, tasks: int) -> Costs:
+        """Return the costs of the first tasks only."""
+        cut = {name: values[:tasks] for name, values in self.columns.items()}
+        return Costs(self.tasks[:tasks], cut)
+
     def column(self, name: str) -> NDArray[np.float64]:
         """Return one value a task, or raise Undefined naming the task that has none."""
         values = self.columns.get(name)

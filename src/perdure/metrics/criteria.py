@@ -35,6 +35,7 @@ def criteria_weights(weights: Mapping[str, float] | None = None) -> dict[str, fl
     """
     if weights is None:
         return check_weights(None, dict.fromkeys(CRITERIA.values()))
+    check_weights(weights, weights)
     by_id: dict[str, float] = {}
     for name, weight in weights.items():
         id_ = CRITERIA.get(name.upper(), name)
@@ -46,7 +47,7 @@ def criteria_weights(weights: Mapping[str, float] | None = None) -> dict[str, fl
         if id_ in by_id:
             raise ValueError(f"criterion {name!r} is given twice")
         by_id[id_] = weight
-    return check_weights(by_id, by_id)
+    return by_id
 
 
 def clscore_of(metrics: Mapping[str, float], weights: Mapping[str, float]) -> float:

@@ -184,7 +184,7 @@ def omega_new(matrix: ArrayLike) -> Value:
         >>> omega_new([[0.9, 0.1], [0.6, 0.8]])
         0.8
     """
-    r = read(matrix, "diagonal", min_tasks=2)
+    r = read(matrix, "diagonal", min_tasks=2, later=True)
     return average(padded(r.diagonal()[1:], len(r), first=1))
 
 
@@ -197,14 +197,14 @@ def omega_all(matrix: ArrayLike, joint: ArrayLike) -> Value:
         >>> round(omega_all([[0.9, 0.1], [0.6, 0.8]], joint=[0.8, 0.8]), 6)
         0.875
     """
-    r = read(matrix, "lower", min_tasks=2)
+    r = read(matrix, "lower", min_tasks=2, later=True)
     ideal = _positive(vector(joint, len(r), "joint model's score"))
     by_step = aa_curve(r) / (np.cumsum(ideal) / np.arange(1, len(r) + 1))
     return average(padded(by_step[1:], len(r), first=1))
 
 
 def _intransigence(matrix: ArrayLike, reference: ArrayLike, what: str) -> Value:
-    r = read(matrix, "diagonal", min_tasks=2)
+    r = read(matrix, "diagonal", min_tasks=2, later=True)
     ideal = vector(reference, len(r), what, first=1)
     return average(padded((ideal - r.diagonal())[1:], len(r), first=1))
 

@@ -10,7 +10,7 @@ import numpy as np
 from ._value import Undefined
 from .criteria import clstability_of, criteria_weights
 from .seeds import over_seeds
-from .summary import NOT_ACCURACY, listed
+from .summary import NOT_ACCURACY, drop_others, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +37,12 @@ class RunsSummary:
     per_task: dict[str, list[float | None]] = field(default_factory=dict)
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def keep_only(self, ids: Sequence[str]) -> None:
+        """Drop everything but what belongs to the given ids, in each run too."""
+        drop_others(self, ids)
+        for run in self.runs:
+            run.keep_only(ids)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, ready for JSON."""
@@ -89,6 +95,8 @@ def summary_of_runs(
     found.curves = _means([run.curves for run in runs])
     found.per_task = _means([run.per_task for run in runs])
     found.notes = list(dict.fromkeys(note for run in runs for note in run.notes))
+    if any(run.tasks != found.tasks for run in runs):
+        found.notes.append("runs name other tasks or another order: each task is a place in it")
     return found
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from ._check import class_counts, square, vector
+from ._check import class_counts, counts, square, vector
 from .rescaled import Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -42,19 +42,24 @@ class ScoreScale:
         """Whether scores run from 0 to 1 and larger is better."""
         return self.low >= 0 and self.high <= 1 and not self.lower_is_better
 
-    def check(self, scores: NDArray[np.float64], where: Sequence[str] | str) -> None:
-        """Raise if a score that was measured lies outside the range; `where` names each entry."""
+    def check(self, scores: NDArray[np.float64], where: Callable[[int], str]) -> None:
+        """Raise if a score that was measured lies outside the range; `where` names an entry."""
         bad = (scores < self.low) | (scores > self.high)  # NaN, never measured, is neither
         if not bad.any():
             return
         first = int(np.argmax(bad))
         value = scores.flat[first]
-        name = where if isinstance(where, str) else where[first]
         hint = ""
         if (self.low, self.high) == (0, 1):
             in_percent = 1 < value <= 100 and scores[bad].max() <= 100 and scores[bad].min() >= 0
-            hint = "; scores in percent?" if in_percent else "; give the range of other scores"
-        raise ValueError(f"{name} is {value:g}, expected {self.low:g} to {self.high:g}{hint}")
+            hint = (
+                "; if in percent, add --percent (or divide by 100)"
+                if in_percent
+                else "; other scores need their range (--range LO,HI)"
+            )
+        raise ValueError(
+            f"{where(first)} is {value:g}, expected {self.low:g} to {self.high:g}{hint}"
+        )
 
     def larger_is_better(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return `scores`, negated if lower is better."""
@@ -85,9 +90,9 @@ class ScoreMatrix:
         >>> matrix = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2])
         >>> matrix.tasks, matrix.scores[1, 0]
         (('task 0', 'task 1'), np.float64(0.6))
-        >>> ScoreMatrix([[90, 10], [60, 80]])
+        >>> ScoreMatrix([[0.9, 0.1], [float("nan"), 1.5]])  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: score on task 0 after task 0 is 90, expected 0 to 1; scores in percent?
+        ValueError: score on task 1 after task 1 is 1.5, expected 0 to 1; ...
     """
 
     scores: NDArray[np.float64]
@@ -129,9 +134,8 @@ class ScoreMatrix:
                     f"score on task {k} after task {k} is missing, expected a number: "
                     "every task must be tested once it is learned"
                 )
-        self.scale.check(
-            r, [f"score on task {j} after task {i}" for i in range(len(r)) for j in range(len(r))]
-        )
+        tasks = len(r)
+        self.scale.check(r, lambda k: f"score on task {k % tasks} after task {k // tasks}")
         self._keep("scores", r)
         self._keep("tasks", _names(self.tasks, len(r)))
         for field in ("initial", "joint", "single"):
@@ -139,7 +143,7 @@ class ScoreMatrix:
         if self.classes is not None:
             self._keep("classes", class_counts(self.classes, len(r)))
         if self.sizes is not None:
-            self._keep("sizes", _sizes(self.sizes, len(r)))
+            self._keep("sizes", counts(self.sizes, len(r), "test-set size"))
         if self.setting is not None and self.setting not in get_args(Setting):
             raise ValueError(f"setting is {self.setting!r}, expected class, task or domain")
 
@@ -155,7 +159,7 @@ class ScoreMatrix:
         values = np.array(given, dtype=np.float64)
         measured = np.where(np.isnan(values), 0.0, values)
         vector(measured, len(self.scores), f"{field} score")
-        self.scale.check(values, [f"{field} score of task {j}" for j in range(len(values))])
+        self.scale.check(values, lambda k: f"{field} score of task {k}")
         self._keep(field, values)
 
     @property
@@ -171,10 +175,3 @@ def _names(tasks: Sequence[str], count: int) -> tuple[str, ...]:
     if len(names) != count or len(set(names)) != count:
         raise ValueError(f"task names must be {count} different ones, got {list(names)}")
     return names
-
-
-def _sizes(sizes: ArrayLike, count: int) -> NDArray[np.float64]:
-    n = vector(sizes, count, "test-set size")
-    if not ((n >= 1) & (n == np.floor(n))).all():
-        raise ValueError(f"test-set sizes must be whole numbers of at least 1, got {n.tolist()}")
-    return n

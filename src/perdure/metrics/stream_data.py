@@ -104,7 +104,7 @@ class Stream:
                 ):
                     raise ValueError(f"{what} of task {task!r} is {value}, expected a number")
         before = np.array(list((self.before or {}).values()), dtype=np.float64)
-        self.scale.check(before, [f"before of task {task!r}" for task in self.before or {}])
+        self.scale.check(before, lambda k: f"before of task {[*self.before][k]!r}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ def _judged(
         raise ValueError(f"steps of task {name!r} must increase from 0 on, each step once")
     if not np.isfinite(a).all():
         raise ValueError(f"scores of task {name!r} must be finite; leave out what was not measured")
-    scale.check(a, f"a score of task {name!r}")
+    scale.check(a, lambda _: f"a score of task {name!r}")
     t.setflags(write=False)
     a.setflags(write=False)
     return t, a

@@ -19,7 +19,7 @@ from .table import METRICS, NEEDS, Metric
 from .wilson import mean_of_proportions, wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -72,6 +72,11 @@ class Summary:
     forgetting_matrix: list[list[float | None]] | None = None
     bias: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def keep_only(self, ids: Sequence[str]) -> None:
+        """Drop everything but what belongs to the given ids."""
+        drop_others(self, ids)
+        self.forgetting_matrix = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, ready for JSON."""
@@ -267,6 +272,14 @@ def _stream_extras(
     if reason:
         found.notes.append(f"extremes without an interval: {reason}")
     found.bias = selection_bias(stream, [id_ for id_ in wanted if id_ not in found.intervals])
+
+
+def drop_others(found: Any, ids: Sequence[str]) -> None:
+    """Drop from the dictionaries of a summary what does not belong to the given ids."""
+    for name, values in vars(found).items():
+        if isinstance(values, dict):
+            kept = [CURVE_NAMES.get(id_, id_) for id_ in ids] if name == "curves" else ids
+            setattr(found, name, {id_: values[id_] for id_ in values if id_ in kept})
 
 
 def listed(values: NDArray[np.float64]) -> list[float | None]:

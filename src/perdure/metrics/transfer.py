@@ -142,7 +142,7 @@ def fwt_learned(matrix: ArrayLike, initial: ArrayLike) -> Value:
         >>> round(fwt_learned([[0.9, 0.3], [0.6, 0.8]], initial=[0.1, 0.1]), 6)
         0.7
     """
-    r = read(matrix, "diagonal", min_tasks=2)
+    r = read(matrix, "diagonal", min_tasks=2, later=True)
     b = vector(initial, len(r), "untrained model's score", first=1)
     return average(padded((r.diagonal() - b)[1:], len(r), first=1))
 

@@ -71,9 +71,10 @@ def arrays_from_zip(data: bytes, source: str) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             arrays = {}
+            if sum(entry.file_size for entry in archive.infolist()) > 16 * MAX_NUMBERS:
+                names = ", ".join(archive.namelist()[:3])
+                raise BadInput(f"{source}: {names} too large, expected at most {MAX_TASKS} tasks")
             for entry in archive.infolist():
-                if entry.file_size > 16 * MAX_NUMBERS:
-                    raise BadInput(f"{source}: {entry.filename} is too large to be a matrix")
                 name = entry.filename.removesuffix(".npy")
                 arrays[name] = array_from(archive.read(entry), f"{source}: {name}")
             return arrays

@@ -169,7 +169,7 @@ def _judge(points: Points, where: Callable[[int], str]) -> None:
     bad = (points.score < points.scale.low) | (points.score > points.scale.high)
     if bad.any():
         try:
-            points.scale.check(points.score, f"{where(int(np.argmax(bad)))}: score")
+            points.scale.check(points.score, lambda row: f"{where(row)}: score")
         except ValueError as error:
             raise BadInput(str(error)) from None
     rows = np.flatnonzero(points.kind != INITIAL)

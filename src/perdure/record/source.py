@@ -157,7 +157,7 @@ def read_limited(file: BinaryIO, name: str, limit: int, head: bytes = b"") -> by
         parts.append(part)
         size += len(part)
         if size > limit:
-            raise BadInput(f"{name}: more than {limit >> 20} MiB, too large for what it holds")
+            raise BadInput(f"{name}: too large, expected at most {limit >> 20} MiB")
     return b"".join(parts)
 
 
@@ -231,8 +231,18 @@ def _described(path: Path, tasks: int) -> dict[str, Any]:
 def _add_costs(found: Source, path: Path, *, ours: bool) -> None:
     text = decode(path.read_bytes(), str(path), growing=True)
     costs, warning = read_costs(text, str(path), ours=ours)
-    found.costs = costs if costs.tasks else None
     found.notes += [warning] if warning else []
+    if found.points is not None:
+        learned = tuple(dict.fromkeys(task for task, _ in found.points.visits()))
+        common = learned[: len(costs.tasks)]
+        if learned and costs.tasks[: len(common)] != common:
+            raise BadInput(f"{path}: costs of {list(costs.tasks)}, expected of {list(learned)}")
+        costs = costs.first(len(learned)) if learned else costs
+    elif found.matrix is not None and len(costs.tasks) != len(found.matrix.tasks):
+        raise BadInput(
+            f"{path}: costs of {len(costs.tasks)} tasks, expected {len(found.matrix.tasks)}"
+        )
+    found.costs = costs if costs.tasks else None
 
 
 def _add_hits(found: Source, folder: Path) -> None:
