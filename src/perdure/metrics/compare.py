@@ -132,10 +132,12 @@ def _p_value(d: NDArray[np.float64]) -> float:
         return float((flipped >= abs(d.sum()) - slack).mean())
     from scipy.stats import wilcoxon  # imported here: a second
 
-    return float(wilcoxon(d).pvalue)
+    ties = len(np.unique(np.abs(d))) < len(d)
+    return float(wilcoxon(d, method="approx" if ties else "auto").pvalue)
 
 
 def _judged(d: NDArray[np.float64], p: float, alpha: float, family: int) -> Comparison:
+    needed = seeds_needed(alpha, comparisons=family)
     differ = int(np.count_nonzero(d))
     test = "exact permutation" if differ <= EXACT_SEEDS else "Wilcoxon signed-rank"
     least = min(1.0, family * _least_p(differ))
@@ -143,7 +145,7 @@ def _judged(d: NDArray[np.float64], p: float, alpha: float, family: int) -> Comp
         seeds = f"{len(d)} seeds" if differ == len(d) else f"{differ} differing seeds of {len(d)}"
         words = (
             f"not distinguishable: {seeds} cannot go below p = {least:.4g}; "
-            f"it takes at least {seeds_needed(alpha, comparisons=family)}"
+            f"it takes at least {needed}"
         )
     elif p < alpha:
         words = f"distinguishable (p = {p:.4g})"

@@ -11,6 +11,8 @@ from .table import find_metric
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .score_matrix import ScoreScale
+
 __all__ = ["CRITERIA", "clscore_of", "clstability_of", "criteria_weights"]
 
 CRITERIA = {
@@ -48,6 +50,14 @@ def criteria_weights(weights: Mapping[str, float] | None = None) -> dict[str, fl
             raise ValueError(f"criterion {name!r} is given twice")
         by_id[id_] = weight
     return by_id
+
+
+def check_scores(weights: Mapping[str, float], scale: ScoreScale) -> None:
+    """Raise Undefined if a criterion is made from scores that are no accuracies."""
+    if not scale.is_accuracy and any(
+        find_metric(id_).of in ("matrix", "stream") for id_ in weights
+    ):
+        raise Undefined("is made for accuracies from 0 to 1; these are other scores")
 
 
 def clscore_of(metrics: Mapping[str, float], weights: Mapping[str, float]) -> float:

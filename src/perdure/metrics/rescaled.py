@@ -7,7 +7,7 @@ The u-variants are multiples of the guesser's value; the others are scaled to at
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -48,6 +48,8 @@ def random_aa(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.f
         >>> random_aa([2, 2])
         array([0.5 , 0.25])
     """
+    if setting not in get_args(Setting):
+        raise ValueError(f"setting is {setting!r}, expected class, task or domain")
     c = class_counts(classes, np.size(np.asarray(classes)))
     if setting == "class":
         return 1 / np.cumsum(c)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._value import Undefined
-from .criteria import clstability_of, criteria_weights
+from .criteria import check_scores, clstability_of, criteria_weights
 from .seeds import over_seeds
-from .summary import NOT_ACCURACY, drop_others, listed
+from .summary import drop_others, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,10 +85,9 @@ def summary_of_runs(
         found.metrics[id_], found.sd[id_] = over.mean, over.sd
         found.intervals[id_] = (over.low, over.high)
     try:
-        if not runs[0].scale.is_accuracy:
-            raise Undefined(NOT_ACCURACY)
-        stability = clstability_of([run.metrics for run in runs], criteria_weights(weights))
-        found.metrics["clstability"] = stability
+        by_id = criteria_weights(weights)
+        check_scores(by_id, runs[0].scale)
+        found.metrics["clstability"] = clstability_of([run.metrics for run in runs], by_id)
         found.undefined.pop("clstability", None)
     except Undefined as reason:
         found.undefined["clstability"] = str(reason)

@@ -137,6 +137,7 @@ class ScoreMatrix:
         tasks = len(r)
         self.scale.check(r, lambda k: f"score on task {k % tasks} after task {k // tasks}")
         self._keep("scores", r)
+        self._keep("notes", tuple(self.notes))
         self._keep("tasks", _names(self.tasks, len(r)))
         for field in ("initial", "joint", "single"):
             self._keep_vector(field)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -37,6 +37,8 @@ def over_seeds(
         0.25
     """
     x = _seeds(values)
+    if method not in get_args(IntervalMethod):
+        raise ValueError(f"interval method is {method!r}, expected t or bca")
     if len(x) < 2:
         nan = float("nan")
         return MeanOverSeeds(float(x.mean()), nan, nan, nan, len(x))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ._value import Undefined, Value
 from .accuracy import fixed_curve
-from .criteria import clscore_of, criteria_weights
+from .criteria import check_scores, clscore_of, criteria_weights
 from .forgetting import forgetting_matrix
 from .honesty import extreme_intervals, selection_bias
 from .score_matrix import ACCURACY, ScoreMatrix, ScoreScale
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "Summary", "summary"]
 
-NOT_ACCURACY = "is made for accuracies from 0 to 1; these are other scores"
 LONG = 200  # tasks; curves that cost T times their metric are left out beyond
 CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names the papers give them
 
@@ -50,6 +49,10 @@ class Options:
     epsilon: float = 1.0
     weights: Mapping[str, float] | None = None
     level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise ValueError(f"confidence level must lie between 0 and 1, got {self.level}")
 
 
 @dataclass
@@ -133,8 +136,7 @@ def summary(
     if stream is not None:
         _stream_extras(found, stream, hits or {}, options)
     try:
-        if not found.scale.is_accuracy:
-            raise Undefined(NOT_ACCURACY)
+        check_scores(weights, found.scale)
         found.metrics["clscore"] = clscore_of(found.metrics, weights)
     except Undefined as reason:
         found.undefined["clscore"] = str(reason)
@@ -219,7 +221,7 @@ def _on_costs(metric: Metric, costs: Costs | None, extra: dict[str, Any]) -> Par
 
 def _check_scale(metric: Metric, scale: ScoreScale) -> None:
     if metric.scores == "accuracy" and not scale.is_accuracy:
-        raise Undefined(NOT_ACCURACY)
+        raise Undefined("is made for accuracies from 0 to 1; these are other scores")
     if metric.scores == "not negative" and (scale.lower_is_better or scale.low < 0):
         raise Undefined("is made for scores that are never negative and better when larger")
 

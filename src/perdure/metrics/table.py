@@ -185,7 +185,7 @@ METRICS: dict[str, Metric] = {
         curve=rescaled.raa_curve),
     "raf": Metric(
         "rescaled average forgetting", r"\mathrm{RAF}", r"\beta_K \mathrm{AF}_K",
-        f"{MICHEL} eq. 4, 6", "matrix", rescaled.raf, low=-inf, better="lower", needs=("classes", "setting"),
+        f"{MICHEL} eq. 4, 6", "matrix", rescaled.raf, low=-1, better="lower", needs=("classes", "setting"),
         scores="accuracy", curve=rescaled.raf_curve),
     "uraa": Metric(
         "accuracy as a multiple of chance", r"\mathrm{uRAA}",
