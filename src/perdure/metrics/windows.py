@@ -80,23 +80,31 @@ class LiveWindow:
 
     def update(self, score: float) -> None:
         """Take the next evaluation into account."""
-        if self.window is None:
-            high = max(self._highs[0][1], score) if self._highs else score
-            low = min(self._lows[0][1], score) if self._lows else score
-            self._highs, self._lows = deque([(0, high)]), deque([(0, low)])
-        else:
-            while self._highs and self._highs[-1][1] <= score:
-                self._highs.pop()
-            while self._lows and self._lows[-1][1] >= score:
-                self._lows.pop()
-            self._highs.append((self._count, score))
-            self._lows.append((self._count, score))
-            for queue in (self._highs, self._lows):
-                if queue[0][0] <= self._count - self.window:
-                    queue.popleft()
+        highs, lows, window = self._highs, self._lows, self.window
+        while highs and highs[-1][1] <= score:
+            highs.pop()
+        while lows and lows[-1][1] >= score:
+            lows.pop()
+        entry = (self._count, score)
+        if window is not None:
+            highs.append(entry)
+            lows.append(entry)
+            oldest = self._count - window
+            if highs[0][0] <= oldest:
+                highs.popleft()
+            if lows[0][0] <= oldest:
+                lows.popleft()
+        else:  # nothing ever leaves: the extremes are all that is needed
+            if not highs:
+                highs.append(entry)
+            if not lows:
+                lows.append(entry)
         self._count += 1
-        self.drop = max(self.drop, self._highs[0][1] - score)
-        self.rise = max(self.rise, score - self._lows[0][1])
+        drop, rise = highs[0][1] - score, score - lows[0][1]
+        if drop > self.drop:
+            self.drop = drop
+        if rise > self.rise:
+            self.rise = rise
 
 
 def trailing_max(a: NDArray[Any], window: int | None, *, axis: int = -1) -> NDArray[Any]:
