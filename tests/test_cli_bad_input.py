@@ -44,7 +44,7 @@ BAD_FILES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "underscore": (".9,.1\n.5,0_1\n", ("line 2", "'0_1'", "expected")),
     "infinite": (".9,.1\n.5,inf\n", ("line 2", "'inf'", "finite")),
     "overflow": (".9,.1\n.5,1e999\n", ("line 2", "'1e999'", "finite")),
-    "decimal_commas": ("0,9;0,1\n0,5;0,8\n", ("0,", "expected a number")),
+    "decimal_commas": ("0,9;0,1\n0,5;0,8\n", ("0,", "decimal comma", "expected")),
     "decimal_commas_with_header": ("a;b\n0,9;0,1\n0,5;0,8\n", ("line 2", "'0,", "expected")),
     "percent_signs": ("90%,10%\n50%,80%\n", ("percent",)),
     "small_percent_signs": ("0.9%,0.1%\n0.5%,0.8%\n", ("percent",)),

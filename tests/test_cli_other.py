@@ -207,7 +207,7 @@ def test_exit_code_1_when_a_wanted_metric_is_undefined() -> None:
     says(answer.out, "0.6620", "fwt.gem: needs the untrained model's scores")
     found = scored("-", "--only", "fwt.gem", stdin=matrix, code=1)
     assert (found["metrics"], list(found["undefined"])) == ({}, ["fwt.gem"])
-    says(scored("-", "--only", "wf7", stdin=matrix, code=1)["undefined"]["wf7"], "--window")
+    says(scored("-", "--only", "wf7", stdin=matrix, code=1)["undefined"]["wf7"], "needs a stream")
     assert start("score", "-", "--only", "fwt.gem", stdin=matrix).code == 1
 
 

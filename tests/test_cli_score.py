@@ -188,7 +188,7 @@ def test_transposed_percent_is_the_guides_own_example(tmp_path: Path) -> None:
     path = write(tmp_path, "guide.csv", GUIDE)
     found = scored(path, "--transposed", "--percent")["metrics"]
     assert {id_: found[id_] for id_ in expected} == pytest.approx(expected, abs=1e-6)
-    says(run("score", path, "--transposed", "--percent").out, "62.00", "98.02", "363.05", "percent")
+    says(run("score", path, "--transposed", "--percent").out, "62.00", "98.02", "363.05", "(%)")
     assert "acc" in scored(path, "--percent")["undefined"]  # the right way round it is not
 
 

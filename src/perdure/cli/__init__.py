@@ -39,6 +39,8 @@ def main() -> None:
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        _fail(f"cannot write: {error.strerror}", 1)
     except KeyboardInterrupt:
         _fail("interrupted", 130)
     except MemoryError:

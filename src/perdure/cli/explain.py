@@ -8,6 +8,12 @@ from ..metrics import DIAGNOSIS, METRICS, NEEDS, READINGS, find_metric
 
 __all__ = ["explain"]
 
+CURVES = {"aa": "acc", "af": "forgetting.best"}
+LEGEND = {
+    "matrix": "R_{i,j} score on task j after task i; T tasks; b untrained, J joint, S single model",
+    "stream": "A(E_i, f_n) score on task i after iteration n; t_i last iteration of task i",
+}
+
 
 def explain(*ids: str) -> None:
     """Explain metrics: formula, source, what they need, their namesakes and how to read them.
@@ -17,9 +23,8 @@ def explain(*ids: str) -> None:
     """
     if not ids:
         raise ValueError("no metric to explain; name one, wc_acc say (see `perdure list metrics`)")
-    for id_ in ids:
-        find_metric(id_)
-    print("\n\n".join(_page(id_) for id_ in ids))
+    pages = [_page(CURVES.get(id_, id_)) for id_ in ids]
+    print("\n\n".join(pages))
 
 
 def _page(id_: str) -> str:
@@ -35,11 +40,14 @@ def _page(id_: str) -> str:
         ("from", {"runs": "the other metrics"}.get(metric.of, f"the {metric.of}")),
         ("needs", needs or "nothing else"),
         ("scores", {"any": "any, losses too"}.get(metric.scores, metric.scores)),
+        ("where", LEGEND.get(metric.of, "")),
         ("differs", reading.differs),
         ("reading", reading.meaning),
     ]
     lines = [f"{id_}: {metric.name}"]
     for label, text in parts:
+        if metric.of not in LEGEND and label in ("scores", "where"):
+            continue
         lines += textwrap.wrap(
             text, 96, initial_indent=f"  {label:<9}", subsequent_indent=" " * 11,
             break_on_hyphens=False,

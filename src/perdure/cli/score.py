@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_
 import math
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -78,7 +79,7 @@ def score(
         files: a score matrix (CSV, TSV, JSON, NPY, NPZ; row i is measured after learning task i),
             a points.csv, a run folder, or - for standard input.
         transposed: rows are tested tasks, columns trained ones.
-        percent: the input is in percent; tables are printed in percent too, JSON never is.
+        percent: the input is in percent; tables are printed in percent too, JSON and CSV never are.
         classes: how many classes each task brings: 2,2,2 or a file.
         setting: what is incremental. Unstated, nothing is refused because of it.
         initial: scores of the untrained model, one a task: values or a file.
@@ -110,8 +111,10 @@ def score(
         )
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise BadInput(f"--epsilon is {epsilon:g}, expected a positive number")
-    options = Options(_windows(window), _whole(beta, "--beta", 0), epsilon, _weights(weights))
     wanted = _ids(only)
+    options = Options(
+        _windows(window, wanted), _whole(beta, "--beta", 0), epsilon, _weights(weights)
+    )
     if wanted and as_ is not None:
         raise BadInput("--only and --as exclude each other; choose one")
     given = Given(
@@ -138,6 +141,9 @@ def score(
         return 0
     _print(found, form, percent=percent and form != "csv", per_task=per_task)
     missing = [id_ for id_ in wanted if id_ not in found.metrics]
+    if missing and form in ("markdown", "latex", "csv"):
+        for line in reasons({id_: found.undefined[id_] for id_ in missing}):
+            sys.stderr.write(f"perdure: undefined: {line}\n")
     return 1 if missing else 0
 
 
@@ -187,7 +193,8 @@ def _tool_rows(
     for same in zip(*each, strict=True):
         values = [row.value for row in same if row.value is not None]
         mean = math.fsum(values) / len(values) if len(values) == len(same) else None
-        note = "; ".join(filter(None, [same[0].note, f"mean of {len(same)} runs"]))
+        count = f"mean of {len(same)} runs" if mean is not None else ""
+        note = "; ".join(filter(None, [same[0].note, count]))
         rows.append(same[0]._replace(value=mean, note=note))
     return rows
 
@@ -200,8 +207,6 @@ def _print(found: Summary | RunsSummary, form: str, *, percent: bool, per_task: 
     grids = scores_grids(found, percent=percent, per_task=per_task, digits=digits)
     _print_grids(grids, form)
     if form == "people":
-        if percent:
-            print("\nscores are in percent")
         if found.undefined:
             print("\nundefined")
             for line in reasons(found.undefined):
@@ -242,7 +247,7 @@ def _keep_only(found: Summary | RunsSummary, wanted: list[str]) -> None:
         found.keep_only(wanted)
         for id_ in wanted:
             if id_ not in found.metrics:
-                found.undefined.setdefault(id_, "not computed: see --window and --beta")
+                found.undefined.setdefault(id_, "not computed: see --beta and --window")
 
 
 def _form(**asked: bool) -> str:
@@ -280,8 +285,9 @@ def _scale(range_: str | None, lower_is_better: bool) -> ScoreScale:
     return ScoreScale(ends[0], ends[1], lower_is_better=lower_is_better)
 
 
-def _windows(text: str) -> tuple[int | None, ...]:
-    windows: list[int | None] = []
+def _windows(text: str, wanted: list[str]) -> tuple[int | None, ...]:
+    """Return the windows asked for by --window, and by --only wf5."""
+    windows: list[int | None] = [int(id_[2:]) for id_ in wanted if re.fullmatch(r"w[fp]\d+", id_)]
     for part in text.split(","):
         if part.strip() == "all":
             windows.append(None)

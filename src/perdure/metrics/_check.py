@@ -43,7 +43,12 @@ def region(name: Region, tasks: int) -> NDArray[np.bool_]:
 
 def square(matrix: ArrayLike) -> NDArray[np.float64]:
     """Return `matrix` as a new float array, or raise if it is not a finite square of numbers."""
-    r = np.array(matrix, dtype=np.float64)  # a copy: metrics never write to their input
+    try:
+        r = np.array(matrix, dtype=np.float64)  # a copy: metrics never write to their input
+    except ValueError:
+        raise ValueError(
+            "score matrix must be rows of numbers of equal length; NaN for what was not measured"
+        ) from None
     if r.ndim != 2 or r.shape[0] != r.shape[1] or len(r) == 0:
         raise ValueError(f"score matrix must be square, got shape {r.shape}")
     if np.isinf(r).any():

@@ -135,7 +135,7 @@ def _learning_curve(
     elif start in steps:
         first = float(scores[np.searchsorted(steps, start)])  # no update in between: same model
     else:
-        raise Undefined(f"needs the score of task {task!r} before its first update")
+        raise Undefined(f"needs the score of task {task!r} before its first update (kind initial)")
     return np.concatenate([[first], scores[np.searchsorted(steps, wanted)]])
 
 

@@ -120,8 +120,8 @@ READINGS: dict[str, Reading] = {
         "All tasks seen, relative to joint training on the same tasks.",
         "1 is as good as joint training."),
     "raa": Reading(
-        "acc with the growing number of classes divided out; equal to acc at the last task, so "
-        "look at its curve.",
+        "acc with the growing number of classes divided out; equal to acc at the last task of a "
+        "class-incremental stream, so look at its curve.",
         "A rising curve accumulates knowledge; a flat one loses as fast as a guesser."),
     "raf": Reading(
         "forgetting.best with the guesser's part divided out; equal to it at the end for tasks of "

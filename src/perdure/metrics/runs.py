@@ -11,6 +11,7 @@ from ._value import Undefined
 from .criteria import check_scores, clstability_of, criteria_weights
 from .seeds import over_seeds
 from .summary import drop_others, listed
+from .table import find_metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,7 +84,10 @@ def summary_of_runs(
             continue
         over = over_seeds([run.metrics[id_] for run in runs], method=method, level=level)
         found.metrics[id_], found.sd[id_] = over.mean, over.sd
-        found.intervals[id_] = (over.low, over.high)
+        low, high = over.low, over.high
+        if runs[0].scale.is_accuracy:  # an interval reaches no further than the metric can
+            low, high = max(low, find_metric(id_).low), min(high, find_metric(id_).high)
+        found.intervals[id_] = (low, high)
     try:
         by_id = criteria_weights(weights)
         check_scores(by_id, runs[0].scale)
@@ -94,6 +98,8 @@ def summary_of_runs(
     found.curves = _means([run.curves for run in runs])
     found.per_task = _means([run.per_task for run in runs])
     found.notes = list(dict.fromkeys(note for run in runs for note in run.notes))
+    if method == "bca" and len(runs) < 10:
+        found.notes.append(f"BCa intervals of {len(runs)} seeds are too narrow; it takes about ten")
     if any(run.tasks != found.tasks for run in runs):
         found.notes.append("runs name other tasks or another order: each task is a place in it")
     return found

@@ -53,7 +53,8 @@ class ScoreScale:
         if (self.low, self.high) == (0, 1):
             in_percent = 1 < value <= 100 and scores[bad].max() <= 100 and scores[bad].min() >= 0
             hint = (
-                "; if in percent, add --percent (or divide by 100)"
+                "; if in percent, add --percent (or divide by 100); "
+                "for losses and other scores see --lower-is-better and --range"
                 if in_percent
                 else "; other scores need their range (--range LO,HI)"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "Summary", "summary"]
 
+WINDOWS_COUNT = "windows of wf and wp count"
 LONG = 200  # tasks; curves that cost T times their metric are left out beyond
 CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names the papers give them
 
@@ -80,6 +82,8 @@ class Summary:
         """Drop everything but what belongs to the given ids."""
         drop_others(self, ids)
         self.forgetting_matrix = None
+        if not any(id_.startswith(("wf", "wp")) for id_ in ids):
+            self.notes = [note for note in self.notes if not note.startswith(WINDOWS_COUNT)]
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, ready for JSON."""
@@ -111,6 +115,8 @@ def summary(
         >>> round(found.metrics["bwt"], 6), found.undefined["fwt.gem"]
         (-0.3, "needs the untrained model's scores (initial)")
     """
+    if isinstance(data, str | PathLike):
+        raise TypeError(f"got {data!r}, expected scores; perdure.record.read_source reads files")
     if isinstance(data, Stream):
         data, stream = None, data
     matrix = data if data is None or isinstance(data, ScoreMatrix) else ScoreMatrix(data)
@@ -236,6 +242,13 @@ def _instances(id_: str, options: Options) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _matrix_extras(found: Summary, matrix: ScoreMatrix, level: float) -> None:
+    measured = ~np.isnan(matrix.scores)
+    if np.triu(measured, 1).any() and not np.tril(measured, -1).any():
+        found.notes.append("only the upper half is filled: are rows tested tasks (--transposed)?")
+    if matrix.scale.lower_is_better:
+        found.notes.append("lower is better: levels are as given, changes count gains as positive")
+    if matrix.classes is not None and matrix.setting is None:
+        found.notes.append("no setting stated: rescaled metrics take it as class-incremental")
     if len(matrix.tasks) > LONG:
         found.notes.append(f"more than {LONG} tasks: only the main curves are given")
     with suppress(Undefined):
@@ -262,7 +275,7 @@ def _stream_extras(
 ) -> None:
     if stream.periodicity is not None:
         found.notes.append(
-            f"windows of wf and wp count evaluations; one every {stream.periodicity} iteration(s)"
+            f"{WINDOWS_COUNT} evaluations; one every {stream.periodicity} iteration(s)"
         )
     if not stream.scale.is_accuracy:
         return

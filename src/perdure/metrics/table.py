@@ -283,7 +283,11 @@ def find_metric(id_: str) -> Metric:
         if tail != id_ and (tail.isdecimal() or (tail == "all" and base != "lca")):
             return METRICS[base]
     if id_ not in METRICS:
-        near = get_close_matches(id_, METRICS, n=3)
+        word = id_.lower()
+        near = (
+            get_close_matches(word, METRICS, n=3)
+            or [other for other, metric in METRICS.items() if word in metric.name][:3]
+        )
         hint = f"did you mean {' or '.join(near)}?" if near else "see `perdure list metrics`"
         raise ValueError(f"no metric has the id {id_!r}; {hint}")
     return METRICS[id_]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BadInput", "Column", "Table", "decode", "read_table"]
 
-CHUNK = 100_000  # lines held as Python strings at a time
+CHUNK = 4000  # lines held as Python strings at a time: they should fit the cache
 
 
 class BadInput(ValueError):
@@ -49,7 +49,9 @@ def decode(data: bytes, source: str, *, growing: bool = False) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if not (growing and error.reason == "unexpected end of data"):
-            raise BadInput(f"{source}: byte {error.start} is not UTF-8 text") from None
+            raise BadInput(
+                f"{source}: byte {error.start} is not UTF-8 text, expected CSV, JSON, NPY or NPZ"
+            ) from None
         text = data[: error.start].decode("utf-8-sig")
     if "\r" in text:
         text = text.removesuffix("\r")  # half of a line end is none

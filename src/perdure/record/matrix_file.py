@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +21,11 @@ __all__ = ["MAX_LINE", "parse_matrix", "parse_vector"]
 
 MAX_LINE = 64 * MAX_TASKS  # characters
 UNMEASURED = frozenset({"", "-", "–", "—", "nan", "na", "n/a", "null", "none"})
+
+LOG_COLUMNS = frozenset({
+    "step", "_step", "epoch", "iteration", "tested", "trained", "accuracy", "loss", "eval_exp",
+    "training_exp", "task_id",
+})  # fmt: skip
 FIELDS = ("matrix", "tasks", "initial", "joint", "single", "classes", "sizes", "setting")
 
 
@@ -67,8 +74,9 @@ def parse_vector(data: bytes, source: str) -> list[float]:
 def _fields(found: Any, source: str) -> dict[str, Any]:
     if isinstance(found, list):
         return {"matrix": _matrix_of(found, source)}
-    if len(found) == 1 and "matrix" not in found:
-        found = {"matrix": next(iter(found.values()))}
+    only = next(iter(found.values())) if len(found) == 1 else None
+    if isinstance(only, np.ndarray):  # an archive of one array, whatever its name
+        found = {"matrix": only}
     for name in found:
         if name not in FIELDS:
             raise BadInput(f"{source}: {name!r} is unknown, expected {', '.join(FIELDS)}")
@@ -136,6 +144,9 @@ def _numbers(array: NDArray[Any], source: str) -> NDArray[np.float64]:
 
 def _from_table(text: str, source: str, *, percent: bool) -> dict[str, Any]:
     rows = _rows(text, source)
+    even = len({len(row) for _, row in rows}) == 1 and len(rows[0][1]) > len(rows)
+    if even and not any(row[-1] for _, row in rows):  # every line ends with a delimiter
+        rows = [(line, row[:-1]) for line, row in rows]
     width = len(rows[0][1])
     for line, row in rows:
         if len(row) != width:
@@ -144,11 +155,20 @@ def _from_table(text: str, source: str, *, percent: bool) -> dict[str, Any]:
                 f"{rows[0][0]} (leave blank what was not measured)"
             )
     header = _header(rows)
+    if header is not None and LOG_COLUMNS & {name.lower() for name in header}:
+        raise BadInput(
+            f"{source} line {rows[0][0]}: columns {','.join(header):.60} look like a log, expected "
+            "a matrix, or a log with columns step,tested,score (and trained,kind,n)"
+        )
     body = rows[1:] if header is not None else rows
     named = _has_names(body, header)
     if not body:
         raise BadInput(f"{source}: only a header, expected rows of scores under it")
     names = [row[0] for _, row in body] if named else None
+    if header is not None and names and header[1:] != names and set(header[1:]) == set(names):
+        raise BadInput(
+            f"{source}: rows are named {names}, expected the columns' order {header[1:]}"
+        )
     matrix = np.array(
         [
             [_number(cell, f"{source} line {line}", percent) for cell in row[named:]]
@@ -167,10 +187,11 @@ def _rows(text: str, source: str) -> list[tuple[int, list[str]]]:
     """Return the lines that hold something, each with its number and its stripped cells."""
     rows = []
     lines = text.splitlines()
-    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
-    if len(first) > MAX_LINE or len(lines) > 2 * MAX_TASKS:
+    held = (line for line in lines if line.strip() and not line.startswith("#"))
+    first = list(islice(held, 2))
+    if first and len(first[0]) > MAX_LINE or len(lines) > 2 * MAX_TASKS:
         raise BadInput(f"{source}: too large, expected a matrix of at most {MAX_TASKS} tasks")
-    delimiter = next((d for d in "\t;," if d in first), None)
+    delimiter = next((d for d in "\t;," if any(d in line for line in first)), None)
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -199,16 +220,16 @@ def _cells(line: str, delimiter: str, where: str) -> list[str]:
 def _header(rows: list[tuple[int, list[str]]]) -> list[str] | None:
     """Return the first row if it names tasks, else None.
 
-    It does if it is all text, if it counts above a square, or if its corner is no score over a
-    square with row names: the diagonal is always measured, so a blank there is none.
+    It does if it is all text, if it counts above a square, or if its corner is blank over a square
+    with row names: the diagonal is always measured, so a blank there is no score.
     """
     first = rows[0][1]
     if not any(_is_number(cell) for cell in (first[1:] if not first[0] else first)):
         return first
     if _counting(first) and len(rows) == len(first) + 1:
         return first
-    corner = not first[0] or not _is_number(first[0])
-    return first if corner and len(rows) == len(first) else None
+    names = not first[0] or (not _is_number(first[0]) and _counting(first[1:]))
+    return first if names and len(rows) == len(first) else None
 
 
 def _has_names(body: list[tuple[int, list[str]]], header: list[str] | None) -> bool:
@@ -237,6 +258,10 @@ def _number(cell: str, where: str, percent: bool = False) -> float:
     if cell.endswith("%") and not percent:
         raise BadInput(
             f"{where}: {cell!r:.40} is in percent, expected a fraction (or add --percent)"
+        )
+    if re.fullmatch(r"-?\d*,\d+%?", cell):
+        raise BadInput(
+            f"{where}: {cell!r:.40} has a decimal comma, expected {cell.replace(',', '.')}"
         )
     try:
         value = float(cell.removesuffix("%"))

@@ -149,7 +149,7 @@ def _counts(values: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _plain(values: Sequence[str]) -> NDArray[np.str_]:
-    if any("_" in value for value in values):  # Python's own 1_000 is nobody's data
+    if "_" in "".join(values):  # Python's own 1_000 is nobody's data
         raise ValueError
     return np.array(values)
 
@@ -180,7 +180,10 @@ def _judge(points: Points, where: Callable[[int], str]) -> None:
     split = np.flatnonzero((np.diff(trained) != 0) & (np.diff(step) == 0))
     if len(split):
         row = int(rows[split[0] + 1])
-        raise BadInput(f"{where(row)}: another task is trained at the same step {points.step[row]}")
+        raise BadInput(
+            f"{where(row)}: another task is trained at the same step "
+            f"{points.step[row]}, expected steps that count on across tasks"
+        )
     for code, name in enumerate(points.names):
         for kind in (PROBE, FULL):
             mine = np.flatnonzero((points.tested == code) & (points.kind == kind))

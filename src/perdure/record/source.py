@@ -121,6 +121,8 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
         ours = path != "-" and (Path(path).parent / "run.json").exists()
         return _from_points(_points(data, name, given, ours=ours), given, {}, name)
     fields = parse_matrix(data, name, percent=given.percent)
+    if given.percent and 0 < np.nanmax(np.append(fields["matrix"], 0)) <= 1:
+        raise BadInput(f"{name}: no score is above 1 percent, expected percent; drop --percent?")
     r = given.fraction(fields.pop("matrix"))
     for field_ in ("initial", "joint", "single"):
         if field_ in fields:
@@ -183,7 +185,8 @@ def _read_run(folder: Path, given: Given) -> Source:
     if not path.is_file():
         raise BadInput(f"{folder}: no points.csv in it, expected a run folder or a file")
     points = _points(path.read_bytes(), str(path), given, ours=True)
-    unfinished = not (folder / "done.json").exists()
+    # A log of another tool in a folder of its own is whole; only our runs say that they ended.
+    unfinished = (folder / "run.json").exists() and not (folder / "done.json").exists()
     last = points.finished()
     if unfinished and last is not None:
         points = points.until(last)

@@ -122,4 +122,5 @@ def _latex(cell: str) -> str:
         "±": r"$\pm$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "≤": r"$\le$",
         **{character: "\\" + character for character in "&%$#_{}"},
     }  # fmt: skip
-    return "".join(special.get(character, character) for character in cell)
+    escaped = "".join(special.get(character, character) for character in cell)
+    return re.sub(r"(?<![\w.-])-(?=\d)", "$-$", escaped)  # a minus, not a hyphen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..metrics import RunsSummary, find_metric
@@ -10,7 +11,7 @@ from .grid import Grid
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..metrics import Metric, Summary, ToolRow
+    from ..metrics import Metric, ScoreScale, Summary, ToolRow
 
 __all__ = ["reasons", "scores_grids", "tool_grid"]
 
@@ -45,7 +46,8 @@ def tool_grid(
             unit = find_metric(row.id).unit if row.id else "score"
             shown = number(row.value, unit, percent=percent, digits=digits)
         body.append([row.name, shown, row.id or "none", row.note])
-    return Grid([f"{tool} prints", "value", "our id", "remark"], body, right={"value"})
+    value = "value (%)" if percent else "value"
+    return Grid([f"{tool} prints", value, "our id", "remark"], body, right={value})
 
 
 def reasons(undefined: Mapping[str, str]) -> list[str]:
@@ -78,27 +80,45 @@ def number(value: float, unit: str, *, percent: bool, digits: int | None) -> str
 
 
 def _headline(found: Summary | RunsSummary, percent: bool, digits: int | None) -> Grid:
-    several = isinstance(found, RunsSummary)
+    sd = found.sd if isinstance(found, RunsSummary) else {}
     bias = {} if isinstance(found, RunsSummary) else found.bias
-    header = ["id", "", "value"]
-    header += ["SD"] if several else []
-    header += ["95% interval"] if found.intervals else []
+    value = "value (%)" if percent else "value"
+    ends = ["low", "high"] if digits is None else ["95% interval"]
+    header = ["id", "better" if digits is None else "", value]
+    header += ["SD"] if sd else []
+    header += ends if found.intervals else []
     header += ["bias at most"] if bias else []
-    header += ["name"]
     rows = []
-    for id_, value in found.metrics.items():
+    for id_, number_ in found.metrics.items():
         metric = find_metric(id_)
-        row = [id_, ARROWS[metric.better], _shown(value, metric, percent, digits)]
-        if isinstance(found, RunsSummary):
-            row += [_shown(found.sd[id_], metric, percent, digits) if id_ in found.sd else ""]
+        shown = partial(_shown, metric=metric, percent=percent, digits=digits)
+        row = [id_, _direction(found, metric, plain=digits is None), shown(number_)]
+        row += [shown(sd[id_]) if id_ in sd else ""] if sd else []
         if found.intervals:
-            ends = found.intervals.get(id_)
-            row += [" to ".join(_shown(end, metric, percent, digits) for end in ends or ())]
-        if bias:
-            row += [_shown(bias[id_], metric, percent, digits) if id_ in bias else ""]
-        rows.append([*row, metric.name])
-    right = {"value", "SD", "95% interval", "bias at most"}
-    return Grid(header, rows, right=right)
+            both = [shown(end) for end in found.intervals.get(id_, ())]
+            row += (both or ["", ""]) if digits is None else [" to ".join(both)]
+        row += [shown(bias[id_]) if id_ in bias else ""] if bias else []
+        rows.append([*row, _name(found, metric)])
+    right = {value, "SD", "95% interval", "bias at most"}
+    return Grid([*header, "name"], rows, right=right)
+
+
+def _direction(found: Summary | RunsSummary, metric: Metric, *, plain: bool) -> str:
+    """Return which way is better: a level of a loss is better when lower."""
+    better = metric.better
+    if metric.level and _scale(found).lower_is_better:
+        better = "lower"
+    return better if plain else ARROWS[better]
+
+
+def _name(found: Summary | RunsSummary, metric: Metric) -> str:
+    if _scale(found).is_accuracy:
+        return metric.name
+    return metric.name.replace("accuracy", "score")
+
+
+def _scale(found: Summary | RunsSummary) -> ScoreScale:
+    return found.runs[0].scale if isinstance(found, RunsSummary) else found.scale
 
 
 def _by_task(
