@@ -18,6 +18,7 @@ import numpy as np
 
 from perdure import Options, Stream, __version__, summary
 from perdure.metrics import LiveWindow, drops
+from perdure.record import read_points
 
 PERDURE = Path(sys.executable).with_name("perdure")
 MATRIX = "[[.8,.3,.1,.1,.1],[.6,.7,.7,.1,.1],[.9,.6,.6,.2,.1],[.5,.8,.6,.9,.2],[.6,.5,.7,.5,.9]]"
@@ -50,6 +51,17 @@ def timed_summary(evaluations: int, tasks: int, windows: tuple[int | None, ...])
     start = time.perf_counter()
     summary(stream, options=Options(windows=windows))
     return time.perf_counter() - start
+
+
+def reading_speed(lines: int) -> float:
+    """Return how many lines of a points.csv are read in a second."""
+    text = "step,trained,tested,kind,score,n\n" + "".join(
+        f"{k // 5},task {k * 5 // lines},task {k % 5},probe,{k * 7919 % 1000 / 1000},1000\n"
+        for k in range(5, lines + 5)
+    )
+    start = time.perf_counter()
+    read_points(text, "points.csv")
+    return lines / (time.perf_counter() - start)
 
 
 def memory_of_summary(evaluations: int, tasks: int) -> tuple[float, float]:
@@ -93,6 +105,7 @@ def main() -> None:
     rows.append(
         ("most memory its summary takes beside it", f"{extra:.0f} MiB ({extra / size:.2f} x)")
     )
+    rows.append(("points.csv, lines read in a second", f"{reading_speed(500_000):,.0f}"))
     scores = np.random.default_rng(0).random(1_000_000)
     start = time.perf_counter()
     drops(scores, 100)

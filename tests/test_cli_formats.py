@@ -39,7 +39,8 @@ NASTY_MATRIX = json.dumps({"matrix": [[0.5] * len(NASTY)] * len(NASTY), "tasks":
 
 def printed(form: str, *arguments: str | Path, stdin: bytes = b"") -> str:
     answer = run("score", *arguments, *([] if form == "people" else [f"--{form}"]), stdin=stdin)
-    assert (answer.code, answer.err) == (0, "")
+    assert answer.code == 0
+    assert all(line.startswith("perdure: note: ") for line in answer.err.splitlines())
     return answer.out
 
 

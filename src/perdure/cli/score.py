@@ -137,7 +137,9 @@ def score(
     _keep_only(found, wanted)
     form = _form(json=json, markdown=markdown, latex=latex, csv=csv)
     if as_ is not None:
-        _print_tool(_tool_rows(sources, runs, as_, files), as_, form, percent and form != "csv")
+        rows = _tool_rows(sources, runs, found, as_, files)
+        _print_tool(rows, as_, form, percent and form != "csv")
+        _print_notes([note for source in sources for note in source.notes], form)
         return 0
     _print(found, form, percent=percent and form != "csv", per_task=per_task)
     missing = [id_ for id_ in wanted if id_ not in found.metrics]
@@ -180,22 +182,28 @@ def _summed(source: Source, options: Options) -> Summary:
 
 
 def _tool_rows(
-    sources: Sequence[Source], runs: Sequence[Summary], tool: str, files: Sequence[str]
+    sources: Sequence[Source],
+    runs: Sequence[Summary],
+    found: Summary | RunsSummary,
+    tool: str,
+    files: Sequence[str],
 ) -> list[ToolRow]:
     each = []
-    for file, source, found in zip(files, sources, runs, strict=True):
+    for file, source, run in zip(files, sources, runs, strict=True):
         if source.matrix is None:
             raise BadInput(f"{file}: {source.no_matrix}")
-        each.append(as_tool(source.matrix, tool, found))
+        each.append(as_tool(source.matrix, tool, run))
     if len(each) == 1:
         return each[0]
     rows = []
     for same in zip(*each, strict=True):
         values = [row.value for row in same if row.value is not None]
         mean = math.fsum(values) / len(values) if len(values) == len(same) else None
-        count = f"mean of {len(same)} runs" if mean is not None else ""
-        note = "; ".join(filter(None, [same[0].note, count]))
-        rows.append(same[0]._replace(value=mean, note=note))
+        if mean is None and same[0].id in found.metrics:
+            mean = found.metrics[same[0].id]  # what only several runs have: CLstability
+        id_ = same[0].id if len({row.id for row in same}) == 1 else None
+        note = f"mean of {len(same)} runs" if mean is not None else same[0].note
+        rows.append(ToolRow(same[0].name, id_, mean, note))
     return rows
 
 
@@ -206,13 +214,20 @@ def _print(found: Summary | RunsSummary, form: str, *, percent: bool, per_task: 
     digits = None if form == "csv" else 4
     grids = scores_grids(found, percent=percent, per_task=per_task, digits=digits)
     _print_grids(grids, form)
-    if form == "people":
-        if found.undefined:
-            print("\nundefined")
-            for line in reasons(found.undefined):
-                _print_wrapped(f"  {line}", "    ")
-        for note in found.notes:
+    if form == "people" and found.undefined:
+        print("\nundefined")
+        for line in reasons(found.undefined):
+            _print_wrapped(f"  {line}", "    ")
+    _print_notes(found.notes, form)
+
+
+def _print_notes(notes: Sequence[str], form: str) -> None:
+    """Print what a reader should know; beside a table for a paper it goes to standard error."""
+    for note in notes if form != "json" else ():
+        if form == "people":
             _print_wrapped(f"note: {note}", "  ")
+        else:
+            sys.stderr.write(f"perdure: note: {note}\n")
 
 
 def _print_wrapped(line: str, indent: str) -> None:

@@ -42,8 +42,8 @@ def compare_pair(first: ArrayLike, second: ArrayLike, *, alpha: float = 0.05) ->
         >>> compare_pair(better, worse).verdict
         'not distinguishable: 5 seeds cannot go below p = 0.0625; it takes at least 6'
     """
-    a, b = _paired(first, second)
-    return _judged(a - b, _p_value(a - b), alpha, family=1)
+    d = _differences(first, second)
+    return _judged(d, _p_value(d), alpha, family=1)
 
 
 def compare_pairs(
@@ -57,10 +57,7 @@ def compare_pairs(
         'not distinguishable: 2 seeds cannot go below p = 1; it takes at least 7'
     """
     pairs = list(combinations(methods, 2))
-    differences = []
-    for one, other in pairs:
-        a, b = _paired(methods[one], methods[other])
-        differences.append(a - b)
+    differences = [_differences(methods[one], methods[other]) for one, other in pairs]
     corrected = holm([_p_value(d) for d in differences])
     family = len(pairs)
     return {
@@ -141,23 +138,25 @@ def _judged(d: NDArray[np.float64], p: float, alpha: float, family: int) -> Comp
     differ = int(np.count_nonzero(d))
     test = "exact permutation" if differ <= EXACT_SEEDS else "Wilcoxon signed-rank"
     least = min(1.0, family * _least_p(differ))
-    if least >= alpha:
+    if p < alpha:
+        words = f"distinguishable (p = {p:.4g})"
+    elif least >= alpha:
         seeds = f"{len(d)} seeds" if differ == len(d) else f"{differ} differing seeds of {len(d)}"
         words = (
             f"not distinguishable: {seeds} cannot go below p = {least:.4g}; "
             f"it takes at least {needed}"
         )
-    elif p < alpha:
-        words = f"distinguishable (p = {p:.4g})"
     else:
         words = f"not distinguishable (p = {p:.4g})"
-    return Comparison(float(d.mean()), p, p < alpha, words, test)
+    return Comparison(float(d.mean()), float(p), bool(p < alpha), words, test)
 
 
-def _paired(first: ArrayLike, second: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _differences(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
+    """Return first minus second for each seed; what is left of rounding is no difference."""
     a, b = np.array(first, dtype=np.float64), np.array(second, dtype=np.float64)
     if a.ndim != 1 or a.shape != b.shape or not len(a):
         raise ValueError(f"methods must have the same seeds, got {a.shape} and {b.shape} values")
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise ValueError("paired comparison needs finite numbers for every seed")
-    return a, b
+    noise = 1e-12 * np.maximum(np.abs(a), np.abs(b))
+    return np.where(np.abs(a - b) <= noise, 0.0, a - b)

@@ -24,6 +24,10 @@ class Costs:
 
     `stored_bytes` is what is stored when the task starts, `data_bytes` the task's own data,
     `flops_one_pass` one forward and backward pass over it, `flops_train` all of its training.
+
+    Example:
+        >>> Costs(("a", "b"), {"model_bytes": np.array([100.0, 200.0])}).column("model_bytes")
+        array([100., 200.])
     """
 
     tasks: tuple[str, ...]
@@ -129,7 +133,12 @@ def clstability(
 def check_weights(
     weights: Mapping[str, float] | None, names: Mapping[str, object]
 ) -> dict[str, float]:
-    """Return a weight for each name, or raise if they are not a weighting of just these."""
+    """Return a weight for each name, or raise if they are not a weighting of just these.
+
+    Example:
+        >>> check_weights(None, {"A": 0.5, "MS": 1.0})
+        {'A': 0.5, 'MS': 0.5}
+    """
     if not names:
         raise ValueError("at least one criterion is needed")
     if weights is None:

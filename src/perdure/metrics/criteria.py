@@ -49,7 +49,7 @@ def criteria_weights(weights: Mapping[str, float] | None = None) -> dict[str, fl
         if id_ in by_id:
             raise ValueError(f"criterion {name!r} is given twice")
         by_id[id_] = weight
-    return by_id
+    return {id_: weight for id_, weight in by_id.items() if weight > 0}
 
 
 def check_scores(weights: Mapping[str, float], scale: ScoreScale) -> None:
@@ -71,7 +71,12 @@ def clscore_of(metrics: Mapping[str, float], weights: Mapping[str, float]) -> fl
 
 
 def clstability_of(runs: Sequence[Mapping[str, float]], weights: Mapping[str, float]) -> float:
-    """Return the CLstability over several runs' metrics, or raise Undefined."""
+    """Return the CLstability over several runs' metrics, or raise Undefined.
+
+    Example:
+        >>> clstability_of([{"rem": 0.5}, {"rem": 0.5}], {"rem": 1.0})
+        1.0
+    """
     each = [_criteria(weights, run) for run in runs]
     return clstability({id_: [run[id_] for run in each] for id_ in weights}, weights)
 

@@ -169,8 +169,12 @@ def _paired_errors(task: Hits, accuracy: NDArray[np.float64], at: int) -> NDArra
 
 def _excess(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.float32]:
     """Return what each resample (columns) adds to each example's weight of 1 / n."""
-    counts = rng.multinomial(n, np.full(n, 1 / n), size=resamples)
-    return np.ascontiguousarray(((counts - 1) / n).T, dtype=np.float32)
+    excess = np.empty((n, resamples), dtype=np.float32)
+    share = np.full(n, 1 / n)
+    for first in range(0, resamples, 100):  # bounds the memory of the counts
+        some = excess[:, first : first + 100]
+        some[:] = (rng.multinomial(n, share, size=some.shape[1]).T - 1) / n
+    return excess
 
 
 def _blocks(rows: NDArray[np.intp], width: int) -> Iterator[NDArray[np.intp]]:

@@ -60,7 +60,8 @@ def one_dip(
 def dips(stream: Stream) -> list[Dip]:
     """Return the dip of every older task after every switch, in order.
 
-    Left out: a task not tested by the switch, or not tested while the new task was learned.
+    The score at the switch is the last one read by then. Left out: a task not tested by the
+    switch, or not tested while the new task was learned.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -146,7 +147,15 @@ def gap_recovered(stream: Stream, among: Sequence[Dip] | None = None) -> Value:
 def gap_curve(
     stream: Stream, metric: Callable[[Stream, Sequence[Dip]], Value]
 ) -> NDArray[np.float64]:
-    """Return one of the gap metrics by the end of each visit, NaN where undefined."""
+    """Return one of the gap metrics by the end of each visit, NaN where undefined.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> stream = Stream({"a": ([1, 2, 3], [0.75, 0.25, 0.75]), "b": ([3], [0.5])},
+        ...                 visits=[("a", 1), ("b", 3)])
+        >>> gap_curve(stream, gap_depth)
+        array([nan, 0.5])
+    """
     found = dips(stream)
     curve = np.full(len(stream.visits), np.nan)
     for k, (_, last) in enumerate(stream.visits):

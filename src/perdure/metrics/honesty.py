@@ -26,6 +26,14 @@ def extreme_intervals(
     """Return an interval for each of min_acc, wc_acc and wf… in `ids`, and what stood in the way.
 
     Needs the hits of every task that takes part.
+
+    Example:
+        >>> from perdure.metrics import Hits, Stream
+        >>> hits = {"a": Hits.pack([1, 2], [[True] * 8, [True] * 4 + [False] * 4])}
+        >>> stream = Stream({"a": (hits["a"].steps, hits["a"].accuracy())})
+        >>> intervals, _ = extreme_intervals(stream, hits, ["wf10"])
+        >>> [round(end, 2) for end in intervals["wf10"]]
+        [0.0, 1.0]
     """
     found: dict[str, tuple[float, float]] = {}
     reason = None
@@ -52,6 +60,12 @@ def selection_bias(stream: Stream, ids: Sequence[str]) -> dict[str, float]:
 
     A bound on the expected bias, see `minimum_bias` and `drop_bias`; nothing for tasks whose
     number of examples is not known.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> stream = Stream({"a": ([1, 2], [0.5, 0.5])}, sizes={"a": 100})
+        >>> round(selection_bias(stream, ["wf10"])["wf10"], 3)
+        0.083
     """
     bounds = {}
     for id_ in ids:
@@ -89,7 +103,7 @@ def minimum_bias(low: float, n: int, evaluations: int) -> float:
     below, above = low, 1.0
     for _ in range(50):  # p - b(p) grows with p
         p = (below + above) / 2
-        if p - _chernoff(p, n, evaluations) < low:
+        if p - _chernoff(p, n, evaluations) <= low:
             below = p
         else:
             above = p
@@ -110,7 +124,7 @@ def drop_bias(evaluations: int, n: int | None, window: int | None) -> float | No
         return None
     width = min(window or evaluations, evaluations)
     pairs = evaluations * (width - 1) - width * (width - 1) / 2
-    return sqrt(log(pairs) / n) if pairs > 1 else 0.0
+    return sqrt(log(pairs + 1) / n)  # and one that never falls: the drop is at least 0
 
 
 def _chernoff(p: float, n: int, evaluations: int) -> float:

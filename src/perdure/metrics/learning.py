@@ -31,7 +31,13 @@ def aaa(stream: Stream) -> Value:
 
 
 def aaa_curve(stream: Stream) -> NDArray[np.float64]:
-    """Return `aaa` as it stood at the end of each visit."""
+    """Return `aaa` as it stood at the end of each visit.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> aaa_curve(Stream({"a": ([1, 2], [0.9, 0.5]), "b": ([2], [0.7])}, [("a", 1), ("b", 2)]))
+        array([0.9 , 0.75])
+    """
     stream.need_boundaries()
     return _past_means(stream, _means_over_seen(stream)[0])
 
@@ -56,7 +62,13 @@ def current(stream: Stream) -> Value:
 
 
 def current_curve(stream: Stream) -> NDArray[np.float64]:
-    """Return the score of the task being learned at the end of each visit (NaN if untested)."""
+    """Return the score of the task being learned at the end of each visit (NaN if untested).
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> current_curve(Stream({"a": ([1], [0.9]), "b": ([2], [0.7])}, [("a", 1), ("b", 2)]))
+        array([0.9, 0.7])
+    """
     stream.need_boundaries()
     curve = np.full(len(stream.visits), np.nan)
     start = -1
@@ -93,7 +105,13 @@ def lca(stream: Stream, beta: int) -> Value:
 
 
 def lca_curve(stream: Stream, beta: int) -> NDArray[np.float64]:
-    """Return `lca` over the tasks learned by the end of each visit, NaN where undefined."""
+    """Return `lca` over the tasks learned by the end of each visit, NaN where undefined.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> lca_curve(Stream({"a": ([1, 2], [0.5, 0.7])}, [("a", 2)], before={"a": 0.3}), beta=2)
+        array([0.5])
+    """
     areas = dict(_areas(stream, beta))
     known = {task: np.nan if isinstance(area, Undefined) else area for task, area in areas.items()}
     seen = [
@@ -105,8 +123,8 @@ def lca_curve(stream: Stream, beta: int) -> NDArray[np.float64]:
 def _areas(stream: Stream, beta: int) -> list[tuple[str, float | Undefined]]:
     """Return for each task learned the mean of its first scores, or why it is not known."""
     stream.need_boundaries()
-    if beta < 0:
-        raise ValueError(f"beta must be at least 0 batches, got {beta}")
+    if beta < 0 or beta != int(beta):
+        raise ValueError(f"beta must be a whole number of at least 0 batches, got {beta}")
     areas: dict[str, float | Undefined] = {}
     start = 0
     for task, last in stream.visits:

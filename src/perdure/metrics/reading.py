@@ -75,7 +75,8 @@ READINGS: dict[str, Reading] = {
         "a model cannot name classes it has not learned."),
     "fwt.gem": Reading(
         "GEM's forward transfer: just before a task is learned, against the untrained model.",
-        "Positive: earlier tasks help before the new one is seen."),
+        "Positive: earlier tasks help before the new one is seen. Undefined in the "
+        "class-incremental setting, as fwt.upper."),
     "fwt.next": Reading(
         "CLEAR's next-domain accuracy; fwt.gem without the baseline.",
         "Compare it with chance."),
@@ -139,7 +140,7 @@ READINGS: dict[str, Reading] = {
     "wc_acc": Reading(
         "min_acc with the current task's score added; at a task's end it never exceeds acc on the "
         "same examples.",
-        "A guaranteed floor under acc at every iteration so far."),
+        "A floor under the accuracy on all tasks seen, at this iteration."),
     "wf": Reading(
         "wf10, wf100, wfall: the window counts evaluations, not iterations; state the periodicity. "
         "Never negative, and biased high by noise.",

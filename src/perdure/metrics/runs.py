@@ -10,7 +10,7 @@ import numpy as np
 from ._value import Undefined
 from .criteria import check_scores, clstability_of, criteria_weights
 from .seeds import over_seeds
-from .summary import drop_others, listed
+from .summary import drop_others, listed, notes_about
 from .table import find_metric
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class RunsSummary:
         drop_others(self, ids)
         for run in self.runs:
             run.keep_only(ids)
+        self.notes = notes_about(self.notes, ids)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, ready for JSON."""

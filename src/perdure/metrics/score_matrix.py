@@ -83,6 +83,7 @@ class ScoreMatrix:
         single: score on each task of a model trained on that task alone.
         classes: how many classes each task brings.
         sizes: how many test examples each task has.
+        learned_sizes: the same when each task was learned, where that was another number.
         setting: `class`, `task` or `domain` (incremental); None where not known.
         scale: range and direction of the scores; accuracies by default.
         notes: what a reader of the numbers should know about where they come from.
@@ -104,6 +105,7 @@ class ScoreMatrix:
     single: NDArray[np.float64] | None = None
     classes: NDArray[np.float64] | None = None
     sizes: NDArray[np.float64] | None = None
+    learned_sizes: NDArray[np.float64] | None = None
     setting: Setting | None = None
     scale: ScoreScale = ACCURACY
     notes: tuple[str, ...] = ()
@@ -121,6 +123,7 @@ class ScoreMatrix:
             single: ArrayLike | None = None,
             classes: ArrayLike | None = None,
             sizes: ArrayLike | None = None,
+            learned_sizes: ArrayLike | None = None,
             setting: Setting | None = None,
             scale: ScoreScale = ACCURACY,
             notes: Sequence[str] = (),
@@ -144,8 +147,9 @@ class ScoreMatrix:
             self._keep_vector(field)
         if self.classes is not None:
             self._keep("classes", class_counts(self.classes, len(r)))
-        if self.sizes is not None:
-            self._keep("sizes", counts(self.sizes, len(r), "test-set size"))
+        for field in ("sizes", "learned_sizes"):
+            if getattr(self, field) is not None:
+                self._keep(field, counts(getattr(self, field), len(r), "test-set size"))
         if self.setting is not None and self.setting not in get_args(Setting):
             raise ValueError(f"setting is {self.setting!r}, expected class, task or domain")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Stream", "Visit", "check_thin"]
+__all__ = ["Stream", "Visit"]
 
 
 class Visit(NamedTuple):
@@ -82,7 +83,8 @@ class Stream:
         self._judge_extras(judged, lasts)
         learned = dict.fromkeys(task for task, _ in visits)
         order = [*learned, *(name for name in judged if name not in learned)]
-        object.__setattr__(self, "tasks", {name: judged[name] for name in order})
+        kept = MappingProxyType({name: judged[name] for name in order})
+        object.__setattr__(self, "tasks", kept)
         object.__setattr__(self, "visits", visits)
         object.__setattr__(self, "before", dict(self.before or {}))
         object.__setattr__(self, "sizes", dict(self.sizes or {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from os import PathLike
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "Summary", "summary"]
 
-WINDOWS_COUNT = "windows of wf and wp count"
 LONG = 200  # tasks; curves that cost T times their metric are left out beyond
 CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names the papers give them
 
@@ -82,8 +82,7 @@ class Summary:
         """Drop everything but what belongs to the given ids."""
         drop_others(self, ids)
         self.forgetting_matrix = None
-        if not any(id_.startswith(("wf", "wp")) for id_ in ids):
-            self.notes = [note for note in self.notes if not note.startswith(WINDOWS_COUNT)]
+        self.notes = notes_about(self.notes, ids)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, ready for JSON."""
@@ -118,16 +117,20 @@ def summary(
     if isinstance(data, str | PathLike):
         raise TypeError(f"got {data!r}, expected scores; perdure.record.read_source reads files")
     if isinstance(data, Stream):
+        if stream is not None:
+            raise TypeError("two streams given, expected one")
         data, stream = None, data
     matrix = data if data is None or isinstance(data, ScoreMatrix) else ScoreMatrix(data)
     options = options or Options()
     weights = criteria_weights(options.weights)
+    if matrix is not None and stream is not None and matrix.scale != stream.scale:
+        raise ValueError(f"matrix has scores of {matrix.scale}, stream of {stream.scale}")
     main = matrix if matrix is not None else stream
     found = Summary(tasks=(), scale=main.scale if main is not None else ACCURACY)
     if matrix is not None:
         found.tasks, found.notes = matrix.tasks, list(matrix.notes)
-    elif stream is not None:
-        found.tasks = stream.names
+    if stream is not None and len(stream.names) > len(found.tasks):
+        found.tasks = stream.names  # learned tasks first, as in the matrix, then others tested
     for id_, metric in METRICS.items():
         if metric.of == "matrix":
             _add(found, id_, _on_matrix, metric, matrix)
@@ -147,6 +150,11 @@ def summary(
     except Undefined as reason:
         found.undefined["clscore"] = str(reason)
     found.undefined["clstability"] = "needs at least 2 runs, got 1"
+    if "ce" in found.metrics:
+        found.notes.append(f"ce: epsilon = {options.epsilon:g}")
+    if "clscore" in found.metrics:
+        shares = ", ".join(f"{id_} {weight:.3g}" for id_, weight in weights.items())
+        found.notes.append(f"clscore: weights {shares}")
     return found
 
 
@@ -164,7 +172,8 @@ def _add(
         return
     sign = -1.0 if metric.level and found.scale.lower_is_better else 1.0
     found.metrics[id_] = sign * float(value)
-    found.per_task[id_] = listed(sign * value.per_task)
+    each = listed(sign * value.per_task)
+    found.per_task[id_] = each + [None] * (len(found.tasks) - len(each))
     if curve is not None and not np.isnan(curve).all():
         found.curves[CURVE_NAMES.get(id_, id_)] = listed(sign * curve)
 
@@ -222,7 +231,11 @@ def _on_stream(metric: Metric, stream: Stream | None, extra: dict[str, Any]) -> 
 def _on_costs(metric: Metric, costs: Costs | None, extra: dict[str, Any]) -> Parts:
     if costs is None:
         raise Undefined("needs what each task cost (costs.csv)")
-    return metric.function(*(costs.column(need) for need in metric.needs), **extra), None
+    columns = [costs.column(need) for need in metric.needs]
+    try:
+        return metric.function(*columns, **extra), None
+    except ValueError as error:
+        raise Undefined(str(error)) from None
 
 
 def _check_scale(metric: Metric, scale: ScoreScale) -> None:
@@ -248,7 +261,7 @@ def _matrix_extras(found: Summary, matrix: ScoreMatrix, level: float) -> None:
     if matrix.scale.lower_is_better:
         found.notes.append("lower is better: levels are as given, changes count gains as positive")
     if matrix.classes is not None and matrix.setting is None:
-        found.notes.append("no setting stated: rescaled metrics take it as class-incremental")
+        found.notes.append("raa, raf, uraa, uraf: no setting stated, taken as class-incremental")
     if len(matrix.tasks) > LONG:
         found.notes.append(f"more than {LONG} tasks: only the main curves are given")
     with suppress(Undefined):
@@ -258,10 +271,14 @@ def _matrix_extras(found: Summary, matrix: ScoreMatrix, level: float) -> None:
         found.forgetting_matrix = [listed(row) for row in f]
     if matrix.sizes is None or not matrix.scale.is_accuracy:
         return
-    for id_, scores in (("acc", matrix.scores[-1]), ("acc.learning", matrix.scores.diagonal())):
+    then = matrix.sizes if matrix.learned_sizes is None else matrix.learned_sizes
+    for id_, scores, sizes in (
+        ("acc", matrix.scores[-1], matrix.sizes),
+        ("acc.learning", matrix.scores.diagonal(), then),
+    ):
         if id_ in found.metrics:
-            found.intervals[id_] = mean_of_proportions(scores, matrix.sizes, level=level)
-            ends = wilson(scores, matrix.sizes, level=level)
+            found.intervals[id_] = mean_of_proportions(scores, sizes, level=level)
+            ends = wilson(scores, sizes, level=level)
             found.per_task_intervals[id_] = [
                 (float(low), float(high)) for low, high in zip(*ends, strict=True)
             ]
@@ -275,7 +292,7 @@ def _stream_extras(
 ) -> None:
     if stream.periodicity is not None:
         found.notes.append(
-            f"{WINDOWS_COUNT} evaluations; one every {stream.periodicity} iteration(s)"
+            f"wf, wp: windows count evaluations; one every {stream.periodicity} iteration(s)"
         )
     if not stream.scale.is_accuracy:
         return
@@ -287,6 +304,17 @@ def _stream_extras(
     if reason:
         found.notes.append(f"extremes without an interval: {reason}")
     found.bias = selection_bias(stream, [id_ for id_ in wanted if id_ not in found.intervals])
+
+
+def notes_about(notes: Sequence[str], ids: Sequence[str]) -> list[str]:
+    """Return the notes that concern any of the ids: `wf, wp: …` names some, others concern all."""
+    wanted = {re.sub(r"(?<=^wf|^wp)(\d+|all)$", "", id_) for id_ in ids}
+    kept = []
+    for note in notes:
+        about = set(note.partition(": ")[0].split(", "))
+        if not about <= METRICS.keys() or about & wanted:
+            kept.append(note)
+    return kept
 
 
 def drop_others(found: Any, ids: Sequence[str]) -> None:

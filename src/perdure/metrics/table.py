@@ -210,11 +210,11 @@ METRICS: dict[str, Metric] = {
     "wf": Metric(
         "windowed forgetting", r"\mathrm{WF}^w",
         r"\frac1N \sum_i \max_{m \le n,\, n-m < w} \big(A(E_i, f_m) - A(E_i, f_n)\big)",
-        f"{DELANGE} eq. 3, 4", "stream", worst_case.wf, better="lower", curve=worst_case.wf_curve),
+        f"{DELANGE} eq. 3, 4", "stream", worst_case.wf, better="lower"),
     "wp": Metric(
         "windowed plasticity", r"\mathrm{WP}^w",
         r"\frac1N \sum_i \max_{m \le n,\, n-m < w} \big(A(E_i, f_n) - A(E_i, f_m)\big)",
-        f"{DELANGE} eq. 5, 10", "stream", worst_case.wp, curve=worst_case.wp_curve),
+        f"{DELANGE} eq. 5, 10", "stream", worst_case.wp),
     "current": Metric(
         "current task accuracy", r"A(E_k, f_t)", r"A(E_k, f_t)", f"{DELANGE} sec. 3.2",
         "stream", learning.current, needs=("boundaries",), level=True,
@@ -227,7 +227,7 @@ METRICS: dict[str, Metric] = {
     "aaa": Metric(
         "average anytime accuracy", r"\mathrm{AAA}",
         r"\frac1N \sum_n \frac{1}{|\mathrm{seen}_n|} \sum_{i \in \mathrm{seen}_n} A(E_i, f_n)",
-        "Caccia et al. 2022", "stream", learning.aaa, level=True, curve=learning.aaa_curve),
+        "Caccia et al. 2022", "stream", learning.aaa, level=True),
     "gap.depth": Metric(
         "stability gap: depth", r"\mathrm{gap}_{\downarrow}",
         r"\mathrm{mean}\; A(E_i, f_{t_k}) - \min_{t_k < n \le t_{k+1}} A(E_i, f_n)", OURS,

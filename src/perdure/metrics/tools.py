@@ -255,7 +255,11 @@ def as_tool(matrix: ScoreMatrix, tool: str, found: Summary | None = None) -> lis
         elif printed.id in metrics:
             rows.append(ToolRow(printed.name, printed.id, metrics[printed.id], note))
         else:
-            rows.append(ToolRow(printed.name, printed.id, None, reasons.get(printed.id or "", "")))
+            id_ = printed.id or ""
+            reason = reasons.get(id_, "")
+            if found is not None and id_ not in found.undefined:
+                reason = "not computed: see --window"
+            rows.append(ToolRow(printed.name, printed.id, None, reason))
     return rows
 
 

@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["LiveWindow", "check_window", "drops", "rises", "windowed_drop", "windowed_rise"]
+__all__ = ["LiveWindow", "drops", "rises", "windowed_drop", "windowed_rise"]
 
 
 def windowed_drop(scores: ArrayLike, window: int | None) -> float:
@@ -80,6 +80,8 @@ class LiveWindow:
 
     def update(self, score: float) -> None:
         """Take the next evaluation into account."""
+        if score != score:
+            raise ValueError("score is nan, expected a number")
         highs, lows, window = self._highs, self._lows, self.window
         while highs and highs[-1][1] <= score:
             highs.pop()

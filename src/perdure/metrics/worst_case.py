@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .stream_data import Stream
 
 __all__ = [
-    "first_ends",
     "min_acc",
     "min_acc_curve",
     "minimum_after",
@@ -74,7 +73,14 @@ def min_acc(stream: Stream) -> Value:
 
 
 def min_acc_curve(stream: Stream) -> NDArray[np.float64]:
-    """Return `min_acc` at the end of each visit, NaN while no task was left behind."""
+    """Return `min_acc` at the end of each visit, NaN while no task was left behind.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> tasks = {"a": ([1, 2], [0.9, 0.2]), "b": ([2], [0.5])}
+        >>> min_acc_curve(Stream(tasks, [("a", 1), ("b", 2)]))
+        array([nan, 0.2])
+    """
     return _complete_means(_lows_by_visit(stream))
 
 
@@ -99,7 +105,14 @@ def wc_acc(stream: Stream) -> Value:
 
 
 def wc_acc_curve(stream: Stream) -> NDArray[np.float64]:
-    """Return `wc_acc` at the end of each visit."""
+    """Return `wc_acc` at the end of each visit.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> tasks = {"a": ([1, 2], [0.9, 0.2]), "b": ([2], [0.5])}
+        >>> wc_acc_curve(Stream(tasks, [("a", 1), ("b", 2)]))
+        array([0.9 , 0.35])
+    """
     lows = _lows_by_visit(stream)
     now = current_curve(stream)
     for k, (task, _) in enumerate(stream.visits):
@@ -120,7 +133,14 @@ def wf(stream: Stream, window: int | None) -> Value:
 
 
 def wf_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
-    """Return `wf` as it stood at the end of each visit."""
+    """Return `wf` as it stood at the end of each visit.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> stream = Stream({"a": ([1, 2, 3], [0.5, 0.75, 0.25])}, [("a", 3)])
+        >>> wf_curve(stream, window=2)
+        array([0.5])
+    """
     return _means(_largest(stream, window, drops))
 
 
@@ -137,7 +157,14 @@ def wp(stream: Stream, window: int | None) -> Value:
 
 
 def wp_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
-    """Return `wp` as it stood at the end of each visit."""
+    """Return `wp` as it stood at the end of each visit.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> stream = Stream({"a": ([1, 2, 3], [0.5, 0.75, 0.25])}, [("a", 3)])
+        >>> wp_curve(stream, window=2)
+        array([0.25])
+    """
     return _means(_largest(stream, window, rises))
 
 

@@ -189,7 +189,7 @@ def _rows(text: str, source: str) -> list[tuple[int, list[str]]]:
     lines = text.splitlines()
     held = (line for line in lines if line.strip() and not line.startswith("#"))
     first = list(islice(held, 2))
-    if first and len(first[0]) > MAX_LINE or len(lines) > 2 * MAX_TASKS:
+    if (first and len(first[0]) > MAX_LINE) or len(lines) > 2 * MAX_TASKS:
         raise BadInput(f"{source}: too large, expected a matrix of at most {MAX_TASKS} tasks")
     delimiter = next((d for d in "\t;," if any(d in line for line in first)), None)
     for number, line in enumerate(lines, start=1):
@@ -220,16 +220,18 @@ def _cells(line: str, delimiter: str, where: str) -> list[str]:
 def _header(rows: list[tuple[int, list[str]]]) -> list[str] | None:
     """Return the first row if it names tasks, else None.
 
-    It does if it is all text, if it counts above a square, or if its corner is blank over a square
-    with row names: the diagonal is always measured, so a blank there is no score.
+    It does if it is all text, if it counts on, or if a blank corner stands over numbers that name
+    the rows as well. A blank corner alone may as well be a score that was not measured.
     """
     first = rows[0][1]
     if not any(_is_number(cell) for cell in (first[1:] if not first[0] else first)):
         return first
     if _counting(first) and len(rows) == len(first) + 1:
         return first
-    names = not first[0] or (not _is_number(first[0]) and _counting(first[1:]))
-    return first if names and len(rows) == len(first) else None
+    column = [row[0] for _, row in rows[1:]]
+    no_score = not first[0] or not _is_number(first[0])
+    named = _counting(first[1:] or [""]) or (not first[0] and column == first[1:])
+    return first if no_score and named and len(rows) == len(first) else None
 
 
 def _has_names(body: list[tuple[int, list[str]]], header: list[str] | None) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Stream, Undefined, Visit, check_thin
+from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Stream, Undefined, Visit
+from ..metrics.stream_data import check_thin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,6 +93,8 @@ class Points:
             notes.append(f"not in the matrix, since not learned: {', '.join(others)}")
         if (sizes[-1] > 0).all():
             given.setdefault("sizes", sizes[-1])
+            if (sizes.diagonal() > 0).all():
+                given.setdefault("learned_sizes", sizes.diagonal())
         before = self._untrained(len(tasks))
         if not np.isnan(before).all():
             given.setdefault("initial", before)
@@ -104,7 +107,11 @@ class Points:
         """
         probed = np.unique(self.step[self.kind == PROBE])[check_thin(thin) - 1 :: thin]
         tasks, sizes = {}, {}
+        known = {task for task, _ in self.visits()}
+        known |= {self.names[code] for code in np.unique(self.tested[self.kind != INITIAL])}
         for code, name in enumerate(self.names):
+            if name not in known:
+                continue  # begun after the points were cut
             mine = self.tested == code
             probe = np.flatnonzero(mine & (self.kind == PROBE))
             probe = probe[np.isin(self.step[probe], probed)] if thin > 1 else probe

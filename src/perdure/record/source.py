@@ -79,9 +79,14 @@ def read_source(
     costs: Path | None = None,
     hits: Path | None = None,
 ) -> Source:
-    """Return what the file or run folder at `path` holds; `-` reads `pipe`.
+    r"""Return what the file or run folder at `path` holds; `-` reads `pipe`.
 
     Raises BadInput with one line that names the file, the place, the value and what was expected.
+
+    Example:
+        >>> import io
+        >>> read_source("-", pipe=io.BytesIO(b"0.9,0.1\n0.6,0.8\n")).matrix.scores[1, 0]
+        np.float64(0.6)
     """
     given = given or Given()
     try:
@@ -119,7 +124,10 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
             data = _bytes(file, name)
     if _is_points(data):
         ours = path != "-" and (Path(path).parent / "run.json").exists()
-        return _from_points(_points(data, name, given, ours=ours), given, {}, name)
+        points = _points(data, name, given, ours=ours)
+        if ours and not (Path(path).parent / "done.json").exists():
+            return _unfinished(points, given, {}, name)
+        return _from_points(points, given, {}, name)
     fields = parse_matrix(data, name, percent=given.percent)
     if given.percent and 0 < np.nanmax(np.append(fields["matrix"], 0)) <= 1:
         raise BadInput(f"{name}: no score is above 1 percent, expected percent; drop --percent?")
@@ -179,25 +187,39 @@ def _from_points(points: Points, given: Given, described: dict[str, Any], name: 
     return found
 
 
+def _unfinished(points: Points, given: Given, described: dict[str, Any], name: str) -> Source:
+    """Return what is known of a run that goes on: the tasks that have ended."""
+    last = points.finished()
+    if last is not None:
+        points = points.until(last)
+        count = len({task for task, _ in points.visits()})
+        if "classes" in described:
+            described = described | {"classes": described["classes"][:count]}
+        found = _from_points(points, given, described, name)
+        found.notes.append(f"the run is unfinished: scored over {count} finished task(s)")
+        return found
+    found = _from_points(points, given, described, name)
+    found.notes.append("the run is unfinished and no task has ended yet")
+    if points.visits():
+        found.matrix, found.no_matrix = None, found.notes[-1]
+    return found
+
+
 def _read_run(folder: Path, given: Given) -> Source:
     """Return what a run folder holds; of an unfinished run, the tasks finished so far."""
     path = folder / "points.csv"
     if not path.is_file():
         raise BadInput(f"{folder}: no points.csv in it, expected a run folder or a file")
-    points = _points(path.read_bytes(), str(path), given, ours=True)
+    with path.open("rb") as file:
+        data = read_limited(file, str(path), MAX_POINTS)
+    points = _points(data, str(path), given, ours=True)
     # A log of another tool in a folder of its own is whole; only our runs say that they ended.
-    unfinished = (folder / "run.json").exists() and not (folder / "done.json").exists()
-    last = points.finished()
-    if unfinished and last is not None:
-        points = points.until(last)
-    count = len({task for task, _ in points.visits()})
-    found = _from_points(points, given, _described(folder / "run.json", count), str(path))
-    if unfinished and last is not None:
-        found.notes.append(f"the run is unfinished: scored over {count} finished task(s)")
-    elif unfinished:
-        found.notes.append("the run is unfinished and no task has ended yet")
-        if points.visits():
-            found.matrix, found.no_matrix = None, found.notes[-1]
+    ours = (folder / "run.json").exists()
+    said = _described(folder / "run.json", len({task for task, _ in points.visits()}))
+    if ours and not (folder / "done.json").exists():
+        found = _unfinished(points, given, said, str(path))
+    else:
+        found = _from_points(points, given, said, str(path))
     if (folder / "costs.csv").is_file():
         _add_costs(found, folder / "costs.csv", ours=True)
     if any(folder.glob("hits/*.bin")):
@@ -232,7 +254,8 @@ def _described(path: Path, tasks: int) -> dict[str, Any]:
 
 
 def _add_costs(found: Source, path: Path, *, ours: bool) -> None:
-    text = decode(path.read_bytes(), str(path), growing=True)
+    with path.open("rb") as file:
+        text = decode(read_limited(file, str(path), MAX_MATRIX), str(path), growing=True)
     costs, warning = read_costs(text, str(path), ours=ours)
     found.notes += [warning] if warning else []
     if found.points is not None:
@@ -240,6 +263,12 @@ def _add_costs(found: Source, path: Path, *, ours: bool) -> None:
         common = learned[: len(costs.tasks)]
         if learned and costs.tasks[: len(common)] != common:
             raise BadInput(f"{path}: costs of {list(costs.tasks)}, expected of {list(learned)}")
+        if learned and len(costs.tasks) < len(learned):
+            what = f"{path}: costs of {len(costs.tasks)} task(s), expected {len(learned)}"
+            if not ours:
+                raise BadInput(what)
+            found.notes.append(f"{what}: not used")
+            return
         costs = costs.first(len(learned)) if learned else costs
     elif found.matrix is not None and len(costs.tasks) != len(found.matrix.tasks):
         raise BadInput(

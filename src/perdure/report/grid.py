@@ -23,6 +23,12 @@ class Grid:
     title: str = ""
     right: set[str] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        # Names come from files: a control character could steer a terminal or break a table.
+        self.header = [_visible(cell) for cell in self.header]
+        self.rows = [[_visible(cell) for cell in row] for row in self.rows]
+        self.right = {_visible(name) for name in self.right}
+
     def text(self) -> str:
         """Return aligned plain text, for pipes and logs.
 
@@ -107,6 +113,10 @@ class Grid:
     @staticmethod
     def _line(cells: list[str], escape: Callable[[str], str]) -> str:
         return f"| {' | '.join(map(escape, cells))} |"
+
+
+def _visible(cell: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", "\ufffd", cell)
 
 
 def _markdown(cell: str) -> str:
