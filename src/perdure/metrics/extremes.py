@@ -17,7 +17,6 @@ the coverage, measured on streams with known truth.
 from __future__ import annotations
 
 from math import log, sqrt
-from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -108,7 +107,7 @@ def _minimum(task: Hits, level: float, resamples: int, rng: np.random.Generator)
     excess = _excess(n, resamples, rng)
     for rows in _blocks(near, n + resamples):
         np.minimum(lowest, (task[rows].astype(np.float32) @ excess).min(axis=0), out=lowest)
-    normal = NormalDist().inv_cdf((1 + level) / 2) * sqrt(value * (1 - value) / n)
+    normal = _z(level) * sqrt(value * (1 - value) / n)
     low, high = _clopper_pearson(round(value * n), n, level)
     away = max(value - low, normal)
     return _Ends(value, away, max(high - value - normal, 0.0), lowest.astype(np.float64))
@@ -131,7 +130,7 @@ def _drop(
     ends = trailing_max(highest, window) - lowest >= value - TIE
     starts = highest + trailing_max(-lowest[::-1], window)[::-1] >= value - TIE
     errors = _largest_drops(task, starts, ends, window, _excess(n, resamples, rng))
-    z = NormalDist().inv_cdf((1 + level) / 2)
+    z = _z(level)
     variance = float(task.changed(start)[end]) - value**2
     away = z * sqrt(max(variance, 0.0) / n + (z / n) ** 2)
     return _Ends(value, away, z * z / n, errors)
@@ -180,6 +179,12 @@ def _excess(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.floa
 def _blocks(rows: NDArray[np.intp], width: int) -> Iterator[NDArray[np.intp]]:
     size = max(1, CELLS // width)
     return (rows[first : first + size] for first in range(0, len(rows), size))
+
+
+def _z(level: float) -> float:
+    from statistics import NormalDist  # imported here: it brings decimal and random
+
+    return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def _norm(values: Sequence[float]) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -79,6 +78,8 @@ def bca_interval(
         return float(x[0]), float(x[0])
     rng = np.random.default_rng(seed)
     means = np.sort(x[rng.integers(len(x), size=(resamples, len(x)))].mean(axis=1))
+    from statistics import NormalDist  # imported here: it brings decimal and random
+
     normal = NormalDist()
     below = ((means < x.mean()).sum() + (means <= x.mean()).sum()) / (2 * resamples)
     bias = normal.inv_cdf(min(max(below, 0.5 / resamples), 1 - 0.5 / resamples))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +25,8 @@ def wilson(
     p, n = np.asarray(scores, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
     if not (((p >= 0) & (p <= 1)).all() and (n >= 1).all()):
         raise ValueError(f"accuracies must be 0 to 1 over at least 1 example, got {p} over {n}")
+    from statistics import NormalDist  # imported here: it brings decimal and random
+
     z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2
     centre = (p + z2 / (2 * n)) / (1 + z2 / n)
     half = np.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n**2))) / (1 + z2 / n)

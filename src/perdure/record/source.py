@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-import msgspec
 import numpy as np
 
 from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Undefined
@@ -215,7 +214,11 @@ def _read_run(folder: Path, given: Given) -> Source:
     points = _points(data, str(path), given, ours=True)
     # A log of another tool in a folder of its own is whole; only our runs say that they ended.
     ours = (folder / "run.json").exists()
-    said = _described(folder / "run.json", len({task for task, _ in points.visits()}))
+    said: dict[str, Any] = {}
+    if ours:
+        from .run_json import described  # imported here: a matrix file does not need msgspec
+
+        said = described(folder / "run.json", len({task for task, _ in points.visits()}))
     if ours and not (folder / "done.json").exists():
         found = _unfinished(points, given, said, str(path))
     else:
@@ -225,32 +228,6 @@ def _read_run(folder: Path, given: Given) -> Source:
     if any(folder.glob("hits/*.bin")):
         _add_hits(found, folder / "hits")
     return found
-
-
-class Description(msgspec.Struct):
-    """What scoring needs of run.json; the rest of it is for people and for running again."""
-
-    setting: Literal["class", "task", "domain"] | None = None
-    classes: list[int] | None = None
-
-
-def _described(path: Path, tasks: int) -> dict[str, Any]:
-    """Return what run.json says about setting and class counts, for the tasks learned so far."""
-    if not path.is_file():
-        return {}
-    try:
-        run = msgspec.json.decode(path.read_bytes(), type=Description)
-    except msgspec.MsgspecError as error:
-        raise BadInput(f"{path}: {error}") from None
-    said: dict[str, Any] = {} if run.setting is None else {"setting": run.setting}
-    if run.classes is not None:
-        if len(run.classes) < tasks or min(run.classes, default=1) < 1:
-            raise BadInput(
-                f"{path}: class counts are {run.classes}, expected 1 or more for each of "
-                f"{tasks} tasks"
-            )
-        said["classes"] = run.classes[:tasks]
-    return said
 
 
 def _add_costs(found: Source, path: Path, *, ours: bool) -> None:
