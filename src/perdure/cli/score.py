@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json as json_
 import math
-import os
-import re
 import shutil
 import sys
 import textwrap
@@ -17,18 +15,17 @@ from cyclopts import Parameter
 from ..metrics import (
     Options,
     RunsSummary,
-    ScoreScale,
     Summary,
     ToolRow,
     as_tool,
-    criteria_weights,
     find_metric,
     summary,
     summary_of_runs,
 )
-from ..record import BadInput, Given, Source, read_source, read_vector
+from ..record import BadInput, Given, Source, read_source
 from ..report import scores_grids, tool_grid
 from ..report.scores import reasons
+from ._options import ids_of, scale_of, values_of, weights_of, whole_of, windows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,17 +108,17 @@ def score(
         )
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise BadInput(f"--epsilon is {epsilon:g}, expected a positive number")
-    wanted = _ids(only)
+    wanted = ids_of(only)
     options = Options(
-        _windows(window, wanted), _whole(beta, "--beta", 0), epsilon, _weights(weights)
+        windows_of(window, wanted), whole_of(beta, "--beta", 0), epsilon, weights_of(weights)
     )
     if wanted and as_ is not None:
         raise BadInput("--only and --as exclude each other; choose one")
     given = Given(
-        transposed=transposed, percent=percent, scale=_scale(range_, lower_is_better),
-        setting=setting, classes=_values(classes, "--classes"), sizes=_values(sizes, "--sizes"),
-        initial=_values(initial, "--initial"), joint=_values(joint, "--joint"),
-        single=_values(single, "--single"), thin=_whole(thin, "--thin", 1),
+        transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better),
+        setting=setting, classes=values_of(classes, "--classes"), sizes=values_of(sizes, "--sizes"),
+        initial=values_of(initial, "--initial"), joint=values_of(joint, "--joint"),
+        single=values_of(single, "--single"), thin=whole_of(thin, "--thin", 1),
     )  # fmt: skip
     sources = _read(files, given, costs or [], hits or [])
     runs = [_summed(source, options) for source in sources]
@@ -270,78 +267,3 @@ def _form(**asked: bool) -> str:
     if len(chosen) > 1:
         raise ValueError(f"--{' and --'.join(chosen)} exclude each other; choose one")
     return chosen[0] if chosen else "people"
-
-
-def _values(text: str | None, option: str) -> list[float] | None:
-    """Return numbers from `0.1,0.2` or from the file of that name."""
-    if text is None:
-        return None
-    try:
-        return [float(part) if part.strip() else math.nan for part in text.split(",")]
-    except ValueError:
-        if not os.path.isfile(text):  # noqa: PTH113 - Path raises for a name that is too long
-            raise BadInput(
-                f"{option} is {text!r:.60}, expected numbers like 0.1,0.2 or a file with them"
-            ) from None
-        return read_vector(text)
-
-
-def _scale(range_: str | None, lower_is_better: bool) -> ScoreScale:
-    if range_ is None:
-        if lower_is_better:
-            return ScoreScale(-math.inf, math.inf, lower_is_better=True)
-        return ScoreScale()
-    try:
-        ends = [float(end) for end in range_.split(",")]
-    except ValueError:
-        ends = []
-    if len(ends) != 2 or any(math.isnan(end) for end in ends):
-        raise BadInput(f"--range is {range_!r:.40}, expected LO,HI like 0,10 or 0,inf")
-    return ScoreScale(ends[0], ends[1], lower_is_better=lower_is_better)
-
-
-def _windows(text: str, wanted: list[str]) -> tuple[int | None, ...]:
-    """Return the windows asked for by --window, and by --only wf5."""
-    windows: list[int | None] = [int(id_[2:]) for id_ in wanted if re.fullmatch(r"w[fp]\d+", id_)]
-    for part in text.split(","):
-        if part.strip() == "all":
-            windows.append(None)
-        elif part.strip().isdecimal() and int(part) >= 1:
-            windows.append(int(part))
-        else:
-            raise BadInput(f"--window has {part!r}, expected whole numbers of at least 1, or all")
-    return tuple(dict.fromkeys(windows))
-
-
-def _weights(text: str | None) -> dict[str, float] | None:
-    if text is None:
-        return None
-    weights: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        try:
-            weight = float(value)
-        except ValueError:
-            raise BadInput(f"--weights has {part!r}, expected NAME=WEIGHT like A=.4") from None
-        if name.strip() in weights:
-            raise BadInput(f"--weights has {name.strip()!r} twice, expected each name once")
-        weights[name.strip()] = weight
-    try:
-        criteria_weights(weights)  # judged before anything is read
-    except ValueError as error:
-        raise BadInput(f"--weights: {error}") from None
-    return weights
-
-
-def _ids(text: str | None) -> list[str]:
-    ids = [part.strip() for part in text.split(",")] if text else []
-    for id_ in ids:
-        find_metric(id_)
-    return ids
-
-
-def _whole(text: str, option: str, least: int) -> int:
-    # The parser would take 2.5 for 2.
-    if not text.strip().isdecimal() or int(text) < least:
-        raise BadInput(f"{option} is {text!r:.40}, expected a whole number of at least {least}")
-    return int(text)

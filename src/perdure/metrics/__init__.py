@@ -14,6 +14,7 @@ from .honesty import *
 from .learning import *
 from .reading import *
 from .rescaled import *
+from .results import *
 from .runs import *
 from .score_matrix import *
 from .seeds import *

@@ -113,8 +113,8 @@ def minimum_bias(low: float, n: int, evaluations: int) -> float:
 def drop_bias(evaluations: int, n: int | None, window: int | None) -> float | None:
     r"""Return a bound on the expected largest drop where the true accuracy never falls.
 
-    $\sqrt{\log(1 + \text{pairs}) / n}$, from the sub-Gaussian maximal inequality over all pairs in a
-    window: for evaluations that are independent or vary together.
+    $\sqrt{\log(1 + \text{pairs}) / n}$, from the sub-Gaussian maximal inequality over all pairs in
+    a window: for evaluations that are independent or vary together.
 
     Example:
         >>> round(drop_bias(1000, 1000, 10), 3)

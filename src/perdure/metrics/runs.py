@@ -9,15 +9,15 @@ import numpy as np
 
 from ._value import Undefined
 from .criteria import check_scores, clstability_of, criteria_weights
+from .results import drop_others, listed, notes_about
 from .seeds import over_seeds
-from .summary import drop_others, listed, notes_about
 from .table import find_metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .results import Summary
     from .seeds import IntervalMethod
-    from .summary import Summary
 
 __all__ = ["RunsSummary", "summary_of_runs"]
 

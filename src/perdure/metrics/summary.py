@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
-from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -15,81 +13,23 @@ from .accuracy import fixed_curve
 from .criteria import check_scores, clscore_of, criteria_weights
 from .forgetting import forgetting_matrix
 from .honesty import extreme_intervals, selection_bias
+from .results import CURVE_NAMES, Options, Summary, listed
 from .score_matrix import ACCURACY, ScoreMatrix, ScoreScale
 from .stream_data import Stream
 from .table import METRICS, NEEDS, Metric
 from .wilson import mean_of_proportions, wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
     from .costs import Costs
     from .hits import Hits
 
-__all__ = ["Options", "Summary", "summary"]
+__all__ = ["summary"]
 
 LONG = 200  # tasks; curves that cost T times their metric are left out beyond
-CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names the papers give them
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to summarise.
-
-    Args:
-        windows: evaluations in a window of wf and wp; None is all of them.
-        beta: batches of each task that lca looks at.
-        epsilon: the factor of ce.
-        weights: of the criteria of clscore, by the paper's names or by id.
-        level: confidence of the intervals.
-    """
-
-    windows: tuple[int | None, ...] = (10, 100, None)
-    beta: int = 10
-    epsilon: float = 1.0
-    weights: Mapping[str, float] | None = None
-    level: float = 0.95
-
-    def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise ValueError(f"confidence level must lie between 0 and 1, got {self.level}")
-
-
-@dataclass
-class Summary:
-    """What was computed: every id stands in `metrics` or, with a reason, in `undefined`.
-
-    `curves` hold the value after each task, `per_task` the value of each task, both with None
-    where undefined. `intervals` say how sure one run's test examples make its numbers. `bias`
-    bounds how far an extreme may be off where only the number of examples is known.
-    """
-
-    tasks: tuple[str, ...]
-    scale: ScoreScale = ACCURACY
-    metrics: dict[str, float] = field(default_factory=dict)
-    undefined: dict[str, str] = field(default_factory=dict)
-    curves: dict[str, list[float | None]] = field(default_factory=dict)
-    per_task: dict[str, list[float | None]] = field(default_factory=dict)
-    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
-    per_task_intervals: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-    forgetting_matrix: list[list[float | None]] | None = None
-    bias: dict[str, float] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    def keep_only(self, ids: Sequence[str]) -> None:
-        """Drop everything but what belongs to the given ids."""
-        drop_others(self, ids)
-        self.forgetting_matrix = None
-        self.notes = notes_about(self.notes, ids)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain lists and numbers, ready for JSON."""
-        plain = {name: value for name, value in vars(self).items() if name != "scale"}
-        plain["tasks"] = list(self.tasks)
-        plain["intervals"] = {id_: list(ends) for id_, ends in self.intervals.items()}
-        return plain
 
 
 def summary(
@@ -304,27 +244,3 @@ def _stream_extras(
     if reason:
         found.notes.append(f"extremes without an interval: {reason}")
     found.bias = selection_bias(stream, [id_ for id_ in wanted if id_ not in found.intervals])
-
-
-def notes_about(notes: Sequence[str], ids: Sequence[str]) -> list[str]:
-    """Return the notes that concern any of the ids: `wf, wp: …` names some, others concern all."""
-    wanted = {re.sub(r"(?<=^wf|^wp)(\d+|all)$", "", id_) for id_ in ids}
-    kept = []
-    for note in notes:
-        about = set(note.partition(": ")[0].split(", "))
-        if not about <= METRICS.keys() or about & wanted:
-            kept.append(note)
-    return kept
-
-
-def drop_others(found: Any, ids: Sequence[str]) -> None:
-    """Drop from the dictionaries of a summary what does not belong to the given ids."""
-    for name, values in vars(found).items():
-        if isinstance(values, dict):
-            kept = [CURVE_NAMES.get(id_, id_) for id_ in ids] if name == "curves" else ids
-            setattr(found, name, {id_: values[id_] for id_ in values if id_ in kept})
-
-
-def listed(values: NDArray[np.float64]) -> list[float | None]:
-    """Return `values` as a list with None for NaN."""
-    return [None if np.isnan(value) else float(value) for value in values]

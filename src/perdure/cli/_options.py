@@ -1,0 +1,87 @@
+"""Words of the command line as values, each judged before anything is read."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+
+from ..metrics import ScoreScale, criteria_weights, find_metric
+from ..record import BadInput, read_vector
+
+__all__ = ["ids_of", "scale_of", "values_of", "weights_of", "whole_of", "windows_of"]
+
+
+def values_of(text: str | None, option: str) -> list[float] | None:
+    """Return numbers from `0.1,0.2` or from the file of that name."""
+    if text is None:
+        return None
+    try:
+        return [float(part) if part.strip() else math.nan for part in text.split(",")]
+    except ValueError:
+        if not os.path.isfile(text):  # noqa: PTH113 - Path raises for a name that is too long
+            raise BadInput(
+                f"{option} is {text!r:.60}, expected numbers like 0.1,0.2 or a file with them"
+            ) from None
+        return read_vector(text)
+
+
+def scale_of(range_: str | None, lower_is_better: bool) -> ScoreScale:
+    if range_ is None:
+        if lower_is_better:
+            return ScoreScale(-math.inf, math.inf, lower_is_better=True)
+        return ScoreScale()
+    try:
+        ends = [float(end) for end in range_.split(",")]
+    except ValueError:
+        ends = []
+    if len(ends) != 2 or any(math.isnan(end) for end in ends):
+        raise BadInput(f"--range is {range_!r:.40}, expected LO,HI like 0,10 or 0,inf")
+    return ScoreScale(ends[0], ends[1], lower_is_better=lower_is_better)
+
+
+def windows_of(text: str, wanted: list[str]) -> tuple[int | None, ...]:
+    """Return the windows asked for by --window, and by --only wf5."""
+    windows: list[int | None] = [int(id_[2:]) for id_ in wanted if re.fullmatch(r"w[fp]\d+", id_)]
+    for part in text.split(","):
+        if part.strip() == "all":
+            windows.append(None)
+        elif part.strip().isdecimal() and int(part) >= 1:
+            windows.append(int(part))
+        else:
+            raise BadInput(f"--window has {part!r}, expected whole numbers of at least 1, or all")
+    return tuple(dict.fromkeys(windows))
+
+
+def weights_of(text: str | None) -> dict[str, float] | None:
+    if text is None:
+        return None
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        try:
+            weight = float(value)
+        except ValueError:
+            raise BadInput(f"--weights has {part!r}, expected NAME=WEIGHT like A=.4") from None
+        if name.strip() in weights:
+            raise BadInput(f"--weights has {name.strip()!r} twice, expected each name once")
+        weights[name.strip()] = weight
+    try:
+        criteria_weights(weights)  # judged before anything is read
+    except ValueError as error:
+        raise BadInput(f"--weights: {error}") from None
+    return weights
+
+
+def ids_of(text: str | None) -> list[str]:
+    ids = [part.strip() for part in text.split(",")] if text else []
+    for id_ in ids:
+        find_metric(id_)
+    return ids
+
+
+def whole_of(text: str, option: str, least: int) -> int:
+    # The parser would take 2.5 for 2.
+    if not text.strip().isdecimal() or int(text) < least:
+        raise BadInput(f"{option} is {text!r:.40}, expected a whole number of at least {least}")
+    return int(text)
