@@ -84,18 +84,23 @@ def summary(
         _matrix_extras(found, matrix, options.level)
     if stream is not None:
         _stream_extras(found, stream, hits or {}, options)
+    _fused(found, weights)
+    if "ce" in found.metrics:
+        found.notes.append(f"ce: epsilon = {options.epsilon:g}")
+    return found
+
+
+def _fused(found: Summary, weights: Mapping[str, float]) -> None:
+    """Add what is made of other metrics, with the weights that were used."""
     try:
         check_scores(weights, found.scale)
         found.metrics["clscore"] = clscore_of(found.metrics, weights)
     except Undefined as reason:
         found.undefined["clscore"] = str(reason)
     found.undefined["clstability"] = "needs at least 2 runs, got 1"
-    if "ce" in found.metrics:
-        found.notes.append(f"ce: epsilon = {options.epsilon:g}")
     if "clscore" in found.metrics:
         shares = ", ".join(f"{id_} {weight:.3g}" for id_, weight in weights.items())
         found.notes.append(f"clscore: weights {shares}")
-    return found
 
 
 Parts = tuple[Value, "NDArray[np.float64] | None"]
