@@ -215,3 +215,13 @@ def test_pandas_columns_that_count_are_still_a_header(tmp_path: Path) -> None:
 def test_hits_hold_many_examples_without_a_table_of_them() -> None:
     hits = Hits.pack([1, 2], np.ones((2, 20_000), dtype=bool))
     assert summary(Stream({"a": ([1, 2], [1.0, 1.0])}), hits={"a": hits}).intervals["wf10"][0] == 0
+
+
+def test_a_points_file_of_a_run_knows_what_the_run_says(tmp_path: Path) -> None:
+    folder = run_folder(
+        tmp_path / "run", TWO, run_json='{"setting": "task", "classes": [2, 3]}', done_json="{}"
+    )
+    for source in (folder, folder / "points.csv"):
+        found = read_source(str(source)).matrix
+        assert found is not None
+        assert (found.setting, found.classes is not None) == ("task", True)

@@ -113,7 +113,7 @@ def uraa_curve(
         >>> uraa_curve([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2])
         array([1.8, 2.8])
     """
-    return _aa(matrix, classes) / random_aa(classes, setting=setting)
+    return aa_curve(_lower(matrix, classes)) / random_aa(classes, setting=setting)
 
 
 def uraf_curve(
@@ -125,7 +125,7 @@ def uraf_curve(
         >>> uraf_curve([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2])
         array([nan, 1.2])
     """
-    return _af(matrix, classes) / random_af(classes, setting=setting)
+    return af_curve(_lower(matrix, classes)) / random_af(classes, setting=setting)
 
 
 def raa_curve(
@@ -139,7 +139,7 @@ def raa_curve(
         >>> raa_curve([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2])
         array([0.45, 0.7 ])
     """
-    return _aa(matrix, classes) * gamma(classes, setting=setting)
+    return aa_curve(_lower(matrix, classes)) * gamma(classes, setting=setting)
 
 
 def raf_curve(
@@ -153,7 +153,7 @@ def raf_curve(
         >>> raf_curve([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2])
         array([nan, 0.3])
     """
-    return _af(matrix, classes) * beta(classes, setting=setting)
+    return af_curve(_lower(matrix, classes)) * beta(classes, setting=setting)
 
 
 def uraa(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") -> Value:
@@ -202,16 +202,11 @@ def raf(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") ->
     return average(lost * beta(classes, setting=setting)[-1])
 
 
-def _aa(matrix: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:
+def _lower(matrix: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:
+    """Return the accuracies on tasks seen, judged together with the class counts."""
     r = np.tril(square(matrix))
     class_counts(classes, len(r))
-    return aa_curve(unit(r))
-
-
-def _af(matrix: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:
-    r = np.tril(square(matrix))
-    class_counts(classes, len(r))
-    return af_curve(unit(r))
+    return unit(r)
 
 
 def _lost(matrix: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:

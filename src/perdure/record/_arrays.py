@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._text import BadInput
+from ._text import BadInput, read_limited
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,8 @@ MAX_NUMBERS = MAX_TASKS**2
 def load_npy(path: Path) -> NDArray[Any]:
     """Return the array in a .npy file, or raise BadInput."""
     try:
-        return array_from(path.read_bytes(), str(path))
+        with path.open("rb") as file:
+            return array_from(read_limited(file, str(path), 16 * MAX_NUMBERS), str(path))
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file") from None
 

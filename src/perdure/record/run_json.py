@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from ._text import BadInput
+from ._text import BadInput, read_limited
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["described"]
+
+MAX_BYTES = 16 << 20
 
 
 class Description(msgspec.Struct):
@@ -24,7 +26,9 @@ class Description(msgspec.Struct):
 def described(path: Path, tasks: int) -> dict[str, Any]:
     """Return what run.json says about setting and class counts, for the tasks learned so far."""
     try:
-        run = msgspec.json.decode(path.read_bytes(), type=Description)
+        with path.open("rb") as file:
+            data = read_limited(file, str(path), MAX_BYTES)
+        run = msgspec.json.decode(data, type=Description)
     except msgspec.MsgspecError as error:
         raise BadInput(f"{path}: {error}") from None
     said: dict[str, Any] = {} if run.setting is None else {"setting": run.setting}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Undefined
-from ._text import BadInput, decode
+from ._text import BadInput, decode, read_limited
 from .costs_file import read_costs
 from .hits_folder import check_hits, read_hits
 from .matrix_file import MAX_LINE, parse_matrix, parse_vector
@@ -124,9 +124,7 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
     if _is_points(data):
         ours = path != "-" and (Path(path).parent / "run.json").exists()
         points = _points(data, name, given, ours=ours)
-        if ours and not (Path(path).parent / "done.json").exists():
-            return _unfinished(points, given, {}, name)
-        return _from_points(points, given, {}, name)
+        return _of_run(points, given, Path(path).parent if ours else None, name)
     fields = parse_matrix(data, name, percent=given.percent)
     if given.percent and 0 < np.nanmax(np.append(fields["matrix"], 0)) <= 1:
         raise BadInput(f"{name}: no score is above 1 percent, expected percent; drop --percent?")
@@ -158,18 +156,6 @@ def _bytes(file: BinaryIO, name: str) -> bytes:
     return read_limited(file, name, MAX_POINTS if points else MAX_MATRIX, head)
 
 
-def read_limited(file: BinaryIO, name: str, limit: int, head: bytes = b"") -> bytes:
-    """Return the rest of a file after `head`, in pieces, or raise if it is longer than `limit`."""
-    parts = [head]
-    size = len(head)
-    while part := file.read(1 << 20):
-        parts.append(part)
-        size += len(part)
-        if size > limit:
-            raise BadInput(f"{name}: too large, expected at most {limit >> 20} MiB")
-    return b"".join(parts)
-
-
 def _points(data: bytes, name: str, given: Given, *, ours: bool) -> Points:
     text = decode(data, name, growing=True)
     return read_points(text, name, scale=given.scale, percent=given.percent, ours=ours)
@@ -184,6 +170,20 @@ def _from_points(points: Points, given: Given, described: dict[str, Any], name: 
     except ValueError as error:
         raise BadInput(f"{name}: {error}") from None
     return found
+
+
+def _of_run(points: Points, given: Given, ours: Path | None, name: str) -> Source:
+    """Return what points hold, with what the run in the folder `ours` says of itself.
+
+    A log of another tool is whole; only our runs say that they ended.
+    """
+    if ours is None:
+        return _from_points(points, given, {}, name)
+    from .run_json import described  # imported here: a matrix file does not need msgspec
+
+    said = described(ours / "run.json", len({task for task, _ in points.visits()}))
+    ended = (ours / "done.json").exists()
+    return (_from_points if ended else _unfinished)(points, given, said, name)
 
 
 def _unfinished(points: Points, given: Given, described: dict[str, Any], name: str) -> Source:
@@ -212,17 +212,8 @@ def _read_run(folder: Path, given: Given) -> Source:
     with path.open("rb") as file:
         data = read_limited(file, str(path), MAX_POINTS)
     points = _points(data, str(path), given, ours=True)
-    # A log of another tool in a folder of its own is whole; only our runs say that they ended.
-    ours = (folder / "run.json").exists()
-    said: dict[str, Any] = {}
-    if ours:
-        from .run_json import described  # imported here: a matrix file does not need msgspec
-
-        said = described(folder / "run.json", len({task for task, _ in points.visits()}))
-    if ours and not (folder / "done.json").exists():
-        found = _unfinished(points, given, said, str(path))
-    else:
-        found = _from_points(points, given, said, str(path))
+    ours = folder if (folder / "run.json").exists() else None
+    found = _of_run(points, given, ours, str(path))
     if (folder / "costs.csv").is_file():
         _add_costs(found, folder / "costs.csv", ours=True)
     if any(folder.glob("hits/*.bin")):
