@@ -26,11 +26,10 @@ def values_of(text: str | None, option: str) -> list[float] | None:
         return read_vector(text)
 
 
-def scale_of(range_: str | None, lower_is_better: bool) -> ScoreScale:
+def scale_of(range_: str | None, lower_is_better: bool) -> ScoreScale | None:
+    """Return range and direction as given; None where nothing was: a run says it itself."""
     if range_ is None:
-        if lower_is_better:
-            return ScoreScale(-math.inf, math.inf, lower_is_better=True)
-        return ScoreScale()
+        return ScoreScale(-math.inf, math.inf, lower_is_better=True) if lower_is_better else None
     try:
         ends = [float(end) for end in range_.split(",")]
     except ValueError:

@@ -18,8 +18,6 @@ from ..metrics import (
     Summary,
     ToolRow,
     as_tool,
-    find_metric,
-    summary,
     summary_of_runs,
 )
 from ..record import BadInput, Given, Source, read_source
@@ -121,7 +119,7 @@ def score(
         single=values_of(single, "--single"), thin=whole_of(thin, "--thin", 1),
     )  # fmt: skip
     sources = _read(files, given, costs or [], hits or [])
-    runs = [_summed(source, options) for source in sources]
+    runs = [source.summary(options) for source in sources]
     for file, run in zip(files, runs, strict=True):
         if len(run.tasks) != len(runs[0].tasks):
             raise BadInput(
@@ -164,18 +162,6 @@ def _read(files: Sequence[str], given: Given, costs: list[Path], hits: list[Path
             )
         )
     return sources
-
-
-def _summed(source: Source, options: Options) -> Summary:
-    found = summary(
-        source.matrix, stream=source.stream, costs=source.costs, hits=source.hits, options=options
-    )
-    if source.no_matrix:
-        for id_, metric in ((id_, find_metric(id_)) for id_ in found.undefined):
-            if metric.of == "matrix":
-                found.undefined[id_] = source.no_matrix
-    found.notes = list(dict.fromkeys([*source.notes, *found.notes]))
-    return found
 
 
 def _tool_rows(

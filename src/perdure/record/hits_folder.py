@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..metrics import Hits
 from ._arrays import load_npy
-from ._text import BadInput
+from ._text import BadInput, read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,8 @@ __all__ = ["check_hits", "read_hits"]
 def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits], list[str]]:
     """Return the hits of each task, memory-mapped, and warnings about records cut off.
 
-    `k.bin` holds the evaluations of task number k in `tasks`, `k.npy` its examples' indices.
+    `k.bin` holds the evaluations of task number k, `k.npy` its examples' indices. Numbers count
+    the names in `tasks.json` or, where there is none, in `tasks`, all that were tested.
     """
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder, expected one with 0.bin, 0.npy, …")
@@ -30,14 +32,16 @@ def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits], list
     paths = sorted(folder.glob("*.bin"))
     if not paths:
         raise BadInput(f"{folder}: no hits, expected 0.bin and 0.npy for the first task")
+    names = _names(folder / "tasks.json") or tasks
     for path in paths:
-        if not path.stem.isdecimal() or int(path.stem) >= len(tasks):
-            raise BadInput(f"{path}: expected a task's number from 0 to {len(tasks) - 1}")
+        if not path.stem.isdecimal() or int(path.stem) >= len(names):
+            raise BadInput(f"{path}: expected a task's number from 0 to {len(names) - 1}")
         hits, cut_off = _read_task(path)
         if cut_off:
             warnings.append(f"{path}: the last record is cut off and was left out")
-        if len(hits):
-            found[tasks[int(path.stem)]] = hits
+        name = names[int(path.stem)]
+        if len(hits) and name in tasks:  # a writer may have stopped between hits and points
+            found[name] = hits
     return found, warnings
 
 
@@ -63,6 +67,19 @@ def check_hits(hits: dict[str, Hits], stream: Stream, folder: Path) -> None:
                 f"{folder}: task {task!r} at step {common[k]} has {right[k]:.4f} right, the points "
                 f"say {scores[at_scores][k]:.4f}: hits of another run?"
             )
+
+
+def _names(path: Path) -> list[str] | None:
+    try:
+        with path.open("rb") as file:
+            names = json.loads(read_limited(file, str(path), 16 << 20))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}, expected a list of task names") from None
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise BadInput(f"{path}: expected a list of task names")
+    return names
 
 
 def _read_task(path: Path) -> tuple[Hits, bool]:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from ..metrics import ScoreScale
 from ._text import BadInput, read_limited
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["described"]
+__all__ = ["Description", "described", "read_description", "scale_of"]
 
 MAX_BYTES = 16 << 20
+
+
+class Scale(msgspec.Struct):
+    """Range and direction of the scores; an end that is not stated is infinite."""
+
+    low: float | None = None
+    high: float | None = None
+    lower_is_better: bool = False
 
 
 class Description(msgspec.Struct):
@@ -21,16 +31,34 @@ class Description(msgspec.Struct):
 
     setting: Literal["class", "task", "domain"] | None = None
     classes: list[int] | None = None
+    scale: Scale | None = None
+    notes: list[str] = []
 
 
-def described(path: Path, tasks: int) -> dict[str, Any]:
-    """Return what run.json says about setting and class counts, for the tasks learned so far."""
+def read_description(path: Path) -> Description:
+    """Return what run.json says, or raise BadInput."""
     try:
         with path.open("rb") as file:
             data = read_limited(file, str(path), MAX_BYTES)
-        run = msgspec.json.decode(data, type=Description)
+        return msgspec.json.decode(data, type=Description)
     except msgspec.MsgspecError as error:
         raise BadInput(f"{path}: {error}") from None
+
+
+def scale_of(run: Description, path: Path) -> ScoreScale | None:
+    """Return range and direction of a run's scores, None where it does not say."""
+    if run.scale is None:
+        return None
+    low = -math.inf if run.scale.low is None else run.scale.low
+    high = math.inf if run.scale.high is None else run.scale.high
+    try:
+        return ScoreScale(low, high, lower_is_better=run.scale.lower_is_better)
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}") from None
+
+
+def described(run: Description, path: Path, tasks: int) -> dict[str, Any]:
+    """Return what run.json says about setting and class counts, for the tasks learned so far."""
     said: dict[str, Any] = {} if run.setting is None else {"setting": run.setting}
     if run.classes is not None:
         if len(run.classes) < tasks or min(run.classes, default=1) < 1:

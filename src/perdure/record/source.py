@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Undefined
+from ..metrics import ACCURACY, ScoreMatrix, Undefined, find_metric, summary
 from ._text import BadInput, decode, read_limited
 from .costs_file import read_costs
 from .hits_folder import check_hits, read_hits
@@ -16,7 +16,7 @@ from .matrix_file import MAX_LINE, parse_matrix, parse_vector
 from .points_file import looks_like_points, read_points
 
 if TYPE_CHECKING:
-    from ..metrics import Costs, Hits, Setting, Stream
+    from ..metrics import Costs, Hits, Options, ScoreScale, Setting, Stream, Summary
     from .points import Points
 
 __all__ = ["Given", "Source", "read_source", "read_vector"]
@@ -31,7 +31,7 @@ class Given:
 
     transposed: bool = False
     percent: bool = False
-    scale: ScoreScale = ACCURACY
+    scale: ScoreScale | None = None
     setting: Setting | None = None
     classes: list[float] | None = None
     initial: list[float] | None = None
@@ -68,6 +68,18 @@ class Source:
     notes: list[str] = field(default_factory=list)
     no_matrix: str = ""
     points: Points | None = None
+
+    def summary(self, options: Options | None = None) -> Summary:
+        """Return every metric that this supports and, for the rest, why not."""
+        found = summary(
+            self.matrix, stream=self.stream, costs=self.costs, hits=self.hits, options=options
+        )
+        if self.no_matrix:
+            for id_ in found.undefined:
+                if find_metric(id_).of == "matrix":
+                    found.undefined[id_] = self.no_matrix
+        found.notes = list(dict.fromkeys([*self.notes, *found.notes]))
+        return found
 
 
 def read_source(
@@ -122,9 +134,10 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
         with Path(path).open("rb") as file:
             data = _bytes(file, name)
     if _is_points(data):
-        ours = path != "-" and (Path(path).parent / "run.json").exists()
-        points = _points(data, name, given, ours=ours)
-        return _of_run(points, given, Path(path).parent if ours else None, name)
+        folder = Path(path).parent
+        if path != "-" and (folder / "run.json").exists():
+            return _of_run(data, given, folder, name)
+        return _from_points(_points(data, name, given, ours=False), given, {}, name)
     fields = parse_matrix(data, name, percent=given.percent)
     if given.percent and 0 < np.nanmax(np.append(fields["matrix"], 0)) <= 1:
         raise BadInput(f"{name}: no score is above 1 percent, expected percent; drop --percent?")
@@ -134,7 +147,10 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
             fields[field_] = given.fraction(fields[field_])
     try:
         matrix = ScoreMatrix(
-            r, transposed=given.transposed, scale=given.scale, **(fields | given.fields())
+            r,
+            transposed=given.transposed,
+            scale=given.scale or ACCURACY,
+            **(fields | given.fields()),
         )
     except (ValueError, TypeError) as error:
         raise BadInput(f"{name}: {error}") from None
@@ -172,18 +188,22 @@ def _from_points(points: Points, given: Given, described: dict[str, Any], name: 
     return found
 
 
-def _of_run(points: Points, given: Given, ours: Path | None, name: str) -> Source:
-    """Return what points hold, with what the run in the folder `ours` says of itself.
+def _of_run(data: bytes, given: Given, folder: Path, name: str) -> Source:
+    """Return what the points of our run in `folder` hold, with what it says of itself.
 
     A log of another tool is whole; only our runs say that they ended.
     """
-    if ours is None:
-        return _from_points(points, given, {}, name)
-    from .run_json import described  # imported here: a matrix file does not need msgspec
+    from .run_json import described, read_description, scale_of  # a matrix needs no msgspec
 
-    said = described(ours / "run.json", len({task for task, _ in points.visits()}))
-    ended = (ours / "done.json").exists()
-    return (_from_points if ended else _unfinished)(points, given, said, name)
+    path = folder / "run.json"
+    run = read_description(path)
+    given = replace(given, scale=given.scale or scale_of(run, path))
+    points = _points(data, name, given, ours=True)
+    said = described(run, path, len({task for task, _ in points.visits()}))
+    ended = (folder / "done.json").exists()
+    found = (_from_points if ended else _unfinished)(points, given, said, name)
+    found.notes += run.notes
+    return found
 
 
 def _unfinished(points: Points, given: Given, described: dict[str, Any], name: str) -> Source:
@@ -211,9 +231,10 @@ def _read_run(folder: Path, given: Given) -> Source:
         raise BadInput(f"{folder}: no points.csv in it, expected a run folder or a file")
     with path.open("rb") as file:
         data = read_limited(file, str(path), MAX_POINTS)
-    points = _points(data, str(path), given, ours=True)
-    ours = folder if (folder / "run.json").exists() else None
-    found = _of_run(points, given, ours, str(path))
+    if (folder / "run.json").exists():
+        found = _of_run(data, given, folder, str(path))
+    else:
+        found = _from_points(_points(data, str(path), given, ours=True), given, {}, str(path))
     if (folder / "costs.csv").is_file():
         _add_costs(found, folder / "costs.csv", ours=True)
     if any(folder.glob("hits/*.bin")):
