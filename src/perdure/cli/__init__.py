@@ -11,6 +11,7 @@ from cyclopts import App, CycloptsError
 from .. import __version__
 from .explain import explain
 from .list_ import list_app
+from .plan import plan
 from .score import STDIN, score
 
 __all__ = ["app", "main"]
@@ -22,6 +23,7 @@ app = App(
 )
 app.command(score)
 app.command(explain)
+app.command(plan)
 app.command(list_app)
 
 

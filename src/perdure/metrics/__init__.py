@@ -12,6 +12,7 @@ from .gap import *
 from .hits import *
 from .honesty import *
 from .learning import *
+from .plan import *
 from .reading import *
 from .rescaled import *
 from .results import *

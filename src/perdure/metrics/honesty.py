@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, sqrt
+from math import log, log1p, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from .hits import Hits
     from .stream_data import Stream
 
-__all__ = ["drop_bias", "extreme_intervals", "minimum_bias", "selection_bias"]
+__all__ = [
+    "drop_bias",
+    "drop_bias_at",
+    "extreme_intervals",
+    "minimum_bias",
+    "minimum_bias_at",
+    "selection_bias",
+]
 
 
 def extreme_intervals(
@@ -88,11 +95,9 @@ def selection_bias(stream: Stream, ids: Sequence[str]) -> dict[str, float]:
 def minimum_bias(low: float, n: int, evaluations: int) -> float:
     r"""Return a bound on how far the expected minimum lies below the lowest true accuracy.
 
-    For any dependence between evaluations, and true accuracies of at least p, the expected
-    minimum of N accuracies over n examples is at least $p - b(p)$ with
-    $b(p) = \min_\lambda (\log N + n \log(1 - p + p e^{-\lambda/n}) + \lambda p) / \lambda$
-    (a Chernoff bound). `low` is the minimum that was observed; the p that explains it is solved
-    for, so the true minimum is expected to lie within `low` and `low` plus the result.
+    `low` is the minimum that was observed; the p that explains it by $p - b(p)$, see
+    `minimum_bias_at`, is solved for, so the true minimum is expected to lie within `low` and `low`
+    plus the result.
 
     Example:
         >>> round(minimum_bias(0.868, 1000, 1000), 3)  # a constant .9 reads about .868
@@ -103,7 +108,7 @@ def minimum_bias(low: float, n: int, evaluations: int) -> float:
     below, above = low, 1.0
     for _ in range(50):  # p - b(p) grows with p
         p = (below + above) / 2
-        if p - _chernoff(p, n, evaluations) <= low:
+        if p - minimum_bias_at(p, n, evaluations) <= low:
             below = p
         else:
             above = p
@@ -122,19 +127,80 @@ def drop_bias(evaluations: int, n: int | None, window: int | None) -> float | No
     """
     if n is None:
         return None
+    return sqrt(log1p(_pairs(evaluations, window)) / n)  # 1 more: the drop is at least 0
+
+
+def minimum_bias_at(
+    accuracy: float, n: int, evaluations: int, *, changed: float | None = None
+) -> float:
+    r"""Return a bound on how far the expected minimum lies below a known lowest true accuracy p.
+
+    For any dependence between evaluations, and true accuracies of at least p, the expected
+    minimum of N accuracies over n examples is at least $p - b(p)$ with
+    $b(p) = \min_\lambda (\log N + n \log(1 - p + p e^{-\lambda/n}) + \lambda p) / \lambda$
+    (a Chernoff bound). It covers subsets that are fixed and subsets drawn afresh.
+
+    `changed` makes it smaller for a fixed subset: the share of examples, at most, whose answer
+    turns from right to wrong or back between two evaluations. One that never turns adds no bias.
+
+    Example:
+        >>> round(minimum_bias_at(0.9, 1000, 1000), 3)
+        0.037
+        >>> round(minimum_bias_at(0.9, 1000, 1000, changed=0.02), 3)
+        0.017
+    """
+    if evaluations < 2 or not 0 < accuracy < 1:
+        return 0.0  # nothing competes, or nothing varies
+    scale = np.geomspace(sqrt(n) / 100, 1e4 * n, 400)  # every one gives a bound
+    log_mean = n * np.log1p(accuracy * np.expm1(-scale / n))
+    bounds = (log(evaluations) + log_mean + scale * accuracy) / scale
+    bound = min(float(bounds.min()), accuracy)
+    # The others against the lowest one, whose own error is 0 on average.
+    return bound if changed is None else min(bound, _largest(changed / 2, n, evaluations - 1))
+
+
+def drop_bias_at(
+    accuracy: float,
+    n: int,
+    evaluations: int,
+    window: int | None,
+    *,
+    changed: float | None = None,
+) -> float:
+    r"""Return a bound on the expected largest drop where the true accuracy stays at `accuracy`.
+
+    $\min_\lambda \log(1 + \text{pairs} (1 + 2 q (\cosh(\lambda/n) - 1))^n) / \lambda$ over the
+    pairs in a window, where q is the chance that an example right at one of them is wrong at the
+    other: $p (1 - p)$ for subsets drawn afresh, and no more than that for a fixed subset, as long
+    as an answer right once is no less likely right again. `changed`, 2 q at most, makes it
+    smaller, as in `minimum_bias_at`.
+
+    Example:
+        >>> round(drop_bias_at(0.9, 1000, 1000, 10), 3)
+        0.057
+    """
+    q = accuracy * (1 - accuracy)
+    if changed is not None:
+        q = min(q, changed / 2)
+    return _largest(q, n, _pairs(evaluations, window))
+
+
+def _largest(q: float, n: int, pairs: float) -> float:
+    """Return a bound on the expected largest of so many differences of two accuracies, and 0.
+
+    Over n examples, each of which rises with chance q, falls with chance q, and else stays.
+    """
+    if pairs < 1 or q <= 0:
+        return 0.0
+    scale = np.geomspace(sqrt(n) / 100, 50 * n, 400)  # every one gives a bound
+    log_mean = n * np.log1p(4 * q * np.sinh(scale / (2 * n)) ** 2)  # 2 cosh x - 2 = 4 sinh² x/2
+    return min(float((np.logaddexp(0, log(pairs) + log_mean) / scale).min()), 1.0)
+
+
+def _pairs(evaluations: int, window: int | None) -> float:
+    """Return how many pairs of evaluations lie within a window."""
     width = min(window or evaluations, evaluations)
-    pairs = evaluations * (width - 1) - width * (width - 1) / 2
-    return sqrt(log(pairs + 1) / n)  # and one that never falls: the drop is at least 0
-
-
-def _chernoff(p: float, n: int, evaluations: int) -> float:
-    """Return b(p) of `minimum_bias`: every scale gives a bound, so a grid of them is enough."""
-    if not 0 < p < 1:
-        return 0.0  # nothing varies
-    scale = np.geomspace(sqrt(n) / 100, 1e4 * n, 400)
-    log_mean = n * np.log1p(p * np.expm1(-scale / n))
-    bounds = (log(evaluations) + log_mean + scale * p) / scale
-    return min(float(bounds.min()), p)
+    return evaluations * (width - 1) - width * (width - 1) / 2
 
 
 def _minimum_bias(stream: Stream, task: str, end: int) -> float | None:

@@ -1,5 +1,6 @@
 """Files in, arrays out: readers of the run folder and of other tools' matrices."""
 
+from ._append import RecordError
 from ._text import BadInput
 from .costs_file import read_costs
 from .hits_folder import read_hits
@@ -7,12 +8,16 @@ from .matrix_file import parse_matrix, parse_vector
 from .points import Points
 from .points_file import read_points
 from .source import Given, Source, read_source, read_vector
+from .writer import RunWriter, csv_field
 
 __all__ = [
     "BadInput",
     "Given",
     "Points",
+    "RecordError",
+    "RunWriter",
     "Source",
+    "csv_field",
     "parse_matrix",
     "parse_vector",
     "read_costs",

@@ -1,0 +1,313 @@
+"""`perdure plan`: before a run, what an evaluation costs and what its extremes will be worth."""
+
+from __future__ import annotations
+
+import json as json_
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+from cyclopts import Parameter
+
+from ..metrics import Stream, Undefined, min_acc, schedule_steps, wf
+from ..metrics import plan as planned
+from ..record import BadInput, read_source
+from ..record.points import INITIAL, PROBE
+from ..report import Grid
+from ._options import whole_of, windows_of
+from .score import STDIN, Flag, _form, _print_notes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from ..metrics import Plan
+    from ..record import Points, Source
+
+__all__ = ["plan"]
+
+Number = Annotated[float, Parameter(allow_leading_hyphen=True)]
+
+
+class _Run(NamedTuple):
+    """What a recorded run says about the next one."""
+
+    name: str
+    points: Points
+    iterations: list[int]
+    train_seconds: float | None
+    example_seconds: float | None
+    no_times: list[str]
+    notes: list[str]
+
+
+def plan(
+    *,
+    iterations: str | None = None,
+    tasks: str | None = None,
+    n: str = "100,1000",
+    every: str = "1,10,100,1000",
+    burst: str | None = None,
+    accuracy: Number = 0.9,
+    changed: Number | None = None,
+    window: str = "10",
+    train_ms: Number | None = None,
+    example_us: Number | None = None,
+    like: str | None = None,
+    json: Flag = False,
+    markdown: Flag = False,
+    csv: Flag = False,
+) -> None:
+    """Print what testing n examples every so many iterations will cost, and what it will show.
+
+    A row for each n and schedule. Before a run: nothing is measured, unless --like names a run.
+
+    Args:
+        iterations: of each task: 500, or 500,300,200.
+        tasks: how many tasks are learned.
+        n: examples of each task seen so far, at each evaluation.
+        every: iterations between evaluations.
+        burst: FIRST,THEN: test every step up to FIRST after a switch, then after gaps of 2, 4,
+            8, … and at last every THEN iterations.
+        accuracy: the true one to assume.
+        changed: share of a fixed subset's answers that differ between two evaluations, at most:
+            makes the bounds on the bias smaller.
+        window: evaluations in the window of wf, or all.
+        train_ms: milliseconds of a training iteration.
+        example_us: microseconds to test one example.
+        like: a recorded run whose tasks, iterations and times are taken where not given here;
+            also shows what it would have shown if tested less often.
+        json: print JSON.
+        markdown: print Markdown.
+        csv: print CSV.
+    """
+    form = _form(json=json, markdown=markdown, csv=csv)
+    width = windows_of(window, [])
+    if len(width) != 1:
+        raise BadInput(f"--window is {window!r:.40}, expected one number, or all")
+    schedules: list[dict[str, Any]] = [{"every": k} for k in _wholes(every, "--every")]
+    schedules += [{"burst": _pair(burst)}] if burst is not None else []
+    sizes = _wholes(n, "--n")
+    seconds = [_seconds(train_ms, "--train-ms", 1e-3), _seconds(example_us, "--example-us", 1e-6)]
+    run = _read(like) if like is not None else None
+    length = _length(iterations, tasks, run)
+    if run is not None:
+        known = (run.train_seconds, run.example_seconds)
+        seconds = [b if a is None else a for a, b in zip(seconds, known, strict=True)]
+    found = [
+        planned(**length, n=size, **schedule, accuracy=accuracy, changed=changed, window=width[0],
+                train_seconds=seconds[0], example_seconds=seconds[1])
+        for size in sizes for schedule in schedules
+    ]  # fmt: skip
+    seen = [_seen(run, schedule, width[0]) if run else {} for schedule in schedules]
+    _print(found, seen * len(sizes), _notes(found[0], run, seen), form)
+
+
+def _read(like: str) -> _Run:
+    name = "standard input" if like == STDIN else like
+    source = read_source("-" if like == STDIN else like, pipe=sys.stdin.buffer)
+    if source.points is None:
+        raise BadInput(f"{name}: a matrix, expected a run folder or a points.csv")
+    ends = [0, *(last for _, last in source.points.visits())]
+    if len(ends) == 1:
+        raise BadInput(f"{name}: no line says which task was trained, expected a run with tasks")
+    iterations = [b - a for a, b in pairwise(ends)]
+    why: list[str] = []
+    train = _time(lambda: _total(source, "seconds_train") / ends[-1], why)
+    example = _time(lambda: _total(source, "seconds_eval") / _tested(source.points), why)
+    return _Run(name, source.points, iterations, train, example, why, source.notes)
+
+
+def _time(measured: Callable[[], float], why: list[str]) -> float | None:
+    try:
+        return measured()
+    except Undefined as reason:
+        why.append(str(reason))
+        return None
+
+
+def _total(source: Source, column: str) -> float:
+    if source.costs is None:
+        raise Undefined("needs a costs.csv, which is not there")
+    return float(source.costs.column(column).sum())
+
+
+def _tested(points: Points | None) -> int:
+    assert points is not None
+    if not (points.n > 0).all():
+        raise Undefined("needs to know how many examples were tested (column n of points.csv)")
+    return int(points.n.sum())
+
+
+def _length(iterations: str | None, tasks: str | None, run: _Run | None) -> dict[str, Any]:
+    """Return iterations and tasks, from the options or else from the run."""
+    count = None if tasks is None else whole_of(tasks, "--tasks", 1)
+    if iterations is not None:
+        return _given_tasks(iterations, count, run)
+    if run is None:
+        raise BadInput("how long is a task? Give --iterations and --tasks, or --like RUN")
+    return _tasks_of_run(run, count)
+
+
+def _given_tasks(iterations: str, tasks: int | None, run: _Run | None) -> dict[str, Any]:
+    """Return iterations and tasks as the options say; the run only says how many tasks."""
+    each = _wholes(iterations, "--iterations")
+    if len(each) > 1:
+        if tasks not in (None, len(each)):
+            raise BadInput(f"--tasks is {tasks}, expected {len(each)} as in --iterations")
+        return {"iterations": each}
+    if tasks is None and run is None:
+        raise BadInput("how many tasks? Give --tasks, or --iterations with one number a task")
+    return {"iterations": each[0], "tasks": tasks or len(run.iterations if run else ())}
+
+
+def _tasks_of_run(run: _Run, tasks: int | None) -> dict[str, Any]:
+    names = [task for task, _ in run.points.visits()]
+    again = next((task for task in names if names.count(task) > 1), None)
+    if again is not None:
+        raise BadInput(f"{run.name}: task {again!r} returns; give --iterations and --tasks")
+    if tasks in (None, len(names)):
+        return {"iterations": run.iterations}
+    if len(set(run.iterations)) > 1:
+        raise BadInput(
+            f"--tasks is {tasks}, {run.name} has {len(names)} of different lengths; "
+            "give --iterations"
+        )
+    return {"iterations": run.iterations[0], "tasks": tasks}
+
+
+def _seen(run: _Run, schedule: dict[str, Any], window: int | None) -> dict[str, float]:
+    """Return what the run would have shown on this schedule; nothing if it was not tested so."""
+    points = run.points
+    wanted = schedule_steps(run.iterations, **schedule)
+    recorded = np.unique(points.step[points.kind != INITIAL])
+    if not (points.scale.is_accuracy and np.isin(wanted, recorded).all()):
+        return {}
+    stream = _on_schedule(points, wanted)
+    found = {}
+    for id_, value in (
+        ("min_acc", partial(min_acc, stream)),
+        (_wf(window), partial(wf, stream, window)),
+    ):
+        with suppress(Undefined):  # too few evaluations are left
+            found[id_] = float(value())
+    return found
+
+
+def _on_schedule(points: Points, steps: NDArray[np.int64]) -> Stream:
+    """Return the stream with probes at these steps only, as `Points.stream` does by thinning."""
+    keep = (points.kind != PROBE) | np.isin(points.step, steps)
+    columns = ("step", "trained", "tested", "kind", "score", "n")
+    kept = replace(points, **{name: getattr(points, name)[keep] for name in columns}).stream()
+    none = (np.empty(0, dtype=np.int64), np.empty(0))
+    tasks = {name: kept.tasks.get(name, none) for name in points.stream().names}
+    return Stream(tasks, points.visits(), scale=points.scale)
+
+
+def _notes(found: Plan, run: _Run | None, seen: Sequence[dict[str, float]]) -> list[str]:
+    drop = _wf(found.window)
+    true = f"where the true accuracy stays at {found.accuracy:g}, with fixed or redrawn subsets"
+    if found.changed is not None:
+        true = true.replace("or redrawn subsets", f"subsets, {found.changed:g} of answers changing")
+    notes = [
+        f"bias: min_acc reads low and {drop} high by at most this on average, {true}",
+        f"±: half a {found.level:.0%} interval, which reaches further towards the bias",
+        f"{drop}: its window counts evaluations, so it spans more iterations where they are fewer",
+    ]
+    if found.seconds_train is not None:
+        notes.append(f"training takes {_short(found.seconds_train)} seconds")
+    times = {"--train-ms": found.seconds_train, "--example-us": found.seconds_eval}
+    missing = " and ".join(option for option, value in times.items() if value is None)
+    if missing and run is None:
+        notes.append(f"times are not known: give {missing}, or --like RUN")
+    elif missing and run is not None:
+        why = "; ".join(dict.fromkeys(run.no_times))
+        notes.append(f"times are not known from {run.name}: {why}; give {missing}")
+    return notes if run is None else [*notes, *_notes_on_run(run, seen)]
+
+
+def _notes_on_run(run: _Run, seen: Sequence[dict[str, float]]) -> list[str]:
+    sizes = np.unique(run.points.n[run.points.kind == PROBE])
+    n = f"n = {sizes[0]}" if len(sizes) == 1 and sizes[0] else "its own n"
+    notes = [f"seen: what {run.name} shows on each schedule, with {n} in every row"]
+    if not run.points.scale.is_accuracy:
+        notes = [f"seen is left out: the scores of {run.name} are not accuracies"]
+    elif not all(seen):
+        notes.append(f"seen is empty where {run.name} lacks evaluations that the schedule has")
+    return [*notes, *run.notes]
+
+
+def _print(
+    found: Sequence[Plan], seen: Sequence[dict[str, float]], notes: list[str], form: str
+) -> None:
+    if form == "json":
+        rows = [row.as_dict() | {"seen": mine} for row, mine in zip(found, seen, strict=True)]
+        print(json_.dumps({"plans": rows, "notes": notes}, allow_nan=False, indent=1))
+        return
+    table = [_row(row, mine, form) for row, mine in zip(found, seen, strict=True)]
+    header = [name for name in table[0] if any(row[name] for row in table)]
+    cells = [[row[name] for name in header] for row in table]
+    grid = Grid(header, cells, right=set(header))
+    # As text on a terminal too: rich would cut digits off so many columns to make them fit.
+    print(grid.text() if form == "people" else getattr(grid, form)())
+    _print_notes(notes, form)
+
+
+def _row(found: Plan, seen: dict[str, float], form: str) -> dict[str, str]:
+    """Return the cells of a row by column; empty where not known."""
+    exact = form == "csv"
+
+    def shown(value: float | None, short: Callable[[float], str]) -> str:
+        return "" if value is None else repr(float(value)) if exact else short(value)
+
+    first, then = found.burst[:2] if found.burst is not None else (0, 0)
+    drop = _wf(found.window)
+    row = {
+        "n": str(found.n),
+        "every": f"burst {first},{then}" if found.every is None else str(found.every),
+        "evaluations": str(sum(found.evaluations)),
+        "ratio": shown(found.ratio, lambda value: f"{value:.4g}"),
+        "examples": str(found.examples),
+        "seconds": shown(found.seconds_eval, _short),
+        "share": shown(found.share, lambda value: f"{value:.1%}"),
+    }
+    for id_, bias, half in (
+        ("min_acc", found.bias_min_acc, found.half_min_acc),
+        (drop, found.bias_wf, found.half_wf),
+    ):
+        row[f"{id_} bias"] = shown(bias, "{:.4f}".format)
+        row[f"{id_} ±"] = shown(half, "{:.4f}".format)
+        row[f"{id_} seen"] = shown(seen.get(id_), "{:.4f}".format)
+    return row
+
+
+def _wf(window: int | None) -> str:
+    return f"wf{window or 'all'}"
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds:.1f}" if seconds >= 1 else f"{seconds:.2g}"
+
+
+def _wholes(text: str, option: str) -> list[int]:
+    return [whole_of(part, option, 1) for part in text.split(",")]
+
+
+def _pair(text: str) -> tuple[int, int]:
+    parts = _wholes(text, "--burst")
+    if len(parts) != 2:
+        raise BadInput(f"--burst is {text!r:.40}, expected FIRST,THEN like 20,100")
+    return parts[0], parts[1]
+
+
+def _seconds(given: float | None, option: str, unit: float) -> float | None:
+    if given is None:
+        return None
+    if not 0 <= given < float("inf"):
+        raise BadInput(f"{option} is {given:g}, expected a number of at least 0")
+    return given * unit

@@ -1,0 +1,83 @@
+"""Batches as they come: a tensor, or tuples and dictionaries of tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["as_tensors", "first_tensor", "joined", "layout", "leaves", "mapped", "nbytes", "taken"]
+
+
+def mapped(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """Return `tree` with `function` of each leaf (and of the same leaf of the others).
+
+    Example:
+        >>> mapped(lambda a, b: a + b, {"x": 1, "m": (2, 3)}, {"x": 10, "m": (20, 30)})
+        {'x': 11, 'm': (22, 33)}
+    """
+    if isinstance(tree, dict):
+        return {k: mapped(function, v, *(o[k] for o in others)) for k, v in tree.items()}
+    if isinstance(tree, tuple | list):
+        return tuple(
+            mapped(function, part, *(other[k] for other in others)) for k, part in enumerate(tree)
+        )
+    return function(tree, *others)
+
+
+def leaves(tree: Any) -> list[Any]:
+    """Return the leaves of `tree` in order."""
+    found: list[Any] = []
+    mapped(found.append, tree)
+    return found
+
+
+def as_tensors(tree: Any) -> Any:
+    """Return `tree` with arrays and nested numbers as tensors."""
+    return mapped(lambda a: torch.as_tensor(np.asarray(a)) if not _is_tensor(a) else a, tree)
+
+
+def first_tensor(tree: Any) -> Tensor:
+    """Return the first tensor of `tree`, or raise."""
+    for leaf in leaves(tree):
+        if _is_tensor(leaf) and leaf.dim() > 0:
+            return leaf  # type: ignore[no-any-return]
+    raise TypeError(f"expected examples as tensors, got {type(tree).__name__} without any")
+
+
+def joined(trees: list[Any]) -> Any:
+    """Return the rows of all trees, one after the other."""
+    return mapped(lambda *parts: torch.cat(parts), *trees) if len(trees) > 1 else trees[0]
+
+
+def taken(tree: Any, index: Tensor) -> Any:
+    """Return the rows of `tree` at `index`."""
+    return mapped(lambda a: a[index.to(a.device)], tree)
+
+
+def layout(tree: Any) -> Any:
+    """Return what two trees must share to be joined: structure, types and shapes of a row."""
+    return repr(mapped(lambda a: (str(a.dtype), tuple(a.shape[1:])), tree))
+
+
+def nbytes(data: Any) -> int:
+    """Return the bytes of every tensor and array in `data`; a whole number is bytes already."""
+    if isinstance(data, int):
+        return data
+    total = 0
+    for leaf in leaves(data):
+        if not hasattr(leaf, "nbytes"):
+            raise TypeError(
+                f"expected tensors or a number of bytes, got {type(leaf).__name__}: {leaf!r:.40}"
+            )
+        total += int(leaf.nbytes)
+    return total
+
+
+def _is_tensor(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor)

@@ -1,0 +1,481 @@
+"""The evaluator: a few lines in anybody's training loop, which it leaves as it was."""
+
+from __future__ import annotations
+
+import math
+import time
+import weakref
+from collections.abc import Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+
+from ..metrics import ACCURACY, ScoreScale
+from ..record import read_source
+from ._trees import nbytes
+from ._untouched import random_states, restore, untouched
+from .alarm import Alarm, AlarmRang
+from .gradients import gradient_norm
+from .inline import Inline
+from .inputs import EvaluationTask
+from .meter import Meter
+from .prepared import Prepared, device_of
+from .progress import Progress
+from .recorder import Recorder
+from .schedules import as_schedule
+from .scoring import Scorer
+from .side_stream import SideStream
+from .worker import Worker
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from ..metrics import Options, Setting, Summary
+    from .live import Live
+    from .schedules import Schedule
+
+__all__ = ["Evaluator"]
+
+WHOLE_BATCH = 1000  # examples of a whole set that are in memory at a time
+
+
+class Evaluator:
+    """Tests a model on every evaluation task while it is trained, and records what it finds.
+
+    Args:
+        tasks: evaluation data by name of task (or a list: tasks "0", "1", …). Each is `(x, y)` as
+            tensors or arrays, a dict with labels, a Dataset, a DataLoader, or a function that
+            returns one of these and is called when it is first needed.
+        every: test after every so many steps, or `perdure.burst(first=…, then=…)`.
+        subset: examples of each task tested while training, the same ones each time; None for
+            all. Whole sets are tested when a task ends.
+        redraw: draw another subset at every evaluation, which biases minima: see `perdure plan`.
+        seed: of the subsets.
+        record: folder of the record; None keeps one only as long as the evaluator lives.
+        overwrite: replace a run that is in the folder already.
+        score: `score(model, x, y)`, one value a row; None for accuracy. A parameter named `task`
+            is given the task's name.
+        scale: range and direction of a score of your own; unbounded if not given.
+        lower_is_better: the score is a loss.
+        forward: `forward(model, x)` where `model(x)` is not the way to class scores; `task` as
+            for score: a head or a label a task.
+        classes: the classes that may be named for each task (task-incremental); others are masked.
+        setting: `class`, `task` or `domain` incremental, for the record.
+        unseen: also test tasks that have not been learned (forward transfer).
+        initial: test each task when it is entered (`entered`), every task before the first step
+            as well (`all`), or neither (`none`).
+        where: `inline`, or `worker`: another process on snapshots (CPU), another stream (CUDA).
+        mode: of a worker: `exact` tests every snapshot, `latest` drops those it has no time for.
+        queue: snapshots that may wait for an exact worker.
+        device: another CUDA device for the worker.
+        screen: test in half precision, and again in full where rounding could matter.
+        audit: every so many evaluations a worker, a CUDA graph or screening is checked.
+        batch: rows in a forward; None for what suits the device.
+        meter: count operations on some training steps.
+        windows: of the live wf and wp.
+        alarm: `"min_acc < 0.6"`, or a function of `evaluator.live`.
+        on_alarm: `warn`, or `stop` (raises AlarmRang).
+        progress: show live numbers; None does so on a terminal.
+        describe: anything about the run that should stand in run.json.
+
+    Example:
+        >>> import torch
+        >>> x, y = torch.eye(4), torch.tensor([0, 0, 1, 1])
+        >>> model = torch.nn.Linear(4, 2)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        >>> with Evaluator({"a": (x, y)}) as evaluator:
+        ...     with evaluator.task("a", model):
+        ...         for _ in range(20):
+        ...             optimizer.zero_grad()
+        ...             torch.nn.functional.cross_entropy(model(x), y).backward()
+        ...             optimizer.step()
+        ...             evaluator.step(model)
+        >>> evaluator.live.current
+        1.0
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[Any, Any] | Sequence[Any] | None = None,
+        *,
+        every: int | Schedule = 1,
+        subset: int | None = 1000,
+        redraw: bool = False,
+        seed: int = 0,
+        record: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
+        score: Callable[..., torch.Tensor] | None = None,
+        scale: ScoreScale | None = None,
+        lower_is_better: bool = False,
+        forward: Callable[..., Any] | None = None,
+        classes: Mapping[Any, Sequence[int]] | None = None,
+        setting: Setting | None = None,
+        unseen: bool = False,
+        initial: Literal["entered", "all", "none"] = "entered",
+        where: Literal["inline", "worker"] = "inline",
+        mode: Literal["exact", "latest"] = "exact",
+        queue: int = 4,
+        device: torch.device | str | None = None,
+        screen: bool = False,
+        audit: int = 100,
+        batch: int | None = None,
+        meter: bool = True,
+        windows: Sequence[int] = (10, 100),
+        alarm: str | Callable[[Live], bool | str | None] | None = None,
+        on_alarm: Literal["warn", "stop"] = "warn",
+        progress: bool | None = None,
+        describe: Mapping[str, Any] | None = None,
+    ) -> None:
+        _check(
+            subset=subset, audit=audit, queue=queue, initial=initial, where=where, mode=mode,
+            on_alarm=on_alarm, setting=setting,
+        )  # fmt: skip
+        if screen and redraw:
+            raise ValueError("screen=True needs a fixed subset; drop redraw=True")
+        if scale is None:
+            free = ScoreScale(-math.inf, math.inf, lower_is_better=lower_is_better)
+            scale = ACCURACY if score is None else free
+        self._schedule = as_schedule(every)
+        self._subset, self._redraw, self._seed = subset, redraw, seed
+        self._unseen, self._initial = unseen, initial
+        self._classes = {str(task): list(mine) for task, mine in (classes or {}).items()}
+        self._scorer = Scorer(score, forward, self._classes, batch)
+        self._alarm, self._stops = Alarm(alarm) if alarm else None, on_alarm == "stop"
+        self._known: dict[str, EvaluationTask] = {}
+        self._always: list[str] = []
+        self._learned: list[str] = []
+        self._task: str | None = None
+        self._model: Any = None
+        self._step = self._since = 0
+        self._prepared: Prepared | None = None
+        self._stored: int | None = None
+        self._extra_bytes = 0
+        named = tasks.items() if isinstance(tasks, Mapping) else enumerate(tasks or ())
+        for name, data in named:
+            self.add(name, data)
+        evaluation = {
+            "every": every if isinstance(every, int) else repr(every), "subset": subset,
+            "redraw": redraw, "seed": seed, "unseen": unseen, "initial": initial, "where": where,
+            "mode": mode, "screen": screen, "audit": audit, "batch": batch,
+            "score": "accuracy" if score is None else getattr(score, "__qualname__", repr(score)),
+        }  # fmt: skip
+        said = {"setting": setting, "evaluation": evaluation, "describe": dict(describe or {})}
+        self._recorder = Recorder(
+            record, said, scale, windows=windows, hits=not redraw, overwrite=overwrite
+        )
+        if self._alarm is not None and self._alarm.rule is not None:
+            self.live[self._alarm.rule[0]]  # an unknown name is an error now, not in an hour
+        say = self._recorder.say
+        self._meter = Meter(on=meter, say=say)
+        self._inline = Inline(self._scorer, screen=screen, audit=audit, say=say)
+        self._place: Inline | Worker | SideStream | None = (
+            None if where == "worker" else self._inline
+        )
+        self._worker: dict[str, Any] = {
+            "latest": mode == "latest",
+            "slots": queue,
+            "audit": audit,
+            "say": say,
+        }
+        self._device = None if device is None else torch.device(device)
+        self._progress = Progress(progress)
+        # Without close() the files are still closed and the terminal is left as it was.
+        self._finalizer = weakref.finalize(self, _abandon, self._recorder, self._progress)
+
+    @property
+    def live(self) -> Live:
+        """The numbers of now: `live.min_acc`, `live.wc_acc`, `live.current`, `live.wf[10]`."""
+        return self._recorder.live
+
+    @property
+    def notes(self) -> list[str]:
+        """What was said about this run so far."""
+        return list(self._recorder.notes)
+
+    def add(self, name: Any, data: Any, *, now: bool = False) -> None:
+        """Add an evaluation task, at any time.
+
+        It is tested once it is learned, or from `now` on. A run without tasks to learn tests
+        all there are.
+        """
+        task = str(name)
+        if not task or not task.isprintable():
+            raise ValueError(f"task name {task!r} must be text that can be printed")
+        if task in self._known:
+            raise ValueError(f"task {task!r} is there already; names must differ")
+        self._known[task] = EvaluationTask(task, data, subset=self._subset, seed=self._seed)
+        if now:
+            self._always.append(task)
+
+    @contextmanager
+    def task(
+        self, name: Any, model: Any = None, *, data: Any = None, stored: Any = None
+    ) -> Iterator[None]:
+        """Learn a task inside this block. At its end all tasks seen are tested on whole sets.
+
+        Args:
+            name: the task, one of those with evaluation data.
+            model: tested before the first step; later tasks find the model of the step before.
+            data: the task's training data (tensors, a Dataset, a DataLoader, or how many
+                examples), for the costs.
+            stored: samples kept from earlier tasks (tensors, or bytes), for the costs.
+        """
+        task = str(name)
+        self._enter(task, model, data, stored)
+        try:
+            yield
+        except BaseException:
+            self._meter.pause(stepped=False)
+            self._task = None
+            self._recorder.writer.sync()
+            raise
+        self._meter.pause(stepped=False)
+        self._leave(task)
+
+    def step(self, model: Any) -> None:
+        """Count one training step of `model`, and test it if it is time to."""
+        self._meter.pause(stepped=True)
+        if self._task is None and self._learned:
+            raise RuntimeError(
+                "a step outside of any task: put it into `with evaluator.task(name)`, or use no "
+                "tasks at all for a stream without boundaries"
+            )
+        self._step += 1
+        self._since += 1
+        self._model = model
+        try:
+            if self._schedule.due(self._step, self._since) and (tested := self._tested_now()):
+                self._probe(model, tested)
+            self._collect()
+        finally:
+            self._progress.show(self._step, self.live)
+            self._meter.resume()
+
+    def gradients(
+        self,
+        model: torch.nn.Module,
+        plasticity: torch.Tensor | Iterable[torch.Tensor | None] | None,
+        stability: torch.Tensor | Iterable[torch.Tensor | None] | None = None,
+        *,
+        every: int = 1,
+    ) -> None:
+        """Record the gradient norms of the two terms of the loss of the step that is going on.
+
+        Call it before `backward`, every step; it measures every so many. Hand in the terms as
+        they stand in the loss, or gradients (a projected method's). None is recorded as empty.
+        """
+        step = self._step + 1
+        if step % every:
+            return
+        start, flops, states = time.perf_counter(), self._meter.flops_so_far, random_states()
+        parameters = list(model.parameters())
+        try:
+            norms = [
+                "" if term is None else repr(gradient_norm(term, parameters))
+                for term in (plasticity, stability)
+            ]
+        finally:
+            restore(states)
+        self._recorder.gradient(step, self._task, norms)
+        self._meter.apart(time.perf_counter() - start, self._meter.flops_so_far - flops)
+
+    def report(self, *, stored: Any = None, state: Any = None) -> None:
+        """Report what the loop keeps, as tensors or bytes, for the costs.
+
+        Args:
+            stored: samples; what is reported last stands when the next task starts.
+            state: what belongs to the model beside its own tensors (importances, anchors).
+        """
+        self._stored = nbytes(stored) if stored is not None else self._stored
+        self._extra_bytes = nbytes(state) if state is not None else self._extra_bytes
+
+    def flush(self) -> None:
+        """Wait until everything tested so far is recorded and the disk has it."""
+        self._collect(wait=True)
+        self._recorder.writer.sync()
+
+    def summary(self, options: Options | None = None) -> Summary:
+        """Return every metric of what was recorded so far and, for the rest, why not."""
+        if self._place is not None:
+            self._collect(wait=True)
+        return read_source(str(self._recorder.writer.folder)).summary(options)
+
+    def close(self, *, done: bool = True) -> None:
+        """Finish: the rest is recorded, and the run is marked as `done`. A second call is fine."""
+        if not self._finalizer.alive:
+            return
+        try:
+            self._meter.close()
+            self._collect(wait=True)
+            if self._place is not None:
+                self._place.close()
+            if done and self._task is None:
+                self._recorder.writer.done(steps=self._step)
+        finally:
+            self._finalizer()
+
+    def __enter__(self) -> Evaluator:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.close(done=kind is None)
+
+    def _enter(self, task: str, model: Any, data: Any, stored: Any) -> None:
+        if self._task is not None:
+            raise RuntimeError(f"task {task!r} begins inside {self._task!r}; end that one first")
+        if task not in self._known:
+            raise ValueError(
+                f"task {task!r} has no evaluation data, expected one of {list(self._known)}; "
+                "evaluator.add(name, data) adds it"
+            )
+        if self._step and not self._learned:
+            raise RuntimeError("tasks cannot begin after steps outside of any task")
+        self.report(stored=stored)
+        self._model = self._model if model is None else model
+        self._meter.begin(task, self._stored, data)
+        if task not in self._learned:
+            self._learned.append(task)
+        self._task, self._since = task, 0
+        try:
+            with untouched(self._model):
+                self._known[task].open()
+            self._recorder.entered(self._known[task], self._step, self._classes)
+            if self._model is not None and self._initial != "none":
+                everything = self._initial == "all" and self._step == 0
+                self._test("initial", list(self._known) if everything else [task])
+                self._meter.count_pass(self._model, self._known[task], self._scorer)
+        except BaseException:
+            self._task = None
+            raise
+        self._meter.resume()
+
+    def _leave(self, task: str) -> None:
+        """Test whole sets, write what the task cost, and make sure that the disk has it."""
+        self._collect(wait=True)
+        if self._since:
+            self._test("full", self._tested_now())
+            self.live.left(task, self._step)
+        else:
+            self._recorder.say(f"task {task!r} ended without a step: nothing is recorded of it")
+        self._meter.end(self._model, self._extra_bytes)
+        self._task = None
+        self._recorder.writer.costs(self._meter.rows)
+        self._recorder.writer.sync()
+
+    def _tested_now(self) -> list[str]:
+        if self._unseen or not self._learned:
+            return list(self._known)
+        return [*self._learned, *(task for task in self._always if task not in self._learned)]
+
+    def _probe(self, model: Any, tested: list[str]) -> None:
+        """Have the subsets of some tasks tested on the weights of now."""
+        prepared = self._prepared_for(model, tested)
+        if self._place is None:
+            self._place = self._beside(device_of(model))
+        try:
+            self._place.submit(model, prepared, self._step)
+        except Exception as error:
+            error.add_note(f"while testing {', '.join(tested)} after step {self._step}")
+            raise
+
+    def _prepared_for(self, model: Any, tested: list[str]) -> Prepared:
+        device = self._device or device_of(model)
+        known = self._prepared
+        if known is None or known.device != device or [t.name for t in known.tasks] != tested:
+            self._collect(wait=True)
+            tasks = [self._known[task] for task in tested]
+            with untouched(model):
+                known = self._prepared = Prepared(tasks, self._scorer, device, redraw=self._redraw)
+                known.at(self._step)
+            for task in tasks:
+                self._meter.count_rows(model, task, self._scorer)
+        return known
+
+    def _beside(self, device: torch.device) -> Worker | SideStream:
+        if device.type == "cuda":
+            return SideStream(self._inline, **_without(self._worker, "audit"))
+        if self._device is not None:
+            raise ValueError(
+                f"device={self._device} is for models on CUDA, this one is on {device}"
+            )
+        return Worker(self._inline, **self._worker)
+
+    def _collect(self, *, wait: bool = False) -> None:
+        """Record what the place of evaluation has done by now."""
+        if self._place is None:
+            return
+        for done in self._place.collect(wait=wait):
+            tested = {
+                task.name: values
+                for task, values in zip(
+                    done.prepared.tasks, done.prepared.split(done.values), strict=True
+                )
+            }
+            self._recorder.write("probe", done.step, self._task, tested, self._known)
+            for task, values in tested.items():
+                self._meter.tested(task, len(values))
+            on_cuda = done.prepared.device.type == "cuda"
+            if on_cuda or self._place is not self._inline:
+                self._meter.elsewhere(done.seconds, in_trainers_time=self._place is self._inline)
+            self._ring(done.step)
+
+    def _ring(self, step: int) -> None:
+        heard = self._alarm.heard(self.live) if self._alarm is not None else None
+        if heard is not None:
+            self._recorder.say(f"alarm at step {step}: {heard}")
+            if self._stops:
+                raise AlarmRang(f"step {step}: {heard}")
+
+    def _test(self, kind: Literal["initial", "full"], tested: list[str]) -> None:
+        """Test some tasks here and now: subsets before a task, whole sets at its end."""
+        found: dict[str, NDArray[Any]] = {}
+        device = device_of(self._model)
+        with untouched(self._model):
+            for name in tested:
+                task = self._known[name]
+                batches = (
+                    task.batches(self._scorer.batch or WHOLE_BATCH)
+                    if kind == "full"
+                    else [task.rows(task.indices())]
+                )
+                values = []
+                for x, y in batches:
+                    (rows,) = self._scorer.together([(name, x, y)], device)
+                    values.append(self._scorer.values(self._model, rows).numpy(force=True))
+                found[name] = np.concatenate(values)
+        self._recorder.write(kind, self._step, self._task, found, self._known)
+        for name, values_of in found.items():
+            self._meter.count_rows(self._model, self._known[name], self._scorer)
+            self._meter.tested(name, len(values_of))
+
+
+def _abandon(recorder: Recorder, progress: Progress) -> None:
+    progress.close()
+    recorder.writer.close()
+
+
+def _without(options: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key != name}
+
+
+def _check(**given: Any) -> None:
+    """Raise for an argument that is none of those allowed."""
+    allowed = {
+        "initial": ("entered", "all", "none"),
+        "where": ("inline", "worker"),
+        "mode": ("exact", "latest"),
+        "on_alarm": ("warn", "stop"),
+        "setting": (None, "class", "task", "domain"),
+    }
+    for name, value in given.items():
+        if name in allowed:
+            if value not in allowed[name]:
+                words = " or ".join(str(word) for word in allowed[name])
+                raise ValueError(f"{name} is {value!r}, expected {words}")
+        elif value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
+            raise ValueError(f"{name} is {value!r}, expected a whole number of at least 1")

@@ -1,0 +1,56 @@
+"""The evaluation forward captured as a CUDA graph: one launch instead of one a kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from ._untouched import untouched
+from .prepared import state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Graph", "GraphFailed"]
+
+
+class GraphFailed(RuntimeError):
+    """Raised when an evaluation cannot be captured; the message says why."""
+
+
+class Graph:
+    """`compute()` captured. Weights are read where they are: they may change, not move."""
+
+    def __init__(
+        self, compute: Callable[[], torch.Tensor], model: Any, device: torch.device
+    ) -> None:
+        self._places = _places(model)
+        self._graph = torch.cuda.CUDAGraph()
+        try:
+            side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            side.wait_stream(torch.cuda.current_stream(device))
+            with untouched(model), torch.cuda.stream(side):
+                compute()  # libraries set themselves up on a first call, which cannot be captured
+                compute()
+                side.synchronize()
+                # Other threads (a loader that pins memory, say) go on with their own CUDA calls.
+                with torch.cuda.graph(self._graph, stream=side, capture_error_mode="thread_local"):
+                    self._values = compute()
+            torch.cuda.current_stream(device).wait_stream(side)
+        except RuntimeError as error:
+            raise GraphFailed(str(error).splitlines()[0]) from error
+
+    def fits(self, model: Any) -> bool:
+        """Return whether the model's tensors are where they were at the capture."""
+        return _places(model) == self._places
+
+    def replay(self) -> torch.Tensor:
+        """Return the values for the weights as they are now; overwritten by the next replay."""
+        self._graph.replay()
+        return self._values
+
+
+def _places(model: Any) -> list[int]:
+    return [t.data_ptr() for t in state_of(model)] if isinstance(model, nn.Module) else []

@@ -1,0 +1,144 @@
+"""Evaluation data as it comes (tensors, a Dataset, a factory), and the rows that are tested."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
+
+from ._trees import as_tensors, first_tensor, mapped, taken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+__all__ = ["EvaluationTask", "split_batch"]
+
+LABELS = ("labels", "label", "y", "target", "targets")  # where a batch that is a dict has them
+
+
+class EvaluationTask:
+    """One task's evaluation data, opened when it is first needed.
+
+    Args:
+        name: the task.
+        data: `(x, y)` as tensors or arrays (x may be a tuple or dict of them), a dict with
+            labels, a map-style Dataset of such pairs or dicts, a DataLoader, or a function
+            without arguments that returns one of these.
+        subset: how many examples the fixed subset has; None for all.
+        seed: of the choice of the subset.
+    """
+
+    def __init__(self, name: str, data: Any, *, subset: int | None, seed: int) -> None:
+        self.name = name
+        self._data = data
+        self._wanted = subset
+        self._seed = seed
+        self._tensors: tuple[Any, Any] | None = None
+        self._dataset: Any = None
+        self._collate: Callable[[list[Any]], Any] = default_collate
+        self._opened = False
+
+    def open(self) -> None:
+        """Open the data; a second call does nothing."""
+        if self._opened:
+            return
+        data = self._data
+        if callable(data) and not hasattr(data, "__getitem__"):
+            data = data()
+        if isinstance(data, DataLoader):
+            self._collate = data.collate_fn
+            data = data.dataset
+        if isinstance(data, TensorDataset):
+            data = data.tensors
+        if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__"):
+            raise TypeError(
+                f"task {self.name!r}: data is {type(data).__name__}, expected tensors (x, y), a "
+                "Dataset with a length, or a function that returns one"
+            )
+        if isinstance(data, tuple | list | dict) and not _is_list_of_examples(data):
+            x, y = split_batch(as_tensors(data), self.name)
+            if len(first_tensor(x)) != len(first_tensor(y)):
+                raise ValueError(
+                    f"task {self.name!r}: {len(first_tensor(x))} examples and "
+                    f"{len(first_tensor(y))} labels, expected as many"
+                )
+            self._tensors, self.size = (x, y), len(first_tensor(x))
+        else:
+            self._dataset, self.size = data, len(data)
+        if self.size < 1:
+            raise ValueError(f"task {self.name!r}: no examples, expected at least 1")
+        self._data = None
+        self._opened = True
+
+    def indices(self, draw: int | None = None) -> NDArray[np.int64]:
+        """Return which examples are tested while training: fixed, or drawn anew for each `draw`."""
+        self.open()
+        if self._wanted is None or self._wanted >= self.size:
+            return np.arange(self.size)
+        key = [self._seed, crc32(self.name.encode()), *([] if draw is None else [draw])]
+        chosen = np.random.default_rng(key).choice(self.size, self._wanted, replace=False)
+        return np.sort(chosen).astype(np.int64)
+
+    def rows(self, indices: NDArray[np.int64]) -> tuple[Any, Any]:
+        """Return the examples at `indices` and their labels."""
+        self.open()
+        if self._tensors is not None:
+            if len(indices) == self.size:
+                return self._tensors
+            x, y = taken(self._tensors, torch.as_tensor(indices))
+            return x, y
+        items = [self._dataset[int(k)] for k in indices]
+        return split_batch(as_tensors(self._collate(items)), self.name)
+
+    def batches(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield the whole set, `size` examples at a time."""
+        self.open()
+        for start in range(0, self.size, size):
+            if self._tensors is not None:
+                part = slice(start, start + size)
+                yield mapped(lambda a, part=part: a[part], self._tensors)
+            else:
+                yield self.rows(np.arange(start, min(start + size, self.size)))
+
+    def labels(self) -> NDArray[Any] | None:
+        """Return all labels where they are at hand as one tensor of whole numbers."""
+        y = self._tensors[1] if self._tensors is not None else None
+        if isinstance(y, torch.Tensor) and y.dim() == 1 and not y.is_floating_point():
+            return np.asarray(y.cpu())
+        return None
+
+
+def split_batch(batch: Any, name: str) -> tuple[Any, Any]:
+    """Return examples and labels of a batch: a pair (more is left out) or a dict with labels.
+
+    Example:
+        >>> split_batch({"ids": 1, "labels": 2}, "a")
+        ({'ids': 1}, 2)
+    """
+    if isinstance(batch, dict):
+        key = next((key for key in LABELS if key in batch), None)
+        if key is None:
+            raise TypeError(
+                f"task {name!r}: a batch has {sorted(batch)}, expected labels under one of {LABELS}"
+            )
+        return {k: v for k, v in batch.items() if k != key}, batch[key]
+    if isinstance(batch, tuple | list) and len(batch) >= 2:
+        return batch[0], batch[1]
+    raise TypeError(
+        f"task {name!r}: a batch is {type(batch).__name__}, expected (examples, labels) or a dict"
+    )
+
+
+def _is_list_of_examples(data: Any) -> bool:
+    """Return whether a list holds (example, label) pairs rather than all examples and labels."""
+    return (
+        isinstance(data, list)
+        and len(data) > 0
+        and isinstance(data[0], tuple | list | dict)
+        and len(data) != 2
+    )

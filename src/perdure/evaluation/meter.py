@@ -1,0 +1,239 @@
+"""What a task costs, measured beside training: operations, seconds and bytes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.func import functional_call
+from torch.utils.flop_counter import FlopCounterMode
+
+from ._trees import as_tensors, first_tensor, leaves, nbytes
+from ._untouched import untouched
+from .prepared import device_of, state_of
+from .scoring import outputs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .inputs import EvaluationTask
+    from .scoring import Scorer
+
+__all__ = ["Meter", "data_size"]
+
+ROWS = 2  # enough to count the operations of one
+
+
+class Meter:
+    """Measures one task at a time. Operations of training are counted on a few of its steps.
+
+    A counted step stands for those that follow, up to the next one counted: steps 1, 2, 3, then
+    10, 100, 1000 and so on of a task.
+    """
+
+    def __init__(self, *, on: bool, say: Callable[[str], None]) -> None:
+        self.on, self._say = on, say
+        self.rows: dict[str, dict[str, float | None]] = {}
+        self._row: dict[str, float | None] = {}
+        self._counter: FlopCounterMode | None = None
+        self._flops_a_step: float | None = None
+        self._unmeasured: set[str] = set()
+        self._examples: int | None = None
+        self._steps = 0
+        self._since = 0.0
+        self._apart = 0.0
+        self._count_rows: dict[str, float] = {}
+
+    def begin(self, task: str, stored: int | None, data: Any) -> None:
+        """Begin a task, which may be one that returns: then its costs add up."""
+        self._examples, size = data_size(data)
+        new: dict[str, float | None] = dict.fromkeys(
+            ("seconds_train", "seconds_eval", "flops_train", "flops_eval"), 0.0
+        )
+        self._row = self.rows.setdefault(task, new | {"stored_bytes": stored, "data_bytes": size})
+        self._steps, self._flops_a_step = 0, None
+        self._lap()
+
+    def end(self, model: Any, extra_bytes: int) -> None:
+        """End the task: what the model takes now."""
+        self._add("seconds_eval", self._lap())
+        state = state_of(model) if isinstance(model, nn.Module) else []
+        self._row["model_bytes"] = sum(t.nbytes for t in state) + extra_bytes or None
+        self._row["peak_bytes"] = _peak_bytes(device_of(model))
+        self._row = {}
+
+    def resume(self) -> None:
+        """The trainer goes on: its time counts as training from here."""
+        if self._row:
+            k = self._steps + 1
+            if self.on and (k <= 3 or (str(k)[0] == "1" and not k % 10 ** (len(str(k)) - 1))):
+                self._start_counting()
+            self._add("seconds_eval", self._lap())
+
+    def pause(self, *, stepped: bool) -> None:
+        """The evaluator takes over: time from here to `resume` is its own."""
+        flops = self._stop_counting()
+        if not self._row:
+            return
+        self._add("seconds_train", self._lap())
+        if not stepped:
+            return
+        self._steps += 1
+        if flops:
+            self._flops_a_step = flops
+        elif self._steps == 1 and self.on:
+            self._cannot("flops_train", "no operations were seen: is the step a replayed graph?")
+        if self._flops_a_step is None:
+            self._row["flops_train"] = None
+        else:
+            self._add("flops_train", self._flops_a_step)
+
+    def elsewhere(self, seconds: float, *, in_trainers_time: bool) -> None:
+        """Add the time of a test that ran beside the trainer's process, or in the GPU's queue."""
+        self._add("seconds_eval", seconds)
+        if in_trainers_time:
+            self._add("seconds_train", -seconds)
+
+    def apart(self, seconds: float, flops: float) -> None:
+        """Leave out work that was done for measuring in the middle of a step."""
+        self._since += seconds
+        self._add("seconds_eval", seconds)
+        self._apart += flops
+
+    def tested(self, task: str, rows: int) -> None:
+        """Add the operations of testing `rows` rows of `task`."""
+        if task in self._count_rows:
+            self._add("flops_eval", rows * self._count_rows[task])
+        elif self._row:
+            self._row["flops_eval"] = None
+
+    def count_rows(self, model: Any, task: EvaluationTask, scorer: Scorer) -> None:
+        """Count the operations of testing one example of `task`, once a run."""
+        if not self.on or task.name in self._count_rows:
+            return
+        part = scorer.together([_few(task)], device_of(model))[0]
+        with untouched(model), FlopCounterMode(display=False) as counter:
+            scorer.values(model, part)
+        self._count_rows[task.name] = counter.get_total_flops() / len(part)
+
+    def count_pass(self, model: Any, task: EvaluationTask, scorer: Scorer) -> None:
+        """Count one forward and backward pass over the task's data, on a few examples like it.
+
+        Done on copies of the parameters: no gradient of the model is touched.
+        """
+        if not self.on or self._examples is None or self._row.get("flops_one_pass") is not None:
+            return
+        part = scorer.together([_few(task)], device_of(model))[0]
+        try:
+            with untouched(model), torch.enable_grad(), FlopCounterMode(display=False) as counter:
+                copies = {
+                    key: p.detach().clone().requires_grad_(p.requires_grad)
+                    for key, p in model.named_parameters()
+                }
+                functional = _Functional(model, copies)
+                outputs_of(
+                    scorer.forward(functional, part.x, **scorer.task_of(part))
+                ).sum().backward()  # type: ignore[no-untyped-call]
+        except Exception as error:  # whatever the user's model does here, training goes on
+            self._cannot("flops_one_pass", f"{type(error).__name__}: {error}")
+            return
+        self._row["flops_one_pass"] = counter.get_total_flops() / len(part) * self._examples
+
+    def close(self) -> None:
+        """Stop counting."""
+        self._stop_counting()
+
+    def _lap(self) -> float:
+        """Return the seconds since the last call."""
+        before, self._since = self._since, time.perf_counter()
+        return self._since - before
+
+    def _add(self, column: str, amount: float) -> None:
+        before = self._row.get(column)
+        if before is not None:
+            self._row[column] = max(before + amount, 0.0)
+
+    def _start_counting(self) -> None:
+        if _compiled():  # a counter would make the step run uncompiled: other bits
+            self._cannot("flops_train", "compiled code cannot be counted without changing it")
+        elif torch._C._len_torch_dispatch_stack():  # noqa: SLF001
+            self._cannot("flops_train", "another dispatch mode is active around the step")
+        else:
+            self._counter = FlopCounterMode(display=False)
+            self._counter.__enter__()  # type: ignore[no-untyped-call]
+
+    def _stop_counting(self) -> float:
+        counter, self._counter = self._counter, None
+        apart, self._apart = self._apart, 0.0
+        if counter is None:
+            return 0.0
+        counter.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        return float(counter.get_total_flops()) - apart
+
+    @property
+    def flops_so_far(self) -> float:
+        """Operations counted in the step that is going on."""
+        return float(self._counter.get_total_flops()) if self._counter is not None else 0.0
+
+    def _cannot(self, column: str, reason: str) -> None:
+        if column not in self._unmeasured:
+            self._unmeasured.add(column)
+            self._say(f"{column} is not measured: {reason}")
+
+
+class _Functional:
+    """A model called with other parameters; its attributes are the model's own."""
+
+    def __init__(self, model: nn.Module, parameters: dict[str, torch.Tensor]) -> None:
+        self._model, self._parameters = model, parameters
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return functional_call(self._model, self._parameters, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+def _few(task: EvaluationTask) -> tuple[str, Any, Any]:
+    return task.name, *task.rows(np.arange(min(ROWS, task.size)))
+
+
+def _compiled() -> bool:
+    """Return whether torch.compile has compiled anything in this process."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    return bool(utils is not None and utils.counters["frames"])
+
+
+def _peak_bytes(device: torch.device) -> float | None:
+    if device.type == "cuda":
+        return float(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    kilo = 1 if sys.platform == "darwin" else 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilo)
+
+
+def data_size(data: Any) -> tuple[int | None, int | None]:
+    """Return examples and bytes of training data: tensors, a Dataset, a DataLoader, or a number.
+
+    Example:
+        >>> data_size((torch.zeros(10, 4), torch.zeros(10)))
+        (10, 200)
+        >>> data_size(60_000)
+        (60000, None)
+    """
+    if data is None or isinstance(data, int):
+        return data, None
+    data = getattr(data, "dataset", data)  # of a DataLoader
+    data = getattr(data, "tensors", data)  # of a TensorDataset
+    if isinstance(data, tuple | dict) or hasattr(data, "nbytes"):
+        return len(first_tensor(as_tensors(data))), nbytes(data)
+    sizes = [getattr(leaf, "nbytes", None) for leaf in leaves(data[0])]
+    known = [size for size in sizes if size is not None]  # labels are often plain numbers
+    return len(data), len(data) * sum(known) if known else None

@@ -1,0 +1,74 @@
+"""What goes through the model at an evaluation, made ready once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ._trees import mapped, taken
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from .inputs import EvaluationTask
+    from .scoring import Rows, Scorer
+
+__all__ = ["Prepared", "device_of", "state_of"]
+
+
+class Prepared:
+    """The subsets of some tasks on a device: fixed ones, or drawn anew at every step."""
+
+    def __init__(
+        self,
+        tasks: Sequence[EvaluationTask],
+        scorer: Scorer,
+        device: torch.device,
+        *,
+        redraw: bool = False,
+    ) -> None:
+        self.tasks, self.scorer, self.device, self.redraw = tuple(tasks), scorer, device, redraw
+        self.sizes = [len(task.indices()) for task in tasks]
+
+    @cached_property
+    def _fixed(self) -> list[Rows]:
+        rows = [(task.name, *task.rows(task.indices())) for task in self.tasks]
+        return self.scorer.together(rows, self.device)
+
+    @cached_property
+    def _whole(self) -> list[Any]:
+        everything = (task.rows(np.arange(task.size)) for task in self.tasks)
+        return [mapped(lambda a: a.to(self.device), rows) for rows in everything]
+
+    def at(self, step: int) -> list[Rows]:
+        """Return the rows to test after `step` steps, in the order of the tasks."""
+        if not self.redraw:
+            return self._fixed
+        rows = [
+            (task.name, *taken(pair, torch.as_tensor(task.indices(step))))
+            for task, pair in zip(self.tasks, self._whole, strict=True)
+        ]
+        return self.scorer.together(rows, self.device)
+
+    def split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Return each task's values from those of all rows."""
+        return np.split(values, np.cumsum(self.sizes)[:-1])
+
+
+def device_of(model: object) -> torch.device:
+    """Return where a model's first parameter is; the CPU for anything without one."""
+    if isinstance(model, nn.Module):
+        for tensor in (*model.parameters(), *model.buffers()):
+            return tensor.device
+    return torch.device("cpu")
+
+
+def state_of(model: nn.Module) -> list[torch.Tensor]:
+    """Return every parameter and buffer once; tied ones are one."""
+    return list({id(t): t for t in (*model.parameters(), *model.buffers())}.values())

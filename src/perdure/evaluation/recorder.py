@@ -1,0 +1,176 @@
+"""From the values of an evaluation to the record, the live numbers and what there is to say."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+import tempfile
+import warnings
+import weakref
+from datetime import UTC, datetime
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..record import RunWriter, csv_field
+from .live import Live
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ..metrics import ScoreScale
+    from .inputs import EvaluationTask
+
+__all__ = ["EvaluationWarning", "Recorder"]
+
+SCHEMA = 1
+
+
+class EvaluationWarning(UserWarning):
+    """What a user should know about an evaluation that goes on."""
+
+
+class Recorder:
+    """Writes a run's folder and keeps its live numbers.
+
+    Args:
+        folder: of the record; None for one that goes with this object.
+        describe: what ran, for run.json.
+        scale: range and direction of the scores.
+        windows: of the live wf and wp.
+        hits: whether to record which examples are right.
+        overwrite: replace a run that is there.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None,
+        describe: Mapping[str, Any],
+        scale: ScoreScale,
+        *,
+        windows: Sequence[int],
+        hits: bool,
+        overwrite: bool,
+    ) -> None:
+        if folder is None:
+            folder = tempfile.mkdtemp(prefix="perdure-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.live = Live(scale, tuple(windows))
+        self.notes: list[str] = []
+        self._scale, self._hits = scale, hits
+        self._with_hits: list[str] = []
+        self._learned: dict[str, EvaluationTask] = {}
+        self._classes: Mapping[str, Sequence[int]] = {}
+        self._describe = {**_surroundings(), **describe}
+        self.writer = RunWriter(folder, self._description(), overwrite=overwrite)
+
+    def say(self, message: str) -> None:
+        """Tell the user, and whoever reads the record."""
+        self.notes.append(message)
+        self.writer.describe(self._description())
+        warnings.warn(message, EvaluationWarning, stacklevel=2)
+
+    def entered(
+        self, task: EvaluationTask, step: int, classes: Mapping[str, Sequence[int]]
+    ) -> None:
+        """Note in run.json that `task` is learned from here on."""
+        self._learned[task.name] = task
+        self._classes = classes
+        self.live.entered(task.name, step)
+        self.writer.describe(self._description())
+
+    def write(
+        self, kind: str, step: int, trained: str | None, tested: Mapping[str, NDArray[Any]],
+        tasks: Mapping[str, EvaluationTask],
+    ) -> None:  # fmt: skip
+        """Record one evaluation: the values of the rows of each task that was tested."""
+        lines, hits = [], []
+        learned = csv_field(trained) if trained is not None else ""
+        scores = {task: self._score(task, step, values) for task, values in tested.items()}
+        for task, values in tested.items():
+            lines.append(
+                f"{step},{learned},{csv_field(task)},{kind},{scores[task]!r},{len(values)}"
+            )
+            if kind == "probe" and self._hits and values.dtype == np.bool_:
+                hits.append((self._number(tasks[task]), step, values))
+        self.writer.points(lines, hits)
+        if kind != "initial":
+            for task, score in scores.items():
+                mine = self.live.tasks.get(task)
+                if mine is None or mine.tested_at != step:  # a probe at this step goes first
+                    self.live.update(step, task, score, len(tested[task]))
+
+    def gradient(self, step: int, trained: str | None, norms: Sequence[str]) -> None:
+        """Record the gradient norms of a step."""
+        learned = csv_field(trained) if trained is not None else ""
+        self.writer.gradient(f"{step},{learned},{','.join(norms)}")
+
+    def _score(self, task: str, step: int, values: NDArray[Any]) -> float:
+        if values.dtype == np.bool_:
+            return int(np.count_nonzero(values)) / len(values)
+        score = float(values.astype(np.float64).mean())
+        if not isfinite(score) or not self._scale.low <= score <= self._scale.high:
+            raise ValueError(
+                f"score of task {task!r} after step {step} is {score}, expected a finite number "
+                f"from {self._scale.low:g} to {self._scale.high:g}; this test was not recorded"
+            )
+        return score
+
+    def _number(self, task: EvaluationTask) -> int:
+        """Return the number of a task's hits, which begin with its first evaluation."""
+        if task.name not in self._with_hits:
+            self.writer.add_hits([*self._with_hits, task.name], task.indices())
+            self._with_hits.append(task.name)
+        return self._with_hits.index(task.name)
+
+    def _description(self) -> dict[str, Any]:
+        said = {
+            **self._describe,
+            "tasks": list(self._learned),
+            "scale": {
+                "low": self._scale.low if isfinite(self._scale.low) else None,
+                "high": self._scale.high if isfinite(self._scale.high) else None,
+                "lower_is_better": self._scale.lower_is_better,
+            },
+            "notes": self.notes,
+        }
+        classes = self._class_counts()
+        return said | ({"classes": classes} if classes else {})
+
+    def _class_counts(self) -> list[int]:
+        """Return how many classes each task brings, nothing where that is not known of all."""
+        seen: set[int] = set()
+        counts = []
+        for name, task in self._learned.items():
+            labels = self._classes.get(name)
+            if labels is None:
+                found = task.labels()
+                labels = [] if found is None else np.unique(found).tolist()
+            new = set(labels) if self._describe.get("setting") == "task" else set(labels) - seen
+            counts.append(len(new))
+            seen |= set(labels)
+        return counts if counts and min(counts) > 0 else []
+
+
+def _surroundings() -> dict[str, Any]:
+    """Return with what and when a run was made."""
+    from .. import __version__
+
+    return {
+        "schema": SCHEMA,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "program": sys.argv[0],
+        "threads": torch.get_num_threads(),
+        "versions": {
+            "perdure": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
+    }

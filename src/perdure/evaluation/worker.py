@@ -1,0 +1,310 @@
+"""Testing in another process, on snapshots of the weights in shared memory."""
+
+from __future__ import annotations
+
+import mmap
+import multiprocessing
+import os
+import signal
+import struct
+import threading
+import warnings
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from .inline import Done, Inline
+from .prepared import state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+
+    from .prepared import Prepared
+
+__all__ = ["Worker"]
+
+HEADER = struct.Struct("<qqdii")  # slot, step, seconds, failed or not, length of the notes
+PATIENCE = 5.0  # seconds between looks whether the other process lives
+RESTARTS = 1
+
+
+class Worker:
+    """Tests snapshots in a forked process, which is forked anew when tasks or shapes change.
+
+    Exact: every snapshot is tested; when all slots are in use the trainer tests the model itself.
+    Latest: a snapshot that finds no free slot is dropped, and only steps that were tested are
+    recorded. A process that dies is started once more with what it left undone; if it dies
+    again, everything is tested inline.
+    """
+
+    def __init__(
+        self, inline: Inline, *, latest: bool, slots: int, audit: int, say: Callable[[str], None]
+    ) -> None:
+        self._inline, self._latest, self._say, self._audit = inline, latest, say, audit
+        self._slots = 1 if latest else slots
+        self._prepared: Prepared | None = None
+        self._shapes: list[Any] = []
+        self._views: list[list[torch.Tensor]] = []
+        self._sent: dict[int, int] = {}  # step -> slot, in order
+        self._order: deque[int] = deque()
+        self._done: dict[int, Done] = {}
+        self._expected: dict[int, Done] = {}  # audits
+        self._deaths = 0
+        self._process: Any = None
+        self._pipe: Connection | None = None
+        self._model: Any = None
+        self._count = 0
+
+    def submit(self, model: Any, prepared: Prepared, step: int) -> None:
+        """Take a snapshot of `model` after `step` steps and have it tested."""
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"where='worker' needs a torch.nn.Module, got {type(model).__name__}")
+        self._receive()
+        state = state_of(model)
+        shapes = [(tensor.shape, tensor.dtype) for tensor in state]
+        if prepared is not self._prepared or shapes != self._shapes or model is not self._model:
+            self._drain()
+            self._stop()
+            self._prepared, self._shapes, self._model = prepared, shapes, model
+            self._views = [_views(state) for _ in range(self._slots)]
+        free = set(range(self._slots)) - set(self._sent.values())
+        if self._deaths > RESTARTS or not (free or self._latest):
+            self._order.append(step)
+            self._done[step] = self._tested(model, step)
+        elif free:
+            self._send(state, free.pop(), step)
+
+    def _send(self, state: list[torch.Tensor], slot: int, step: int) -> None:
+        with torch.no_grad():
+            for view, tensor in zip(self._views[slot], state, strict=True):
+                view.copy_(tensor)
+        if self._process is None:
+            self._start()
+        self._order.append(step)
+        self._sent[step] = slot
+        self._count += 1
+        if self._count % self._audit == 0:
+            self._expected[step] = self._tested(self._model, step)
+        self._post(slot, step)
+
+    def _post(self, slot: int, step: int) -> None:
+        if self._pipe is None:
+            return  # no process could be started: `_drain` tests what was not posted
+        try:
+            self._pipe.send_bytes(HEADER.pack(slot, step, 0.0, 0, 0))
+        except OSError:
+            self._died()
+
+    def collect(self, *, wait: bool = False) -> list[Done]:
+        """Return the evaluations that are done, in order; all of them if told to wait."""
+        self._receive()
+        if wait:
+            self._drain()
+        found = []
+        while self._order and self._order[0] in self._done:
+            found.append(self._done.pop(self._order.popleft()))
+        return found
+
+    def close(self) -> None:
+        """Stop the process."""
+        self._stop()
+
+    def _drain(self) -> None:
+        while self._sent:
+            self._receive(wait=True)
+
+    def _test_rest(self) -> None:
+        """Test here what no process is left to test."""
+        for step, slot in list(self._sent.items()):
+            self._test_again(slot, step)
+
+    def _receive(self, *, wait: bool = False) -> None:
+        """Take in what the process has ready; wait for one result if told to."""
+        if self._pipe is None:
+            self._test_rest()
+        while self._pipe is not None and self._sent:
+            try:
+                if not self._pipe.poll(PATIENCE if wait else 0):
+                    if self._process.is_alive():
+                        if wait:
+                            continue
+                        return
+                    raise EOFError
+                data = self._pipe.recv_bytes()
+            except (EOFError, OSError):
+                self._died()
+                return
+            self._keep(data)
+            wait = False
+
+    def _keep(self, data: bytes) -> None:
+        slot, step, seconds, failed, length = HEADER.unpack_from(data)
+        values_at = HEADER.size + length + 3
+        for note in data[HEADER.size : values_at - 3].decode().splitlines():
+            self._say(note)
+        if failed:
+            self._test_again(slot, step)
+            return
+        values = np.frombuffer(data, data[values_at - 3 : values_at].decode(), offset=values_at)
+        assert self._prepared is not None
+        done = Done(step, self._prepared, values, seconds)
+        expected = self._expected.pop(step, done)
+        if not np.array_equal(done.values, expected.values):
+            self._say(
+                f"the worker's results differ from the trainer's at step {step}: the model has "
+                "state that is no parameter or buffer, or threads differ. Evaluation goes on "
+                "inline; results since the audit before may be off"
+            )
+            self._deaths = RESTARTS + 1
+        self._done[step] = expected
+        del self._sent[step]
+
+    def _test_again(self, slot: int, step: int) -> None:
+        """Test a snapshot here; an error of the user's own code is raised here, and only once."""
+        del self._sent[step]
+        try:
+            self._done[step] = self._tested_from(slot, step)
+        except BaseException:
+            self._order.remove(step)
+            raise
+
+    def _tested(self, model: Any, step: int) -> Done:
+        assert self._prepared is not None
+        self._inline.submit(model, self._prepared, step)
+        (done,) = self._inline.collect(wait=True)
+        return done._replace(seconds=0.0)  # the trainer's own time counts as evaluation already
+
+    def _tested_from(self, slot: int, step: int) -> Done:
+        """Return the evaluation of a snapshot, tested here."""
+        state = state_of(self._model)
+        before = [tensor.data for tensor in state]
+        try:
+            for tensor, view in zip(state, self._views[slot], strict=True):
+                tensor.data = view
+            return self._tested(self._model, step)
+        finally:
+            for tensor, data in zip(state, before, strict=True):
+                tensor.data = data
+
+    def _died(self) -> None:
+        """Report that the process died, and have everything it left undone tested."""
+        self._process.join(PATIENCE)
+        code, waiting = self._process.exitcode, dict(self._sent)
+        self._deaths += 1
+        self._stop()
+        what = f"the evaluation process died (exit code {code}) with {len(waiting)} test(s) to do"
+        if self._deaths > RESTARTS:
+            self._say(f"{what}, again; from here on the trainer tests inline")
+            return
+        self._say(f"{what}; it is started again and does them")
+        self._start()
+        for step, slot in waiting.items():
+            self._post(slot, step)
+
+    def _start(self) -> None:
+        try:
+            context = multiprocessing.get_context("fork")
+            pipe, theirs = context.Pipe()
+            arguments = (theirs, pipe, self._inline, self._model, self._prepared, self._views)
+            self._process = context.Process(
+                target=_serve, args=(*arguments, torch.get_num_threads(), os.getpid()), daemon=True
+            )
+            with warnings.catch_warnings():  # Python 3.12 warns of forks beside threads: see _serve
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._process.start()
+        except (ValueError, OSError, AssertionError) as error:
+            self._say(f"no evaluation process can be started ({error}); the trainer tests inline")
+            self._deaths, self._process = RESTARTS + 1, None
+            return
+        theirs.close()
+        self._pipe = pipe
+
+    def _stop(self) -> None:
+        if self._pipe is not None:
+            self._pipe.close()  # the process ends when its pipe does
+            self._pipe = None
+        if self._process is not None:
+            self._process.join(1.0)
+            if self._process.is_alive():
+                self._process.kill()
+                self._process.join()
+            self._process = None
+
+
+def _views(state: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return tensors like those of `state` in memory that a forked process shares.
+
+    The memory has no name and goes with the last process that uses it.
+    """
+    views = []
+    for tensor in state:
+        size = max(tensor.numel() * tensor.element_size(), 1)
+        flat = torch.frombuffer(mmap.mmap(-1, size), dtype=torch.uint8)
+        if tensor.numel() == 0:
+            views.append(torch.empty_like(tensor))
+        else:
+            views.append(flat.view(tensor.dtype).as_strided(tensor.shape, _strides(tensor)))
+    return views
+
+
+def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Return the strides of a dense copy in the same memory order: kernels choose by it."""
+    return tuple(torch.empty_like(tensor, device="meta").stride())
+
+
+def _serve(
+    pipe: Connection,
+    theirs: Connection,
+    inline: Inline,
+    model: nn.Module,
+    prepared: Prepared,
+    views: list[list[torch.Tensor]],
+    threads: int,
+    parent: int,
+) -> None:
+    """Test snapshots until the trainer closes the pipe or is gone.
+
+    In a thread of its own: OpenMP's threads do not survive a fork, but a new thread gets new ones.
+    """
+    theirs.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer decides what an interrupt means
+
+    def loop() -> None:
+        torch.set_num_threads(threads)
+        state = state_of(model)
+        while True:
+            while not pipe.poll(PATIENCE):
+                if os.getppid() != parent:
+                    return
+            try:
+                slot, step, *_ = HEADER.unpack(pipe.recv_bytes())
+            except (EOFError, OSError):
+                return
+            for tensor, view in zip(state, views[slot], strict=True):
+                tensor.data = view
+            try:
+                pipe.send_bytes(_answer(inline, model, prepared, slot, step))
+            except OSError:
+                return
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    thread.join()
+
+
+def _answer(inline: Inline, model: nn.Module, prepared: Prepared, slot: int, step: int) -> bytes:
+    notes: list[str] = []
+    inline.say = notes.append
+    try:
+        inline.submit(model, prepared, step)
+        done = inline.collect(wait=True)[0]
+    except Exception:  # the user's own code: the trainer meets the same error
+        return HEADER.pack(slot, step, 0.0, 1, 0)
+    said = "\n".join(notes).encode()
+    kind = done.values.dtype.str.encode()  # |b1, <f4 or <f8: three letters
+    head = HEADER.pack(slot, step, done.seconds, 0, len(said))
+    return head + said + kind + done.values.tobytes()
