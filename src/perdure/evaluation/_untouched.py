@@ -65,7 +65,7 @@ def _plain() -> Iterator[None]:
 
 def random_states() -> tuple[Any, ...]:
     """Return the states of every global generator."""
-    used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    used = torch.cuda.is_initialized()
     cuda = torch.cuda.get_rng_state_all() if used else None
     return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda  # noqa: NPY002
 

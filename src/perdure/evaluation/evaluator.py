@@ -410,12 +410,7 @@ class Evaluator:
         if self._place is None:
             return
         for done in self._place.collect(wait=wait):
-            tested = {
-                task.name: values
-                for task, values in zip(
-                    done.prepared.tasks, done.prepared.split(done.values), strict=True
-                )
-            }
+            tested = done.prepared.split(done.values)
             self._recorder.write("probe", done.step, self._task, tested, self._known)
             for task, values in tested.items():
                 self._meter.tested(task, len(values))

@@ -29,7 +29,7 @@ class Graph:
         self._places = _places(model)
         self._graph = torch.cuda.CUDAGraph()
         try:
-            side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            side = torch.cuda.Stream(device)
             side.wait_stream(torch.cuda.current_stream(device))
             with untouched(model), torch.cuda.stream(side):
                 compute()  # libraries set themselves up on a first call, which cannot be captured
@@ -40,6 +40,7 @@ class Graph:
                     self._values = compute()
             torch.cuda.current_stream(device).wait_stream(side)
         except RuntimeError as error:
+            _free_generator(device)
             raise GraphFailed(str(error).splitlines()[0]) from error
 
     def fits(self, model: Any) -> bool:
@@ -50,6 +51,12 @@ class Graph:
         """Return the values for the weights as they are now; overwritten by the next replay."""
         self._graph.replay()
         return self._values
+
+
+def _free_generator(device: torch.device) -> None:
+    """Free the device's random generator from a capture that failed; it would refuse to draw."""
+    generator = torch.cuda.default_generators[device.index or 0]
+    generator.graphsafe_set_state(generator.clone_state())
 
 
 def _places(model: Any) -> list[int]:

@@ -68,7 +68,7 @@ class Inline:
             self._finished.append(Done(step, prepared, array, time.perf_counter() - start))
             return
         with torch.cuda.device(prepared.device):
-            begun, ended, arrived = (torch.cuda.Event(enable_timing=True) for _ in range(3))  # type: ignore[no-untyped-call]
+            begun, ended, arrived = (torch.cuda.Event(enable_timing=True) for _ in range(3))
             begun.record()
             values = self._values(model, prepared, step)
             ended.record()

@@ -137,7 +137,7 @@ class Meter:
                 functional = _Functional(model, copies)
                 outputs_of(
                     scorer.forward(functional, part.x, **scorer.task_of(part))
-                ).sum().backward()  # type: ignore[no-untyped-call]
+                ).sum().backward()
         except Exception as error:  # whatever the user's model does here, training goes on
             self._cannot("flops_one_pass", f"{type(error).__name__}: {error}")
             return
@@ -164,14 +164,14 @@ class Meter:
             self._cannot("flops_train", "another dispatch mode is active around the step")
         else:
             self._counter = FlopCounterMode(display=False)
-            self._counter.__enter__()  # type: ignore[no-untyped-call]
+            self._counter.__enter__()
 
     def _stop_counting(self) -> float:
         counter, self._counter = self._counter, None
         apart, self._apart = self._apart, 0.0
         if counter is None:
             return 0.0
-        counter.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        counter.__exit__(None, None, None)
         return float(counter.get_total_flops()) - apart
 
     @property

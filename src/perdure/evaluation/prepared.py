@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,8 @@ class Prepared:
         redraw: bool = False,
     ) -> None:
         self.tasks, self.scorer, self.device, self.redraw = tuple(tasks), scorer, device, redraw
-        self.sizes = [len(task.indices()) for task in tasks]
+        ends = np.cumsum([len(task.indices()) for task in tasks]).tolist()
+        self._places = [slice(*at) for at in zip([0, *ends[:-1]], ends, strict=True)]
 
     @cached_property
     def _fixed(self) -> list[Rows]:
@@ -56,15 +58,16 @@ class Prepared:
         ]
         return self.scorer.together(rows, self.device)
 
-    def split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+    def split(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return each task's values from those of all rows."""
-        return np.split(values, np.cumsum(self.sizes)[:-1])
+        parts = zip(self.tasks, self._places, strict=True)
+        return {task.name: values[at] for task, at in parts}
 
 
 def device_of(model: object) -> torch.device:
     """Return where a model's first parameter is; the CPU for anything without one."""
     if isinstance(model, nn.Module):
-        for tensor in (*model.parameters(), *model.buffers()):
+        for tensor in chain(model.parameters(), model.buffers()):  # the first is found at once
             return tensor.device
     return torch.device("cpu")
 

@@ -73,7 +73,7 @@ class SideStream:
             self._stream.synchronize()
         self._busy.clear()
         self._prepared, self._shapes = prepared, shapes
-        self._stream = torch.cuda.Stream(prepared.device)  # type: ignore[no-untyped-call]
+        self._stream = torch.cuda.Stream(prepared.device)
         try:
             self._replica = copy.deepcopy(model).to(prepared.device)
         except (RuntimeError, TypeError) as error:

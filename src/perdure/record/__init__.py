@@ -7,17 +7,21 @@ from .hits_folder import read_hits
 from .matrix_file import parse_matrix, parse_vector
 from .points import Points
 from .points_file import read_points
+from .run import Gradients, Run, open_run
 from .source import Given, Source, read_source, read_vector
 from .writer import RunWriter, csv_field
 
 __all__ = [
     "BadInput",
     "Given",
+    "Gradients",
     "Points",
     "RecordError",
+    "Run",
     "RunWriter",
     "Source",
     "csv_field",
+    "open_run",
     "parse_matrix",
     "parse_vector",
     "read_costs",

@@ -7,6 +7,7 @@ import io
 import json
 import os
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,6 +147,7 @@ class RunWriter:
         return [*self._hits, self._points, *gradients]
 
 
+@cache
 def csv_field(text: str) -> str:
     """Return `text` as a field of a CSV line, quoted where it must be.
 

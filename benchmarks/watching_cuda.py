@@ -1,0 +1,132 @@
+"""What watching costs on a GPU: the work of watching.py, and a convolutional net.
+
+python benchmarks/watching_cuda.py       # prints a Markdown table
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from watching import BATCH, TASKS, TESTED, Work, make_model, make_work
+
+import perdure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PLACES: dict[str, dict[str, Any] | None] = {
+    "no evaluation": None,
+    "evaluation by hand, eager": {},
+    "Evaluator, inline (captured)": {"where": "inline"},
+    "Evaluator, another stream": {"where": "worker"},
+    "Evaluator, another stream, latest": {"where": "worker", "mode": "latest"},
+    "Evaluator, inline, screened": {"screen": True},
+}
+
+
+class Block(nn.Module):
+    """Two convolutions and a way around them."""
+
+    def __init__(self, inside: int, outside: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
+        self.bn1, self.bn2 = nn.BatchNorm2d(outside), nn.BatchNorm2d(outside)
+        self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
+        same = stride == 1 and inside == outside
+        self.short = nn.Identity() if same else nn.Conv2d(inside, outside, 1, stride, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the block's output."""
+        out = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
+        return torch.relu(out + self.short(x))
+
+
+def make_resnet() -> nn.Module:
+    """Return a ResNet-18 with 20 filters for 28x28 images in a row of 784 pixels."""
+    torch.manual_seed(0)
+    widths = [20, 20, 40, 40, 80, 80, 160, 160]
+    blocks = [Block(a, b, 1 + (b > a)) for a, b in zip([20, *widths[:-1]], widths, strict=True)]
+    stem = [nn.Unflatten(1, (1, 28, 28)), nn.Conv2d(1, 20, 3, 1, 1, bias=False), nn.BatchNorm2d(20)]
+    end = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(160, 10)]
+    return nn.Sequential(*stem, nn.ReLU(), *blocks, *end)
+
+
+def by_hand(model: nn.Module, work: Work) -> Callable[[int], list[float]]:
+    def evaluate(seen: int) -> list[float]:
+        n = seen * TESTED
+        model.eval()
+        with torch.no_grad():
+            right = model(work.test_x[:n]).argmax(1) == work.test_y[:n]
+        model.train()
+        return [k / TESTED for k in right.view(seen, TESTED).sum(1).tolist()]
+
+    return evaluate
+
+
+def time_task(
+    model: nn.Module, optimizer: Any, work: Work, plan: torch.Tensor, after: Callable[[], object]
+) -> float:
+    """Return the seconds an iteration of one task."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for rows in plan:
+        optimizer.zero_grad()
+        cross_entropy(model(work.train_x[rows]), work.train_y[rows]).backward()
+        optimizer.step()
+        after()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / len(plan)
+
+
+def run(make: Callable[[], nn.Module], work: Work, place: dict[str, Any] | None) -> list[float]:
+    """Return the milliseconds an iteration of each task."""
+    model = make().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=True)
+    evaluator, evaluate = None, by_hand(model, work)
+    if place:
+        rows = [slice(k * TESTED, (k + 1) * TESTED) for k in range(TASKS)]
+        data = {f"task {k}": (work.test_x[at], work.test_y[at]) for k, at in enumerate(rows)}
+        evaluator = perdure.Evaluator(data, meter=False, **place)
+    taken = []
+    for k, plan in enumerate(work.plans):
+        after: Callable[[], object] = int  # does nothing
+        if evaluator is not None:
+            after = partial(evaluator.step, model)
+        elif place is not None:
+            after = partial(evaluate, k + 1)
+        with evaluator.task(f"task {k}") if evaluator else nullcontext():
+            time_task(model, optimizer, work, plan[: len(plan) // 4], after)  # warms up
+            taken.append(1000 * time_task(model, optimizer, work, plan, after))
+    if evaluator is not None:
+        evaluator.close()
+    return taken
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What watching costs on a GPU.")
+    parser.add_argument("--iterations", type=int, default=200, help="iterations a task")
+    args = parser.parse_args()
+    print(f"PyTorch {torch.__version__}, {torch.cuda.get_device_name()}")
+    print(f"{args.iterations} iterations a task, batch {BATCH} and as many replayed\n")
+    print("| model | variant | ms an iteration | of which evaluation |\n|---|---|---:|---:|")
+    on_cpu = make_work(args.iterations)
+    x, y, test_x, test_y = (tensor.cuda() for tensor in on_cpu[:4])
+    work = Work(x, y, test_x, test_y, [plan.cuda() for plan in on_cpu.plans])
+    for model, make in {"MLP 400-400": make_model, "reduced ResNet-18": make_resnet}.items():
+        alone = 0.0
+        for name, place in PLACES.items():
+            spent = statistics.fmean(run(make, work, place))
+            alone = spent if place is None else alone
+            print(f"| {model} | {name} | {spent:.3f} | {spent - alone:.3f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

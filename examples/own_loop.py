@@ -1,0 +1,39 @@
+"""A hand-written replay loop on three tasks of digits, watched: python examples/own_loop.py."""
+
+import sys
+
+import torch
+from sklearn.datasets import load_digits
+from torch.nn.functional import cross_entropy
+
+import perdure
+
+torch.manual_seed(0)
+digits = load_digits()
+x = torch.tensor(digits.data / 16, dtype=torch.float32)
+y = torch.tensor(digits.target)
+tasks = {f"digits {k}-{k + 2}": (y >= k) & (y <= k + 2) for k in (0, 3, 6)}
+test = torch.rand(len(y)) < 0.3
+
+model = torch.nn.Sequential(torch.nn.Linear(64, 100), torch.nn.ReLU(), torch.nn.Linear(100, 9))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+memory = torch.empty(0, dtype=torch.long)
+
+record = sys.argv[1] if len(sys.argv) > 1 else "runs/own-loop"
+evaluation = {name: (x[of & test], y[of & test]) for name, of in tasks.items()}
+with perdure.Evaluator(evaluation, record=record, overwrite=True, setting="class") as evaluator:
+    for name, of in tasks.items():
+        new = torch.nonzero(of & ~test).flatten()
+        with evaluator.task(name, model, data=(x[new], y[new]), stored=x[memory]):
+            for batch in new[torch.randperm(len(new)).repeat(10)].split(20):
+                rows = torch.cat([batch, memory[torch.randperm(len(memory))[:20]]])
+                optimizer.zero_grad()
+                cross_entropy(model(x[rows]), y[rows]).backward()
+                optimizer.step()
+                evaluator.step(model)
+        memory = torch.cat([memory, new[:20]])
+
+found = evaluator.summary().metrics
+for id_ in ("acc", "forgetting.learned", "min_acc", "wc_acc", "wf10", "gap.depth", "sss", "ce"):
+    print(f"{id_:20}{found[id_]:.3f}")
+print(f"everything: perdure score {record}")

@@ -1,0 +1,223 @@
+"""The laws on a GPU: inline with a captured graph, on another stream, with screening."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+import perdure
+from perdure.evaluation.inline import Inline
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+
+TASKS, STEPS = 3, 24
+
+
+def make_data() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    rng = torch.Generator().manual_seed(0)
+    return {
+        f"t{k}": (torch.randn(400, 20, generator=rng) + k, torch.randint(2, (400,), generator=rng))
+        for k in range(TASKS)
+    }
+
+
+def make_model(kind: str = "bn") -> nn.Module:
+    torch.manual_seed(1)
+    middle: list[nn.Module] = [nn.BatchNorm1d(64)] if kind == "bn" else []
+    layers = [nn.Linear(20, 64), *middle, nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 2)]
+    return nn.Sequential(*layers).cuda()
+
+
+def train(watch: dict[str, Any] | None, model: nn.Module | None = None, record: Any = None) -> Any:
+    """Return everything that training leaves behind, and the evaluator."""
+    data = make_data()
+    model = model or make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    evaluator = None
+    if watch is not None:
+        evaluator = perdure.Evaluator(data, subset=150, record=record, **watch)
+    torch.manual_seed(2)
+    for name, (x, y) in data.items():
+        x, y = x.cuda(), y.cuda()
+        with evaluator.task(name, model) if evaluator else nullcontext():
+            for _ in range(STEPS):
+                rows = torch.randint(400, (32,), device="cuda")
+                optimizer.zero_grad(set_to_none=False)
+                cross_entropy(model(x[rows]), y[rows]).backward()
+                optimizer.step()
+                if evaluator:
+                    evaluator.step(model)
+    left = [*model.state_dict().values(), *(p.grad for p in model.parameters())]
+    left += [s["momentum_buffer"] for s in optimizer.state.values()]
+    left += [torch.get_rng_state(), torch.cuda.get_rng_state()]
+    if evaluator:
+        evaluator.close()
+    return [tensor.cpu() for tensor in left], evaluator
+
+
+def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+PLACES: dict[str, dict[str, Any]] = {
+    "inline": {},
+    "every third": {"every": 3},
+    "burst": {"every": perdure.burst(first=4, then=6)},
+    "stream": {"where": "worker"},
+    "stream, latest": {"where": "worker", "mode": "latest"},
+    "screened": {"screen": True},
+    "redrawn": {"redraw": True},
+    "not metered": {"meter": False},
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_training_is_untouched(place: str) -> None:
+    with warnings.catch_warnings():
+        if place == "screened":  # such a small model is not faster in half precision
+            warnings.simplefilter("ignore", perdure.EvaluationWarning)
+        assert same(train(None)[0], train(PLACES[place])[0])
+
+
+@pytest.mark.parametrize("place", ["inline", "stream"])
+def test_results_are_those_of_a_plain_evaluation(place: str, tmp_path: Any) -> None:
+    expected: list[tuple[int, str, float]] = []
+    data = make_data()
+
+    class Checked(perdure.Evaluator):
+        def step(self, model: nn.Module) -> None:
+            super().step(model)
+            modes = [m.training for m in model.modules()]
+            model.eval()
+            with torch.no_grad():
+                for name in self._learned:
+                    task = self._known[name]
+                    x, y = task.rows(task.indices())
+                    score = (model(x.cuda()).argmax(1).cpu() == y).double().mean().item()
+                    expected.append((self._step, name, score))
+            for m, mode in zip(model.modules(), modes, strict=True):
+                m.training = mode
+
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    where: dict[str, Any] = {"where": "worker"} if place == "stream" else {}
+    with Checked(data, subset=150, record=tmp_path, audit=7, **where) as evaluator:
+        for name, (x, y) in data.items():
+            with evaluator.task(name):
+                for k in range(STEPS):
+                    rows = slice(16 * k, 16 * k + 16)
+                    optimizer.zero_grad()
+                    cross_entropy(model(x[rows].cuda()), y[rows].cuda()).backward()
+                    optimizer.step()
+                    evaluator.step(model)
+    stream = perdure.open_run(tmp_path).points
+    assert stream is not None
+    probes = stream.kind == 1
+    found = [
+        (int(s), stream.names[t], float(v))
+        for s, t, v in zip(
+            stream.step[probes], stream.tested[probes], stream.score[probes], strict=True
+        )
+    ]
+    assert [row[:2] for row in found] == [row[:2] for row in expected]
+    assert [row[2] for row in found] == pytest.approx([row[2] for row in expected], abs=1e-9)
+    assert evaluator.notes == []
+
+
+def test_evaluation_is_captured_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    replays = []
+    from perdure.evaluation import graph
+
+    true = graph.Graph.replay
+
+    def replay(self: graph.Graph) -> torch.Tensor:
+        replays.append(1)
+        return true(self)
+
+    monkeypatch.setattr(graph.Graph, "replay", replay)
+    train({})
+    assert len(replays) >= TASKS * (STEPS - 10)
+
+
+class Syncs(nn.Sequential):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = super().forward(x)  # type: ignore[no-untyped-call]
+        return out if out.abs().max().item() < 1e9 else out * 0  # waits for the GPU
+
+
+def test_what_cannot_be_captured_is_tested_eagerly_and_said_once() -> None:
+    def model() -> nn.Module:
+        return Syncs(*make_model().children())
+
+    with pytest.warns(perdure.EvaluationWarning, match="no CUDA graph") as said:
+        watched, evaluator = train({}, model())
+    assert len([w for w in said if "CUDA graph" in str(w.message)]) == 1
+    assert same(train(None, model())[0], watched)
+    assert len(evaluator.summary().metrics) > 20
+
+
+class Switched(nn.Sequential):
+    sign = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = super().forward(x)  # type: ignore[no-untyped-call]
+        return out * self.sign
+
+
+def test_audit_notices_state_that_a_graph_does_not_see() -> None:
+    data = make_data()
+    model = Switched(*make_model().children())
+
+    def watch() -> None:
+        with (
+            perdure.Evaluator({"t0": data["t0"]}, audit=5, meter=False) as evaluator,
+            evaluator.task("t0"),
+        ):
+            for k in range(20):
+                model.sign = 1.0 if k < 8 else -1.0
+                evaluator.step(model)
+
+    with pytest.warns(perdure.EvaluationWarning, match="differ"):
+        watch()
+
+
+def test_screening_gives_the_answers_of_full_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    from perdure.evaluation import screening
+
+    monkeypatch.setattr(screening, "PATIENCE", 10**9)  # for the answers, not for the speed
+    told: list[list[Any]] = [[], []]
+    true = Inline.collect
+    for k, screen in enumerate((False, True)):
+
+        def collect(self: Inline, *, wait: bool = False, k: int = k) -> Any:
+            done = true(self, wait=True)
+            told[k] += [d.values for d in done]
+            return done
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Inline, "collect", collect)
+            train({"screen": screen})
+    assert len(told[0]) == len(told[1]) == TASKS * STEPS
+    wrong = sum(int((a != b).sum()) for a, b in zip(*told, strict=True))
+    assert wrong == 0
+
+
+def test_batches_are_halved_until_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    from perdure.evaluation import scoring
+
+    true = scoring.Scorer._batch
+
+    def small(self: Any, model: Any, rows: Any, at: slice, x: Any, y: Any) -> torch.Tensor:
+        if at.stop - at.start > 100:
+            raise torch.OutOfMemoryError("too large")
+        return true(self, model, rows, at, x, y)
+
+    plain = train({"meter": False})[1].summary().metrics
+    monkeypatch.setattr(scoring.Scorer, "_batch", small)
+    assert train({"meter": False})[1].summary().metrics == plain
