@@ -76,7 +76,7 @@ def learn(model: nn.Module, batch: Set | None = None, lr: float = 0.5) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.grad is not None:
-                parameter -= lr * parameter.grad
+                parameter.sub_(lr * parameter.grad)
 
 
 def watch(

@@ -62,7 +62,7 @@ class Trainer:
     def wait(self) -> int:
         """Return its exit code once it has ended."""
         if self.code is None:
-            until(lambda: self.pid not in alive(), f"it hangs after {self.said()[-1:]}")
+            until(lambda: state_of(self.pid) is None, f"it hangs after {self.said()[-1:]}")
             self.code = self._server.ask(wait=self.pid)
         return self.code
 
@@ -131,15 +131,20 @@ def until(true: Callable[[], object], else_: str) -> None:
     end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end, else_
-        time.sleep(0.0005)
+        time.sleep(0.001)
 
 
 def alive() -> dict[int, tuple[int, int]]:
     """Return parent and session of every process that has not ended."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it ended just now
-            state, parent, _, session = path.read_text().rpartition(")")[2].split()[:4]
-            if state not in "ZX":
-                found[int(path.parent.name)] = int(parent), int(session)
-    return found
+    pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    return {pid: state for pid in pids if (state := state_of(pid)) is not None}
+
+
+def state_of(pid: int) -> tuple[int, int] | None:
+    """Return parent and session of a process, None if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    state, parent, _, session = text.rpartition(")")[2].split()[:4]
+    return None if state in "ZX" else (int(parent), int(session))

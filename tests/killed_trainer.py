@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -59,7 +60,7 @@ def train(evaluator: perdure.Evaluator, side: Side) -> None:
                 pulls = torch.autograd.grad(new + old, parameters)
                 with torch.no_grad():
                     for weight, pull in zip(parameters, pulls, strict=True):
-                        weight -= 0.05 * pull
+                        weight.sub_(pull, alpha=0.05)
                 evaluator.step(model)
                 step += 1
                 side.say(f"step {step}")
@@ -94,6 +95,7 @@ def serve() -> None:
     import torch._dynamo  # what counts operations would import it
 
     torch.set_num_threads(1)
+    gc.freeze()  # nothing to look through when a trainer ends
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:

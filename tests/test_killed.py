@@ -153,7 +153,8 @@ def check_left_behind(trainer: Trainer, shared: list[Path], server: Server) -> N
     """Fail if a run that ended still holds anything."""
     until(lambda: not trainer.family(), "a process is left behind")
     assert not [path for path in shared if path.exists()]
-    assert list(server.temporary.iterdir()) == []
+    left = [path.name for path in server.temporary.iterdir()]
+    assert [name for name in left if not name.startswith("torchinductor")] == []
 
 
 def check_free(folder: Path) -> None:
@@ -163,7 +164,7 @@ def check_free(folder: Path) -> None:
         state = "a finished" if (folder / "done.json").exists() else "an unfinished"
         with pytest.raises(RecordError, match=f"holds {state} run already; .*overwrite=True"):
             perdure.Evaluator(tasks, record=folder)
-    evaluator = perdure.Evaluator(tasks, record=folder, overwrite=True)
+    evaluator = perdure.Evaluator(tasks, record=folder, overwrite=True, meter=False)
     with evaluator, evaluator.task("a", model):
         evaluator.step(model)
     assert read_source(str(folder)).hits["a"].steps.tolist() == [1]

@@ -9,30 +9,26 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import torch
-
 from ..metrics import ACCURACY, ScoreScale
 from ..record import read_source
+from ._arguments import check_arguments
 from ._trees import nbytes
 from ._untouched import random_states, restore, untouched
 from .alarm import Alarm, AlarmRang
 from .gradients import gradient_norm
-from .inline import Inline
 from .inputs import EvaluationTask
 from .meter import Meter
-from .prepared import Prepared, device_of
 from .progress import Progress
 from .recorder import Recorder
 from .schedules import as_schedule
 from .scoring import Scorer
-from .side_stream import SideStream
-from .worker import Worker
+from .tester import Tester
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    import torch
     from numpy.typing import NDArray
 
     from ..metrics import Options, Setting, Summary
@@ -40,8 +36,6 @@ if TYPE_CHECKING:
     from .schedules import Schedule
 
 __all__ = ["Evaluator"]
-
-WHOLE_BATCH = 1000  # examples of a whole set that are in memory at a time
 
 
 class Evaluator:
@@ -131,20 +125,16 @@ class Evaluator:
         progress: bool | None = None,
         describe: Mapping[str, Any] | None = None,
     ) -> None:
-        _check(
+        check_arguments(
             subset=subset, audit=audit, queue=queue, initial=initial, where=where, mode=mode,
             on_alarm=on_alarm, setting=setting,
         )  # fmt: skip
-        if screen and redraw:
-            raise ValueError("screen=True needs a fixed subset; drop redraw=True")
         if scale is None:
             free = ScoreScale(-math.inf, math.inf, lower_is_better=lower_is_better)
             scale = ACCURACY if score is None else free
         self._schedule = as_schedule(every)
-        self._subset, self._redraw, self._seed = subset, redraw, seed
-        self._unseen, self._initial = unseen, initial
+        self._subset, self._seed, self._unseen, self._initial = subset, seed, unseen, initial
         self._classes = {str(task): list(mine) for task, mine in (classes or {}).items()}
-        self._scorer = Scorer(score, forward, self._classes, batch)
         self._alarm, self._stops = Alarm(alarm) if alarm else None, on_alarm == "stop"
         self._known: dict[str, EvaluationTask] = {}
         self._always: list[str] = []
@@ -152,7 +142,6 @@ class Evaluator:
         self._task: str | None = None
         self._model: Any = None
         self._step = self._since = 0
-        self._prepared: Prepared | None = None
         self._stored: int | None = None
         self._extra_bytes = 0
         named = tasks.items() if isinstance(tasks, Mapping) else enumerate(tasks or ())
@@ -165,24 +154,16 @@ class Evaluator:
             "score": "accuracy" if score is None else getattr(score, "__qualname__", repr(score)),
         }  # fmt: skip
         said = {"setting": setting, "evaluation": evaluation, "describe": dict(describe or {})}
-        self._recorder = Recorder(
-            record, said, scale, windows=windows, hits=not redraw, overwrite=overwrite
-        )
+        scorer = Scorer(score, forward, self._classes, batch)
+        self._recorder = Recorder(said, scale, windows=windows, hits=not redraw)
         if self._alarm is not None and self._alarm.rule is not None:
             self.live[self._alarm.rule[0]]  # an unknown name is an error now, not in an hour
-        say = self._recorder.say
-        self._meter = Meter(on=meter, say=say)
-        self._inline = Inline(self._scorer, screen=screen, audit=audit, say=say)
-        self._place: Inline | Worker | SideStream | None = (
-            None if where == "worker" else self._inline
-        )
-        self._worker: dict[str, Any] = {
-            "latest": mode == "latest",
-            "slots": queue,
-            "audit": audit,
-            "say": say,
-        }
-        self._device = None if device is None else torch.device(device)
+        self._tester = Tester(
+            scorer, where=where, mode=mode, queue=queue, device=device, screen=screen,
+            audit=audit, redraw=redraw, say=self._recorder.say,
+        )  # fmt: skip
+        self._meter = Meter(on=meter, say=self._recorder.say)
+        self._recorder.open(record, overwrite=overwrite)  # last: a mistake above leaves no folder
         self._progress = Progress(progress)
         # Without close() the files are still closed and the terminal is left as it was.
         self._finalizer = weakref.finalize(self, _abandon, self._recorder, self._progress)
@@ -250,7 +231,8 @@ class Evaluator:
         self._model = model
         try:
             if self._schedule.due(self._step, self._since) and (tested := self._tested_now()):
-                self._probe(model, tested)
+                self._meter.count_rows(model, tested, self._tester.scorer)
+                self._tester.probe(model, tested, self._step)
             self._collect()
         finally:
             self._progress.show(self._step, self.live)
@@ -301,7 +283,7 @@ class Evaluator:
 
     def summary(self, options: Options | None = None) -> Summary:
         """Return every metric of what was recorded so far and, for the rest, why not."""
-        if self._place is not None:
+        if self._finalizer.alive:
             self._collect(wait=True)
         return read_source(str(self._recorder.writer.folder)).summary(options)
 
@@ -312,8 +294,7 @@ class Evaluator:
         try:
             self._meter.close()
             self._collect(wait=True)
-            if self._place is not None:
-                self._place.close()
+            self._tester.close()
             if done and self._task is None:
                 self._recorder.writer.done(steps=self._step)
         finally:
@@ -347,8 +328,9 @@ class Evaluator:
             self._recorder.entered(self._known[task], self._step, self._classes)
             if self._model is not None and self._initial != "none":
                 everything = self._initial == "all" and self._step == 0
-                self._test("initial", list(self._known) if everything else [task])
-                self._meter.count_pass(self._model, self._known[task], self._scorer)
+                mine = self._known[task]
+                self._test("initial", [*self._known.values()] if everything else [mine])
+                self._meter.count_pass(self._model, mine, self._tester.scorer)
         except BaseException:
             self._task = None
             raise
@@ -367,57 +349,31 @@ class Evaluator:
         self._recorder.writer.costs(self._meter.rows)
         self._recorder.writer.sync()
 
-    def _tested_now(self) -> list[str]:
+    def _tested_now(self) -> list[EvaluationTask]:
+        names = [*self._learned, *self._always]
         if self._unseen or not self._learned:
-            return list(self._known)
-        return [*self._learned, *(task for task in self._always if task not in self._learned)]
-
-    def _probe(self, model: Any, tested: list[str]) -> None:
-        """Have the subsets of some tasks tested on the weights of now."""
-        prepared = self._prepared_for(model, tested)
-        if self._place is None:
-            self._place = self._beside(device_of(model))
-        try:
-            self._place.submit(model, prepared, self._step)
-        except Exception as error:
-            error.add_note(f"while testing {', '.join(tested)} after step {self._step}")
-            raise
-
-    def _prepared_for(self, model: Any, tested: list[str]) -> Prepared:
-        device = self._device or device_of(model)
-        known = self._prepared
-        if known is None or known.device != device or [t.name for t in known.tasks] != tested:
-            self._collect(wait=True)
-            tasks = [self._known[task] for task in tested]
-            with untouched(model):
-                known = self._prepared = Prepared(tasks, self._scorer, device, redraw=self._redraw)
-                known.at(self._step)
-            for task in tasks:
-                self._meter.count_rows(model, task, self._scorer)
-        return known
-
-    def _beside(self, device: torch.device) -> Worker | SideStream:
-        if device.type == "cuda":
-            return SideStream(self._inline, **_without(self._worker, "audit"))
-        if self._device is not None:
-            raise ValueError(
-                f"device={self._device} is for models on CUDA, this one is on {device}"
-            )
-        return Worker(self._inline, **self._worker)
+            names = list(self._known)
+        return [self._known[name] for name in dict.fromkeys(names)]
 
     def _collect(self, *, wait: bool = False) -> None:
-        """Record what the place of evaluation has done by now."""
-        if self._place is None:
-            return
-        for done in self._place.collect(wait=wait):
+        """Record the tests that are done by now."""
+        for done in self._tester.collect(wait=wait):
             tested = done.prepared.split(done.values)
-            self._recorder.write("probe", done.step, self._task, tested, self._known)
-            for task, values in tested.items():
-                self._meter.tested(task, len(values))
-            on_cuda = done.prepared.device.type == "cuda"
-            if on_cuda or self._place is not self._inline:
-                self._meter.elsewhere(done.seconds, in_trainers_time=self._place is self._inline)
+            self._record("probe", done.step, tested)
+            if not self._tester.in_trainers_time or done.prepared.device.type == "cuda":
+                self._meter.elsewhere(done.seconds, in_trainers_time=self._tester.in_trainers_time)
             self._ring(done.step)
+
+    def _test(self, kind: Literal["initial", "full"], tested: list[EvaluationTask]) -> None:
+        """Test some tasks here and now: subsets before a task, whole sets at its end."""
+        self._meter.count_rows(self._model, tested, self._tester.scorer)
+        found = self._tester.now(self._model, tested, whole=kind == "full")
+        self._record(kind, self._step, found)
+
+    def _record(self, kind: str, step: int, tested: Mapping[str, NDArray[Any]]) -> None:
+        self._recorder.write(kind, step, self._task, tested, self._known)
+        for task, values in tested.items():
+            self._meter.tested(task, len(values))
 
     def _ring(self, step: int) -> None:
         heard = self._alarm.heard(self.live) if self._alarm is not None else None
@@ -426,51 +382,7 @@ class Evaluator:
             if self._stops:
                 raise AlarmRang(f"step {step}: {heard}")
 
-    def _test(self, kind: Literal["initial", "full"], tested: list[str]) -> None:
-        """Test some tasks here and now: subsets before a task, whole sets at its end."""
-        found: dict[str, NDArray[Any]] = {}
-        device = device_of(self._model)
-        with untouched(self._model):
-            for name in tested:
-                task = self._known[name]
-                batches = (
-                    task.batches(self._scorer.batch or WHOLE_BATCH)
-                    if kind == "full"
-                    else [task.rows(task.indices())]
-                )
-                values = []
-                for x, y in batches:
-                    (rows,) = self._scorer.together([(name, x, y)], device)
-                    values.append(self._scorer.values(self._model, rows).numpy(force=True))
-                found[name] = np.concatenate(values)
-        self._recorder.write(kind, self._step, self._task, found, self._known)
-        for name, values_of in found.items():
-            self._meter.count_rows(self._model, self._known[name], self._scorer)
-            self._meter.tested(name, len(values_of))
-
 
 def _abandon(recorder: Recorder, progress: Progress) -> None:
     progress.close()
     recorder.writer.close()
-
-
-def _without(options: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in options.items() if key != name}
-
-
-def _check(**given: Any) -> None:
-    """Raise for an argument that is none of those allowed."""
-    allowed = {
-        "initial": ("entered", "all", "none"),
-        "where": ("inline", "worker"),
-        "mode": ("exact", "latest"),
-        "on_alarm": ("warn", "stop"),
-        "setting": (None, "class", "task", "domain"),
-    }
-    for name, value in given.items():
-        if name in allowed:
-            if value not in allowed[name]:
-                words = " or ".join(str(word) for word in allowed[name])
-                raise ValueError(f"{name} is {value!r}, expected {words}")
-        elif value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
-            raise ValueError(f"{name} is {value!r}, expected a whole number of at least 1")

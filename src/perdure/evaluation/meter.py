@@ -18,7 +18,7 @@ from .prepared import device_of, state_of
 from .scoring import outputs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from .inputs import EvaluationTask
     from .scoring import Scorer
@@ -111,14 +111,15 @@ class Meter:
         elif self._row:
             self._row["flops_eval"] = None
 
-    def count_rows(self, model: Any, task: EvaluationTask, scorer: Scorer) -> None:
-        """Count the operations of testing one example of `task`, once a run."""
-        if not self.on or task.name in self._count_rows:
-            return
-        part = scorer.together([_few(task)], device_of(model))[0]
-        with untouched(model), FlopCounterMode(display=False) as counter:
-            scorer.values(model, part)
-        self._count_rows[task.name] = counter.get_total_flops() / len(part)
+    def count_rows(self, model: Any, tasks: Sequence[EvaluationTask], scorer: Scorer) -> None:
+        """Count the operations of testing one example of each task, once a run."""
+        for task in tasks if self.on else ():
+            if task.name in self._count_rows:
+                continue
+            with untouched(model), FlopCounterMode(display=False) as counter:
+                (part,) = scorer.together([_few(task)], device_of(model))
+                scorer.values(model, part)
+            self._count_rows[task.name] = counter.get_total_flops() / len(part)
 
     def count_pass(self, model: Any, task: EvaluationTask, scorer: Scorer) -> None:
         """Count one forward and backward pass over the task's data, on a few examples like it.

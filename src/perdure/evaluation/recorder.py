@@ -40,27 +40,17 @@ class Recorder:
     """Writes a run's folder and keeps its live numbers.
 
     Args:
-        folder: of the record; None for one that goes with this object.
         describe: what ran, for run.json.
         scale: range and direction of the scores.
         windows: of the live wf and wp.
         hits: whether to record which examples are right.
-        overwrite: replace a run that is there.
     """
 
+    writer: RunWriter
+
     def __init__(
-        self,
-        folder: str | os.PathLike[str] | None,
-        describe: Mapping[str, Any],
-        scale: ScoreScale,
-        *,
-        windows: Sequence[int],
-        hits: bool,
-        overwrite: bool,
+        self, describe: Mapping[str, Any], scale: ScoreScale, *, windows: Sequence[int], hits: bool
     ) -> None:
-        if folder is None:
-            folder = tempfile.mkdtemp(prefix="perdure-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.live = Live(scale, tuple(windows))
         self.notes: list[str] = []
         self._scale, self._hits = scale, hits
@@ -68,6 +58,12 @@ class Recorder:
         self._learned: dict[str, EvaluationTask] = {}
         self._classes: Mapping[str, Sequence[int]] = {}
         self._describe = {**_surroundings(), **describe}
+
+    def open(self, folder: str | os.PathLike[str] | None, *, overwrite: bool) -> None:
+        """Begin the record in `folder`; None for a folder that goes with this object."""
+        if folder is None:
+            folder = tempfile.mkdtemp(prefix="perdure-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.writer = RunWriter(folder, self._description(), overwrite=overwrite)
 
     def say(self, message: str) -> None:

@@ -94,8 +94,8 @@ NUMBER = (
     "AND isfinite(TRY_CAST({0} AS DOUBLE)))"
 )
 NORM = f"({{0}} IS NULL OR {NUMBER} AND TRY_CAST({{0}} AS DOUBLE) >= 0)"
-# Files with a line that our reader may refuse or read otherwise. Stricter than it is: what is
-# found here is read by it, and it has the last word. Costs are few and are always left to it.
+# Files of which every line is one that our reader takes, and takes as DuckDB does. Stricter than
+# it is: the other files are read by it. Costs are short, and all of them are left to it.
 JUDGE = {
     "points": f"""
         WITH cells AS (
@@ -111,12 +111,14 @@ JUDGE = {
                 bool_or(updated AND blank) AS blank
             FROM cells GROUP BY file, step
         )
-        SELECT file FROM steps GROUP BY file HAVING NOT bool_and(fit)
-            OR bool_or(first <> last) OR bool_or(blank) AND count(first) > 0""",  # noqa: S608 - as above
+        SELECT file FROM steps GROUP BY file HAVING bool_and(fit)
+            AND NOT coalesce(bool_or(first <> last), false)
+            AND NOT (bool_or(blank) AND count(first) > 0)""",  # noqa: S608 - as above
     "gradients": f"""
-        SELECT DISTINCT file FROM lines WHERE NOT coalesce({WHOLE.format("step")}
-            AND strlen(concat(trained)) >= 0
-            AND {NORM.format("plasticity")} AND {NORM.format("stability")}, false)""",  # noqa: S608 - as above
+        SELECT file FROM lines GROUP BY file HAVING bool_and(coalesce(
+            {WHOLE.format("step")} AND strlen(concat(trained)) >= 0
+            AND {NORM.format("plasticity")} AND {NORM.format("stability")}, false))
+        """,  # noqa: S608 - as above
 }
 REJECTED = """
     SELECT DISTINCT file_path FROM reject_errors JOIN reject_scans USING (scan_id, file_id)"""

@@ -160,12 +160,11 @@ def _load(connection: DuckDBPyConnection, table: str, runs: Sequence[Run]) -> li
     )
     sources = [f"FROM held.{table}"]
     for header, paths in alike.items():
-        odd = _odd(connection, table, header, paths)
-        ours += sorted(odd)
-        plain = [path for path in paths if path not in odd]
-        if plain:
+        fit = _fit(connection, table, header, paths)
+        ours += [path for path in paths if path not in fit]
+        if fit:
             variable = f"{table}_{len(sources)}"
-            connection.execute(f"SET VARIABLE {variable} = ?", [plain])
+            connection.execute(f"SET VARIABLE {variable} = ?", [sorted(fit)])
             sources.append(scan(table, header, variable))
     notes = _hold(connection, table, {path: owners[path] for path in ours})
     connection.execute(view(table, sources))
@@ -198,22 +197,22 @@ def _sort(
     return owners, alike, ours
 
 
-def _odd(
+def _fit(
     connection: DuckDBPyConnection, table: str, header: Sequence[str], paths: Sequence[str]
 ) -> set[str]:
-    """Return the files that DuckDB refuses, or of which it takes lines that we may refuse."""
+    """Return the files that DuckDB reads as our reader does."""
     import duckdb
 
     try:
         connection.execute("SET VARIABLE judged = ?", [paths])
         lines = scan(table, header, "judged", as_text=True)
         connection.execute(f"CREATE OR REPLACE TEMP VIEW lines AS {lines}")
-        odd = {path for (path,) in connection.execute(JUDGE[table]).fetchall()}
-        odd |= {path for (path,) in connection.execute(REJECTED).fetchall()}
+        fit = {path for (path,) in connection.execute(JUDGE[table]).fetchall()}
+        fit -= {path for (path,) in connection.execute(REJECTED).fetchall()}
         connection.execute("DROP TABLE reject_errors; DROP TABLE reject_scans; DROP VIEW lines")
-    except duckdb.Error:  # our reader finds the file, or reads them all
-        return set(paths)
-    return odd
+    except duckdb.Error:  # our reader finds the file that it is about, or reads them all
+        return set()
+    return fit
 
 
 def _hold(connection: DuckDBPyConnection, table: str, ours: Mapping[str, Run]) -> list[str]:

@@ -1,0 +1,600 @@
+"""What an evaluator takes: data, outputs and scores of any form, against plain loops."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import random
+from collections import OrderedDict, UserDict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    SubsetRandomSampler,
+    TensorDataset,
+    default_collate,
+)
+
+from perdure import Evaluator, ScoreScale
+
+from .evaluator_helpers import (
+    accuracy,
+    check_scores,
+    expected_lines,
+    keys,
+    learn,
+    lines,
+    net,
+    rows,
+    sets,
+    subsets,
+    watch,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+PLAN = [("a", 4), ("b", 3), ("c", 2)]
+pytestmark = pytest.mark.filterwarnings("ignore:flops_one_pass is not measured")
+
+
+class Pairs(Dataset[tuple[Tensor, int]]):
+    """A map-style dataset with plain numbers as labels."""
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x, y
+        self.asked: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, k: int) -> tuple[Tensor, int]:
+        self.asked.append(k)
+        return self.x[k], int(self.y[k])
+
+
+class Noisy(Pairs):
+    """Draws from every global generator: a random transform as people write them."""
+
+    def __getitem__(self, k: int) -> tuple[Tensor, int]:
+        noise = random.random() + np.random.rand() + float(torch.rand(()))  # noqa: NPY002
+        return self.x[k] + 0 * noise, int(self.y[k])
+
+
+class Dicts(Pairs):
+    """Examples as dictionaries."""
+
+    def __getitem__(self, k: int) -> Any:
+        return {"x": self.x[k], "labels": int(self.y[k])}
+
+
+def named(items: list[Any]) -> dict[str, Tensor]:
+    """Collate pairs into a dictionary, back to front: a collate_fn decides what comes out."""
+    x, y = default_collate(items[::-1])
+    return {"target": y.flip(0), "x": x.flip(0)}
+
+
+FORMS: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "tensors": lambda x, y: (x, y),
+    "a list of two tensors": lambda x, y: [x, y],
+    "arrays": lambda x, y: (x.numpy(), y.numpy()),
+    "small labels": lambda x, y: (x, y.to(torch.uint8)),
+    "a dict": lambda x, y: {"x": x, "labels": y},
+    "a dict of arrays": lambda x, y: {"label": y.numpy(), "x": x.numpy()},
+    "TensorDataset": TensorDataset,
+    "TensorDataset with more": lambda x, y: TensorDataset(x, y, y),
+    "Dataset": Pairs,
+    "Dataset of dicts": Dicts,
+    "examples in a list": lambda x, y: [(a, int(b)) for a, b in zip(x, y, strict=True)],
+    "DataLoader": lambda x, y: DataLoader(TensorDataset(x, y), batch_size=3),
+    "shuffled DataLoader": lambda x, y: DataLoader(Pairs(x, y), batch_size=4, shuffle=True),
+    "DataLoader with collate_fn": lambda x, y: DataLoader(Pairs(x, y), collate_fn=named),
+    "factory of tensors": lambda x, y: lambda: (x, y),
+    "factory of a Dataset": lambda x, y: functools.partial(Pairs, x, y),
+    "factory of a DataLoader": lambda x, y: lambda: DataLoader(Dicts(x, y)),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("subset", [None, 7])
+def test_every_form_of_data_gives_the_scores_of_a_plain_loop(
+    tmp_path: Path, form: str, subset: int | None
+) -> None:
+    data = sets("ab")
+    wrapped = {name: FORMS[form](*pair) for name, pair in data.items()}
+    with Evaluator(wrapped, record=tmp_path, subset=subset, meter=False) as evaluator:
+        copies = watch(evaluator, net(), [("a", 3), ("b", 3)])
+    assert keys(tmp_path) == expected_lines([("a", 3), ("b", 3)], lambda *_: True)
+    check_scores(tmp_path, copies, data, subset)
+    if subset:
+        with Evaluator(data, record=tmp_path / "2", subset=subset, meter=False) as evaluator:
+            watch(evaluator, net(), [("a", 3), ("b", 3)])
+        for name, chosen in subsets(tmp_path).items():  # the form does not change the choice
+            np.testing.assert_array_equal(subsets(tmp_path / "2")[name], chosen)
+
+
+def test_labels_in_a_plain_list(tmp_path: Path) -> None:
+    x, y = rows()
+    with Evaluator({"a": (x, y.tolist())}, record=tmp_path) as evaluator:
+        copies = watch(evaluator, net(), [("a", 2)])
+    check_scores(tmp_path, copies, {"a": (x, y)}, None)
+
+
+def test_a_dataloader_with_a_sampler_is_its_samples(tmp_path: Path) -> None:
+    x, y = rows()
+    mine = [2, 3, 5, 7, 11, 13]
+    loader = DataLoader(TensorDataset(x, y), sampler=SubsetRandomSampler(mine))
+    with Evaluator({"a": loader}, record=tmp_path) as evaluator:
+        copies = watch(evaluator, net(), [("a", 2)])
+    check_scores(tmp_path, copies, {"a": (x[mine], y[mine])}, None)
+
+
+def test_a_list_of_tasks_has_numbers_for_names(tmp_path: Path) -> None:
+    data = sets("01")
+    with Evaluator(list(data.values()), record=tmp_path) as evaluator:
+        copies = watch(evaluator, net(), [("0", 2), ("1", 2)])
+    check_scores(tmp_path, copies, data, None)
+    with Evaluator({0: data["0"], 1: data["1"]}, meter=False) as evaluator:
+        with evaluator.task(1, net()):
+            evaluator.step(net())
+        assert evaluator.live.task == "1"
+
+
+def test_a_factory_is_called_once_and_only_when_needed() -> None:
+    called: list[str] = []
+
+    def factory(name: str) -> Any:
+        called.append(name)
+        return rows(seed=ord(name))
+
+    tasks = {name: functools.partial(factory, name) for name in "abc"}
+    model = net()
+    with Evaluator(tasks, initial="none", subset=5) as evaluator:
+        assert called == []
+        evaluator.add("d", functools.partial(factory, "d"))
+        watch(evaluator, model, [("a", 2)])
+        assert called == ["a"]
+        watch(evaluator, model, [("b", 2), ("a", 1)])
+        assert called == ["a", "b"]
+    evaluator.summary()
+    assert called == ["a", "b"]  # c and d were never learned
+
+
+def test_a_dataset_is_asked_only_for_the_subset_while_training() -> None:
+    data = Pairs(*rows(50))
+    model = net()
+    with Evaluator({"a": data}, subset=5, meter=False) as evaluator, evaluator.task("a", model):
+        for _ in range(4):
+            learn(model)
+            evaluator.step(model)
+        assert len(set(data.asked)) == 5
+        assert len(data.asked) <= 10, "the subset is read once on entering and once for the probes"
+
+
+def drawn_after(learning: Callable[[nn.Module], None]) -> tuple[float, ...]:
+    """Return what the global generators give after `learning`."""
+    model = net()
+    random.seed(3)
+    np.random.seed(3)  # noqa: NPY002
+    torch.manual_seed(3)
+    learning(model)
+    return random.random(), np.random.rand(), float(torch.rand(()))  # noqa: NPY002
+
+
+@pytest.mark.parametrize("how", [{}, {"subset": 5}, {"subset": 5, "redraw": True, "every": 2}])
+@pytest.mark.parametrize("meter", [False, True])
+def test_random_transforms_leave_the_generators_alone(how: dict[str, Any], meter: bool) -> None:
+    data = {"a": Noisy(*rows()), "b": lambda: Noisy(*rows(seed=1))}
+
+    def watched(model: nn.Module) -> None:
+        evaluator = Evaluator(data, initial="all", meter=meter, **how)
+        watch(evaluator, model, [("a", 2), ("b", 2)])
+
+    def alone(model: nn.Module) -> None:
+        for _ in range(4):
+            learn(model)
+
+    assert drawn_after(watched) == drawn_after(alone)
+
+
+def test_training_data_with_random_transforms_too() -> None:
+    def watched(model: nn.Module) -> None:
+        evaluator = Evaluator({"a": rows()})
+        with evaluator.task("a", model, data=Noisy(*rows())):
+            learn(model)
+            evaluator.step(model)
+
+    assert drawn_after(watched) == drawn_after(learn)
+
+
+class TwoInputs(nn.Module):
+    """A model of two inputs, by position or by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 3), nn.Linear(2, 3)
+
+    def forward(self, left: Tensor, right: Tensor, scale: Tensor | None = None) -> Tensor:
+        found: Tensor = self.first(left) - self.second(right)
+        return found if scale is None else found * scale[:, None]
+
+
+@pytest.mark.parametrize("subset", [None, 6])
+@pytest.mark.parametrize("way", ["tuple", "dict", "Dataset of dicts", "dict dataset with y"])
+def test_several_inputs(tmp_path: Path, way: str, subset: int | None) -> None:
+    x, y = rows()
+    left, right = x, x[:, :2].clone()
+    examples = [
+        {"left": a, "right": b, "targets": int(c)} for a, b, c in zip(left, right, y, strict=True)
+    ]
+    data: Any = {
+        "tuple": ((left, right), y),
+        "dict": ({"right": right, "left": left}, y),
+        "Dataset of dicts": examples,
+        "dict dataset with y": {"left": left, "right": right, "y": y},
+    }[way]
+    torch.manual_seed(0)
+    model = TwoInputs()
+    with (
+        Evaluator({"a": data, "b": data}, record=tmp_path, subset=subset) as evaluator,
+        evaluator.task("a", model),
+    ):
+        evaluator.add("late", data, now=True)
+        cross_entropy(model(left, right), y).backward()
+        evaluator.step(model)
+    chosen = subsets(tmp_path)
+    for line in lines(tmp_path):
+        at = chosen[line.tested] if line.kind != "full" else np.arange(len(y))
+        mine = accuracy(model, (left[at], right[at]), y[at], lambda m, pair: m(*pair))
+        assert (line.score, line.n) == (mine, len(at))
+
+
+class Output(NamedTuple):
+    """As Hugging Face's models answer, with the loss first."""
+
+    loss: Tensor
+    logits: Tensor
+
+
+class Wrapped(nn.Module):
+    """A model whose class scores are wrapped."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.net, self.way = net(), way
+
+    def forward(self, x: Tensor) -> Any:
+        logits = self.net(x)
+        return {
+            "attribute": Output(torch.zeros(()), logits),
+            "dict": {"loss": torch.zeros(()), "logits": logits},
+            "ordered dict": OrderedDict(logits=logits),
+            "tuple": (logits, torch.zeros(9, 9)),
+            "list": [logits],
+        }[self.way]
+
+
+@pytest.mark.parametrize("way", ["attribute", "dict", "ordered dict", "tuple", "list"])
+def test_outputs_that_hold_the_class_scores(tmp_path: Path, way: str) -> None:
+    x, y = rows()
+    model = Wrapped(way)
+    with Evaluator({"a": (x, y)}, record=tmp_path) as evaluator, evaluator.task("a", model):
+        learn(model.net)
+        evaluator.step(model)
+    assert lines(tmp_path)[1].score == accuracy(model.net, x, y)
+
+
+def test_batches_of_a_mapping_that_is_no_dict(tmp_path: Path) -> None:
+    """Hugging Face's collators return BatchEncoding, a UserDict."""
+    x, y = rows()
+
+    def collate(items: list[Any]) -> UserDict[str, Tensor]:
+        return UserDict(default_collate(items))
+
+    loader = DataLoader(Dicts(x, y), collate_fn=collate)
+    with Evaluator({"a": loader}, record=tmp_path) as evaluator:
+        copies = watch(evaluator, net(), [("a", 2)])
+    check_scores(tmp_path, copies, {"a": (x, y)}, None)
+
+
+class Pooling(nn.Module):
+    """Takes images of any size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Sequential(nn.Conv2d(1, 8, 2), nn.ReLU(), nn.Conv2d(8, 3, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x).mean((2, 3))  # type: ignore[no-any-return]
+
+
+def test_tasks_of_other_shapes_and_types_go_by_themselves(tmp_path: Path) -> None:
+    rng = torch.Generator().manual_seed(0)
+    data = {
+        name: (torch.rand(9, 1, size, size, generator=rng), torch.arange(9).to(kind) % 3)
+        for name, size, kind in [
+            ("a", 4, torch.int64), ("b", 4, torch.int64), ("c", 6, torch.int64),
+            ("d", 4, torch.int32), ("e", 4, torch.int64),
+        ]
+    }  # fmt: skip
+    torch.manual_seed(0)
+    model = Pooling()
+    with Evaluator(data, record=tmp_path, batch=4, initial="none") as evaluator:
+        for task in data:
+            with evaluator.task(task, model):
+                cross_entropy(model(data[task][0]), data[task][1].long()).backward()
+                evaluator.step(model)
+    found = {line.tested: line.score for line in lines(tmp_path) if line.kind == "probe"}
+    assert found == {name: accuracy(model, *pair) for name, pair in data.items()}
+    assert len(set(found.values())) > 1
+
+
+# Scores of one's own.
+
+
+def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return cross_entropy(model(x), y, reduction="none")
+
+
+def mean_loss(model: nn.Module, x: Tensor, y: Tensor) -> float:
+    mine = copy.deepcopy(model).eval()
+    with torch.no_grad():
+        each = [float(cross_entropy(mine(x[k : k + 1]), y[k : k + 1])) for k in range(len(y))]
+    return sum(each) / len(each)
+
+
+def test_a_loss_at_every_step(tmp_path: Path) -> None:
+    data = sets()
+    kwargs: dict[str, Any] = {"score": loss, "lower_is_better": True, "subset": 9, "batch": 4}
+    with Evaluator(data, record=tmp_path, **kwargs) as evaluator:
+        copies = watch(evaluator, net(), PLAN)
+        live = (evaluator.live.min_acc, evaluator.live.wc_acc, dict(evaluator.live.wf))
+    assert keys(tmp_path) == expected_lines(PLAN, lambda *_: True)
+    assert not (tmp_path / "hits").exists()  # values are no hits
+    whole = [line for line in lines(tmp_path) if line.kind == "full"]
+    assert whole
+    for line in whole:
+        x, y = data[line.tested]
+        assert line.score == pytest.approx(mean_loss(copies[line.step], x, y), rel=1e-5)
+    found = evaluator.summary()
+    assert live[0] == pytest.approx(found.metrics["min_acc"])  # the highest loss since
+    assert live[1] == pytest.approx(found.metrics["wc_acc"])
+    assert live[2][10] == pytest.approx(found.metrics["wf10"])
+    assert "clscore" in found.undefined
+    worst = {
+        task: max(line.score for line in lines(tmp_path) if line.tested == task and line.step > end
+                  and line.kind == "probe")
+        for task, end in [("a", 4), ("b", 7)]
+    }  # fmt: skip
+    assert found.metrics["min_acc"] == pytest.approx(sum(worst.values()) / 2)
+
+
+def test_a_score_is_given_the_task_if_it_asks(tmp_path: Path) -> None:
+    data = sets()
+    asked: list[tuple[str, int]] = []
+
+    def score(model: nn.Module, x: Tensor, y: Tensor, *, task: str) -> Tensor:
+        asked.append((task, len(y)))
+        return (x[:, 0] > 0).float() * (ord(task) - ord("a") + 1)
+
+    with Evaluator(data, record=tmp_path, score=score, scale=ScoreScale(0, 5)) as evaluator:
+        watch(evaluator, net(), PLAN)
+    assert keys(tmp_path) == expected_lines(PLAN, lambda *_: True)
+    for line in lines(tmp_path):
+        x, _ = data[line.tested]
+        mine = float((x[:, 0] > 0).double().mean()) * (ord(line.tested) - ord("a") + 1)
+        assert line.score == pytest.approx(mine)
+    assert {task for task, _ in asked} == set("abc")
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.float64, torch.int32, torch.bool])
+def test_scores_of_any_type(tmp_path: Path, kind: torch.dtype) -> None:
+    x, y = rows()
+    with Evaluator(
+        {"a": (x, y)}, record=tmp_path, score=lambda m, x, y: (y == 1).to(kind)
+    ) as evaluator:
+        watch(evaluator, net(), [("a", 2)])
+    assert {line.score for line in lines(tmp_path)} == {float((y == 1).double().mean())}
+    assert (tmp_path / "hits").exists() == (kind == torch.bool)
+
+
+def test_scores_in_bfloat16(tmp_path: Path) -> None:
+    with Evaluator(
+        {"a": rows()}, record=tmp_path, score=lambda m, x, y: torch.ones(len(y)).bfloat16()
+    ) as evaluator:
+        watch(evaluator, net(), [("a", 1)])
+    assert {line.score for line in lines(tmp_path)} == {1.0}
+
+
+def test_direction_is_never_dropped() -> None:
+    scale = ScoreScale(0, 10)
+    try:
+        evaluator = Evaluator({"a": rows()}, score=loss, scale=scale, lower_is_better=True)
+    except (TypeError, ValueError):
+        return  # to refuse the contradiction is as good
+    assert evaluator.live.scale.lower_is_better
+
+
+# Heads, masks, other outputs.
+
+
+class Heads(nn.Module):
+    """A head a task."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(4, 6)
+        self.heads = nn.ModuleDict({name: nn.Linear(6, 3) for name in "abc"})
+
+    def forward(self, x: Tensor, task: str) -> Tensor:
+        return self.heads[task](self.body(x).relu())  # type: ignore[no-any-return]
+
+
+def test_a_head_a_task(tmp_path: Path) -> None:
+    data = sets()
+    torch.manual_seed(1)
+    model = Heads()
+
+    def forward(model: nn.Module, x: Tensor, task: str) -> Any:
+        return model(x, task)
+
+    with Evaluator(data, record=tmp_path, forward=forward, batch=5, subset=8) as evaluator:
+        for name, (x, y) in data.items():
+            with evaluator.task(name, model):
+                cross_entropy(model(x, name), y).backward()
+                evaluator.step(model)
+    for line in lines(tmp_path):
+        x, y = data[line.tested]
+        at = subsets(tmp_path)[line.tested] if line.kind != "full" else np.arange(len(y))
+        head = line.tested
+        mine = accuracy(model, x[at], y[at], lambda m, x, head=head: m(x, head))
+        assert (line.score, line.n) == (mine, len(at))
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+def test_classes_of_other_tasks_are_not_named(tmp_path: Path, batch: int | None) -> None:
+    classes = {"a": [0, 2], "b": [1], "c": [1, 2]}
+    data = sets("abcd")  # all classes of d
+    with Evaluator(
+        data, record=tmp_path, classes=classes, setting="task", unseen=True, batch=batch
+    ) as evaluator:
+        copies = watch(evaluator, net(), [("a", 3), ("b", 3)])
+    unmasked = []
+    for line in lines(tmp_path):
+        x, y = data[line.tested]
+        allowed = classes.get(line.tested, [0, 1, 2])
+
+        def forward(model: nn.Module, x: Tensor, allowed: list[int] = allowed) -> Tensor:
+            found = torch.full((len(x), 3), -1e9)
+            found[:, allowed] = model(x)[:, allowed]
+            return found
+
+        assert line.score == accuracy(copies[line.step], x, y, forward), line
+        unmasked.append(line.score == accuracy(copies[line.step], x, y))
+    assert not all(unmasked)
+
+
+def test_masked_segmentation(tmp_path: Path) -> None:
+    x, y = images()
+    model = nn.Conv2d(2, 3, 1)
+    with Evaluator({"a": (x, y)}, record=tmp_path, classes={"a": [1]}) as evaluator:
+        evaluator.step(model)
+    assert lines(tmp_path)[0].score == pytest.approx(float((y == 1).double().mean()))
+
+
+class Growing(nn.Module):
+    """Its head grows with the tasks; the one there is stays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads = nn.ModuleList([nn.Linear(4, 2)])
+
+    def grow(self, classes: int) -> None:
+        self.heads.append(nn.Linear(4, classes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([head(x) for head in self.heads], dim=1)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_head_that_grows(tmp_path: Path, masked: bool) -> None:
+    data = {"a": (x := rows()[0], torch.arange(21) % 2), "b": (-x, 2 + torch.arange(21) % 2)}
+    classes = {"a": [0, 1], "b": [2, 3]} if masked else None
+    torch.manual_seed(0)
+    model = Growing()
+    with Evaluator(data, record=tmp_path, classes=classes) as evaluator:
+        for name, (x, y) in data.items():
+            if name == "b":
+                model.grow(2)
+            with evaluator.task(name, model):
+                for _ in range(2):
+                    learn(model, (x, y))
+                    evaluator.step(model)
+    last = {line.tested: line.score for line in lines(tmp_path) if line.kind == "full"}
+
+    def forward(model: nn.Module, x: Tensor) -> Tensor:
+        outputs: Tensor = model(x)
+        if masked:
+            keep = slice(0, 2) if torch.equal(x, data["a"][0]) else slice(2, 4)
+            hidden = torch.full_like(outputs, -1e9)
+            hidden[:, keep] = outputs[:, keep]
+            return hidden
+        return outputs
+
+    assert last == {name: accuracy(model, *pair, forward) for name, pair in data.items()}
+
+
+def images() -> tuple[Tensor, Tensor]:
+    rng = torch.Generator().manual_seed(5)
+    return torch.rand(6, 2, 3, 4, generator=rng), torch.randint(3, (6, 3, 4), generator=rng)
+
+
+def test_segmentation_is_the_share_of_places(tmp_path: Path) -> None:
+    x, y = images()
+    torch.manual_seed(0)
+    model = nn.Conv2d(2, 3, 1)
+    with (
+        Evaluator({"a": (x, y)}, record=tmp_path, subset=4, batch=3) as evaluator,
+        evaluator.task("a", model),
+    ):
+        cross_entropy(model(x), y).backward()
+        evaluator.step(model)
+    with torch.no_grad():
+        each = (model(x).argmax(1) == y).double().mean((1, 2))
+    by_kind = {line.kind: line for line in lines(tmp_path)}
+    assert by_kind["full"].score == pytest.approx(float(each.mean()))
+    assert (by_kind["full"].n, by_kind["probe"].n) == (6, 4)
+    assert any(
+        by_kind["probe"].score == pytest.approx(float(each[list(some)].mean()))
+        for some in combinations(6, 4)
+    )
+    found = evaluator.summary()
+    assert found.metrics["acc"] == pytest.approx(float(each.mean()))
+
+
+def combinations(size: int, count: int) -> Iterator[tuple[int, ...]]:
+    from itertools import combinations as chosen
+
+    return chosen(range(size), count)
+
+
+def test_the_model_is_tested_in_the_mode_of_evaluation(tmp_path: Path) -> None:
+    """Dropout and batch statistics: a model left in training mode would score otherwise."""
+    data = {"a": rows(40)}
+    model = net()
+    with Evaluator(data, record=tmp_path) as evaluator:
+        copies = watch(evaluator, model, [("a", 5)])
+    check_scores(tmp_path, copies, data, None)
+    in_training = []
+    for step, mine in copies.items():
+        torch.manual_seed(step)
+        with torch.no_grad():
+            found = mine.train()(data["a"][0]).argmax(1) == data["a"][1]
+        in_training.append(float(found.double().mean()))
+    assert in_training[1:] != [line.score for line in lines(tmp_path) if line.kind == "probe"]
+    assert all(module.training for module in model.modules())
+
+
+def test_a_function_is_a_model_too(tmp_path: Path) -> None:
+    x, y = rows()
+    weight = torch.eye(4)[:, :3]
+    with Evaluator({"a": (x, y)}, record=tmp_path, meter=False) as evaluator:
+        evaluator.step(lambda x: x @ weight)
+    assert lines(tmp_path)[0].score == float((x[:, :3].argmax(1) == y).double().mean())
+
+
+def test_many_small_batches_or_one(tmp_path: Path) -> None:
+    data = sets("ab", count=30)
+    found = []
+    for k, batch in enumerate([None, 1, 7, 1000]):
+        with Evaluator(data, record=tmp_path / str(k), batch=batch, subset=20) as evaluator:
+            watch(evaluator, net(), [("a", 2), ("b", 2)])
+        found.append(lines(tmp_path / str(k)))
+    assert found[0] == found[1] == found[2] == found[3]
