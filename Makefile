@@ -42,8 +42,10 @@ coverage: .venv/dev
 	$(PIP) install -c requirements.lock --no-build-isolation -e .
 	@touch $@
 
+# PyTorch first and by its exact version: where a small build of it is at hand, pip takes that one.
 .venv/dev: .venv/core
-	$(PIP) install -c requirements.lock --no-build-isolation -e ".[dev]"
+	$(PIP) install $$(grep '^torch==' requirements.lock)
+	$(PIP) install -c requirements.lock --no-build-isolation -e ".[train,dev]"
 	@touch $@
 
 # Resolves every extra afresh in a throw-away environment and writes down what came out.

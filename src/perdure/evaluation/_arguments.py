@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["check_arguments"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["as_json", "check_arguments"]
 
 WORDS: dict[str, tuple[str | None, ...]] = {
     "initial": ("entered", "all", "none"),
@@ -33,3 +37,20 @@ def check_arguments(**given: Any) -> None:
             isinstance(value, bool) or not isinstance(value, int) or value < 1
         ):
             raise ValueError(f"{name} is {value!r}, expected a whole number of at least 1")
+
+
+def as_json(describe: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what can be written to run.json, or raise naming the entry that cannot.
+
+    Example:
+        >>> as_json({"lr": 0.1})
+        {'lr': 0.1}
+    """
+    for key, value in (describe or {}).items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"describe[{key!r}] is {value!r:.60}, expected text, numbers, lists and dicts"
+            ) from None
+    return {str(key): value for key, value in (describe or {}).items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..metrics import ACCURACY, ScoreScale
 from ..record import read_source
-from ._arguments import check_arguments
+from ._arguments import as_json, check_arguments
 from ._trees import nbytes
 from ._untouched import random_states, restore, untouched
 from .alarm import Alarm, AlarmRang
@@ -153,7 +153,7 @@ class Evaluator:
             "mode": mode, "screen": screen, "audit": audit, "batch": batch,
             "score": "accuracy" if score is None else getattr(score, "__qualname__", repr(score)),
         }  # fmt: skip
-        said = {"setting": setting, "evaluation": evaluation, "describe": dict(describe or {})}
+        said = {"setting": setting, "evaluation": evaluation, "describe": as_json(describe)}
         scorer = Scorer(score, forward, self._classes, batch)
         self._recorder = Recorder(said, scale, windows=windows, hits=not redraw)
         if self._alarm is not None and self._alarm.rule is not None:
@@ -316,6 +316,10 @@ class Evaluator:
             )
         if self._step and not self._learned:
             raise RuntimeError("tasks cannot begin after steps outside of any task")
+        if self._initial == "all" and self._step == 0 and model is None:
+            raise ValueError(
+                f"initial='all' tests the untrained model; pass it: evaluator.task({task!r}, model)"
+            )
         self.report(stored=stored)
         self._model = self._model if model is None else model
         self._meter.begin(task, self._stored, data)
@@ -330,7 +334,6 @@ class Evaluator:
                 everything = self._initial == "all" and self._step == 0
                 mine = self._known[task]
                 self._test("initial", [*self._known.values()] if everything else [mine])
-                self._meter.count_pass(self._model, mine, self._tester.scorer)
         except BaseException:
             self._task = None
             raise
@@ -342,6 +345,7 @@ class Evaluator:
         if self._since:
             self._test("full", self._tested_now())
             self.live.left(task, self._step)
+            self._meter.count_pass(self._model, self._known[task], self._tester.scorer)
         else:
             self._recorder.say(f"task {task!r} ended without a step: nothing is recorded of it")
         self._meter.end(self._model, self._extra_bytes)
@@ -356,13 +360,18 @@ class Evaluator:
         return [self._known[name] for name in dict.fromkeys(names)]
 
     def _collect(self, *, wait: bool = False) -> None:
-        """Record the tests that are done by now."""
+        """Record the tests that are done by now: all of them, also if one makes trouble."""
+        trouble: Exception | None = None
         for done in self._tester.collect(wait=wait):
-            tested = done.prepared.split(done.values)
-            self._record("probe", done.step, tested)
             if not self._tester.in_trainers_time or done.prepared.device.type == "cuda":
                 self._meter.elsewhere(done.seconds, in_trainers_time=self._tester.in_trainers_time)
-            self._ring(done.step)
+            try:
+                self._record("probe", done.step, done.prepared.split(done.values))
+                self._ring(done.step)
+            except Exception as error:
+                trouble = trouble or error
+        if trouble is not None:
+            raise trouble
 
     def _test(self, kind: Literal["initial", "full"], tested: list[EvaluationTask]) -> None:
         """Test some tasks here and now: subsets before a task, whole sets at its end."""

@@ -59,8 +59,8 @@ def scan(table: str, header: Sequence[str], variable: str, *, as_text: bool = Fa
 
     As text it leaves out lines that are no CSV and says so in `reject_errors`.
     """
-    types = COLUMNS[table]
-    read = ", ".join(f"'{name}': '{'VARCHAR' if as_text else types[name]}'" for name in header)
+    types = dict.fromkeys(COLUMNS[table], "VARCHAR") if as_text else COLUMNS[table]
+    read = ", ".join(f"'{name}': '{types[name]}'" for name in header)
     missing = {name: "'probe'" if name == "kind" else f"NULL::{types[name]}" for name in types}
     chosen = ", ".join(name if name in header else f"{missing[name]} AS {name}" for name in types)
     more = ", store_rejects=true, rejects_limit=1" if as_text else ""

@@ -210,7 +210,7 @@ def _fit(
         fit = {path for (path,) in connection.execute(JUDGE[table]).fetchall()}
         fit -= {path for (path,) in connection.execute(REJECTED).fetchall()}
         connection.execute("DROP TABLE reject_errors; DROP TABLE reject_scans; DROP VIEW lines")
-    except duckdb.Error:  # our reader finds the file that it is about, or reads them all
+    except (duckdb.InvalidInputException, duckdb.IOException):  # our reader finds which, and why
         return set()
     return fit
 

@@ -82,12 +82,24 @@ class RunWriter:
     ) -> None:
         """Append the lines of one evaluation, and (task's number, step, right or wrong) of each.
 
-        Hits go first: an evaluation that has its lines has its hits.
+        Hits go first: an evaluation that has its lines has its hits. If the disk refuses, all of
+        it waits for the next call.
         """
-        for number, step, right in hits:
-            record = step.to_bytes(8, "little", signed=True) + np.packbits(right).tobytes()
-            self._hits[number].append(record)
-        self._points.append(("\n".join(lines) + "\n").encode())
+        records = [
+            (
+                self._hits[number],
+                step.to_bytes(8, "little", signed=True) + np.packbits(right).tobytes(),
+            )
+            for number, step, right in hits
+        ]
+        failed = None
+        for file, data in [*records, (self._points, ("\n".join(lines) + "\n").encode())]:
+            try:
+                file.append(data)
+            except RecordError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     def add_hits(self, tasks: Sequence[str], indices: NDArray[np.int64]) -> None:
         """Begin the hits of the last of `tasks`, whose examples stand at `indices` of its set."""

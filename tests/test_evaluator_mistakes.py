@@ -1,0 +1,391 @@
+"""Mistakes people make: one line that says what to do, and a record that can still be used."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+import perdure
+from perdure import Evaluator, ScoreScale
+from perdure.record import BadInput
+
+from .cli_helpers import scored
+from .evaluator_helpers import learn, lines, net, one_thread, rows, sets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+SAID = "ignore:task .* ended without a step"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    with one_thread():
+        yield
+
+
+def refusal(function: Callable[[], Any], *words: str) -> str:
+    """Return the one line of the error, which must be ours and contain the words."""
+    with pytest.raises((ValueError, TypeError, RuntimeError, KeyError)) as caught:
+        function()
+    error = caught.value
+    line = str(error.args[0]) if isinstance(error, KeyError) else str(error)
+    assert len(line.splitlines()) == 1, line
+    for word in words:
+        assert word in line, f"{word!r} is not in {line!r}"
+    return line
+
+
+def nothing(*_: Any, **__: Any) -> Tensor:
+    return torch.zeros(1)
+
+
+CONSTRUCTION: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "every 0": ({"every": 0}, ("every is 0", "at least 1")),
+    "every half": ({"every": 0.5}, ("every is 0.5", "number of steps")),
+    "every word": ({"every": "10"}, ("every is '10'", "number of steps")),
+    "subset 0": ({"subset": 0}, ("subset is 0", "at least 1")),
+    "subset True": ({"subset": True}, ("subset is True", "whole number")),
+    "subset word": ({"subset": "all"}, ("subset is 'all'", "whole number")),
+    "subset 5.0": ({"subset": 5.0}, ("subset is 5.0", "whole number")),
+    "queue 0": ({"queue": 0}, ("queue is 0", "at least 1")),
+    "queue None": ({"queue": None}, ("queue is None", "whole number")),
+    "audit -1": ({"audit": -1}, ("audit is -1", "at least 1")),
+    "audit None": ({"audit": None}, ("audit is None", "whole number")),
+    "batch 0": ({"batch": 0}, ("batch is 0", "at least 1")),
+    "batch 2.5": ({"batch": 2.5}, ("batch is 2.5", "whole number")),
+    "seed -1": ({"seed": -1, "subset": 5}, ("seed is -1", "expected")),
+    "initial": ({"initial": "first"}, ("initial is 'first'", "entered or all or none")),
+    "where": ({"where": "gpu"}, ("where is 'gpu'", "inline or worker")),
+    "mode": ({"mode": "fast"}, ("mode is 'fast'", "exact or latest")),
+    "on_alarm": ({"on_alarm": "raise"}, ("on_alarm is 'raise'", "warn or stop")),
+    "setting": ({"setting": "online"}, ("setting is 'online'", "class or task or domain")),
+    "alarm rule": ({"alarm": "min_acc <= 0.6"}, ("min_acc <= 0.6", "expected a rule like")),
+    "alarm limit": ({"alarm": "min_acc < nan"}, ("min_acc < nan", "expected a rule like")),
+    "alarm name": ({"alarm": "acc < 0.6"}, ("'acc'", "expected one of", "min_acc")),
+    "alarm window": ({"alarm": "wf7 > 0.6"}, ("'wf7'", "expected one of", "wf10")),
+    "alarm number": ({"alarm": 0.6}, ("alarm is 0.6", "expected a rule like")),
+    "windows": ({"windows": (0,)}, ("window", "at least 1", "0")),
+    "window": ({"windows": 10}, ("windows", "10")),
+    "screen and redraw": ({"screen": True, "redraw": True}, ("screen", "redraw")),
+    "screen and score": ({"screen": True, "score": nothing}, ("screen", "score")),
+    "score and forward": ({"score": nothing, "forward": nothing}, ("score", "forward")),
+    "score and classes": ({"score": nothing, "classes": {"a": [0]}}, ("score", "classes")),
+    "classes in a list": ({"classes": [[0, 1]]}, ("classes", "expected")),
+    "lower accuracy": ({"lower_is_better": True}, ("lower_is_better", "score")),
+    "two directions": (
+        {"lower_is_better": True, "scale": ScoreScale(0, 9), "score": nothing},
+        ("lower_is_better", "scale"),
+    ),
+    "device inline": ({"device": "cuda"}, ("device", "worker")),
+    "what is no JSON": ({"describe": {"model": nn.Linear(1, 1)}}, ("describe", "model")),
+    "not a number": ({"describe": {"lr": float("nan")}}, ("describe", "lr")),
+}
+
+
+@pytest.mark.parametrize("what", CONSTRUCTION)
+def test_an_argument_that_cannot_be(tmp_path: Path, what: str) -> None:
+    arguments, words = CONSTRUCTION[what]
+    line = refusal(lambda: Evaluator({"a": rows()}, record=tmp_path / "run", **arguments), *words)
+    assert len(line) < 200
+    # A cell corrected and run again: the folder is free.
+    with Evaluator({"a": rows()}, record=tmp_path / "run", meter=False) as evaluator:
+        evaluator.step(net())
+    assert len(lines(tmp_path / "run")) == 1
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "\x00", "a\u2028b"])
+def test_a_name_that_cannot_be_written(name: str) -> None:
+    refusal(lambda: Evaluator({name: rows()}), repr(name)[1:-1], "printed")
+
+
+def test_two_tasks_of_one_name() -> None:
+    refusal(lambda: Evaluator({1: rows(), "1": rows()}), "'1'", "names must differ")
+    evaluator = Evaluator({"a": rows()})
+    refusal(lambda: evaluator.add("a", rows()), "'a'", "names must differ")
+
+
+@pytest.mark.parametrize("growth", [1.0, 0.5, float("nan"), float("inf")])
+def test_a_burst_that_does_not_thin_out(growth: float) -> None:
+    refusal(lambda: perdure.burst(first=3, then=9, growth=growth), "growth", str(growth))
+    for wrong in ({"first": 0, "then": 9}, {"first": 3, "then": 0}, {"first": 1.5, "then": 9}):
+        refusal(functools.partial(perdure.burst, **wrong), "burst", "whole number")
+
+
+# In the loop: what comes after a mistake works, and the record can be read.
+
+
+class Endless(IterableDataset[Any]):
+    def __iter__(self) -> Any:
+        return iter([(torch.zeros(4), 0)])
+
+
+class Lengthless(Dataset[Any]):
+    def __getitem__(self, k: int) -> Any:
+        return torch.zeros(4), 0
+
+
+X, Y = rows()
+BAD_DATA: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "fewer labels": ((X, Y[:3]), ("'bad'", "21 examples", "3 labels")),
+    "no examples": ((X[:0], Y[:0]), ("'bad'", "no examples")),
+    "no labels": ({"x": X}, ("'bad'", "labels")),
+    "one tensor": (X, ("'bad'", "(examples, labels)")),
+    "None": (None, ("'bad'", "NoneType", "expected tensors")),
+    "a path": ("data/test.pt", ("'bad'", "str", "expected")),
+    "endless": (DataLoader(Endless()), ("'bad'", "Endless", "length")),
+    "no length": (Lengthless(), ("'bad'", "length")),
+    "float labels": ((X, Y.float()), ("'bad'", "float32", "class number", "score=")),
+    "one-hot labels": ((X, torch.eye(3)[Y].long()), ("'bad'", "(21, 3)", "class number")),
+    "a factory that fails": (lambda: None, ("'bad'", "NoneType")),
+}
+
+
+@pytest.mark.parametrize("what", BAD_DATA)
+def test_data_that_cannot_be_tested(tmp_path: Path, what: str) -> None:
+    data, words = BAD_DATA[what]
+    refusal(lambda: one_task(Evaluator({"bad": data}, meter=False), "bad"), *words)
+
+
+def one_task(evaluator: Evaluator, task: str, model: nn.Module | None = None) -> None:
+    model = model or net()
+    with evaluator.task(task, model):
+        learn(model)
+        evaluator.step(model)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_task_with_bad_data_does_not_spoil_the_others(tmp_path: Path, first: bool) -> None:
+    data = {"good": rows(), "bad": (X, Y[:3]), "better": rows(seed=1)}
+    with Evaluator(data, record=tmp_path) as evaluator:
+        if not first:
+            one_task(evaluator, "good")
+        refusal(lambda: one_task(evaluator, "bad"), "'bad'")
+        if first:
+            one_task(evaluator, "good")
+        one_task(evaluator, "better")
+    assert scored(tmp_path)["tasks"] == ["good", "better"]
+    assert "ms" in evaluator.summary().metrics
+
+
+@pytest.mark.filterwarnings(SAID)
+@pytest.mark.parametrize("how", ["empty", "raises"])
+@pytest.mark.parametrize("first", [False, True])
+def test_a_task_without_a_step_is_not_in_the_record(tmp_path: Path, how: str, first: bool) -> None:
+    with Evaluator(sets("abc"), record=tmp_path, setting="class") as evaluator:
+        if not first:
+            one_task(evaluator, "b")
+        try:
+            with evaluator.task("a", net()):
+                if how == "raises":
+                    raise FloatingPointError
+        except FloatingPointError:
+            pass
+        if first:
+            one_task(evaluator, "b")
+        one_task(evaluator, "c")
+        if how == "empty":
+            assert any("'a' ended without a step" in note for note in evaluator.notes)
+    assert scored(tmp_path)["tasks"] == ["b", "c"]
+    assert "ms" in evaluator.summary().metrics
+
+
+def test_a_score_that_fails_at_the_end_of_a_task(tmp_path: Path) -> None:
+    """The whole set has an example that the subset has not, and its score is no number."""
+
+    def score(model: Any, x: Tensor, y: Tensor) -> Tensor:
+        return torch.full((len(y),), float("nan") if len(y) == 21 else 0.5)
+
+    data = {"a": rows(21), "b": rows(8, seed=1)}
+    with Evaluator(data, record=tmp_path, score=score, subset=8) as evaluator:
+        line = refusal(lambda: one_task(evaluator, "a"), "'a'", "step 1", "nan", "finite")
+        assert "not recorded" in line
+        evaluator.step  # noqa: B018 - it is still there
+    with Evaluator(data, record=tmp_path, score=score, subset=8, overwrite=True) as evaluator:
+        refusal(lambda: one_task(evaluator, "a"), "nan")
+        refusal(lambda: one_task(evaluator, "b"), "nan")  # not: begins inside 'a'
+    assert [line.tested for line in lines(tmp_path) if line.kind == "probe"] == ["a", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("score", "words"),
+    [
+        (lambda m, x, y: torch.zeros(()), ("score returned ()", "'a'", "(21,)", "one value a row")),
+        (lambda m, x, y: torch.zeros(21, 1), ("score returned (21, 1)", "'a'", "(21,)")),
+        (lambda m, x, y: 0.5, ("score returned float", "'a'", "(21,)")),
+        (lambda m, x, y: torch.full((21,), np.nan), ("'a'", "nan", "finite")),
+        (lambda m, x, y: torch.full((21,), np.inf), ("'a'", "inf", "finite")),
+        (lambda m, x, y: torch.full((21,), 1.5), ("'a'", "1.5", "0 to 1")),
+    ],
+)
+def test_scores_that_are_none(tmp_path: Path, score: Any, words: tuple[str, ...]) -> None:
+    """A score that is wrong now and right later: what is right is recorded."""
+    right = False
+
+    def sometimes(model: Any, x: Tensor, y: Tensor) -> Any:
+        return torch.ones(len(y)) if right else score(model, x, y)
+
+    model = net()
+    evaluator = Evaluator(
+        {"a": rows()}, record=tmp_path, score=sometimes, scale=ScoreScale(0, 1), initial="none",
+        meter=False,
+    )  # fmt: skip
+    with evaluator, evaluator.task("a", model):
+        refusal(lambda: evaluator.step(model), *words)
+        right = True
+        evaluator.step(model)
+    assert [(line.step, line.score) for line in lines(tmp_path)] == [(2, 1.0), (2, 1.0)]
+    assert evaluator.summary().metrics["acc"] == 1.0
+
+
+@pytest.mark.parametrize("outputs", [1, 0])
+def test_a_model_without_classes(outputs: int) -> None:
+    model = nn.Linear(4, 1) if outputs else nn.Sequential(nn.Linear(4, 1), nn.Flatten(0))
+    got = "(21, 1)" if outputs else "(21,)"
+    words = (got, "(rows, classes)", "score=", "forward=")
+    refusal(lambda: one_task(Evaluator({"a": rows()}, meter=False), "a", model), *words)
+
+
+def test_steps_and_tasks_in_the_wrong_place(tmp_path: Path) -> None:
+    model = net()
+    with Evaluator(sets("ab"), record=tmp_path, meter=False) as evaluator:
+        refusal(lambda: one_task(evaluator, "c"), "'c'", "['a', 'b']", "evaluator.add")
+        one_task(evaluator, "a")
+        refusal(lambda: evaluator.step(model), "outside of any task", "evaluator.task(name)")
+        with evaluator.task("b", model):
+            refusal(lambda: one_task(evaluator, "a"), "'a'", "inside 'b'", "end that one first")
+            evaluator.step(model)
+    found = scored(tmp_path)
+    assert found["tasks"] == ["a", "b"]
+    assert [line.step for line in lines(tmp_path) if line.kind == "probe"] == [1, 2, 2]
+
+
+def test_tasks_after_steps_without(tmp_path: Path) -> None:
+    with Evaluator(sets("ab"), record=tmp_path, meter=False) as evaluator:
+        evaluator.step(net())
+        refusal(lambda: one_task(evaluator, "a"), "outside of any task")
+        evaluator.step(net())
+    assert "wf10" in scored(tmp_path)["metrics"]
+
+
+@pytest.mark.parametrize("boundaries", [False, True])
+def test_a_step_after_the_end(tmp_path: Path, boundaries: bool) -> None:
+    evaluator = Evaluator(sets("ab"), record=tmp_path, meter=False)
+    if boundaries:
+        one_task(evaluator, "a")
+    else:
+        evaluator.step(net())
+    evaluator.close()
+    before = lines(tmp_path)
+    late: Callable[[], Any] = (
+        (lambda: one_task(evaluator, "b")) if boundaries else (lambda: evaluator.step(net()))
+    )
+    refusal(late, "closed")
+    assert lines(tmp_path) == before
+    evaluator.summary()
+
+
+def test_an_end_inside_a_task(tmp_path: Path) -> None:
+    """As after an early stop: nothing more is recorded, and the error says why."""
+    model = net()
+    evaluator = Evaluator(sets("ab"), record=tmp_path, meter=False)
+
+    def stopped() -> None:
+        with evaluator.task("a", model):
+            evaluator.step(model)
+            evaluator.close()
+
+    refusal(stopped, "closed")
+    assert not (tmp_path / "done.json").exists()
+    assert len(lines(tmp_path)) == 2
+
+
+def test_a_folder_that_holds_a_run(tmp_path: Path) -> None:
+    with Evaluator({"a": rows()}, record=tmp_path, meter=False) as evaluator:
+        refusal(lambda: Evaluator({"a": rows()}, record=tmp_path), str(tmp_path), "close it first")
+        one_task(evaluator, "a")
+    words = (str(tmp_path), "a finished run", "overwrite=True")
+    refusal(lambda: Evaluator({"a": rows()}, record=tmp_path), *words)
+    assert scored(tmp_path)["tasks"] == ["a"]
+
+
+def test_a_summary_of_nothing() -> None:
+    with pytest.raises(BadInput, match="no evaluations"):
+        Evaluator({"a": rows()}).summary()
+
+
+# Costs that the loop reports.
+
+
+@pytest.mark.parametrize("where", ["task", "report", "state"])
+@pytest.mark.parametrize("value", [-5, "1 GB", True, 2.5, [torch.zeros(2), "x"]])
+def test_bytes_that_are_none(tmp_path: Path, where: str, value: Any) -> None:
+    model = net()
+    with Evaluator({"a": rows()}, record=tmp_path, meter=False) as evaluator:
+        if where == "task":
+            with pytest.raises((TypeError, ValueError)), evaluator.task("a", model, stored=value):
+                pass
+        else:
+            with pytest.raises((TypeError, ValueError), match="bytes"):
+                evaluator.report(**{"stored" if where == "report" else "state": value})
+        one_task(evaluator, "a")
+    assert "ms" in scored(tmp_path)["metrics"]
+
+
+@pytest.mark.parametrize("value", [-3, 2.5, True, "train"])
+def test_training_data_that_is_none(tmp_path: Path, value: Any) -> None:
+    model = net()
+    with Evaluator({"a": rows()}, record=tmp_path, meter=False) as evaluator:
+        with (
+            pytest.raises((TypeError, ValueError), match="data"),
+            evaluator.task("a", model, data=value),
+        ):
+            pass
+        one_task(evaluator, "a")
+    assert "ms" in scored(tmp_path)["metrics"]
+
+
+@pytest.mark.parametrize("value", [Lengthless(), DataLoader(Endless())])
+def test_training_data_of_unknown_size(tmp_path: Path, value: Any) -> None:
+    """A loader without a length is a usual one to train from: its costs are empty."""
+    model = net()
+    with (
+        Evaluator({"a": rows()}, record=tmp_path, meter=False) as evaluator,
+        evaluator.task("a", model, data=value),
+    ):
+        evaluator.step(model)
+    assert "data_bytes" in scored(tmp_path)["undefined"]["sss"]
+
+
+@pytest.mark.parametrize("every", [0, -1, 1.5])
+def test_gradients_every_so_many(every: Any) -> None:
+    model = net()
+    with Evaluator({"a": rows()}, meter=False) as evaluator, evaluator.task("a", model):
+        loss = model(X).square().mean()
+        refusal(lambda: evaluator.gradients(model, loss, every=every), "every", "at least 1")
+        evaluator.step(model)
+
+
+def test_gradients_of_a_loss_that_is_not_reduced() -> None:
+    model = net()
+    with Evaluator({"a": rows()}, meter=False) as evaluator, evaluator.task("a", model):
+        losses = model(X).square().mean(1)
+        refusal(lambda: evaluator.gradients(model, losses), "(21,)", "loss")
+        evaluator.step(model)
+
+
+def test_gradients_that_are_not_finite(tmp_path: Path) -> None:
+    model = net()
+    with Evaluator({"a": rows()}, record=tmp_path, meter=False) as evaluator:
+        one_task(evaluator, "a")
+        with evaluator.task("a", model):
+            refusal(lambda: evaluator.gradients(model, model(X).sum() * np.inf), "finite")
+            evaluator.step(model)
+    assert scored(tmp_path)["tasks"] == ["a"]

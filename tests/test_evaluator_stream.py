@@ -1,0 +1,507 @@
+"""Which tasks are tested when, and what the record says: by walking through the stream."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import perdure
+from perdure import Evaluator, ScoreScale
+from perdure.metrics import (
+    aaa,
+    burst_steps,
+    current,
+    min_acc,
+    schedule_steps,
+    wc_acc,
+    wf,
+    wp,
+)
+from perdure.record import read_source
+
+from .cli_helpers import scored
+from .evaluator_helpers import (
+    accuracy,
+    check_scores,
+    expected_lines,
+    keys,
+    lines,
+    net,
+    one_thread,
+    quietly,
+    rows,
+    sets,
+    subsets,
+    watch,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+PLAN = [("a", 5), ("b", 4), ("c", 3)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    with one_thread():
+        yield
+
+
+def still(x: Tensor) -> Tensor:
+    """A model that costs nothing: the first three inputs are the class scores."""
+    return x[:, :3]
+
+
+def walk(evaluator: Evaluator, plan: list[tuple[str, int]], model: Any = still) -> None:
+    for task, steps in plan:
+        with evaluator.task(task, model):
+            for _ in range(steps):
+                evaluator.step(model)
+
+
+# When.
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 7, 100])
+def test_every_so_many_steps_of_the_whole_run(tmp_path: Path, every: int) -> None:
+    with Evaluator(sets(), record=tmp_path, every=every, subset=6, meter=False) as evaluator:
+        copies = watch(evaluator, net(), PLAN)
+    assert keys(tmp_path) == expected_lines(PLAN, lambda step, _: step % every == 0)
+    check_scores(tmp_path, copies, sets(), 6)
+    probed = sorted({line.step for line in lines(tmp_path) if line.kind == "probe"})
+    assert probed == schedule_steps([5, 4, 3], every=every).tolist()
+
+
+def by_the_rule(first: int, then: int, growth: float, last: int) -> list[int]:
+    """Return tested steps since a switch: `first` in a row, then gaps of growth, growth², …"""
+    found = list(range(1, first + 1))
+    power = 1
+    while found[-1] < last:
+        found.append(found[-1] + min(then, ceil(growth**power)))
+        power += 1
+    return [step for step in found if step <= last]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "growth"), [(3, 8, 2.0), (1, 1, 2.0), (5, 20, 1.5), (40, 9, 2.0), (2, 30, 3)]
+)
+def test_bursts_follow_each_switch(tmp_path: Path, first: int, then: int, growth: float) -> None:
+    plan = [("a", 30), ("b", 55), ("a", 20)]
+    schedule = perdure.burst(first=first, then=then, growth=growth)
+    with Evaluator(sets("ab"), record=tmp_path, every=schedule, meter=False) as evaluator:
+        walk(evaluator, plan)
+    due = {steps: by_the_rule(first, then, growth, steps) for _, steps in plan}
+    expected, start = [], 0
+    for _, steps in plan:
+        assert burst_steps(steps, first, then, growth).tolist() == due[steps]
+        expected += [start + step for step in due[steps]]
+        start += steps
+    probed = sorted({line.step for line in lines(tmp_path) if line.kind == "probe"})
+    assert probed == expected
+    if growth == 2.0:
+        assert probed == schedule_steps([30, 55, 20], burst=(first, then)).tolist()
+    full = sorted({line.step for line in lines(tmp_path) if line.kind == "full"})
+    assert full == [30, 85, 105]
+
+
+def test_a_schedule_of_ones_own(tmp_path: Path) -> None:
+    class Squares:
+        def due(self, step: int, since: int) -> bool:
+            return step in (1, 4, 9) and since > 1
+
+    with Evaluator(sets(), record=tmp_path, every=Squares(), meter=False) as evaluator:
+        walk(evaluator, PLAN)
+    assert {line.step for line in lines(tmp_path) if line.kind == "probe"} == {4, 9}
+
+
+# Which examples.
+
+
+def identified(count: int) -> tuple[Tensor, Tensor]:
+    """Return examples that carry their own number."""
+    return torch.arange(count, dtype=torch.float64)[:, None], torch.zeros(count, dtype=torch.int64)
+
+
+def numbers(seen: list[list[int]]) -> Any:
+    """Return a score that notes which examples it is given."""
+
+    def score(model: Any, x: Tensor, y: Tensor) -> Tensor:
+        seen.append([int(value) for value in x[:, 0]])
+        return x[:, 0]
+
+    return score
+
+
+def chosen(steps: int, **how: Any) -> list[list[int]]:
+    seen: list[list[int]] = []
+    given: dict[str, Any] = {"subset": 10, "initial": "none", "meter": False} | how
+    with Evaluator({"a": identified(60)}, score=numbers(seen), **given) as evaluator:
+        walk(evaluator, [("a", steps)])
+    *probes, whole = seen
+    assert whole == list(range(60))
+    return probes
+
+
+def test_the_subset_is_fixed_and_belongs_to_the_seed() -> None:
+    first, *others = chosen(4)
+    assert len(set(first)) == 10
+    assert first == sorted(first)
+    assert set(first) <= set(range(60))
+    assert all(other == first for other in others)
+    assert chosen(1) == [first]
+    assert chosen(1, seed=1) != [first]
+
+
+def test_each_task_has_a_choice_of_its_own(tmp_path: Path) -> None:
+    data = {name: rows(60) for name in "ab"}
+    with Evaluator(data, record=tmp_path, subset=10, meter=False) as evaluator:
+        walk(evaluator, [("a", 1), ("b", 1)])
+    both = subsets(tmp_path)
+    assert both["a"].tolist() != both["b"].tolist()
+
+
+def test_a_subset_drawn_anew_at_every_step(tmp_path: Path) -> None:
+    found = chosen(6, redraw=True)
+    assert all(len(set(some)) == 10 for some in found)
+    assert len({tuple(some) for some in found}) == 6
+    assert chosen(6, redraw=True) == found  # the same for the same seed
+    assert chosen(6, redraw=True, seed=1) != found
+    sparse = chosen(6, redraw=True, every=3)
+    assert sparse == [found[2], found[5]]  # a step's examples do not depend on the schedule
+    data = {"a": rows(60)}
+    with Evaluator(data, record=tmp_path, subset=10, redraw=True, meter=False) as evaluator:
+        walk(evaluator, [("a", 2)])
+    assert not (tmp_path / "hits").exists()
+    assert [line.n for line in lines(tmp_path)] == [10, 10, 10, 60]
+
+
+@pytest.mark.parametrize("subset", [None, 21, 500])
+@pytest.mark.parametrize("redraw", [False, True])
+def test_no_subset_or_one_larger_than_the_set(
+    tmp_path: Path, subset: int | None, redraw: bool
+) -> None:
+    data = {"a": rows(21)}
+    with Evaluator(data, record=tmp_path, subset=subset, redraw=redraw, meter=False) as evaluator:
+        copies = watch(evaluator, net(), [("a", 3)])
+    for line in lines(tmp_path):
+        assert (line.score, line.n) == (accuracy(copies[line.step], *data["a"]), 21)
+    if not redraw:
+        assert subsets(tmp_path)["a"].tolist() == list(range(21))
+
+
+def test_whole_sets_larger_than_a_batch(tmp_path: Path) -> None:
+    data = {"a": rows(2503)}
+    with Evaluator(data, record=tmp_path, subset=11, meter=False) as evaluator:
+        copies = watch(evaluator, net(), [("a", 1)])
+    check_scores(tmp_path, copies, data, 11)
+    assert [line.n for line in lines(tmp_path)] == [11, 11, 2503]
+
+
+# Which tasks.
+
+
+def test_tasks_may_be_added_at_any_time(tmp_path: Path) -> None:
+    data = sets("abcd")
+    with Evaluator({"a": data["a"]}, record=tmp_path, meter=False) as evaluator:
+        with evaluator.task("a", still):
+            evaluator.step(still)
+            evaluator.add("b", data["b"])  # tested once it is learned
+            evaluator.step(still)
+            evaluator.add("c", data["c"], now=True)
+            evaluator.step(still)
+        with evaluator.task("b", still):
+            evaluator.step(still)
+        with evaluator.task("c", still):
+            evaluator.add("d", data["d"])
+            evaluator.step(still)
+    tested: dict[int, str] = {}
+    for line in lines(tmp_path):
+        if line.kind == "probe":
+            tested[line.step] = tested.get(line.step, "") + line.tested
+    assert {step: sorted(names) for step, names in tested.items()} == {
+        1: ["a"], 2: ["a"], 3: ["a", "c"], 4: ["a", "b", "c"], 5: ["a", "b", "c"],
+    }  # fmt: skip
+    found = evaluator.summary()
+    assert found.tasks == ("a", "b", "c")
+    assert found.metrics["acc"] == pytest.approx(
+        sum(accuracy_of_still(data[name]) for name in "abc") / 3
+    )
+
+
+def accuracy_of_still(data: tuple[Tensor, Tensor]) -> float:
+    return float((still(data[0]).argmax(1) == data[1]).double().mean())
+
+
+@pytest.mark.parametrize("meter", [False, True])
+def test_unseen_tasks_are_tested_on_request(tmp_path: Path, meter: bool) -> None:
+    with Evaluator(sets(), record=tmp_path, unseen=True, every=2, meter=meter) as evaluator:
+        copies = watch(evaluator, net(), PLAN)
+    assert keys(tmp_path) == expected_lines(PLAN, lambda step, _: step % 2 == 0, known="abc")
+    check_scores(tmp_path, copies, sets(), None)
+    found = evaluator.summary()
+    assert "fwt.upper" in found.metrics
+    assert "untrained" in found.undefined["fwt.gem"]
+
+
+@pytest.mark.parametrize("meter", [False, True])
+def test_a_stream_without_boundaries(tmp_path: Path, meter: bool) -> None:
+    data = sets("abc")
+    model = net()
+    with Evaluator(
+        {name: data[name] for name in "ab"}, record=tmp_path, subset=None, meter=meter
+    ) as evaluator:
+        for step in range(6):
+            if step == 3:
+                evaluator.add("c", data["c"])
+            evaluator.step(model)
+            assert evaluator.live.current is None
+            assert evaluator.live.min_acc is None
+    assert keys(tmp_path) == Counter(
+        (step, "", name, "probe") for step in range(1, 7) for name in ("abc" if step > 3 else "ab")
+    )
+    check_scores(tmp_path, dict.fromkeys(range(7), model), data, None)
+    found = evaluator.summary()
+    assert {"wf10", "wp10", "wfall", "aaa"} <= found.metrics.keys()
+    for id_ in ("acc", "bwt", "min_acc", "wc_acc", "current", "gap.depth", "lca10"):
+        assert "boundaries" in found.undefined[id_], id_
+    assert found.metrics == scored(tmp_path)["metrics"]
+
+
+# Before learning.
+
+
+@pytest.mark.parametrize("initial", ["entered", "all", "none"])
+def test_what_is_tested_before_learning(tmp_path: Path, initial: Any) -> None:
+    data = sets()
+    plan = [("a", 12), ("b", 11), ("c", 11)]
+    with Evaluator(
+        data, record=tmp_path, initial=initial, unseen=True, subset=9, meter=False
+    ) as evaluator:
+        copies = watch(evaluator, net(), plan)
+    expected = expected_lines(plan, lambda *_: True, known="abc", initial=initial)
+    assert keys(tmp_path) == expected
+    check_scores(tmp_path, copies, data, 9)
+    found = evaluator.summary()
+    before = {line.tested: line.score for line in lines(tmp_path) if line.step == 0}
+    assert set(before) == {"all": set("abc"), "entered": {"a"}, "none": set()}[initial]
+    if initial == "all":
+        source = read_source(str(tmp_path))
+        assert source.matrix is not None
+        assert source.matrix.initial is not None
+        np.testing.assert_array_equal(source.matrix.initial, [before[name] for name in "abc"])
+        r = source.matrix.scores
+        mine = (r[0, 1] - before["b"] + r[1, 2] - before["c"]) / 2
+        assert found.metrics["fwt.gem"] == pytest.approx(mine)
+    else:
+        assert "fwt.gem" in found.undefined
+    if initial == "none":
+        assert "lca10" in found.undefined
+        return
+    areas, start = [], 0
+    for task, steps in plan:
+        scores = {
+            line.step - start: line.score
+            for line in lines(tmp_path)
+            if (line.trained, line.tested) == (task, task) and line.kind != "full"
+        }
+        areas.append(sum(scores[b] for b in range(11)) / 11)
+        start += steps
+    assert found.metrics["lca10"] == pytest.approx(sum(areas) / 3)
+
+
+def test_b_without_a_model_is_not_silently_left_out(tmp_path: Path) -> None:
+    """initial="all" asks for the untrained model's scores; without a model they cannot be."""
+    evaluator = Evaluator(sets("ab"), record=tmp_path, initial="all", meter=False)
+    _, said = quietly(evaluator.task("a").__enter__)
+    assert any("model" in message for message in said)
+
+
+def test_without_a_model_the_first_task_begins_untested(tmp_path: Path) -> None:
+    with Evaluator(sets("ab"), record=tmp_path, meter=False) as evaluator:
+        watch(evaluator, net(), [("a", 2), ("b", 2)], hand_in=False)
+    initial = [line for line in lines(tmp_path) if line.kind == "initial"]
+    assert [line[:4] for line in initial] == [(2, "b", "b", "initial")]
+
+
+# Coming back, and the numbers of now.
+
+
+def test_a_task_that_returns(tmp_path: Path) -> None:
+    plan = [("a", 4), ("b", 3), ("a", 2), ("b", 2)]
+    with Evaluator(sets("ab"), record=tmp_path, subset=8, meter=False) as evaluator:
+        copies = watch(evaluator, net(), plan)
+    assert keys(tmp_path) == expected_lines(plan, lambda *_: True)
+    check_scores(tmp_path, copies, sets("ab"), 8)
+    found = evaluator.summary()
+    assert "'a' returns" in found.undefined["acc"]
+    assert {"min_acc", "wc_acc", "wf10", "aaa"} <= found.metrics.keys()
+
+
+REPLAYED = {
+    "plain": [("a", 5), ("b", 4), ("c", 3)],
+    "returning": [("a", 4), ("b", 3), ("a", 3), ("c", 2), ("b", 2)],
+    "the same twice": [("a", 2), ("a", 3), ("b", 3)],
+}
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("plan", REPLAYED)
+@pytest.mark.parametrize("lower_is_better", [False, True])
+def test_live_numbers_are_those_of_the_record_at_every_step(
+    tmp_path: Path, plan: str, every: int, lower_is_better: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    scale = ScoreScale(0, 1, lower_is_better=lower_is_better)
+
+    def score(model: Any, x: Tensor, y: Tensor) -> Tensor:
+        return torch.full((len(y),), float(rng.random()), dtype=torch.float64)
+
+    data = {name: rows(3 + k) for k, name in enumerate("abc")}  # each by itself, other scores
+    compared = 0
+    with Evaluator(
+        data, record=tmp_path, score=score, scale=scale, every=every, windows=(2, 4), meter=False
+    ) as evaluator:
+        for task, steps in REPLAYED[plan]:
+            with evaluator.task(task, still):
+                for _ in range(steps):
+                    evaluator.step(still)
+                    compared += same_as_recorded(evaluator, tmp_path)
+            compared += same_as_recorded(evaluator, tmp_path)
+    assert compared > 10
+
+
+def same_as_recorded(evaluator: Evaluator, folder: Path) -> int:
+    """Compare each live number with the metric of all lines written so far; return how many."""
+    from perdure import Undefined
+    from perdure.record.points_file import read_points
+
+    points = read_points(
+        (folder / "points.csv").read_text(), "points.csv", scale=evaluator.live.scale, ours=True
+    )
+    if not (points.kind != 0).any():
+        return 0
+    stream = points.stream()
+    if evaluator.live.task != stream.visits[-1].task:
+        return 0  # a task that has begun and not been tested: not in the record yet
+    formulas: dict[str, Callable[[], float]] = {
+        "current": lambda: current(stream),
+        "min_acc": lambda: min_acc(stream),
+        "wc_acc": lambda: wc_acc(stream),
+        "wf2": lambda: wf(stream, 2),
+        "wf4": lambda: wf(stream, 4),
+        "wp2": lambda: wp(stream, 2),
+    }
+    done = 0
+    for id_, formula in formulas.items():
+        try:
+            expected: float | None = float(formula())
+        except Undefined:
+            expected = None
+        level = id_ in ("current", "min_acc", "wc_acc")
+        if expected is not None and level and evaluator.live.scale.lower_is_better:
+            expected = -expected
+        assert evaluator.live[id_] == pytest.approx(expected), (id_, evaluator.live.step)
+        done += expected is not None
+    return done
+
+
+# The record around it.
+
+
+def test_run_json_says_how_it_was_evaluated(tmp_path: Path) -> None:
+    data = {"a": (rows(9)[0], torch.arange(9) % 2), "b": (rows(9)[0], 1 + torch.arange(9) % 3)}
+    with Evaluator(
+        data, record=tmp_path, every=perdure.burst(first=2, then=4), subset=5, setting="class",
+        describe={"strategy": "naïve", "lr": 0.1}, meter=False,
+    ) as evaluator:  # fmt: skip
+        walk(evaluator, [("a", 3), ("b", 3)])
+    said = json.loads((tmp_path / "run.json").read_text())
+    assert said["setting"] == "class"
+    assert said["classes"] == [2, 2]  # b brings 2 and 3
+    assert said["tasks"] == ["a", "b"]
+    assert said["scale"] == {"low": 0.0, "high": 1.0, "lower_is_better": False}
+    assert said["describe"] == {"strategy": "naïve", "lr": 0.1}
+    assert said["evaluation"]["subset"] == 5
+    assert "first=2" in said["evaluation"]["every"]
+    assert said["threads"] == torch.get_num_threads()
+    assert json.loads((tmp_path / "done.json").read_text()) == {"steps": 6}
+
+
+@pytest.mark.parametrize(
+    ("setting", "classes"), [("class", None), ("task", [2, 2]), ("domain", None), (None, None)]
+)
+def test_class_counts_of_tasks_with_the_same_labels(
+    tmp_path: Path, setting: Any, classes: list[int] | None
+) -> None:
+    data = {name: (rows(8)[0], torch.arange(8) % 2) for name in "ab"}
+    with Evaluator(data, record=tmp_path, setting=setting, meter=False) as evaluator:
+        walk(evaluator, [("a", 1), ("b", 1)])
+    assert json.loads((tmp_path / "run.json").read_text()).get("classes") == classes
+    evaluator.summary()
+
+
+def test_a_run_is_unfinished_until_it_is_closed(tmp_path: Path) -> None:
+    evaluator = Evaluator(sets("ab"), record=tmp_path, meter=False)
+    walk(evaluator, [("a", 2)])
+    assert any("1 finished task" in note for note in evaluator.summary().notes)
+    with evaluator.task("b", still):
+        evaluator.step(still)
+        found = evaluator.summary()
+        assert found.tasks == ("a",)
+        assert any("1 finished task" in note for note in found.notes)
+    assert not (tmp_path / "done.json").exists()
+    assert evaluator.summary().tasks == ("a", "b")
+    evaluator.close()
+    assert not any("unfinished" in note for note in evaluator.summary().notes)
+
+
+def test_a_stream_without_boundaries_that_goes_on() -> None:
+    evaluator = Evaluator({"a": rows()}, meter=False)
+    for _ in range(3):
+        evaluator.step(still)
+    found = evaluator.summary()
+    assert "wf10" in found.metrics
+    assert not any("no task has ended" in note for note in found.notes)  # there are none to end
+
+
+def test_an_error_in_the_loop_leaves_an_unfinished_record(tmp_path: Path) -> None:
+    def broken() -> None:
+        with Evaluator(sets("ab"), record=tmp_path, meter=False) as evaluator:
+            walk(evaluator, [("a", 3)])
+            with evaluator.task("b", still):
+                evaluator.step(still)
+                raise FloatingPointError
+
+    with pytest.raises(FloatingPointError):
+        broken()
+    assert not (tmp_path / "done.json").exists()
+    assert scored(tmp_path)["tasks"] == ["a"]
+    with Evaluator(sets("ab"), record=tmp_path, overwrite=True, meter=False) as again:
+        walk(again, [("b", 1)])
+    assert scored(tmp_path)["tasks"] == ["b"]
+
+
+def test_without_a_folder_the_record_lives_as_long_as_the_evaluator() -> None:
+    with Evaluator(sets("ab"), meter=False) as evaluator:
+        walk(evaluator, [("a", 2), ("b", 2)])
+    assert evaluator.summary().metrics["acc"] == pytest.approx(
+        (accuracy_of_still(sets()["a"]) + accuracy_of_still(sets()["b"])) / 2
+    )
+    evaluator.close()
+
+
+@pytest.mark.parametrize("name", ["a, b", '"quoted"', "#1", " spaces ", "雪", "-", "nan", "0.5"])
+def test_any_printable_name(tmp_path: Path, name: str) -> None:
+    with Evaluator({name: rows(), "other": rows()}, record=tmp_path, meter=False) as evaluator:
+        walk(evaluator, [(name, 2), ("other", 2)])
+    assert evaluator.summary().tasks == (name, "other")
+    assert "ms" not in evaluator.summary().metrics  # `still` has no bytes
+    assert aaa(read_source(str(tmp_path)).stream) > 0  # type: ignore[arg-type]

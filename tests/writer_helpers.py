@@ -1,0 +1,149 @@
+"""Disks that are full, operations that are interrupted, and runs to write."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perdure.record import RecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    from numpy.typing import NDArray
+
+    from perdure.record import RunWriter
+
+HEADER = "step,trained,tested,kind,score,n\n"
+EXAMPLES = 11  # not a multiple of 8
+TORCH = "perdure.evaluation"
+
+
+class Disk:
+    """A disk that does as it is told: each write takes the next of `plan`.
+
+    None writes everything, a number that many bytes, -1 nothing: no space left.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.plan: list[int | None] = []
+        self.then: int | None = None
+        self.written: list[str] = []  # names of files, in order
+        self.after: Callable[[], object] = lambda: None
+        self._real = os.pwrite
+        monkeypatch.setattr(os, "pwrite", self._pwrite)
+
+    def _pwrite(self, file: int, data: bytes, at: int) -> int:
+        room = self.plan.pop(0) if self.plan else self.then
+        if room == -1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.written.append(name_of(file))
+        done = self._real(file, data if room is None else data[: max(room, 1)], at)
+        self.after()
+        return done
+
+
+def name_of(file: int) -> str:
+    """Return the name of an open file."""
+    return Path(f"/proc/self/fd/{file}").readlink().name
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+def right(step: int, task: int) -> NDArray[np.bool_]:
+    """Return which examples of a task are right after so many steps."""
+    return np.random.default_rng([step, task]).random(EXAMPLES) < 0.6
+
+
+def evaluate(writer: RunWriter, step: int, trained: str, tasks: list[str]) -> None:
+    """Record one evaluation of all tasks by probe, with hits."""
+    rows = [right(step, task) for task in range(len(tasks))]
+    writer.points(
+        [
+            f"{step},{trained},{task},probe,{int(row.sum()) / EXAMPLES!r},{EXAMPLES}"
+            for task, row in zip(tasks, rows, strict=True)
+        ],
+        [(number, step, row) for number, row in enumerate(rows)],
+    )
+
+
+def recorded(folder: Path) -> list[str]:
+    """Return the lines of points.csv, all of which are whole."""
+    text = (folder / "points.csv").read_text()
+    assert text.endswith("\n")
+    assert text.startswith(HEADER)
+    return text.splitlines()[1:]
+
+
+def hits_of(folder: Path, number: int) -> dict[int, NDArray[np.bool_]]:
+    """Return the hits of a task by step, read by other means than ours; none is there twice."""
+    data = (folder / f"hits/{number}.bin").read_bytes()
+    size = 8 + -(-EXAMPLES // 8)
+    assert len(data) % size == 0
+    found = {}
+    for start in range(0, len(data), size):
+        step = int.from_bytes(data[start : start + 8], "little")
+        bits = np.unpackbits(np.frombuffer(data[start + 8 : start + size], np.uint8))
+        assert step not in found
+        found[step] = bits[:EXAMPLES].astype(bool)
+    return found
+
+
+@contextmanager
+def one_line(*words: str) -> Iterator[None]:
+    """Expect a RecordError of one line that says what is wrong and what to do about it."""
+    with pytest.raises(RecordError) as caught:
+        yield
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    assert len(message) < 400
+    assert any(advice in message for advice in ("choose another", "overwrite=True", "close it"))
+    for word in words:
+        assert word in message, f"{word!r} is not in {message!r}"
+
+
+@contextmanager
+def interrupted(number: int, *files: str) -> Iterator[list[str]]:
+    """Interrupt at the given line, counted from 0, that is executed in one of `files`.
+
+    Yields where that was: empty if fewer lines were executed.
+    """
+    at: list[str] = []
+    count = -1
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        nonlocal count
+        name = frame.f_code.co_filename
+        if not name.endswith(files):
+            return None
+        if event == "line" and not at:
+            count += 1
+            if count == number:
+                at.append(f"{Path(name).name}:{frame.f_lineno}")
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        yield at
+    except KeyboardInterrupt:
+        assert at, "an interrupt of somebody else's"
+    finally:
+        sys.settrace(before)
+
+
+def fault(what: str) -> pytest.MarkDecorator:
+    """Mark a test that a known fault of the package fails."""
+    return pytest.mark.xfail(strict=True, reason=what)
