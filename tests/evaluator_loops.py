@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Tasks = dict[str, tuple[Tensor, Tensor]]
 State = dict[str, Any]
 FEATURES, CLASSES, ROWS = 6, 4, 20
-WORKER = {"where": "worker"}
+WORKER: dict[str, Any] = {"where": "worker"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "every step": {},
     "every 3": {"every": 3},

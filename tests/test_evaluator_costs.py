@@ -205,6 +205,35 @@ def test_one_pass_is_counted_wherever_data_is_given(
     assert "ce" in evaluator.summary().metrics
 
 
+class Parts(nn.Module):
+    """A model that is never called itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.heads = nn.Linear(4, 8), nn.ModuleDict({"a": nn.Linear(8, 3)})
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_one_pass_through_parts_of_a_model(tmp_path: Path, indexed: bool) -> None:
+    """The forward of docs/evaluator.md calls parts of the model: no gradient may be left there."""
+    model = nn.ModuleDict({"body": nn.Linear(4, 8), "a": nn.Linear(8, 3)}) if indexed else Parts()
+
+    def forward(model: Any, x: Tensor, task: str) -> Any:
+        if indexed:
+            return model[task](model["body"](x).relu())
+        return model.heads[task](model.body(x).relu())
+
+    with (
+        Evaluator({"a": rows()}, record=tmp_path, forward=forward) as evaluator,
+        evaluator.task("a", model, data=30),
+    ):
+        forward(model, rows()[0], "a").sum().backward()
+        model.zero_grad()
+        evaluator.step(model)
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert costs(tmp_path)["a"]["flops_one_pass"] == sum(mlp(30))
+
+
 def test_one_pass_of_a_model_that_is_no_classifier(tmp_path: Path) -> None:
     model = nn.Linear(4, 1)
     x, _ = rows()

@@ -189,6 +189,37 @@ def test_a_dataset_is_asked_only_for_the_subset_while_training() -> None:
         assert len(data.asked) <= 10, "the subset is read once on entering and once for the probes"
 
 
+def test_a_subset_is_read_once_however_many_tasks_follow() -> None:
+    """Reading images again at every switch would cost more than testing them."""
+    data = {name: Pairs(*rows(30, seed=k)) for k, name in enumerate("abc")}
+    with Evaluator(data, subset=5, initial="none", meter=False) as evaluator:
+        watch(evaluator, net(), [("a", 2), ("b", 2), ("c", 2)])
+    whole = {"a": 3, "b": 2, "c": 1}  # ends of tasks
+    assert {name: len(mine.asked) for name, mine in data.items()} == {
+        name: 5 + 30 * ends for name, ends in whole.items()
+    }
+
+
+def test_a_random_transform_is_drawn_once_for_the_subset() -> None:
+    """Another crop after a switch would look like forgetting."""
+
+    class Cropped(Pairs):
+        def __getitem__(self, k: int) -> tuple[Tensor, int]:
+            return self.x[k] + random.random(), int(self.y[k])
+
+    seen: dict[str, set[float]] = {}
+
+    def score(model: nn.Module, x: Tensor, y: Tensor, task: str) -> Tensor:
+        if len(y) == 5:
+            seen.setdefault(task, set()).add(float(x.sum()))
+        return y == 1
+
+    data = {name: Cropped(*rows(30, seed=k)) for k, name in enumerate("abc")}
+    with Evaluator(data, subset=5, score=score, meter=False) as evaluator:
+        watch(evaluator, net(), [("a", 2), ("b", 2), ("c", 2)])
+    assert {task: len(values) for task, values in seen.items()} == {"a": 1, "b": 1, "c": 1}
+
+
 def drawn_after(learning: Callable[[nn.Module], None]) -> tuple[float, ...]:
     """Return what the global generators give after `learning`."""
     model = net()

@@ -358,7 +358,7 @@ def test_training_data_of_unknown_size(tmp_path: Path, value: Any) -> None:
     model = net()
     with (
         Evaluator({"a": rows()}, record=tmp_path, meter=False) as evaluator,
-        evaluator.task("a", model, data=value),
+        evaluator.task("a", model, data=value, stored=0),
     ):
         evaluator.step(model)
     assert "data_bytes" in scored(tmp_path)["undefined"]["sss"]

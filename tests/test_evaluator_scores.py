@@ -97,6 +97,20 @@ def test_a_score_is_given_the_task_if_it_asks(tmp_path: Path) -> None:
     assert {task for task, _ in asked} == set("abc")
 
 
+def test_labels_of_other_shapes_go_by_themselves(tmp_path: Path) -> None:
+    x, _ = rows()
+    data = {"a": (x, x[:, 0]), "b": (x, x[:, :2]), "c": (x, x[:, :2] + 1)}
+
+    def score(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return y.reshape(len(y), -1).sum(1)
+
+    with Evaluator(data, record=tmp_path, score=score, unseen=True, meter=False) as evaluator:
+        watch(evaluator, net(), [("a", 2)])
+    for line in lines(tmp_path):
+        y = data[line.tested][1]
+        assert line.score == pytest.approx(float(y.double().sum()) / len(y), rel=1e-5)
+
+
 @pytest.mark.parametrize("kind", [torch.float16, torch.float64, torch.int32, torch.bool])
 def test_scores_of_any_type(tmp_path: Path, kind: torch.dtype) -> None:
     x, y = rows()
@@ -232,6 +246,22 @@ def test_a_head_that_grows(tmp_path: Path, masked: bool) -> None:
         return outputs
 
     assert last == {name: accuracy(model, *pair, forward) for name, pair in data.items()}
+
+
+def test_a_masked_head_that_grows_while_a_task_is_learned(tmp_path: Path) -> None:
+    x, y = rows()[0], 1 + torch.arange(21) % 3
+    torch.manual_seed(0)
+    model = Growing()
+    expected = []
+    with Evaluator({"a": (x, y)}, record=tmp_path, classes={"a": [1, 2, 3]}, meter=False) as found:
+        for grows in (False, True, False):
+            if grows:
+                model.grow(2)
+            found.step(model)
+            with torch.no_grad():
+                best = model(x)[:, 1:].argmax(1) + 1
+            expected.append(float((best == y).double().mean()))
+    assert [line.score for line in lines(tmp_path)] == pytest.approx(expected)
 
 
 def images() -> tuple[Tensor, Tensor]:

@@ -35,7 +35,6 @@ from .evaluator_helpers import (
     lines,
     net,
     one_thread,
-    quietly,
     rows,
     sets,
     subsets,
@@ -320,8 +319,10 @@ def test_what_is_tested_before_learning(tmp_path: Path, initial: Any) -> None:
 def test_b_without_a_model_is_not_silently_left_out(tmp_path: Path) -> None:
     """initial="all" asks for the untrained model's scores; without a model they cannot be."""
     evaluator = Evaluator(sets("ab"), record=tmp_path, initial="all", meter=False)
-    _, said = quietly(evaluator.task("a").__enter__)
-    assert any("model" in message for message in said)
+    with pytest.raises(ValueError, match=r"untrained model.*evaluator\.task\('a', model\)"):
+        evaluator.task("a").__enter__()
+    watch(evaluator, net(), [("a", 1), ("b", 1)])
+    assert "fwt.gem" in evaluator.summary().undefined  # b was not tested after a
 
 
 def test_without_a_model_the_first_task_begins_untested(tmp_path: Path) -> None:
@@ -371,6 +372,7 @@ def test_live_numbers_are_those_of_the_record_at_every_step(
     ) as evaluator:
         for task, steps in REPLAYED[plan]:
             with evaluator.task(task, still):
+                assert evaluator.live.current is None  # before the first step of a visit
                 for _ in range(steps):
                     evaluator.step(still)
                     compared += same_as_recorded(evaluator, tmp_path)

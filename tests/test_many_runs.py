@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perdure.record import BadInput, read_points, read_source
+from perdure.record import BadInput, open_run, read_points, read_source
 from perdure.record._text import decode
 from perdure.record.many import Runs, open_runs
 
@@ -194,6 +194,7 @@ def test_other_tools_files(tmp_path: Path) -> None:
     assert [row[2] for row in rows["quoted"]] == ['a "b", c\nd', '" ,']
     assert [row[2] for row in rows["odd quotes"]] == [' "a"', 'b"c', "\t'd"]
     assert set(files) - held(runs) == {"order"}
+    assert {name: acc for name, _, acc in runs.acc().fetchall()}[str(tmp_path / "order")] is None
     types = [str(type_) for type_ in runs.points.types]
     assert types == ["VARCHAR", "BIGINT", "VARCHAR", "VARCHAR", "VARCHAR", "DOUBLE", "BIGINT"]
 
@@ -231,6 +232,7 @@ BROKEN = {
         "text": "step,trained,plasticity,stability\n1,a,x,1\n",
         "step": "step,trained,plasticity,stability\n1e1,a,1,1\n",
         "column": "step,trained,plasticity\n1,a,1\n",
+        "column twice": "step,trained,plasticity,stability,step\n1,a,1,1,1\n",
     },
     "run.json": {"cut": '{"seed": 1', "a list": "[]", "setting": '{"setting": "new"}'},
 }
@@ -248,10 +250,9 @@ def test_a_broken_line_is_named_by_file_and_line(tmp_path: Path, file: str, case
         open_runs(tmp_path / "*")
     assert str(found.value).startswith(str(tmp_path / "b" / file))
     assert "\n" not in str(found.value)
-    if file != "gradients.csv":  # read_source does not look at them
-        with pytest.raises(BadInput) as expected:
-            read_source(str(tmp_path / "b"))
-        assert str(found.value) == str(expected.value)
+    with pytest.raises(BadInput) as expected:
+        open_run(tmp_path / "b")
+    assert str(found.value) == str(expected.value)
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
@@ -281,7 +282,7 @@ def test_a_mess_is_read_as_our_reader_reads_it_or_refused_as_it_refuses(tmp_path
     rng = random.Random(8)
     names = ["a", "1", "t x", '"a,b"', '"q""q"', '"l\nm"', "é"]
     good = []
-    for k in range(120):
+    for k in range(80):
         text = HEADER + "".join(f"{i},a,{rng.choice(names)},probe,.5,10\n" for i in range(1, 4))
         at = rng.choice([rng.randrange(len(text)), text.rindex(",a,") + 3])
         text = text[:at] + rng.choice(MESS) + text[at + rng.randint(0, 1) :]
@@ -296,12 +297,12 @@ def test_a_mess_is_read_as_our_reader_reads_it_or_refused_as_it_refuses(tmp_path
         assert str(found.value) == refusal
     runs = open_runs(good)
     assert ordered(runs.points.fetchall()) == ordered([r for f in good for r in alone(f)])
-    assert 20 < len(good) < 100
-    assert 2 < len(held(runs)) < len(good) - 10
+    assert 15 < len(good) < 60
+    assert 0 < len(held(runs)) < len(good) - 10
 
 
 HOSTILE = [
-    "it's", 'say "x"', "a b", "g*", "g?", "g[1]", "[!a]", "**", "seed=1", "ü☃", "e\u0301",
+    "it's", 'say "x"', "a b", "g*", "g?", "g[1]", "[!a]", "**", "step=90", "ü☃", "e\u0301",
     "two\nlines", "back\\slash", "\\[x]", "~", "s3:", "x.gz", "{a,b}", "$(x)", "%s", "-",
     "'; DROP TABLE held.files; --",
 ]  # fmt: skip
@@ -414,6 +415,23 @@ def test_costs_gradients_and_descriptions(tmp_path: Path) -> None:
     ]
 
 
+def test_norms_of_a_run_that_diverged(tmp_path: Path) -> None:
+    for name, norms in {"1": "1,inf,1e400", "2": "1,nan,2", "3": "1,,0.5"}.items():
+        folder = run(tmp_path / name)
+        (folder / "gradients.csv").write_text(f"step,plasticity,stability\n{norms}\n")
+    rows = open_runs(tmp_path / "*").query("SELECT * FROM gradients ORDER BY run").fetchall()
+    assert [row[1:] for row in rows] == [
+        (1, None, float("inf"), float("inf")),
+        (1, None, None, 2.0),
+        (1, None, None, 0.5),
+    ]
+    for folder, _, _, plasticity, stability in rows:
+        alone = open_run(folder).gradients
+        assert alone is not None
+        expected = [np.nan if norm is None else norm for norm in (plasticity, stability)]
+        np.testing.assert_equal([alone.plasticity[0], alone.stability[0]], expected)
+
+
 def test_scores_have_the_scale_of_their_run(tmp_path: Path) -> None:
     lines = "1,a,a,probe,2.5,1\n"
     run(tmp_path / "loss", lines, scale={"low": 0, "lower_is_better": True})
@@ -421,6 +439,10 @@ def test_scores_have_the_scale_of_their_run(tmp_path: Path) -> None:
     runs = open_runs(tmp_path / "*")
     assert [acc for _, _, acc in runs.acc().fetchall()] == [0.5, 2.5]
     assert held(runs) == set()
+    endless = run(tmp_path / "endless", lines + "2,a,a,probe,1e400,1\n", scale={"low": 0})
+    with pytest.raises(BadInput, match=r"endless/points.csv line 3: score is '1e400'"):
+        open_runs(endless)
+    (endless / "points.csv").unlink()
     run(tmp_path / "percent", lines)
     with pytest.raises(BadInput, match=r"percent/points.csv line 2: score is 2.5, expected 0 to 1"):
         open_runs(tmp_path / "*")
@@ -436,11 +458,12 @@ def test_whole_files_are_left_to_duckdb_and_opened_once(
         opened[str(path)] += 1
         return plain_open(path, *args, **options)
 
+    first = '0,a,a,initial,.1,5\n0,b,b,initial,.1,5\n0,b,b,initial,.1,""\n'
     for k in range(20):
-        run(tmp_path / f"{k}", state="done" if k % 2 else "foreign")
+        run(tmp_path / f"{k}", first + LINES, state="done" if k % 2 else "foreign")
     monkeypatch.setattr(Path, "open", counted)
     runs = open_runs(tmp_path / "*")
-    assert runs.query("SELECT count(*) FROM points").fetchall() == [(80,)]
+    assert runs.query("SELECT count(*) FROM points").fetchall() == [(140,)]
     assert set(opened.values()) == {1}
     assert len(opened) == 30
     assert held(runs) == set()

@@ -71,6 +71,7 @@ def test_an_append_is_whole_or_waits(tmp_path: Path, disk: Disk) -> None:
     for number in range(200):
         disk.plan = []
         file = Appender(tmp_path / f"{number}", HEADER.encode())
+        file.append(b"")
         expected = [HEADER]
         for step in range(6):
             line = f"{step},a,a,probe,{chance.random()},10\n"
@@ -289,8 +290,9 @@ def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
 def test_an_interrupt_between_any_two_operations_of_an_append(tmp_path: Path, disk: Disk) -> None:
     """Whatever is interrupted, the next append leaves whole lines, each of them once."""
     for number in range(100):
-        disk.plan = [None, 4, -1, 4, 7]
         file = Appender(tmp_path / str(number), b"0\n")
+        file.append(b"")
+        disk.plan = [4, -1, 4, 7]
         with pytest.raises(RecordError):
             file.append(b"waits\n")
         with interrupted(number, "_append.py") as at:
@@ -392,7 +394,7 @@ def test_a_writer_may_go_on_between_any_two_operations_of_a_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is read is what was there at some moment: a finished run is whole."""
-    for start, speed in product(range(2, 30), (1, 2, 5, 100)):
+    for start, speed in product(range(2, 30), (1, 3, 100)):
         folder = tmp_path / f"{start}-{speed}"
         with RunWriter(folder, {}) as writer:
             operations = write_a_run(writer, {"setting": "class"})

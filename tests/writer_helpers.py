@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import linecache
 import os
 import sys
 from contextlib import contextmanager
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 HEADER = "step,trained,tested,kind,score,n\n"
 EXAMPLES = 11  # not a multiple of 8
-TORCH = "perdure.evaluation"
 
 
 class Disk:
@@ -113,6 +113,12 @@ def one_line(*words: str) -> Iterator[None]:
         assert word in message, f"{word!r} is not in {message!r}"
 
 
+def may_interrupt(frame: FrameType) -> bool:
+    """Return whether Python itself would: never between the end of a block and its `__exit__`."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    return not line.lstrip().startswith("with ")
+
+
 @contextmanager
 def interrupted(number: int, *files: str) -> Iterator[list[str]]:
     """Interrupt at the given line, counted from 0, that is executed in one of `files`.
@@ -127,7 +133,7 @@ def interrupted(number: int, *files: str) -> Iterator[list[str]]:
         name = frame.f_code.co_filename
         if not name.endswith(files):
             return None
-        if event == "line" and not at:
+        if event == "line" and not at and may_interrupt(frame):
             count += 1
             if count == number:
                 at.append(f"{Path(name).name}:{frame.f_lineno}")

@@ -16,14 +16,17 @@ from .metrics import (
 )
 
 if TYPE_CHECKING:
-    from .evaluation import AlarmRang, EvaluationWarning, Evaluator, burst, gradient_norm
-    from .record import RecordError, open_run, open_runs
+    from .evaluation import AlarmRang as AlarmRang
+    from .evaluation import EvaluationWarning as EvaluationWarning
+    from .evaluation import Evaluator as Evaluator
+    from .evaluation import burst as burst
+    from .evaluation import gradient_norm as gradient_norm
+    from .record import RecordError, open_run
+    from .record.many import open_runs
 
+# What needs PyTorch is not listed: `from perdure import *` works without it.
 __all__ = [
-    "AlarmRang",
     "Costs",
-    "EvaluationWarning",
-    "Evaluator",
     "Hits",
     "Options",
     "RecordError",
@@ -33,8 +36,6 @@ __all__ = [
     "Summary",
     "Undefined",
     "__version__",
-    "burst",
-    "gradient_norm",
     "open_run",
     "open_runs",
     "plan",
@@ -43,7 +44,8 @@ __all__ = [
 __version__ = "0.1.0"
 
 _LATER = {  # imported when they are first used: scoring needs no PyTorch
-    "record": ("RecordError", "open_run", "open_runs"),
+    "record": ("RecordError", "open_run"),
+    "record.many": ("open_runs",),
     "evaluation": ("AlarmRang", "EvaluationWarning", "Evaluator", "burst", "gradient_norm"),
 }
 
@@ -62,3 +64,7 @@ def __getattr__(name: str) -> Any:
                     f"perdure.{name} needs PyTorch: pip install 'perdure[train]'", name="torch"
                 ) from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for names in _LATER.values() for name in names)])

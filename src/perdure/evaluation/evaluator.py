@@ -322,7 +322,8 @@ class Evaluator:
             )
         self.report(stored=stored)
         self._model = self._model if model is None else model
-        self._meter.begin(task, self._stored, data)
+        with untouched(self._model):  # data may be read, by code of the user's
+            self._meter.begin(task, self._stored, data)
         if task not in self._learned:
             self._learned.append(task)
         self._task, self._since = task, 0

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
+from torch.utils.data import (
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    TensorDataset,
+    default_collate,
+)
 
 from ._trees import as_tensors, first_tensor, mapped, taken
 
@@ -42,6 +51,13 @@ class EvaluationTask:
         self._dataset: Any = None
         self._collate: Callable[[list[Any]], Any] = default_collate
         self._opened = False
+        self._subset: tuple[Any, Any] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many examples the whole set has."""
+        self.open()
+        return self._size
 
     def open(self) -> None:
         """Open the data; a second call does nothing."""
@@ -52,7 +68,7 @@ class EvaluationTask:
             data = data()
         if isinstance(data, DataLoader):
             self._collate = data.collate_fn
-            data = data.dataset
+            data = _sampled(data)
         if isinstance(data, TensorDataset):
             data = data.tensors
         if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__"):
@@ -60,17 +76,17 @@ class EvaluationTask:
                 f"task {self.name!r}: data is {type(data).__name__}, expected tensors (x, y), a "
                 "Dataset with a length, or a function that returns one"
             )
-        if isinstance(data, tuple | list | dict) and not _is_list_of_examples(data):
+        if isinstance(data, tuple | list | Mapping) and not _is_list_of_examples(data):
             x, y = split_batch(as_tensors(data), self.name)
             if len(first_tensor(x)) != len(first_tensor(y)):
                 raise ValueError(
                     f"task {self.name!r}: {len(first_tensor(x))} examples and "
                     f"{len(first_tensor(y))} labels, expected as many"
                 )
-            self._tensors, self.size = (x, y), len(first_tensor(x))
+            self._tensors, self._size = (x, y), len(first_tensor(x))
         else:
-            self._dataset, self.size = data, len(data)
-        if self.size < 1:
+            self._dataset, self._size = data, len(data)
+        if self._size < 1:
             raise ValueError(f"task {self.name!r}: no examples, expected at least 1")
         self._data = None
         self._opened = True
@@ -83,6 +99,12 @@ class EvaluationTask:
         key = [self._seed, crc32(self.name.encode()), *([] if draw is None else [draw])]
         chosen = np.random.default_rng(key).choice(self.size, self._wanted, replace=False)
         return np.sort(chosen).astype(np.int64)
+
+    def subset(self) -> tuple[Any, Any]:
+        """Return the fixed subset, read once: a random transform in a Dataset stays as it fell."""
+        if self._subset is None:
+            self._subset = self.rows(self.indices())
+        return self._subset
 
     def rows(self, indices: NDArray[np.int64]) -> tuple[Any, Any]:
         """Return the examples at `indices` and their labels."""
@@ -120,7 +142,7 @@ def split_batch(batch: Any, name: str) -> tuple[Any, Any]:
         >>> split_batch({"ids": 1, "labels": 2}, "a")
         ({'ids': 1}, 2)
     """
-    if isinstance(batch, dict):
+    if isinstance(batch, Mapping):
         key = next((key for key in LABELS if key in batch), None)
         if key is None:
             raise TypeError(
@@ -134,11 +156,20 @@ def split_batch(batch: Any, name: str) -> tuple[Any, Any]:
     )
 
 
+def _sampled(loader: DataLoader[Any]) -> Any:
+    """Return the examples that a DataLoader goes through, each once and in the Dataset's order."""
+    if isinstance(loader.dataset, IterableDataset):
+        return loader.dataset
+    if isinstance(loader.sampler, SequentialSampler | RandomSampler):
+        return loader.dataset
+    return Subset(loader.dataset, sorted({int(k) for k in loader.sampler}))
+
+
 def _is_list_of_examples(data: Any) -> bool:
     """Return whether a list holds (example, label) pairs rather than all examples and labels."""
     return (
         isinstance(data, list)
         and len(data) > 0
-        and isinstance(data[0], tuple | list | dict)
+        and isinstance(data[0], tuple | list | Mapping)
         and len(data) != 2
     )

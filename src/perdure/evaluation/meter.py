@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import nn
-from torch.func import functional_call
-from torch.utils.flop_counter import FlopCounterMode
 
-from ._trees import as_tensors, first_tensor, leaves, nbytes
+from ._flops import Flops
+from ._trees import as_tensors, first_tensor, leaves, mapped, nbytes
 from ._untouched import untouched
 from .prepared import device_of, state_of
-from .scoring import outputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +38,7 @@ class Meter:
         self.on, self._say = on, say
         self.rows: dict[str, dict[str, float | None]] = {}
         self._row: dict[str, float | None] = {}
-        self._counter: FlopCounterMode | None = None
+        self._counter: Flops | None = None
         self._flops_a_step: float | None = None
         self._unmeasured: set[str] = set()
         self._examples: int | None = None
@@ -55,7 +54,7 @@ class Meter:
             ("seconds_train", "seconds_eval", "flops_train", "flops_eval"), 0.0
         )
         self._row = self.rows.setdefault(task, new | {"stored_bytes": stored, "data_bytes": size})
-        self._steps, self._flops_a_step = 0, None
+        self._steps, self._flops_a_step, self._count_rows = 0, None, {}
         self._lap()
 
     def end(self, model: Any, extra_bytes: int) -> None:
@@ -116,33 +115,31 @@ class Meter:
         for task in tasks if self.on else ():
             if task.name in self._count_rows:
                 continue
-            with untouched(model), FlopCounterMode(display=False) as counter:
+            with untouched(model):
                 (part,) = scorer.together([_few(task)], device_of(model))
-                scorer.values(model, part)
-            self._count_rows[task.name] = counter.get_total_flops() / len(part)
+                with Flops() as flops:
+                    scorer.values(model, part)
+            self._count_rows[task.name] = flops.total / len(part)
 
     def count_pass(self, model: Any, task: EvaluationTask, scorer: Scorer) -> None:
         """Count one forward and backward pass over the task's data, on a few examples like it.
 
-        Done on copies of the parameters: no gradient of the model is touched.
+        Gradients are returned, not accumulated: those of the model stay as they are.
         """
         if not self.on or self._examples is None or self._row.get("flops_one_pass") is not None:
             return
-        part = scorer.together([_few(task)], device_of(model))[0]
         try:
-            with untouched(model), torch.enable_grad(), FlopCounterMode(display=False) as counter:
-                copies = {
-                    key: p.detach().clone().requires_grad_(p.requires_grad)
-                    for key, p in model.named_parameters()
-                }
-                functional = _Functional(model, copies)
-                outputs_of(
-                    scorer.forward(functional, part.x, **scorer.task_of(part))
-                ).sum().backward()
+            with untouched(model):
+                (part,) = scorer.together([_few(task)], device_of(model))
+                named = {} if scorer.score else scorer.task_of(part)
+                with torch.enable_grad(), Flops() as flops:
+                    output = first_tensor(scorer.forward(model, part.x, **named))
+                    wanted = [p for p in model.parameters() if p.requires_grad]
+                    torch.autograd.grad(output.sum(), wanted, allow_unused=True)
         except Exception as error:  # whatever the user's model does here, training goes on
             self._cannot("flops_one_pass", f"{type(error).__name__}: {error}")
             return
-        self._row["flops_one_pass"] = counter.get_total_flops() / len(part) * self._examples
+        self._row["flops_one_pass"] = flops.total / len(part) * self._examples
 
     def close(self) -> None:
         """Stop counting."""
@@ -164,21 +161,20 @@ class Meter:
         elif torch._C._len_torch_dispatch_stack():  # noqa: SLF001
             self._cannot("flops_train", "another dispatch mode is active around the step")
         else:
-            self._counter = FlopCounterMode(display=False)
-            self._counter.__enter__()
+            self._counter = Flops()
+            self._counter.start()
 
     def _stop_counting(self) -> float:
         counter, self._counter = self._counter, None
         apart, self._apart = self._apart, 0.0
         if counter is None:
             return 0.0
-        counter.__exit__(None, None, None)
-        return float(counter.get_total_flops()) - apart
+        return counter.stop() - apart
 
     @property
     def flops_so_far(self) -> float:
         """Operations counted in the step that is going on."""
-        return float(self._counter.get_total_flops()) if self._counter is not None else 0.0
+        return float(self._counter.total) if self._counter is not None else 0.0
 
     def _cannot(self, column: str, reason: str) -> None:
         if column not in self._unmeasured:
@@ -186,21 +182,9 @@ class Meter:
             self._say(f"{column} is not measured: {reason}")
 
 
-class _Functional:
-    """A model called with other parameters; its attributes are the model's own."""
-
-    def __init__(self, model: nn.Module, parameters: dict[str, torch.Tensor]) -> None:
-        self._model, self._parameters = model, parameters
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return functional_call(self._model, self._parameters, args, kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-
 def _few(task: EvaluationTask) -> tuple[str, Any, Any]:
-    return task.name, *task.rows(np.arange(min(ROWS, task.size)))
+    x, y = mapped(lambda a: a[:ROWS] if isinstance(a, torch.Tensor) else a, task.subset())
+    return task.name, x, y
 
 
 def _compiled() -> bool:
@@ -229,12 +213,17 @@ def data_size(data: Any) -> tuple[int | None, int | None]:
         >>> data_size(60_000)
         (60000, None)
     """
-    if data is None or isinstance(data, int):
-        return data, None
+    if data is None or isinstance(data, Integral):
+        return None if data is None else int(data), None
     data = getattr(data, "dataset", data)  # of a DataLoader
     data = getattr(data, "tensors", data)  # of a TensorDataset
-    if isinstance(data, tuple | dict) or hasattr(data, "nbytes"):
+    if isinstance(data, tuple | Mapping) or hasattr(data, "nbytes") or _is_pair(data):
         return len(first_tensor(as_tensors(data))), nbytes(data)
     sizes = [getattr(leaf, "nbytes", None) for leaf in leaves(data[0])]
     known = [size for size in sizes if size is not None]  # labels are often plain numbers
     return len(data), len(data) * sum(known) if known else None
+
+
+def _is_pair(data: Any) -> bool:
+    """Return whether a list holds all examples and all labels, rather than one example each."""
+    return isinstance(data, list) and all(getattr(part, "ndim", 0) for part in data)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ._trees import mapped, taken
+from ._trees import mapped, moved, taken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,13 +40,13 @@ class Prepared:
 
     @cached_property
     def _fixed(self) -> list[Rows]:
-        rows = [(task.name, *task.rows(task.indices())) for task in self.tasks]
+        rows = [(task.name, *task.subset()) for task in self.tasks]
         return self.scorer.together(rows, self.device)
 
     @cached_property
     def _whole(self) -> list[Any]:
         everything = (task.rows(np.arange(task.size)) for task in self.tasks)
-        return [mapped(lambda a: a.to(self.device), rows) for rows in everything]
+        return [mapped(lambda a: moved(a, self.device), rows) for rows in everything]
 
     def at(self, step: int) -> list[Rows]:
         """Return the rows to test after `step` steps, in the order of the tasks."""

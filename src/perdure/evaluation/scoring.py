@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ._trees import first_tensor, joined, layout, mapped
+from ._trees import first_tensor, joined, layout, mapped, moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -101,7 +101,7 @@ class Scorer:
         for name, x, _ in group:
             spans.append(Span(name, start, start + len(first_tensor(x))))
             start = spans[-1].end
-        pairs = [mapped(lambda a: a.to(device), (x, y)) for _, x, y in group]
+        pairs = [mapped(lambda a: moved(a, device), (x, y)) for _, x, y in group]
         x, y = joined(pairs)
         size = self.batch or (CPU_BATCH if device.type == "cpu" else CUDA_BATCH)
         return Rows(x, y, spans, size)

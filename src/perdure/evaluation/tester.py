@@ -103,7 +103,7 @@ class Tester:
         with untouched(model):
             for task in tasks:
                 size = self.scorer.batch or WHOLE_BATCH
-                batches = task.batches(size) if whole else [task.rows(task.indices())]
+                batches = task.batches(size) if whole else [task.subset()]
                 parts = []
                 for x, y in batches:
                     (rows,) = self.scorer.together([(task.name, x, y)], device)

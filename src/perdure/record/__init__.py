@@ -3,11 +3,12 @@
 from ._append import RecordError
 from ._text import BadInput
 from .costs_file import read_costs
+from .gradients_file import Gradients, read_gradients
 from .hits_folder import read_hits
 from .matrix_file import parse_matrix, parse_vector
 from .points import Points
 from .points_file import read_points
-from .run import Gradients, Run, open_run
+from .run import Run, open_run
 from .source import Given, Source, read_source, read_vector
 from .writer import RunWriter, csv_field
 
@@ -25,6 +26,7 @@ __all__ = [
     "parse_matrix",
     "parse_vector",
     "read_costs",
+    "read_gradients",
     "read_hits",
     "read_points",
     "read_source",

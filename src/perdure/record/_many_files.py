@@ -11,15 +11,16 @@ import msgspec
 import numpy as np
 
 from ..metrics import ACCURACY
-from ._text import BadInput, Column, decode, read_limited, read_table
+from ._text import BadInput, decode, read_limited
 from .costs_file import COST_COLUMNS, read_costs
+from .gradients_file import read_gradients
 from .points import KINDS
 from .points_file import read_points
 from .run_json import MAX_BYTES, Description, scale_of
 from .source import MAX_POINTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -178,23 +179,6 @@ def _costs(text: str, name: str) -> tuple[Columns, str | None]:
 
 
 def _gradients(text: str, name: str) -> tuple[Columns, str | None]:
-    norm = Column("a number of at least 0, or nothing", _norms, required=True)
-    step = Column("a whole number of iterations", _steps, required=True)
-    task = Column("the name of a task", texts, required=True)
-    spec = {"step": step, "trained": task, "plasticity": norm, "stability": norm}
-    table = read_table(text, name, spec, ours=True)
-    return table.columns, table.warning
-
-
-def _steps(values: Sequence[str]) -> NDArray[np.int64]:
-    if not all(value.strip().isdecimal() for value in values):
-        raise ValueError
-    return np.array(values).astype(np.int64)
-
-
-def _norms(values: Sequence[str]) -> NDArray[np.float64]:
-    norms = np.array([value.strip() or "nan" for value in values]).astype(np.float64)
-    given = norms[[bool(value.strip()) for value in values]]
-    if "_" in "".join(values) or not (np.isfinite(given) & (given >= 0)).all():
-        raise ValueError
-    return norms
+    norms, warning = read_gradients(text, name)
+    columns = {**vars(norms), "trained": texts(task or None for task in norms.trained)}
+    return columns, warning

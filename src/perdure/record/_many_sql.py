@@ -45,7 +45,7 @@ COLUMNS = {
 REQUIRED = {
     "points": {"step", "tested", "score"},
     "costs": {"task"},
-    "gradients": set(COLUMNS["gradients"]),
+    "gradients": {"step", "plasticity", "stability"},
 }
 # Nothing is guessed; a folder seed=1 is a name and not a column, and .gz in a name means nothing.
 CSV = (

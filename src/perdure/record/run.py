@@ -7,28 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ._text import BadInput, Column, decode, read_limited, read_table
+from ._text import BadInput, decode, read_limited
+from .gradients_file import Gradients, read_gradients
 from .source import MAX_POINTS, Source, read_source
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-__all__ = ["Gradients", "Run", "open_run"]
-
-
-@dataclass(frozen=True, eq=False)
-class Gradients:
-    """L2 norms of the gradients of the two terms of the loss; NaN where there was none."""
-
-    step: NDArray[np.int64]
-    trained: tuple[str, ...]
-    plasticity: NDArray[np.float64]
-    stability: NDArray[np.float64]
+__all__ = ["Run", "open_run"]
 
 
 @dataclass
@@ -79,29 +65,6 @@ def _description(path: Path) -> dict[str, Any]:
 def _gradients(path: Path) -> Gradients | None:
     if not path.exists():
         return None
-    spec = {
-        "step": Column("a whole number of iterations", _whole, required=True),
-        "trained": Column("the name of a task", np.array),
-        "plasticity": Column("a norm, or nothing", _norms, required=True),
-        "stability": Column("a norm, or nothing", _norms, required=True),
-    }
     with path.open("rb") as file:
         text = decode(read_limited(file, str(path), MAX_POINTS), str(path), growing=True)
-    columns = read_table(text, str(path), spec, ours=True).columns
-    step = columns["step"].astype(np.int64)
-    trained = columns.get("trained", np.full(len(step), ""))
-    return Gradients(step, tuple(trained.tolist()), columns["plasticity"], columns["stability"])
-
-
-def _whole(values: Sequence[str]) -> NDArray[np.int64]:
-    steps = np.array(values).astype(np.int64)
-    if (steps < 0).any():
-        raise ValueError
-    return steps
-
-
-def _norms(values: Sequence[str]) -> NDArray[np.float64]:
-    norms = np.array([value.strip() or "nan" for value in values]).astype(np.float64)
-    if (norms < 0).any():
-        raise ValueError
-    return norms
+    return read_gradients(text, str(path))[0]

@@ -1,0 +1,60 @@
+"""Counting operations with PyTorch's formulas, and nothing else: no hooks on modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
+from torch.utils.flop_counter import flop_registry
+
+__all__ = ["Flops"]
+
+
+class Flops(TorchDispatchMode):
+    """Counts floating-point operations of matrix products, convolutions and attention.
+
+    PyTorch's own FlopCounterMode registers hooks on every module as well, which compiled models
+    warn of. `start` and `stop` may stand in different calls, with modes of others begun in
+    between: a mode is taken out of the stack wherever it is.
+
+    Example:
+        >>> with Flops() as flops:
+        ...     _ = torch.ones(2, 3) @ torch.ones(3, 4)
+        >>> flops.total
+        48
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.total: int = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:  # fmt: skip
+        """Run an operation and count it."""
+        del types
+        kwargs = kwargs or {}
+        formula = flop_registry.get(func._overloadpacket)  # noqa: SLF001
+        if formula is None and func is not torch.ops.prim.device.default:
+            with self:  # in inference mode an operation arrives whole: its parts are counted
+                parts = func.decompose(*args, **kwargs)
+                if parts is not NotImplemented:
+                    return parts
+        out = func(*args, **kwargs)
+        if formula is not None:
+            self.total += int(formula(*args, **kwargs, out_val=out))
+        return out
+
+    def start(self) -> None:
+        """Count from here on."""
+        _push_mode(self)
+
+    def stop(self) -> int:
+        """Return what was counted, and leave every other mode as it is."""
+        above: list[TorchDispatchMode] = []
+        while (mode := _pop_mode()) is not self:
+            above.append(mode)
+        for mode in reversed(above):
+            _push_mode(mode)
+        return int(self.total)

@@ -1,0 +1,62 @@
+"""gradients.csv: the L2 norms of the gradients of the two terms of the loss, at some steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._text import Column, read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Gradients", "read_gradients"]
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """Norms of the gradients of a step's two terms; NaN where there was none, "" for no task."""
+
+    step: NDArray[np.int64]
+    trained: tuple[str, ...]
+    plasticity: NDArray[np.float64]
+    stability: NDArray[np.float64]
+
+
+def read_gradients(text: str, source: str) -> tuple[Gradients, str | None]:
+    r"""Return the norms in the text of a gradients.csv, and a warning if it was cut off.
+
+    Example:
+        >>> norms, _ = read_gradients("step,trained,plasticity,stability\n1,a,0.5,\n", "g.csv")
+        >>> norms.plasticity, norms.stability
+        (array([0.5]), array([nan]))
+    """
+    norm = Column("a norm, or nothing", _norms, required=True)
+    spec = {
+        "step": Column("a whole number of iterations", _steps, required=True),
+        "trained": Column("the name of a task", np.array),
+        "plasticity": norm,
+        "stability": norm,
+    }
+    table = read_table(text, source, spec, ours=True)
+    steps = table.columns["step"].astype(np.int64)
+    trained = table.columns.get("trained", np.full(len(steps), ""))
+    norms = (table.columns[name].astype(np.float64) for name in ("plasticity", "stability"))
+    return Gradients(steps, tuple(str(task) for task in trained), *norms), table.warning
+
+
+def _steps(values: Sequence[str]) -> NDArray[np.int64]:
+    if not all(value.strip().isdecimal() for value in values):
+        raise ValueError
+    return np.array(values).astype(np.int64)
+
+
+def _norms(values: Sequence[str]) -> NDArray[np.float64]:
+    norms = np.array([value.strip() or "nan" for value in values]).astype(np.float64)
+    if "_" in "".join(values) or (norms < 0).any():  # infinite where training diverged
+        raise ValueError
+    return norms
