@@ -1,12 +1,16 @@
-"""A training loop that draws from every global generator, and the state it leaves, bit for bit."""
+"""A loop that draws from every global generator, the state it leaves bit for bit, its record."""
 
 from __future__ import annotations
 
+import csv
+import multiprocessing
 import random
+import signal
+import time
 import warnings
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,19 +21,21 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 import perdure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
 Tasks = dict[str, tuple[Tensor, Tensor]]
 State = dict[str, Any]
 FEATURES, CLASSES, ROWS = 6, 4, 20
 WORKER: dict[str, Any] = {"where": "worker"}
+LATEST: dict[str, Any] = {**WORKER, "mode": "latest"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "every step": {},
     "every 3": {"every": 3},
     "burst": {"every": perdure.burst(first=2, then=3)},
     "worker": WORKER,
     "worker, one slot": {**WORKER, "queue": 1, "audit": 2},
-    "latest": {**WORKER, "mode": "latest"},
+    "latest": LATEST,
     "no meter": {"meter": False},
     "screened": {"screen": True},
     "screened worker": {**WORKER, "screen": True},
@@ -175,3 +181,63 @@ def changed(found: list[State], expected: list[State]) -> list[str]:
         if names:
             return [f"step {step}", *names]
     return []
+
+
+@contextmanager
+def bounded(seconds: float = 20) -> Iterator[None]:
+    """Raise in what waits for ever, and then in each of its ways out that does."""
+
+    def stop(*_: object) -> None:
+        raise RuntimeError(f"still waiting after {seconds:g} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 2)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class Record(NamedTuple):
+    """What a run left: the lines of points.csv, and every file of its hits."""
+
+    lines: list[str]
+    hits: dict[str, bytes]
+
+    @property
+    def steps(self) -> set[int]:
+        """The steps that have a probe."""
+        return {int(line.split(",")[0]) for line in self.lines if ",probe," in line}
+
+
+def read(folder: Path) -> Record:
+    with (folder / "points.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    steps = [int(row["step"]) for row in rows]
+    assert steps == sorted(steps)
+    lines = (folder / "points.csv").read_text().splitlines()
+    return Record(lines, {path.name: path.read_bytes() for path in folder.glob("hits/*")})
+
+
+def recorded(folder: Path, make: Callable[[], nn.Module], **given: Any) -> Record:
+    """Return the record of a run; what the evaluator does not know goes to the loop."""
+    loop = {k: given.pop(k) for k in ("order", "steps", "change", "watch", "threads") if k in given}
+    tasks = given.pop("tasks", None) or data()
+    with perdure.Evaluator(tasks, record=folder, meter=False, **given) as evaluator:
+        train(make, evaluator, tasks=tasks, **loop)
+    assert not multiprocessing.active_children()
+    return read(folder)
+
+
+def right(model: Any, x: Tensor, y: Tensor) -> Tensor:
+    return torch.as_tensor(model(x).argmax(1) == y)
+
+
+def slow(model: Any, x: Tensor, y: Tensor) -> Tensor:
+    time.sleep(0.01)
+    return right(model, x, y)
+
+
+def loss(model: Any, x: Tensor, y: Tensor) -> Tensor:
+    return F.cross_entropy(model(x), y, reduction="none")

@@ -136,6 +136,24 @@ class OwnTrain(Body):
         return self.body(x * (1 + self.seen))
 
 
+class Tempered(Body):
+    """Depends on a number that is no tensor."""
+
+    shift = 0.0
+
+    def forward(self, x: Tensor) -> Any:
+        return self.body(x) + self.shift * torch.arange(CLASSES)
+
+
+class NoisyGradient(Body):
+    """Adds noise to a gradient, in a hook."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        first = next(self.body.parameters())
+        first.register_hook(lambda g: g + 0.1 * torch.randn_like(g))
+
+
 class Checkpointed(Body):
     def forward(self, x: Tensor) -> Any:
         return checkpoint(self.body, x, use_reentrant=False)
@@ -173,6 +191,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "first batch": FirstBatch,
     "late buffer": LateBuffer,
     "own train()": OwnTrain,
+    "noisy gradient": NoisyGradient,
     "checkpointed": Checkpointed,
     "spectral norm": spectral,
 }

@@ -53,10 +53,12 @@ class Trainer:
     def wait_for(self, moment: Moment) -> None:
         """Wait for a moment of its life; `points` is when the first ones appear."""
         mark, delay = moment
-        if mark == "points":
-            until(self.has_points, "no points appear")
-        else:
-            until(lambda: mark in self.said(), f"it never said {mark!r}")
+
+        def come() -> bool:
+            return self.has_points() if mark == "points" else mark in self.said()
+
+        until(lambda: come() or state_of(self.pid) is None, f"{mark!r} does not come")
+        assert come(), f"it ended before {mark!r}: {self.errors()}"
         time.sleep(delay)
 
     def wait(self) -> int:

@@ -52,7 +52,7 @@ def train(evaluator: perdure.Evaluator, side: Side) -> None:
     kept: list[Task] = []
     step = 0
     for name, (x, y) in data(STEPS * 16, seed=1).items():
-        with evaluator.task(name, model, data=(x, y), stored=kept):
+        with evaluator.task(name, model, data=(x, y), stored=kept or 0):
             for start in range(0, len(x), 16):
                 new = cross_entropy(model(x[start : start + 16]), y[start : start + 16])
                 old = sum((cross_entropy(model(xs), ys) for xs, ys in kept), torch.zeros(()))
@@ -94,6 +94,9 @@ def serve() -> None:
     """
     import torch._dynamo  # what counts operations would import it
 
+    import perdure.evaluation
+
+    assert perdure.evaluation.Evaluator is perdure.Evaluator
     torch.set_num_threads(1)
     gc.freeze()  # nothing to look through when a trainer ends
     for line in sys.stdin:

@@ -80,10 +80,10 @@ class Dicts(Pairs):
         return {"x": self.x[k], "labels": int(self.y[k])}
 
 
-def named(items: list[Any]) -> dict[str, Tensor]:
-    """Collate pairs into a dictionary, back to front: a collate_fn decides what comes out."""
-    x, y = default_collate(items[::-1])
-    return {"target": y.flip(0), "x": x.flip(0)}
+def halved(items: list[Any]) -> dict[str, Tensor]:
+    """Collate pairs into a dictionary, inputs halved: a collate_fn decides what comes out."""
+    x, y = default_collate(items)
+    return {"target": y, "x": x / 2}
 
 
 FORMS: dict[str, Callable[[Tensor, Tensor], Any]] = {
@@ -100,7 +100,7 @@ FORMS: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "examples in a list": lambda x, y: [(a, int(b)) for a, b in zip(x, y, strict=True)],
     "DataLoader": lambda x, y: DataLoader(TensorDataset(x, y), batch_size=3),
     "shuffled DataLoader": lambda x, y: DataLoader(Pairs(x, y), batch_size=4, shuffle=True),
-    "DataLoader with collate_fn": lambda x, y: DataLoader(Pairs(x, y), collate_fn=named),
+    "DataLoader with collate_fn": lambda x, y: DataLoader(Pairs(2 * x, y), collate_fn=halved),
     "factory of tensors": lambda x, y: lambda: (x, y),
     "factory of a Dataset": lambda x, y: functools.partial(Pairs, x, y),
     "factory of a DataLoader": lambda x, y: lambda: DataLoader(Dicts(x, y)),

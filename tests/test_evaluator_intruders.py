@@ -25,6 +25,7 @@ from .evaluator_loops import (
     alone,
     changed,
     data,
+    right,
     train,
     watched,
 )
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PLACES = pytest.mark.parametrize("place", [{}, WORKER], ids=["inline", "worker"])
-
-
-def right(model: Any, x: Tensor, y: Tensor) -> Tensor:
-    return torch.as_tensor(model(x).argmax(1) == y)
 
 
 def noise() -> float:

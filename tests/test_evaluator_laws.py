@@ -50,7 +50,7 @@ def test_tensors_stay_the_same_objects_in_the_same_places(setting: str) -> None:
     assert [(id(t), t.data_ptr()) for t in (*model.parameters(), *model.buffers())] == before
 
 
-@pytest.mark.parametrize("model", ["batch norm", "cumulative batch norm", "tied", "checkpointed"])
+@pytest.mark.parametrize("model", ["batch norm", "tied", "noisy gradient", "checkpointed"])
 def test_recording_gradient_norms_changes_nothing(model: str) -> None:
     assert not changed(watched(MODELS[model], {}, norms=True), alone(MODELS[model]))
 

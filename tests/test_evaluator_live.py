@@ -7,25 +7,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from torch.nn import functional as F  # noqa: N812 - as everyone writes it
 
 import perdure
 from perdure.metrics import ScoreScale, Stream, Undefined, current, min_acc, wc_acc, wf, wp
 
-from .evaluator_loops import WORKER, data, train
+from .evaluator_loops import WORKER, data, loss, train
 from .evaluator_models import mlp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from torch import Tensor
-
 WINDOWS = (2, 3, 100)
-
-
-def loss(model: Any, x: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(model(x), y, reduction="none")
 
 
 def stream_of(points: Path, visits: list[tuple[str, int]], scale: ScoreScale) -> Stream:

@@ -245,6 +245,12 @@ def test_scores_that_are_none(tmp_path: Path, score: Any, words: tuple[str, ...]
     assert evaluator.summary().metrics["acc"] == 1.0
 
 
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_a_score_without_bounds_is_finite_still(value: float) -> None:
+    evaluator = Evaluator({"a": rows()}, score=lambda m, x, y: torch.full((len(y),), value))
+    refusal(lambda: evaluator.step(net()), "'a'", "step 1", str(value), "finite")
+
+
 @pytest.mark.parametrize("outputs", [1, 0])
 def test_a_model_without_classes(outputs: int) -> None:
     model = nn.Linear(4, 1) if outputs else nn.Sequential(nn.Linear(4, 1), nn.Flatten(0))

@@ -234,6 +234,19 @@ def test_the_disk_has_everything_when_a_task_ends(
     assert ".done.json.new" in synced
 
 
+@fault("an empty list of stored samples is refused: expected tensors or a number of bytes")
+def test_nothing_stored_yet_is_nothing(tmp_path: Path) -> None:
+    loop = watched(tmp_path, data("a"))
+    kept: list[Tensor] = []
+    with loop.evaluator.task("a", loop.model, stored=kept):
+        loop.learned = "a"
+        loop.step()
+    loop.evaluator.close()
+    costs = read_source(str(tmp_path)).costs
+    assert costs is not None
+    assert costs.column("stored_bytes").tolist() == [0]
+
+
 # Runs that do not end well
 
 

@@ -72,6 +72,11 @@ def joined(trees: list[Any]) -> Any:
     return mapped(lambda *parts: torch.cat(parts), *trees) if len(trees) > 1 else trees[0]
 
 
+def copied(leaf: Any) -> Any:
+    """Return a copy of a tensor, anything else as it is."""
+    return leaf.clone() if isinstance(leaf, Tensor) else leaf
+
+
 def moved(leaf: Any, device: torch.device) -> Any:
     """Return a tensor on `device`, anything else as it is."""
     return leaf.to(device) if isinstance(leaf, Tensor) else leaf

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["random_states", "restore", "untouched"]
+__all__ = ["unborn", "unmoved", "untouched"]
 
 
 @contextmanager
@@ -23,32 +24,50 @@ def untouched(model: object) -> Iterator[None]:
     """Hold `model` in evaluation mode without gradients, then put back all that may have changed.
 
     Put back are the random states of Python, NumPy and PyTorch (CPU and CUDA), each module's
-    mode, and buffers. Autocast is off inside, and compiled models run uncompiled: compiling for
-    other shapes or modes could change what the training step compiles to.
+    mode and buffers, gradients and `requires_grad`. Autocast is off inside, and compiled models
+    run uncompiled: compiling for other shapes or modes could change what the training step
+    compiles to.
     """
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
-    training = [module for module in modules if module.training]
-    states = random_states()
-    buffers = [
-        (module, name, buffer, buffer._version, buffer.clone())
-        for module in modules
-        for name, buffer in module._buffers.items()
-        if buffer is not None
-    ]
+    modes = [(module, module.training) for module in modules]
+    parameters = [p for module in modules for p in module._parameters.values() if p is not None]
+    gradients = [(p, p.requires_grad, p.grad) for p in parameters]
     try:
-        for module in training:
+        for module in modules:
             module.training = False  # not eval(): a module may do more in its own train()
-        with torch.no_grad(), _plain():
+        for parameter, _, gradient in gradients:
+            if gradient is not None:
+                parameter.grad = None  # a score may use backward: not into the trainer's
+        with unmoved(modules), torch.no_grad(), _plain():
             yield
     finally:
-        for module in training:
-            module.training = True
-        for module, name, buffer, version, value in buffers:
-            module._buffers[name] = buffer
-            if buffer._version != version:
-                with torch.no_grad():
-                    buffer.copy_(value)
-        restore(states)
+        for module, mode in modes:
+            module.training = mode
+        for parameter, flag, gradient in gradients:
+            parameter.requires_grad_(flag)
+            parameter.grad = gradient
+
+
+def unborn(model: object) -> bool:
+    """Return whether a model has lazy parameters, which its first forward draws."""
+    return isinstance(model, nn.Module) and any(is_lazy(p) for p in model.parameters())
+
+
+@contextmanager
+def unmoved(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Put back random states and buffers at the end."""
+    states = _random_states()
+    buffers = [(module._buffers, dict(module._buffers)) for module in modules]
+    values = [(b, b.clone()) for _, mine in buffers for b in mine.values() if b is not None]
+    try:
+        yield
+    finally:
+        for now, before in buffers:
+            now.clear()
+            now.update(before)
+        for buffer, value in values:
+            buffer.data.copy_(value)  # through .data: a graph that waits for backward may hold it
+        _restore(states)
 
 
 @contextmanager
@@ -63,15 +82,15 @@ def _plain() -> Iterator[None]:
         yield
 
 
-def random_states() -> tuple[Any, ...]:
+def _random_states() -> tuple[Any, ...]:
     """Return the states of every global generator."""
     used = torch.cuda.is_initialized()
     cuda = torch.cuda.get_rng_state_all() if used else None
     return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda  # noqa: NPY002
 
 
-def restore(states: tuple[Any, ...]) -> None:
-    """Put back what `random_states` returned."""
+def _restore(states: tuple[Any, ...]) -> None:
+    """Put back what `_random_states` returned."""
     python, numpy, cpu, cuda = states
     random.setstate(python)
     np.random.set_state(numpy)  # noqa: NPY002

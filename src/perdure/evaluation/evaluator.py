@@ -13,7 +13,7 @@ from ..metrics import ACCURACY, ScoreScale
 from ..record import read_source
 from ._arguments import as_json, check_arguments
 from ._trees import nbytes
-from ._untouched import random_states, restore, untouched
+from ._untouched import unborn, unmoved, untouched
 from .alarm import Alarm, AlarmRang
 from .gradients import gradient_norm
 from .inputs import EvaluationTask
@@ -254,15 +254,13 @@ class Evaluator:
         step = self._step + 1
         if step % every:
             return
-        start, flops, states = time.perf_counter(), self._meter.flops_so_far, random_states()
+        start, flops = time.perf_counter(), self._meter.flops_so_far
         parameters = list(model.parameters())
-        try:
+        with unmoved(model.modules()):  # a checkpointed forward runs again
             norms = [
                 "" if term is None else repr(gradient_norm(term, parameters))
                 for term in (plasticity, stability)
             ]
-        finally:
-            restore(states)
         self._recorder.gradient(step, self._task, norms)
         self._meter.apart(time.perf_counter() - start, self._meter.flops_so_far - flops)
 
@@ -322,6 +320,10 @@ class Evaluator:
             )
         self.report(stored=stored)
         self._model = self._model if model is None else model
+        if unborn(self._model):
+            self._recorder.note(f"{task!r} is not tested before its first step: the model has "
+                                "parameters that do not exist yet")  # fmt: skip
+            self._model = None
         with untouched(self._model):  # data may be read, by code of the user's
             self._meter.begin(task, self._stored, data)
         if task not in self._learned:

@@ -55,7 +55,11 @@ class Live:
 
     def entered(self, task: str, step: int) -> None:
         """Note that `task` is being learned from here on."""
-        self.task, self._entered_at = task, step
+        if task == self.task:  # it was never left: to the record this is one visit
+            mine = self._of(task)
+            mine.left_at = None if mine.left_at == step else mine.left_at
+        else:
+            self.task, self._entered_at = task, step
 
     def left(self, task: str, step: int) -> None:
         """Note that `task` is learned; its minimum counts from the next evaluation on."""

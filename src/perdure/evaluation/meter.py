@@ -133,7 +133,7 @@ class Meter:
                 (part,) = scorer.together([_few(task)], device_of(model))
                 named = {} if scorer.score else scorer.task_of(part)
                 with torch.enable_grad(), Flops() as flops:
-                    output = first_tensor(scorer.forward(model, part.x, **named))
+                    output = first_tensor(scorer.forward(model, part.lent(part.x), **named))
                     wanted = [p for p in model.parameters() if p.requires_grad]
                     torch.autograd.grad(output.sum(), wanted, allow_unused=True)
         except Exception as error:  # whatever the user's model does here, training goes on
@@ -188,9 +188,12 @@ def _few(task: EvaluationTask) -> tuple[str, Any, Any]:
 
 
 def _compiled() -> bool:
-    """Return whether torch.compile has compiled anything in this process."""
-    utils = sys.modules.get("torch._dynamo.utils")
-    return bool(utils is not None and utils.counters["frames"])
+    """Return whether torch.compile was called in this process."""
+    utils, frames = (sys.modules.get(f"torch._dynamo.{name}") for name in ("utils", "eval_frame"))
+    if utils is None or frames is None:
+        return False
+    backends = getattr(frames, "cached_backends", {}).values()
+    return bool(utils.counters["frames"]) or any(backends)
 
 
 def _peak_bytes(device: torch.device) -> float | None:

@@ -68,9 +68,13 @@ class Recorder:
 
     def say(self, message: str) -> None:
         """Tell the user, and whoever reads the record."""
+        self.note(message)
+        warnings.warn(message, EvaluationWarning, stacklevel=2)
+
+    def note(self, message: str) -> None:
+        """Tell whoever reads the record."""
         self.notes.append(message)
         self.writer.describe(self._description())
-        warnings.warn(message, EvaluationWarning, stacklevel=2)
 
     def entered(
         self, task: EvaluationTask, step: int, classes: Mapping[str, Sequence[int]]

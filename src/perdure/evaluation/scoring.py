@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ._trees import first_tensor, joined, layout, mapped, moved
+from ._trees import copied, first_tensor, joined, layout, leaves, mapped, moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +33,7 @@ class Rows:
     def __init__(self, x: Any, y: Any, spans: list[Span], size: int) -> None:
         self.x, self.y, self.spans = x, y, spans
         self._masks: dict[int, Tensor] = {}
+        self._worked_on: bool | None = None  # in place, by the model; not known before a first test
         self.cut(size)
 
     def __len__(self) -> int:
@@ -43,6 +44,15 @@ class Rows:
         self.size = size
         places = [slice(lo, min(lo + size, len(self))) for lo in range(0, len(self), size)]
         self.batches = [(at, *mapped(lambda a, at=at: a[at], (self.x, self.y))) for at in places]
+
+    def lent(self, x: Any) -> Any:
+        """Return rows for a model: copies, until it is known that it does not work in place."""
+        return x if self._worked_on is False else mapped(copied, x)
+
+    def returned(self, x: Any) -> None:
+        """Look at rows that were lent."""
+        if self._worked_on is None:
+            self._worked_on = any(getattr(leaf, "_version", 0) for leaf in leaves(x))
 
     def forbidden(self, classes: Mapping[str, Sequence[int]], width: int) -> Tensor:
         """Return a table, True where a row's task does not have that class."""
@@ -121,11 +131,16 @@ class Scorer:
     def _batch(self, model: Any, rows: Rows, at: slice, x: Any, y: Any) -> Tensor:
         if self.score is None:
             return right(self.logits(model, rows, at, x), y, rows)
-        return _judged(self.score(model, x, y, **self.task_of(rows)), at.stop - at.start, rows)
+        x, y = rows.lent((x, y))
+        values = self.score(model, x, y, **self.task_of(rows))
+        rows.returned((x, y))
+        return _judged(values, at.stop - at.start, rows)
 
     def logits(self, model: Any, rows: Rows, at: slice | Tensor, x: Any) -> Tensor:
         """Return the outputs for the rows `at`, minus infinity for classes of other tasks."""
+        x = rows.lent(x)
         outputs = outputs_of(self.forward(model, x, **self.task_of(rows)))
+        rows.returned(x)
         if not self.classes:
             return outputs
         return outputs.masked_fill(

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ._trees import first_tensor, mapped, taken
-from .prepared import state_of
+from .prepared import all_state_of
 from .scoring import right
 
 if TYPE_CHECKING:
@@ -121,10 +121,11 @@ class Screen:
         half = self._copy(model)
         if rows not in self._inputs:
             self._inputs[rows] = [mapped(self._rounded, x) for _, x, _ in rows.batches]
-        parts = [
-            self._scorer.logits(half, rows, at, x).float()
-            for (at, _, _), x in zip(rows.batches, self._inputs[rows], strict=True)
-        ]
+        inputs = zip(rows.batches, self._inputs[rows], strict=True)
+        try:
+            parts = [self._scorer.logits(half, rows, at, x).float() for (at, _, _), x in inputs]
+        except (RuntimeError, TypeError) as error:
+            raise ScreenOff(f"the model does not run in {self._dtype}: {error}") from error
         return torch.cat(parts)
 
     def _rounded(self, a: Tensor) -> Tensor:
@@ -134,7 +135,7 @@ class Screen:
         """Return the half-precision copy with the weights of now."""
         if not isinstance(model, nn.Module):
             raise ScreenOff(f"the model is {type(model).__name__}, expected a torch.nn.Module")
-        state = state_of(model)
+        state = all_state_of(model)
         shapes = [tensor.shape for tensor in state]
         if self._half is None or shapes != self._shapes:
             try:
@@ -142,7 +143,7 @@ class Screen:
             except (RuntimeError, TypeError) as error:
                 raise ScreenOff(f"the model cannot be copied: {error}") from error
             self._shapes = shapes
-        for mine, theirs in zip(state_of(self._half), state, strict=True):
+        for mine, theirs in zip(all_state_of(self._half), state, strict=True):
             mine.copy_(theirs)
         return self._half
 

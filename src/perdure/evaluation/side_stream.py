@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .prepared import state_of
+from .prepared import all_state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ class SideStream:
 
     def submit(self, model: Any, prepared: Prepared, step: int) -> None:
         """Take a snapshot of `model` after `step` steps and have it tested."""
-        state = state_of(model)
+        state = all_state_of(model)
         shapes = [tensor.shape for tensor in state]
         if prepared is not self._prepared or shapes != self._shapes:
             self._begin(model, prepared, shapes)
@@ -62,7 +62,7 @@ class SideStream:
         taken = torch.cuda.current_stream(state[0].device).record_event()
         with torch.cuda.device(prepared.device), torch.cuda.stream(self._stream), torch.no_grad():
             self._stream.wait_event(taken)
-            for mine, theirs in zip(state_of(self._replica), snapshot, strict=True):
+            for mine, theirs in zip(all_state_of(self._replica), snapshot, strict=True):
                 mine.copy_(theirs, non_blocking=True)
             self._inline.submit(self._replica, prepared, step)
             self._busy.append(self._stream.record_event())
@@ -81,7 +81,10 @@ class SideStream:
             self._off = True
             return
         self._snapshots = [
-            [torch.empty_like(tensor, device=prepared.device) for tensor in state_of(self._replica)]
+            [
+                torch.empty_like(tensor, device=prepared.device)
+                for tensor in all_state_of(self._replica)
+            ]
             for _ in range(self._slots)
         ]
         torch.cuda.synchronize(prepared.device)

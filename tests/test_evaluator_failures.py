@@ -1,0 +1,177 @@
+"""A score that fails loses its own test and nothing else; the evaluator goes on."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import perdure
+from perdure import EvaluationWarning
+
+from .evaluator_loops import ROWS, WORKER, bounded, data, read, recorded, right, slow, train
+from .evaluator_models import Body, Tempered, normed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+PLACES = pytest.mark.parametrize("place", [{}, WORKER], ids=["inline", "worker"])
+REFUSED = (2, 6)  # steps at which a score fails
+
+
+@pytest.fixture(autouse=True)
+def _bounded() -> Iterator[None]:
+    with bounded():
+        yield
+
+
+class Stepped(Body):
+    """Knows the step it is at, in a buffer that a worker sees as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("step", torch.zeros(()))
+
+
+def advance(model: Any, step: int) -> None:
+    model.step.fill_(step)
+
+
+class Refused(Exception):
+    """An error of the user's own."""
+
+
+def refuses(model: Any, x: Tensor, y: Tensor) -> Tensor:
+    time.sleep(0.01)
+    if len(x) < ROWS and int(model.step) in REFUSED:
+        raise Refused(f"step {int(model.step)}")
+    return right(model, x, y)
+
+
+def not_finite(model: Any, x: Tensor, y: Tensor) -> Tensor:
+    time.sleep(0.01)
+    bad = len(x) < ROWS and int(model.step) in REFUSED
+    return right(model, x, y) / (0.0 if bad else 1.0)
+
+
+class Forgiving:
+    """An evaluator in a loop that keeps what is raised, and goes on."""
+
+    def __init__(self, evaluator: perdure.Evaluator) -> None:
+        self.task, self.step = evaluator.task, self.forgiven(evaluator.step)
+        self._flush = self.forgiven(evaluator.flush)
+        self.caught: list[Exception] = []
+
+    def forgiven(self, call: Callable[..., None]) -> Callable[..., bool]:
+        def forgiving(*args: Any) -> bool:
+            try:
+                call(*args)
+            except (Refused, ValueError, perdure.AlarmRang) as error:
+                self.caught.append(error)
+                return False
+            return True
+
+        return forgiving
+
+    def settle(self, _: str, step: int) -> None:
+        """Wait at the end of a task, so that nothing is raised by its end."""
+        if step % 4 == 0:
+            assert any(self._flush() for _ in range(5))
+
+
+@pytest.mark.parametrize(("queue", "audit"), [(1, 100), (4, 100), (4, 2)])
+@pytest.mark.parametrize("score", [refuses, not_finite])
+def test_a_score_that_fails_loses_nothing_but_its_own_test(
+    tmp_path: Path, score: Callable[..., Tensor], queue: int, audit: int
+) -> None:
+    found = {}
+    for place in ({}, {**WORKER, "queue": queue, "audit": audit}):
+        folder = tmp_path / place.get("where", "inline")
+        given = {"score": score, "subset": 7, "initial": "none", "meter": False, **place}
+        with perdure.Evaluator(data(), record=folder, **given) as evaluator:
+            loop = Forgiving(evaluator)
+            train(Stepped, loop, change=advance, watch=loop.settle)
+        found[folder.name] = read(folder)
+        assert found[folder.name].steps == {*range(1, 9)} - {*REFUSED}
+        for step, error in zip(REFUSED, loop.caught, strict=True):
+            assert isinstance(error, Refused if score is refuses else ValueError)
+            said = [str(error), *getattr(error, "__notes__", [])]
+            assert all(f"step {step}" in text for text in said)
+    assert found["worker"] == found["inline"]
+
+
+@PLACES
+def test_an_alarm_that_stops_loses_nothing(tmp_path: Path, place: dict[str, Any]) -> None:
+    given = {"score": slow, "alarm": lambda live: live.step == 2, "on_alarm": "stop", **place}
+    with perdure.Evaluator(data(), record=tmp_path, meter=False, **given) as evaluator:
+        loop = Forgiving(evaluator)
+        with pytest.warns(EvaluationWarning, match="step 2"):
+            train(normed, loop, watch=loop.settle)
+    assert [type(error) for error in loop.caught] == [perdure.AlarmRang]
+    assert read(tmp_path).steps == set(range(1, 9))
+
+
+@PLACES
+@pytest.mark.parametrize("rows", [7, ROWS], ids=["before", "at the end"])
+def test_a_score_that_fails_around_a_task_leaves_the_evaluator_usable(
+    tmp_path: Path, place: dict[str, Any], rows: int
+) -> None:
+    broken = True
+
+    def fails(model: Any, x: Tensor, y: Tensor) -> Tensor:
+        if broken and len(x) == rows:
+            raise Refused
+        return right(model, x, y)
+
+    given = {"score": fails, "subset": 7, "meter": False, **place}
+    with perdure.Evaluator(data(), record=tmp_path, every=2, **given) as evaluator:
+        with pytest.raises(Refused):
+            train(normed, evaluator, order="a", steps=3)
+        broken = False
+        before = read(tmp_path).lines
+        train(normed, evaluator, order="ab", steps=3)
+    assert read(tmp_path).lines[: len(before)] == before
+    assert len(before) == (1 if rows == 7 else 3)
+    assert (tmp_path / "done.json").exists()
+
+
+@PLACES
+@pytest.mark.parametrize("after", ["", "b"], ids=["the end", "another task"])
+def test_an_interrupted_task_keeps_its_tests(
+    tmp_path: Path, place: dict[str, Any], after: str
+) -> None:
+    def interrupt(_: str, step: int) -> None:
+        if step == 3:
+            raise KeyboardInterrupt
+
+    given = {"score": slow, "initial": "none", "meter": False, **place}
+    with perdure.Evaluator(data(), record=tmp_path, **given) as evaluator:
+        with pytest.raises(KeyboardInterrupt):
+            train(normed, evaluator, order="a", watch=interrupt)
+        train(normed, evaluator, order=after)
+    trained = [tuple(line.split(",")[:3]) for line in read(tmp_path).lines[1:4]]
+    assert trained == [("1", "a", "a"), ("2", "a", "a"), ("3", "a", "a")]
+
+
+def test_a_warning_that_is_an_error_is_raised_once_and_nothing_hangs(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", EvaluationWarning)
+        with pytest.raises(EvaluationWarning, match="differ from the trainer's"):
+            recorded(
+                tmp_path, Tempered, order="a", audit=2, queue=20, score=slow, **WORKER,
+                change=lambda model, step: setattr(model, "shift", float(step)),
+            )  # fmt: skip
+    assert read(tmp_path).lines
+
+
+def test_values_may_have_any_type(tmp_path: Path) -> None:
+    for place in ({}, WORKER):
+        for dtype in (torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.uint8):
+            folder = tmp_path / f"{dtype} {len(place)}"
+            recorded(folder, normed, score=lambda m, x, y: right(m, x, y).to(dtype), **place)  # noqa: B023
+            assert read(folder).lines == read(tmp_path / f"torch.bfloat16 {len(place)}").lines
