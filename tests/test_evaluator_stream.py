@@ -215,8 +215,9 @@ def test_live_numbers_are_those_of_the_record_at_every_step(
         data, record=tmp_path, score=score, scale=scale, every=every, windows=(2, 4), meter=False
     ) as evaluator:
         for task, steps in REPLAYED[plan]:
+            again = task == evaluator.live.task  # to the record that is one visit
             with evaluator.task(task, still):
-                assert evaluator.live.current is None  # before the first step of a visit
+                assert again or evaluator.live.current is None  # before the first step of a visit
                 for _ in range(steps):
                     evaluator.step(still)
                     compared += same_as_recorded(evaluator, tmp_path)

@@ -149,6 +149,8 @@ def test_hits_are_of_the_right_task_whatever_the_order_of_learning(tmp_path: Pat
         expected = torch.stack(own[name])[:, chosen].numpy()
         np.testing.assert_array_equal(source.hits[name][:], expected)
         assert source.hits[name].steps.tolist() == list(range(1, 3 * STEPS + 1))
+        scores = [float(row[4]) for row in lines(tmp_path) if row[2:4] == [name, "probe"]]
+        assert scores == [int(row.sum()) / 13 for row in expected]  # to the last bit
 
 
 def test_a_loss_is_scored_as_a_loss_without_saying_so_again(tmp_path: Path) -> None:

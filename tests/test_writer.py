@@ -30,6 +30,7 @@ from .writer_helpers import (
     fault,
     hits_of,
     interrupted,
+    name_of,
     one_line,
     recorded,
     right,
@@ -193,6 +194,19 @@ def test_gradients_that_do_not_fit_are_not_lost(tmp_path: Path, disk: Disk) -> N
     assert [line[:1] for line in text] == ["s", "1", "2", "3", "4"]
 
 
+def test_the_disk_has_everything_before_a_run_is_called_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with two_tasks(tmp_path) as writer:
+        evaluate(writer, 1, "a", ["a", "b"])
+        writer.gradient("1,a,0.5,")
+        synced: list[str] = []
+        monkeypatch.setattr(os, "fsync", lambda file: synced.append(name_of(file)))
+        writer.done()
+    assert set(synced[:-1]) >= {"points.csv", "gradients.csv", "0.bin", "1.bin"}
+    assert synced[-1] == ".done.json.new"
+
+
 def test_a_small_file_is_the_old_one_or_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -354,7 +368,9 @@ def write_a_run(writer: RunWriter, describe: dict[str, object]) -> Iterator[str]
     yield "done"
 
 
-def test_a_reader_may_come_after_any_byte(tmp_path: Path, disk: Disk) -> None:
+def test_a_reader_may_come_after_any_byte(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Writes of five bytes, with a reader between any two: it never meets an error."""
     writer = RunWriter(tmp_path, {})
     operations = write_a_run(writer, {"setting": "class"})
@@ -369,6 +385,7 @@ def test_a_reader_may_come_after_any_byte(tmp_path: Path, disk: Disk) -> None:
         seen.append(source)
 
     disk.then, disk.after = 5, look
+    monkeypatch.setattr(os, "fsync", lambda file: look())  # before a small file is replaced, too
     for operation in operations:
         look()
         if operation == "gradient 1":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from ..metrics import ACCURACY, ScoreScale
 
-__all__ = ["as_json", "check_arguments"]
+__all__ = ["as_json", "check_arguments", "check_whole", "scale_of"]
 
 WORDS: dict[str, tuple[str | None, ...]] = {
     "initial": ("entered", "all", "none"),
@@ -19,8 +21,12 @@ WORDS: dict[str, tuple[str | None, ...]] = {
 }
 
 
+LEAST = {"subset": 1, "every": 1, "audit": 1, "queue": 1, "batch": 1, "seed": 0}
+MAY_BE_NONE = ("subset", "batch")
+
+
 def check_arguments(**given: Any) -> None:
-    """Raise for an argument that is none of the words it may be, or no number from 1 on.
+    """Raise for an argument that is none of the words, numbers or collections it may be.
 
     Example:
         >>> check_arguments(where="worker", subset=None, audit=100)
@@ -29,14 +35,46 @@ def check_arguments(**given: Any) -> None:
         ValueError: where is 'gpu', expected inline or worker
     """
     for name, value in given.items():
-        if name in WORDS:
-            if value not in WORDS[name]:
-                words = " or ".join(str(word) for word in WORDS[name])
-                raise ValueError(f"{name} is {value!r}, expected {words}")
-        elif value is not None and (
-            isinstance(value, bool) or not isinstance(value, int) or value < 1
-        ):
-            raise ValueError(f"{name} is {value!r}, expected a whole number of at least 1")
+        if name in WORDS and value not in WORDS[name]:
+            words = " or ".join(str(word) for word in WORDS[name])
+            raise ValueError(f"{name} is {value!r}, expected {words}")
+        if name in LEAST and not (value is None and name in MAY_BE_NONE):
+            check_whole(name, value, LEAST[name])
+    windows, classes = given.get("windows", ()), given.get("classes")
+    if not isinstance(windows, list | tuple):
+        raise TypeError(f"windows is {windows!r}, expected a list of whole numbers like (10, 100)")
+    for window in windows:
+        check_whole("windows: a window", window, 1)
+    if classes is not None and not isinstance(classes, Mapping):
+        raise TypeError(
+            f"classes is {classes!r:.60}, expected classes by task like {{'a': [0, 1]}}"
+        )
+
+
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Raise for anything but a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise ValueError(f"{name} is {value!r}, expected a whole number of at least {least}")
+
+
+def scale_of(score: object, scale: ScoreScale | None, *, lower_is_better: bool) -> ScoreScale:
+    """Return range and direction of the scores, or raise if what is said contradicts itself.
+
+    Example:
+        >>> scale_of(None, None, lower_is_better=False).is_accuracy
+        True
+    """
+    if lower_is_better and score is None:
+        raise ValueError("lower_is_better=True is for a score= of your own; accuracy is not a loss")
+    if lower_is_better and scale is not None and not scale.lower_is_better:
+        raise ValueError(
+            f"lower_is_better=True and scale={scale} contradict each other; say it in scale"
+        )
+    if scale is not None:
+        return scale
+    if score is None:
+        return ACCURACY
+    return ScoreScale(-math.inf, math.inf, lower_is_better=lower_is_better)
 
 
 def as_json(describe: Mapping[str, Any] | None) -> dict[str, Any]:

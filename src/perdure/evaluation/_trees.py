@@ -93,17 +93,18 @@ def layout(tree: Any) -> Any:
 
 
 def nbytes(data: Any) -> int:
-    """Return the bytes of every tensor and array in `data`; a whole number is bytes already."""
-    if isinstance(data, Integral):
+    """Return the bytes of every tensor and array in `data`; a whole number is bytes already.
+
+    Example:
+        >>> nbytes((torch.zeros(4), np.zeros(2))), nbytes(1000)
+        (32, 1000)
+    """
+    if type(data) is not bool and isinstance(data, Integral) and int(data) >= 0:
         return int(data)
-    total = 0
-    for leaf in leaves(data):
-        if not hasattr(leaf, "nbytes"):
-            raise TypeError(
-                f"expected tensors or a number of bytes, got {type(leaf).__name__}: {leaf!r:.40}"
-            )
-        total += int(leaf.nbytes)
-    return total
+    parts = leaves(data)
+    if not all(isinstance(leaf, Tensor | np.ndarray) for leaf in parts):
+        raise TypeError(f"{data!r:.60} has no size, expected tensors or a number of bytes from 0")
+    return sum(int(leaf.nbytes) for leaf in parts)
 
 
 def _row_of(leaf: Any) -> Any:

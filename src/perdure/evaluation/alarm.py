@@ -6,8 +6,6 @@ import re
 from math import isfinite, log, sqrt
 from typing import TYPE_CHECKING
 
-from ..metrics import wilson
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,8 +39,8 @@ class Alarm:
 
     def __init__(self, rule: str | Callable[[Live], bool | str | None]) -> None:
         self._ringing = False
-        self.function = None if isinstance(rule, str) else rule
-        self.rule = _parsed(rule) if isinstance(rule, str) else None
+        self.function = rule if callable(rule) else None
+        self.rule = None if callable(rule) else _parsed(rule)
 
     def heard(self, live: Live) -> str | None:
         """Return what to say if the bell rings now, else None."""
@@ -67,11 +65,12 @@ class Alarm:
 
 
 def sure_side(live: Live, id_: str, *, above: bool) -> float:
-    """Return the upper (or lower) end of an interval of a live number: 95 % for all steps at once.
+    """Return the upper (or lower) end of an interval of a live number, for all tests of a run.
 
-    Wilson's interval of each score that takes part, at a level that allows for all the
-    evaluations among which a minimum or a drop was the most extreme (Bonferroni). Of scores that
-    are not accuracies only the value itself is known.
+    Each score that takes part has its exact (Clopper-Pearson) limit. The k-th test of a task may
+    err with probability .05 / (k (k + 1)), shared among the tasks: over a run of any length these
+    add up to .05. Drops and rises have Hoeffding's limit in the same way. Of scores that are not
+    accuracies only the value itself is known.
     """
     value = live[id_]
     assert value is not None
@@ -79,37 +78,40 @@ def sure_side(live: Live, id_: str, *, above: bool) -> float:
         return value
     sign = 1.0 if above else -1.0
     if id_[:2] in ("wf", "wp"):
-        window = int(id_[2:])
         tested = [mine for mine in live.tasks.values() if mine.tests]
-        return value + sign * sum(_drop_noise(m, window, len(tested)) for m in tested) / len(tested)
+        noise = sum(_change_noise(mine, int(id_[2:]), len(tested)) for mine in tested)
+        return value + sign * noise / len(tested)
     current = live.tasks[live.task] if live.task in live.tasks and id_ != "min_acc" else None
     older = live.older() if id_ != "current" else []
     parts = len(older) + (current is not None)
-    noise = sum(_noise(m.low, m.n, m.tests_since * parts, above=above) for m in older)
+    noise = sum(_noise(m.low, m.n, m.tests_since, parts, above=above) for m in older)
     if current is not None and current.score is not None:
-        noise += _noise(current.score, current.n, parts, above=above)
+        noise += _noise(current.score, current.n, current.tests, parts, above=above)
     return value + sign * noise / parts
 
 
-def _noise(score: float, n: int, competing: int, *, above: bool) -> float:
-    """Return how far beyond `score` the truth may lie, if it is the extreme of so many."""
-    level = 1 - 2 * (1 - LEVEL) / max(competing, 1)  # one side only
-    low, high = wilson(score, n, level=level)
-    return float(high) - score if above else score - float(low)
+def _noise(score: float, n: int, tests: int, parts: int, *, above: bool) -> float:
+    """Return how far beyond `score`, the extreme of so many tests, the truth may lie."""
+    from scipy.special import betaincinv  # imported here: only a rule that may ring needs it
+
+    share, right = _share(tests, parts), round(score * n)
+    if above:
+        return float(betaincinv(right + 1, n - right, 1 - share)) - score if right < n else 0.0
+    return score - float(betaincinv(right, n - right + 1, share)) if right else 0.0
 
 
-def _drop_noise(mine: LiveTask, window: int, parts: int) -> float:
-    """Return by how much a drop of accuracy between two tests of a window may be noise.
-
-    Two means over n examples differ from the truth by at most so much (Hoeffding's inequality
-    for their difference), for all pairs at once.
-    """
-    pairs = max(mine.tests, 1) * min(window, max(mine.tests, 1))
-    return sqrt(2 * log(pairs * parts / (1 - LEVEL)) / mine.n)
+def _change_noise(mine: LiveTask, window: int, parts: int) -> float:
+    """Return by how much a drop or rise between two tests of a window may be noise."""
+    pairs = min(window, mine.tests)
+    return sqrt(2 * log(pairs / _share(mine.tests, parts)) / mine.n)
 
 
-def _parsed(rule: str) -> tuple[str, str, float]:
-    found = RULE.fullmatch(rule)
+def _share(tests: int, parts: int) -> float:
+    return (1 - LEVEL) / (parts * tests * (tests + 1))
+
+
+def _parsed(rule: object) -> tuple[str, str, float]:
+    found = RULE.fullmatch(rule) if isinstance(rule, str) else None
     try:
         limit = float(found[3]) if found else float("nan")
     except ValueError:

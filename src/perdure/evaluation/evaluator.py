@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import time
 import weakref
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..metrics import ACCURACY, ScoreScale
-from ..record import read_source
-from ._arguments import as_json, check_arguments
+from ..record import RecordError, read_source
+from ._arguments import as_json, check_arguments, scale_of
 from ._trees import nbytes
 from ._untouched import unborn, unmoved, untouched
 from .alarm import Alarm, AlarmRang
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from ..metrics import Options, Setting, Summary
+    from ..metrics import Options, ScoreScale, Setting, Summary
     from .live import Live
     from .schedules import Schedule
 
@@ -126,19 +124,20 @@ class Evaluator:
         describe: Mapping[str, Any] | None = None,
     ) -> None:
         check_arguments(
-            subset=subset, audit=audit, queue=queue, initial=initial, where=where, mode=mode,
-            on_alarm=on_alarm, setting=setting,
+            subset=subset, audit=audit, queue=queue, batch=batch, seed=seed, initial=initial,
+            where=where, mode=mode, on_alarm=on_alarm, setting=setting, windows=windows,
+            classes=classes,
         )  # fmt: skip
-        if scale is None:
-            free = ScoreScale(-math.inf, math.inf, lower_is_better=lower_is_better)
-            scale = ACCURACY if score is None else free
+        scale = scale_of(score, scale, lower_is_better=lower_is_better)
         self._schedule = as_schedule(every)
         self._subset, self._seed, self._unseen, self._initial = subset, seed, unseen, initial
         self._classes = {str(task): list(mine) for task, mine in (classes or {}).items()}
-        self._alarm, self._stops = Alarm(alarm) if alarm else None, on_alarm == "stop"
+        self._alarm, self._stops = Alarm(alarm) if alarm is not None else None, on_alarm == "stop"
         self._known: dict[str, EvaluationTask] = {}
         self._always: list[str] = []
         self._learned: list[str] = []
+        self._stepped: set[str] = set()
+        self._before: tuple[str | None, int] = (None, 0)
         self._task: str | None = None
         self._model: Any = None
         self._step = self._since = 0
@@ -212,14 +211,14 @@ class Evaluator:
             yield
         except BaseException:
             self._meter.pause(stepped=False)
-            self._task = None
-            self._recorder.writer.sync()
+            self._break_off(task)
             raise
         self._meter.pause(stepped=False)
         self._leave(task)
 
     def step(self, model: Any) -> None:
         """Count one training step of `model`, and test it if it is time to."""
+        self._check_open()
         self._meter.pause(stepped=True)
         if self._task is None and self._learned:
             raise RuntimeError(
@@ -229,6 +228,8 @@ class Evaluator:
         self._step += 1
         self._since += 1
         self._model = model
+        if self._task is not None:
+            self._stepped.add(self._task)
         try:
             if self._schedule.due(self._step, self._since) and (tested := self._tested_now()):
                 self._meter.count_rows(model, tested, self._tester.scorer)
@@ -251,6 +252,7 @@ class Evaluator:
         Call it before `backward`, every step; it measures every so many. Hand in the terms as
         they stand in the loss, or gradients (a projected method's). None is recorded as empty.
         """
+        check_arguments(every=every)
         step = self._step + 1
         if step % every:
             return
@@ -305,6 +307,36 @@ class Evaluator:
         self.close(done=kind is None)
 
     def _enter(self, task: str, model: Any, data: Any, stored: Any) -> None:
+        self._check_entry(task, model)
+        self.report(stored=stored)
+        self._model = self._model if model is None else model
+        if unborn(self._model):
+            self._recorder.note(
+                f"{task!r} is not tested before its first step: the model has parameters that do "
+                "not exist yet"
+            )
+            self._model = None
+        self._before = (self.live.task, self.live.entered_at)
+        self._task, self._since = task, 0
+        try:
+            with untouched(self._model):  # data may be read, by code of the user's
+                self._meter.begin(task, self._stored, data)
+                self._known[task].open()
+            self._recorder.entered(self._known[task], self._step, self._classes)
+            if self._model is not None and self._initial != "none":
+                everything = self._initial == "all" and self._step == 0
+                self._test(
+                    "initial", [*self._known.values()] if everything else [self._known[task]]
+                )
+        except BaseException:
+            self._forget(task)
+            raise
+        if task not in self._learned:
+            self._learned.append(task)
+        self._meter.resume()
+
+    def _check_entry(self, task: str, model: Any) -> None:
+        self._check_open()
         if self._task is not None:
             raise RuntimeError(f"task {task!r} begins inside {self._task!r}; end that one first")
         if task not in self._known:
@@ -313,48 +345,56 @@ class Evaluator:
                 "evaluator.add(name, data) adds it"
             )
         if self._step and not self._learned:
-            raise RuntimeError("tasks cannot begin after steps outside of any task")
+            raise RuntimeError(
+                f"task {task!r} begins after steps outside of any task; put those into one as well"
+            )
         if self._initial == "all" and self._step == 0 and model is None:
             raise ValueError(
                 f"initial='all' tests the untrained model; pass it: evaluator.task({task!r}, model)"
             )
-        self.report(stored=stored)
-        self._model = self._model if model is None else model
-        if unborn(self._model):
-            self._recorder.note(f"{task!r} is not tested before its first step: the model has "
-                                "parameters that do not exist yet")  # fmt: skip
-            self._model = None
-        with untouched(self._model):  # data may be read, by code of the user's
-            self._meter.begin(task, self._stored, data)
-        if task not in self._learned:
-            self._learned.append(task)
-        self._task, self._since = task, 0
-        try:
-            with untouched(self._model):
-                self._known[task].open()
-            self._recorder.entered(self._known[task], self._step, self._classes)
-            if self._model is not None and self._initial != "none":
-                everything = self._initial == "all" and self._step == 0
-                mine = self._known[task]
-                self._test("initial", [*self._known.values()] if everything else [mine])
-        except BaseException:
-            self._task = None
-            raise
-        self._meter.resume()
+
+    def _check_open(self) -> None:
+        if not self._finalizer.alive:
+            raise RuntimeError("the evaluator is closed; make another one to go on")
+
+    def _forget(self, task: str) -> None:
+        """Undo the beginning of a task that has had no step, unless it had some before."""
+        self._task = None
+        self.live.task, self.live.entered_at = self._before
+        if task not in self._stepped:
+            self._meter.forget(task)
+            self._recorder.forget(task)
+            self._learned = [name for name in self._learned if name != task]
+
+    def _break_off(self, task: str) -> None:
+        """Record what was tested before an error; what fails here must not hide that error."""
+        with suppress(Exception):
+            self._collect(wait=True)
+        if self._since:
+            self.live.left(task, self._step)
+        else:
+            self._forget(task)
+        self._task = None
+        with suppress(RecordError):
+            self._recorder.writer.sync()
 
     def _leave(self, task: str) -> None:
         """Test whole sets, write what the task cost, and make sure that the disk has it."""
-        self._collect(wait=True)
-        if self._since:
-            self._test("full", self._tested_now())
-            self.live.left(task, self._step)
-            self._meter.count_pass(self._model, self._known[task], self._tester.scorer)
-        else:
+        self._check_open()
+        if not self._since:
+            self._forget(task)
             self._recorder.say(f"task {task!r} ended without a step: nothing is recorded of it")
-        self._meter.end(self._model, self._extra_bytes)
-        self._task = None
-        self._recorder.writer.costs(self._meter.rows)
-        self._recorder.writer.sync()
+            return
+        try:
+            self._collect(wait=True)
+            self._test("full", self._tested_now())
+            self._meter.count_pass(self._model, self._known[task], self._tester.scorer)
+        finally:
+            self.live.left(task, self._step)
+            self._meter.end(self._model, self._extra_bytes)
+            self._task = None
+            self._recorder.writer.costs(self._meter.rows)
+            self._recorder.writer.sync()
 
     def _tested_now(self) -> list[EvaluationTask]:
         names = [*self._learned, *self._always]

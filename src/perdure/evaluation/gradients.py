@@ -24,7 +24,11 @@ def gradient_norm(term: Tensor | Iterable[Tensor | None], parameters: Sequence[T
         >>> gradient_norm(weight.square().sum() / 2, [weight]), weight.grad
         (5.0, None)
     """
-    if isinstance(term, Tensor) and term.requires_grad and term.dim() == 0:
+    if isinstance(term, Tensor) and term.requires_grad and term.dim():
+        raise ValueError(
+            f"a loss term has shape {tuple(term.shape)}, expected one number: take its mean or sum"
+        )
+    if isinstance(term, Tensor) and term.requires_grad:
         wanted = [parameter for parameter in parameters if parameter.requires_grad]
         found: Iterable[Tensor | None] = torch.autograd.grad(
             term, wanted, retain_graph=True, allow_unused=True

@@ -71,7 +71,8 @@ class EvaluationTask:
             data = _sampled(data)
         if isinstance(data, TensorDataset):
             data = data.tensors
-        if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__"):
+        readable = hasattr(data, "__getitem__") and hasattr(data, "__len__")
+        if isinstance(data, str | bytes | IterableDataset) or not readable:
             raise TypeError(
                 f"task {self.name!r}: data is {type(data).__name__}, expected tensors (x, y), a "
                 "Dataset with a length, or a function that returns one"

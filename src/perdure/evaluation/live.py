@@ -51,7 +51,7 @@ class Live:
     step: int = 0
     task: str | None = None
     tasks: dict[str, LiveTask] = field(default_factory=dict)
-    _entered_at: int = 0
+    entered_at: int = 0
 
     def entered(self, task: str, step: int) -> None:
         """Note that `task` is being learned from here on."""
@@ -59,7 +59,7 @@ class Live:
             mine = self._of(task)
             mine.left_at = None if mine.left_at == step else mine.left_at
         else:
-            self.task, self._entered_at = task, step
+            self.task, self.entered_at = task, step
 
     def left(self, task: str, step: int) -> None:
         """Note that `task` is learned; its minimum counts from the next evaluation on."""
@@ -89,7 +89,7 @@ class Live:
     def current(self) -> float | None:
         """The last score of the task being learned."""
         mine = self.tasks.get(self.task) if self.task is not None else None
-        if mine is None or mine.tested_at <= self._entered_at:
+        if mine is None or mine.tested_at <= self.entered_at:
             return None
         return self._signed(mine.score)
 

@@ -65,6 +65,11 @@ class Meter:
         self._row["peak_bytes"] = _peak_bytes(device_of(model))
         self._row = {}
 
+    def forget(self, task: str) -> None:
+        """Leave out a task that had no step."""
+        self.rows.pop(task, None)
+        self._row = {}
+
     def resume(self) -> None:
         """The trainer goes on: its time counts as training from here."""
         if self._row:
@@ -115,10 +120,14 @@ class Meter:
         for task in tasks if self.on else ():
             if task.name in self._count_rows:
                 continue
-            with untouched(model):
-                (part,) = scorer.together([_few(task)], device_of(model))
-                with Flops() as flops:
-                    scorer.values(model, part)
+            try:
+                with untouched(model):
+                    (part,) = scorer.together([_few(task)], device_of(model))
+                    with Flops() as flops:
+                        scorer.values(model, part)
+            except Exception as error:  # the test itself meets it too, or needs more rows
+                self._cannot("flops_eval", f"{type(error).__name__}: {error}")
+                return
             self._count_rows[task.name] = flops.total / len(part)
 
     def count_pass(self, model: Any, task: EvaluationTask, scorer: Scorer) -> None:
@@ -216,15 +225,23 @@ def data_size(data: Any) -> tuple[int | None, int | None]:
         >>> data_size(60_000)
         (60000, None)
     """
-    if data is None or isinstance(data, Integral):
-        return None if data is None else int(data), None
+    if data is None:
+        return None, None
+    if isinstance(data, bool | float | str) or (isinstance(data, Integral) and int(data) < 0):
+        raise TypeError(f"data is {data!r:.60}, expected training data or how many examples it has")
+    if isinstance(data, Integral):
+        return int(data), None
     data = getattr(data, "dataset", data)  # of a DataLoader
     data = getattr(data, "tensors", data)  # of a TensorDataset
     if isinstance(data, tuple | Mapping) or hasattr(data, "nbytes") or _is_pair(data):
-        return len(first_tensor(as_tensors(data))), nbytes(data)
-    sizes = [getattr(leaf, "nbytes", None) for leaf in leaves(data[0])]
+        return len(first_tensor(as_tensors(data))), nbytes(as_tensors(data))
+    try:
+        sizes = [getattr(leaf, "nbytes", None) for leaf in leaves(data[0])]
+        count = len(data)
+    except (TypeError, NotImplementedError):  # examples that come one by one: no size is known
+        return None, None
     known = [size for size in sizes if size is not None]  # labels are often plain numbers
-    return len(data), len(data) * sum(known) if known else None
+    return count, count * sum(known) if known else None
 
 
 def _is_pair(data: Any) -> bool:

@@ -34,7 +34,7 @@ class Progress:
             from rich.text import Text
 
             self._text = Text  # a task's name is no markup
-            console = Console(stderr=True)
+            console = Console(stderr=True, force_terminal=True)
             self._display = Display(console=console, auto_refresh=False, transient=True)
             self._display.start()
 

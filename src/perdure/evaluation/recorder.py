@@ -85,6 +85,11 @@ class Recorder:
         self.live.entered(task.name, step)
         self.writer.describe(self._description())
 
+    def forget(self, task: str) -> None:
+        """Take a task that had no step out of run.json."""
+        self._learned.pop(task, None)
+        self.writer.describe(self._description())
+
     def write(
         self, kind: str, step: int, trained: str | None, tested: Mapping[str, NDArray[Any]],
         tasks: Mapping[str, EvaluationTask],

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from typing import Protocol
+
+from ._arguments import check_whole
 
 __all__ = ["Burst", "Every", "Schedule", "as_schedule", "burst", "every"]
 
@@ -29,8 +31,7 @@ class Every:
     n: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.n, bool) or self.n != int(self.n) or self.n < 1:
-            raise ValueError(f"every is {self.n!r}, expected a whole number of at least 1")
+        check_whole("every", self.n, 1)
 
     def due(self, step: int, since: int) -> bool:  # noqa: ARG002 - the contract
         """Return whether the model is tested now."""
@@ -54,11 +55,10 @@ class Burst:
     growth: float = 2.0
 
     def __post_init__(self) -> None:
-        for name, value in (("first", self.first), ("then", self.then)):
-            if isinstance(value, bool) or value != int(value) or value < 1:
-                raise ValueError(f"burst: {name} is {value!r}, expected a whole number from 1")
-        if not self.growth > 1:
-            raise ValueError(f"burst: growth is {self.growth!r}, expected more than 1")
+        check_whole("burst: first", self.first, 1)
+        check_whole("burst: then", self.then, 1)
+        if not 1 < self.growth < inf:
+            raise ValueError(f"burst: growth is {self.growth!r}, expected a number above 1")
         marks, gap, j = [self.first], 1, 0
         while gap < self.then:
             j += 1

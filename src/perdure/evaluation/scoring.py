@@ -143,9 +143,9 @@ class Scorer:
         rows.returned(x)
         if not self.classes:
             return outputs
-        return outputs.masked_fill(
-            rows.forbidden(self.classes, outputs.shape[1])[at], float("-inf")
-        )
+        mask = rows.forbidden(self.classes, outputs.shape[1])[at]
+        places = (1,) * (outputs.dim() - 2)  # of each pixel, say
+        return outputs.masked_fill(mask.view(*mask.shape, *places), float("-inf"))
 
     def task_of(self, rows: Rows) -> dict[str, str]:
         """Return the name of the task for a function that asks for it, as keyword arguments."""
@@ -195,4 +195,5 @@ def _judged(values: Any, count: int, rows: Rows) -> Tensor:
             f"score returned {got} for {count} rows of task {rows.spans[0].task!r}, expected a "
             f"tensor of shape ({count},): one value a row"
         )
-    return values.detach()
+    plain = values.dtype in (torch.bool, torch.float32, torch.float64)
+    return values.detach() if plain else values.detach().double()

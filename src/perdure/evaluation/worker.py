@@ -197,6 +197,13 @@ class Worker:
         self._deaths += 1
         self._stop()
         what = f"the evaluation process died (exit code {code}) with {len(waiting)} test(s) to do"
+        now = [(tensor.shape, tensor.dtype) for tensor in state_of(self._model)]
+        if now != self._shapes:
+            self._say(f"{what}, which are lost: the model has other shapes since")
+            for step in waiting:
+                self._order.remove(step)
+            self._sent.clear()
+            return
         if self._deaths > RESTARTS:
             self._say(f"{what}, again; from here on the trainer tests inline")
             return

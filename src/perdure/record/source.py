@@ -218,9 +218,11 @@ def _unfinished(points: Points, given: Given, described: dict[str, Any], name: s
         found.notes.append(f"the run is unfinished: scored over {count} finished task(s)")
         return found
     found = _from_points(points, given, described, name)
-    found.notes.append("the run is unfinished and no task has ended yet")
     if points.visits():
+        found.notes.append("the run is unfinished and no task has ended yet")
         found.matrix, found.no_matrix = None, found.notes[-1]
+    else:
+        found.notes.append("the run is unfinished")
     return found
 
 
