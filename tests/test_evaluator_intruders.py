@@ -84,12 +84,17 @@ SCORES = {f.__name__: f for f in (draws, reseeds, trains, evaluates, freezes, at
 
 
 @PLACES
-@pytest.mark.parametrize("make", [normed, frozen_norm], ids=["norm", "frozen norm"])
+@pytest.mark.parametrize(
+    ("make", "accumulate"),
+    [(normed, 1), (frozen_norm, 3)],
+    ids=["norm", "frozen norm, accumulated"],
+)
 @pytest.mark.parametrize("score", SCORES)
 def test_whatever_a_score_does(
-    score: str, make: Callable[[], nn.Module], place: dict[str, Any]
+    score: str, make: Callable[[], nn.Module], accumulate: int, place: dict[str, Any]
 ) -> None:
-    assert not changed(watched(make, {"score": SCORES[score], **place}), alone(make))
+    found = watched(make, {"score": SCORES[score], **place}, accumulate=accumulate)
+    assert not changed(found, alone(make, accumulate=accumulate))
 
 
 class Forgiving(perdure.Evaluator):

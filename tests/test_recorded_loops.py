@@ -20,7 +20,7 @@ import perdure
 from perdure.record import RecordError, open_run, read_source
 
 from .cli_helpers import run, scored
-from .writer_helpers import Disk, disk, fault, interrupted, name_of
+from .writer_helpers import Disk, disk, interrupted, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,7 +182,6 @@ def test_notes_reach_whoever_reads_the_record(tmp_path: Path) -> None:
     assert note in " ".join(run("score", tmp_path).out.split())
 
 
-@fault("what a model raises while its cost is counted becomes a note of several lines")
 def test_a_note_is_one_line(tmp_path: Path) -> None:
     def forward(model: nn.Module, x: Tensor) -> Tensor:
         if torch.is_grad_enabled():
@@ -236,7 +235,6 @@ def test_the_disk_has_everything_when_a_task_ends(
     assert ".done.json.new" in synced
 
 
-@fault("an empty list of stored samples is refused: expected tensors or a number of bytes")
 def test_nothing_stored_yet_is_nothing(tmp_path: Path) -> None:
     loop = watched(tmp_path, data("a"))
     kept: list[Tensor] = []
@@ -256,9 +254,7 @@ def test_nothing_stored_yet_is_nothing(tmp_path: Path) -> None:
     "where",
     [
         "inline",
-        pytest.param(
-            "worker", marks=fault("results that arrive after an exception name no trained task")
-        ),
+        "worker",
     ],
 )
 def test_an_exception_leaves_an_unfinished_run_that_can_be_read(
@@ -284,7 +280,6 @@ def test_an_exception_leaves_an_unfinished_run_that_can_be_read(
     assert run("score", tmp_path).code == 0
 
 
-@fault("close() after a task that was broken off marks the run as done")
 def test_closing_a_run_that_was_broken_off_does_not_finish_it(tmp_path: Path) -> None:
     """`try: … finally: evaluator.close()` is what many write."""
     loop = watched(tmp_path, data())
@@ -301,7 +296,6 @@ def test_closing_a_run_that_was_broken_off_does_not_finish_it(tmp_path: Path) ->
     assert "unfinished" in str(read_source(str(tmp_path)).notes)
 
 
-@fault("an interrupt while a worker is written to or read from: closing waits for ever")
 @pytest.mark.parametrize("stride", [23, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_worker_that_is_interrupted_anywhere_lets_go(
     tmp_path: Path, reference: dict[str, bytes], stride: int
@@ -334,7 +328,6 @@ def test_a_worker_that_is_interrupted_anywhere_lets_go(
         pytest.fail("more lines than were expected")
 
 
-@fault("a step after close() raises what the system says of a closed file, or IndexError")
 def test_a_step_after_the_end(tmp_path: Path) -> None:
     loop = watched(tmp_path, data("a"))
     loop.learn("a")
@@ -367,7 +360,6 @@ def test_a_loop_that_goes_on_after_a_full_disk_loses_nothing(
         assert growing(folder) == reference, number
 
 
-@fault("an evaluation is lost if the files of a task's hits cannot be begun")
 def test_an_evaluation_whose_hits_cannot_begin_is_not_lost(
     tmp_path: Path, reference: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,7 +387,6 @@ def test_an_evaluation_whose_hits_cannot_begin_is_not_lost(
     assert growing(tmp_path) == reference
 
 
-@fault("a task whose end the disk refused can neither be ended nor left")
 def test_a_loop_goes_on_if_the_disk_is_full_as_a_task_ends(
     tmp_path: Path, reference: dict[str, bytes], disk: Disk
 ) -> None:
@@ -427,7 +418,6 @@ def forked(do: Any) -> None:
     os.waitpid(pid, 0)
 
 
-@fault("a forked child that drops its evaluator removes the folder of its parent's record")
 def test_a_record_without_a_folder_outlives_forked_children() -> None:
     loops = [watched(None, data("a"))]
     loops[0].learn("a")
@@ -441,7 +431,6 @@ def test_a_record_without_a_folder_outlives_forked_children() -> None:
     loops[0].evaluator.close()
 
 
-@fault("a forked child that closes the evaluator marks its parent's run as done")
 def test_a_forked_child_does_not_finish_the_run(tmp_path: Path) -> None:
     loop = watched(tmp_path, data())
     loop.learn("a")
@@ -453,7 +442,6 @@ def test_a_forked_child_does_not_finish_the_run(tmp_path: Path) -> None:
     assert read_source(str(tmp_path)).notes == []
 
 
-@fault("a forked child that closes takes the worker's answers: its parent waits for ever")
 def test_a_forked_child_does_not_stop_the_worker(
     tmp_path: Path, reference: dict[str, bytes]
 ) -> None:

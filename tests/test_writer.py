@@ -27,7 +27,6 @@ from .writer_helpers import (
     Disk,
     disk,
     evaluate,
-    fault,
     hits_of,
     interrupted,
     name_of,
@@ -124,8 +123,8 @@ def test_no_write_of_an_evaluation_is_lost_if_the_disk_is_full(
 @pytest.mark.parametrize(
     "refused",
     [
-        pytest.param(0, marks=fault("points() goes on to the lines if the hits are refused")),
-        pytest.param(1, marks=fault("points() goes on to the lines if the hits are refused")),
+        0,
+        1,
         2,
     ],
 )
@@ -154,7 +153,6 @@ def test_what_waits_is_written_when_the_run_is_closed(tmp_path: Path, disk: Disk
     check_whole(tmp_path, 2)
 
 
-@fault("done() does not write what waits: a run is called finished that lacks lines")
 def test_a_run_is_not_done_before_everything_is_written(tmp_path: Path, disk: Disk) -> None:
     with two_tasks(tmp_path) as writer:
         disk.then = -1
@@ -169,7 +167,6 @@ def test_a_run_is_not_done_before_everything_is_written(tmp_path: Path, disk: Di
     assert (tmp_path / "done.json").exists()
 
 
-@fault("flush() and a task's end say that the disk has it while lines wait")
 def test_sync_writes_what_waits(tmp_path: Path, disk: Disk) -> None:
     with two_tasks(tmp_path) as writer:
         disk.plan = [-1]
@@ -179,7 +176,6 @@ def test_sync_writes_what_waits(tmp_path: Path, disk: Disk) -> None:
         assert recorded(tmp_path) == ["1,a,a,probe,0.5,2"]
 
 
-@fault("the first line of gradients.csv is lost if its header cannot be written")
 def test_gradients_that_do_not_fit_are_not_lost(tmp_path: Path, disk: Disk) -> None:
     with RunWriter(tmp_path, {}) as writer:
         disk.plan = [-1]
@@ -396,7 +392,6 @@ def test_a_reader_may_come_after_any_byte(
     writer.close()
 
 
-@fault("open_run() refuses a gradients.csv whose header is being written")
 def test_a_run_opens_after_any_byte_of_its_gradients(tmp_path: Path, disk: Disk) -> None:
     with RunWriter(tmp_path, {}) as writer:
         writer.points(["1,a,a,probe,0.5,2"])
@@ -406,7 +401,6 @@ def test_a_run_opens_after_any_byte_of_its_gradients(tmp_path: Path, disk: Disk)
         open_run(tmp_path)
 
 
-@fault("whether a run is done is asked after its points were read: lines in between are missed")
 def test_a_writer_may_go_on_between_any_two_operations_of_a_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

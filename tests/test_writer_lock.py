@@ -22,7 +22,7 @@ import pytest
 from perdure.record import RecordError, RunWriter, read_source
 
 from .cli_helpers import environment
-from .writer_helpers import Disk, disk, fault, one_line, recorded
+from .writer_helpers import Disk, disk, one_line, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +131,6 @@ def test_a_killed_writer_frees_the_folder(tmp_path: Path) -> None:
         RunWriter(tmp_path, {}, overwrite=True).close()
 
 
-@fault("a lock that cannot be had for other reasons is blamed on another process")
 def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> NoReturn:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
@@ -142,7 +141,6 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
         RunWriter(tmp_path, {})
 
 
-@fault("closing any file handle of lock frees a POSIX lock: so does copying the run folder")
 def test_a_folder_that_is_copied_stays_locked(tmp_path: Path) -> None:
     with RunWriter(tmp_path / "run", {}):
         shutil.copytree(tmp_path / "run", tmp_path / "copy")
@@ -160,7 +158,6 @@ def test_a_forked_child_that_closes_frees_and_writes_nothing(tmp_path: Path) -> 
         assert len(recorded(tmp_path)) == 2
 
 
-@fault("a forked child that closes writes what waits, and truncates if the disk is still full")
 def test_a_forked_child_leaves_what_waits_to_its_parent(tmp_path: Path, disk: Disk) -> None:
     with RunWriter(tmp_path, {}) as writer:
         disk.plan = [-1]
@@ -298,7 +295,6 @@ def test_a_run_that_is_being_replaced_looks_unfinished(
                 assert number > 4
 
 
-@fault("an interrupt or a description that is no JSON leaves the lock: the folder stays taken")
 @pytest.mark.parametrize("description", [{"a": Path()}, {"a": float("nan")}])
 def test_a_description_that_cannot_be_written_frees_the_folder(
     tmp_path: Path, description: dict[str, object]
@@ -308,7 +304,6 @@ def test_a_description_that_cannot_be_written_frees_the_folder(
     RunWriter(tmp_path, {}, overwrite=True).close()
 
 
-@fault("an error while the lock is written leaves it held, with no writer to close")
 def test_a_full_disk_at_the_start_leaves_the_folder_free(tmp_path: Path, disk: Disk) -> None:
     """Of the lock's own text, then of the first line of points.csv."""
     handles = len(list(Path("/proc/self/fd").iterdir()))
@@ -320,7 +315,6 @@ def test_a_full_disk_at_the_start_leaves_the_folder_free(tmp_path: Path, disk: D
     RunWriter(tmp_path / "run", {}, overwrite=True).close()
 
 
-@fault("a run that could not begin for want of room is there as an unfinished one")
 def test_what_could_not_begin_leaves_nothing(tmp_path: Path, disk: Disk) -> None:
     disk.plan = [None, -1]
     with pytest.raises(RecordError):
@@ -328,7 +322,6 @@ def test_what_could_not_begin_leaves_nothing(tmp_path: Path, disk: Disk) -> None
     RunWriter(tmp_path, {}).close()
 
 
-@fault("after a change of folder run.json, costs.csv and done.json of a relative one go astray")
 def test_a_relative_folder_stays_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,7 +338,6 @@ def test_a_relative_folder_stays_where_it_is(
     }
 
 
-@fault("gradient() after close() begins gradients.csv anew, without the lock")
 def test_a_closed_writer_writes_nothing(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path, {})
     writer.points([LINE])

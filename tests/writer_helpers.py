@@ -148,8 +148,3 @@ def interrupted(number: int, *files: str) -> Iterator[list[str]]:
         assert at, "an interrupt of somebody else's"
     finally:
         sys.settrace(before)
-
-
-def fault(what: str) -> pytest.MarkDecorator:
-    """Mark a test that a known fault of the package fails."""
-    return pytest.mark.xfail(strict=True, reason=what)

@@ -101,7 +101,7 @@ def nbytes(data: Any) -> int:
     """
     if type(data) is not bool and isinstance(data, Integral) and int(data) >= 0:
         return int(data)
-    parts = leaves(data)
+    parts = [] if isinstance(data, list) and not data else leaves(data)
     if not all(isinstance(leaf, Tensor | np.ndarray) for leaf in parts):
         raise TypeError(f"{data!r:.60} has no size, expected tensors or a number of bytes from 0")
     return sum(int(leaf.nbytes) for leaf in parts)

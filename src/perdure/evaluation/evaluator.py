@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import weakref
 from collections.abc import Mapping
@@ -23,7 +24,6 @@ from .scoring import Scorer
 from .tester import Tester
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import torch
@@ -141,6 +141,8 @@ class Evaluator:
         self._task: str | None = None
         self._model: Any = None
         self._step = self._since = 0
+        self._broken = False  # whether the last task was left by an error
+        self._owner = os.getpid()
         self._stored: int | None = None
         self._extra_bytes = 0
         named = tasks.items() if isinstance(tasks, Mapping) else enumerate(tasks or ())
@@ -165,7 +167,9 @@ class Evaluator:
         self._recorder.open(record, overwrite=overwrite)  # last: a mistake above leaves no folder
         self._progress = Progress(progress)
         # Without close() the files are still closed and the terminal is left as it was.
-        self._finalizer = weakref.finalize(self, _abandon, self._recorder, self._progress)
+        self._finalizer = weakref.finalize(
+            self, _abandon, self._recorder, self._progress, os.getpid()
+        )
 
     @property
     def live(self) -> Live:
@@ -289,13 +293,13 @@ class Evaluator:
 
     def close(self, *, done: bool = True) -> None:
         """Finish: the rest is recorded, and the run is marked as `done`. A second call is fine."""
-        if not self._finalizer.alive:
-            return
+        if not self._finalizer.alive or os.getpid() != self._owner:
+            return  # a forked child's copy: the run is its parent's
         try:
             self._meter.close()
             self._collect(wait=True)
             self._tester.close()
-            if done and self._task is None:
+            if done and self._task is None and not self._broken:
                 self._recorder.writer.done(steps=self._step)
         finally:
             self._finalizer()
@@ -374,7 +378,7 @@ class Evaluator:
             self.live.left(task, self._step)
         else:
             self._forget(task)
-        self._task = None
+        self._task, self._broken = None, True
         with suppress(RecordError):
             self._recorder.writer.sync()
 
@@ -392,7 +396,7 @@ class Evaluator:
         finally:
             self.live.left(task, self._step)
             self._meter.end(self._model, self._extra_bytes)
-            self._task = None
+            self._task, self._broken = None, False
             self._recorder.writer.costs(self._meter.rows)
             self._recorder.writer.sync()
 
@@ -435,6 +439,7 @@ class Evaluator:
                 raise AlarmRang(f"step {step}: {heard}")
 
 
-def _abandon(recorder: Recorder, progress: Progress) -> None:
-    progress.close()
+def _abandon(recorder: Recorder, progress: Progress, owner: int) -> None:
+    if os.getpid() == owner:
+        progress.close()
     recorder.writer.close()

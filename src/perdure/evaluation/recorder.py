@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import sys
@@ -19,7 +20,6 @@ from ..record import RunWriter, csv_field
 from .live import Live
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class Recorder:
         """Begin the record in `folder`; None for a folder that goes with this object."""
         if folder is None:
             folder = tempfile.mkdtemp(prefix="perdure-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            weakref.finalize(self, _remove, folder, os.getpid())
         self.writer = RunWriter(folder, self._description(), overwrite=overwrite)
 
     def say(self, message: str) -> None:
@@ -73,7 +73,7 @@ class Recorder:
 
     def note(self, message: str) -> None:
         """Tell whoever reads the record."""
-        self.notes.append(message)
+        self.notes.append(" ".join(message.split()))
         self.writer.describe(self._description())
 
     def entered(
@@ -161,6 +161,11 @@ class Recorder:
             counts.append(len(new))
             seen |= set(labels)
         return counts if counts and min(counts) > 0 else []
+
+
+def _remove(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # not a forked child
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _surroundings() -> dict[str, Any]:

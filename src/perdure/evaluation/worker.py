@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import mmap
 import multiprocessing
 import os
@@ -82,14 +83,18 @@ class Worker:
         with torch.no_grad():
             for view, tensor in zip(self._views[slot], state, strict=True):
                 view.copy_(tensor)
-        if self._process is None:
-            self._start()
-        self._order.append(step)
-        self._sent[step] = slot
         self._count += 1
         if self._count % self._audit == 0:
             self._expected[step] = self._tested(self._model, step)
-        self._post(slot, step)
+        try:
+            if self._process is None:
+                self._start()
+            self._order.append(step)
+            self._sent[step] = slot
+            self._post(slot, step)
+        except BaseException:  # an interrupt: nobody knows what was posted, so all is tested again
+            self._stop()
+            raise
 
     def _post(self, slot: int, step: int) -> None:
         if self._pipe is None:
@@ -105,8 +110,13 @@ class Worker:
         if wait:
             self._drain()
         found = []
-        while self._order and self._order[0] in self._done:
-            found.append(self._done.pop(self._order.popleft()))
+        while self._order:
+            step = self._order[0]
+            if step in self._done:
+                found.append(self._done.pop(step))
+            elif step in self._sent:
+                break
+            self._order.popleft()  # else an interrupt came before it was sent
         return found
 
     def close(self) -> None:
@@ -134,12 +144,14 @@ class Worker:
                             continue
                         return
                     raise EOFError
-                data = self._pipe.recv_bytes()
+                self._keep(self._pipe.recv_bytes())
+                wait = False
             except (EOFError, OSError):
                 self._died()
                 return
-            self._keep(data)
-            wait = False
+            except BaseException:  # half an answer may be read: what is open is tested again
+                self._stop()
+                raise
 
     def _keep(self, data: bytes) -> None:
         slot, step, seconds, failed, length = HEADER.unpack_from(data)
@@ -179,16 +191,12 @@ class Worker:
         return done._replace(seconds=0.0)  # the trainer's own time counts as evaluation already
 
     def _tested_from(self, slot: int, step: int) -> Done:
-        """Return the evaluation of a snapshot, tested here."""
-        state = state_of(self._model)
-        before = [tensor.data for tensor in state]
-        try:
-            for tensor, view in zip(state, self._views[slot], strict=True):
-                tensor.data = view
-            return self._tested(self._model, step)
-        finally:
-            for tensor, data in zip(state, before, strict=True):
-                tensor.data = data
+        """Return the evaluation of a snapshot, tested here on a copy of the model."""
+        model = copy.deepcopy(self._model)
+        with torch.no_grad():
+            for tensor, view in zip(state_of(model), self._views[slot], strict=True):
+                tensor.copy_(view)
+        return self._tested(model, step)
 
     def _died(self) -> None:
         """Report that the process died, and have everything it left undone tested."""
@@ -231,15 +239,15 @@ class Worker:
         self._pipe = pipe
 
     def _stop(self) -> None:
-        if self._pipe is not None:
-            self._pipe.close()  # the process ends when its pipe does
-            self._pipe = None
-        if self._process is not None:
-            self._process.join(1.0)
-            if self._process.is_alive():
-                self._process.kill()
-                self._process.join()
-            self._process = None
+        pipe, process = self._pipe, self._process
+        self._pipe = self._process = None
+        if pipe is not None:
+            pipe.close()  # the process ends when its pipe does
+        if process is not None:
+            process.join(1.0)
+            if process.is_alive():
+                process.kill()
+                process.join()
 
 
 def _views(state: list[torch.Tensor]) -> list[torch.Tensor]:

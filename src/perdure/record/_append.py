@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +30,7 @@ def explained(path: Path, error: OSError) -> RecordError:
 
 
 class Appender:
-    """An append-only file. An append is whole or, where the disk refuses, waits for the next one.
+    """An append-only file. What the disk refuses waits, whole, for the next `flush`.
 
     Writing goes to a known place in the file, so that an append that was interrupted and is
     repeated changes nothing.
@@ -37,21 +39,32 @@ class Appender:
     def __init__(self, path: Path, header: bytes = b"") -> None:
         self.path = path
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
-        self._file = os.open(path, flags, 0o666)
-        self._state = (0, b"")  # bytes in the file, bytes that wait: one assignment changes both
-        self.append(header)
+        try:
+            self._file = os.open(path, flags, 0o666)
+        except OSError as error:
+            raise explained(path, error) from None
+        self._state = (0, header)  # bytes in the file, bytes that wait: one assignment for both
 
     def append(self, data: bytes) -> None:
         """Write `data` after everything before it, or raise RecordError and keep it waiting."""
+        self.queue(data)
+        self.flush()
+
+    def queue(self, data: bytes) -> None:
+        """Have `data` written after everything before it, by the next `flush`."""
         size, waiting = self._state
-        waiting += data
-        self._state = (size, waiting)
+        self._state = (size, waiting + data)
+
+    def flush(self) -> None:
+        """Write what waits, or raise RecordError and keep it waiting."""
+        size, waiting = self._state
         done = 0
         try:
             while done < len(waiting):
                 done += os.pwrite(self._file, waiting[done:], size + done)
         except OSError as error:
-            os.ftruncate(self._file, size)  # no half line stays behind
+            with suppress(OSError):
+                os.ftruncate(self._file, size)  # no half line stays behind
             raise explained(self.path, error) from None
         self._state = (size + done, b"")
 
@@ -86,45 +99,56 @@ def replace(path: Path, text: str) -> None:
 class Lock:
     """The right to write into a folder. The system takes it back when the process dies.
 
-    Locks of one process do not exclude each other, so the folders held by this one are listed.
+    A forked child (a loader's worker, say) does not inherit it: it could outlive its parent.
     """
 
-    _held: set[tuple[int, str]] = set()  # noqa: RUF012 - shared on purpose
-
     def __init__(self, folder: Path) -> None:
-        self._key = (os.getpid(), str(folder.resolve()))
         self._path = folder / "lock"
-        if self._key in self._held:
-            raise RecordError(
-                f"{folder}: another evaluator of this process writes here; close it first, or "
-                "choose another record folder"
-            )
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0))
         try:
             _lock(self._file)
             if not os.path.samestat(os.fstat(self._file), os.stat(self._path)):  # noqa: PTH116
                 raise BlockingIOError  # its holder removed it just now: the lock is of nothing
-        except OSError:
+            who = {
+                "pid": os.getpid(),
+                "host": socket.gethostname(),
+                "since": datetime.now(UTC).isoformat(timespec="seconds"),
+            }
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, json.dumps(who).encode(), 0)
+        except BlockingIOError:
             holder = _holder(self._file)
-            os.close(self._file)
-            raise RecordError(
-                f"{folder}: {holder} writes here; wait for it, or choose another record folder"
-            ) from None
-        self._held.add(self._key)
-        who = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "since": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, json.dumps(who).encode(), 0)
+            self.drop()
+            raise RecordError(f"{folder}: {holder}, or choose another record folder") from None
+        except BaseException:
+            self._path.unlink(missing_ok=True)
+            self.drop()
+            raise
+        _HELD.add(self)
 
     def release(self) -> None:
         """Let others write; a second call does nothing."""
-        if self._key in self._held:
-            self._held.discard(self._key)
+        if self._file >= 0:
             self._path.unlink(missing_ok=True)
+            self.drop()
+
+    def drop(self) -> None:
+        """Close the file; whoever else holds it goes on doing so."""
+        if self._file >= 0:
             os.close(self._file)
+            self._file = -1
+
+
+_HELD: WeakSet[Lock] = WeakSet()
+
+
+def _drop_all() -> None:
+    for lock in list(_HELD):
+        lock.drop()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_all)
 
 
 def _lock(file: int) -> None:
@@ -132,12 +156,16 @@ def _lock(file: int) -> None:
         import fcntl
     except ImportError:  # no such locks on Windows: the folder's run.json still protects it
         return
-    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _holder(file: int) -> str:
+    """Return who holds a lock, and what to do."""
     try:
         who = json.loads(os.pread(file, 4096, 0))
-        return f"process {who['pid']} on {who['host']} (since {who['since']})"
+        if who["pid"] == os.getpid():
+            return "another evaluator of this process writes here; close it first"
+        name = f"process {who['pid']} on {who['host']} (since {who['since']})"
     except (ValueError, KeyError, TypeError):
-        return "another process"
+        name = "another process"
+    return f"{name} writes here; wait for it"

@@ -67,4 +67,4 @@ def _gradients(path: Path) -> Gradients | None:
         return None
     with path.open("rb") as file:
         text = decode(read_limited(file, str(path), MAX_POINTS), str(path), growing=True)
-    return read_gradients(text, str(path))[0]
+    return read_gradients(text, str(path))[0] if "\n" in text else None  # being begun

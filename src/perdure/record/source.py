@@ -131,12 +131,13 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
             raise BadInput("standard input: nothing to read")
         data = _bytes(pipe, name)
     else:
+        ended = (Path(path).parent / "done.json").exists()
         with Path(path).open("rb") as file:
             data = _bytes(file, name)
     if _is_points(data):
         folder = Path(path).parent
         if path != "-" and (folder / "run.json").exists():
-            return _of_run(data, given, folder, name)
+            return _of_run(data, given, folder, name, ended=ended)
         return _from_points(_points(data, name, given, ours=False), given, {}, name)
     fields = parse_matrix(data, name, percent=given.percent)
     if given.percent and 0 < np.nanmax(np.append(fields["matrix"], 0)) <= 1:
@@ -188,10 +189,11 @@ def _from_points(points: Points, given: Given, described: dict[str, Any], name: 
     return found
 
 
-def _of_run(data: bytes, given: Given, folder: Path, name: str) -> Source:
+def _of_run(data: bytes, given: Given, folder: Path, name: str, *, ended: bool) -> Source:
     """Return what the points of our run in `folder` hold, with what it says of itself.
 
-    A log of another tool is whole; only our runs say that they ended.
+    A log of another tool is whole; only our runs say that they ended. Whether a run had `ended`
+    must be asked before its points are read: a writer goes on in between.
     """
     from .run_json import described, read_description, scale_of  # a matrix needs no msgspec
 
@@ -200,7 +202,6 @@ def _of_run(data: bytes, given: Given, folder: Path, name: str) -> Source:
     given = replace(given, scale=given.scale or scale_of(run, path))
     points = _points(data, name, given, ours=True)
     said = described(run, path, len({task for task, _ in points.visits()}))
-    ended = (folder / "done.json").exists()
     found = (_from_points if ended else _unfinished)(points, given, said, name)
     found.notes += run.notes
     return found
@@ -231,10 +232,11 @@ def _read_run(folder: Path, given: Given) -> Source:
     path = folder / "points.csv"
     if not path.is_file():
         raise BadInput(f"{folder}: no points.csv in it, expected a run folder or a file")
+    ended = (folder / "done.json").exists()
     with path.open("rb") as file:
         data = read_limited(file, str(path), MAX_POINTS)
     if (folder / "run.json").exists():
-        found = _of_run(data, given, folder, str(path))
+        found = _of_run(data, given, folder, str(path), ended=ended)
     else:
         found = _from_points(_points(data, str(path), given, ours=True), given, {}, str(path))
     if (folder / "costs.csv").is_file():

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RunWriter", "csv_field"]
 
+POINTS_HEADER = b"step,trained,tested,kind,score,n\n"
+GRADIENTS_HEADER = b"step,trained,plasticity,stability\n"
 OURS = ("run.json", "points.csv", "costs.csv", "gradients.csv", "done.json")
 
 
@@ -51,8 +53,10 @@ class RunWriter:
         *,
         overwrite: bool = False,
     ) -> None:
-        self.folder = Path(folder)
-        self._owner = os.getpid()
+        self.folder = Path(folder).absolute()  # a program may change its own folder
+        self._owner, self._open = os.getpid(), False
+        self._hits: list[_HitsFile] = []
+        self._gradients: Appender | None = None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = Lock(self.folder)
@@ -60,20 +64,25 @@ class RunWriter:
             raise explained(self.folder, error) from None
         try:
             _make_room(self.folder, overwrite=overwrite)
-            self.describe(description)
-            header = b"step,trained,tested,kind,score,n\n"
-            self._points = Appender(self.folder / "points.csv", header)
-        except OSError as error:
+        except BaseException as error:
             self._lock.release()
-            raise explained(self.folder, error) from None
-        except RecordError:
-            self._lock.release()
+            if isinstance(error, OSError):
+                raise explained(self.folder, error) from None
             raise
-        self._hits: list[Appender] = []
-        self._gradients: Appender | None = None
+        try:
+            self._points = Appender(self.folder / "points.csv", POINTS_HEADER)
+            self._points.flush()
+            self._open = True
+            self.describe(description)
+        except BaseException:  # what could not begin is no run
+            for name in ("points.csv", "run.json"):
+                (self.folder / name).unlink(missing_ok=True)
+            self.close()
+            raise
 
     def describe(self, description: Mapping[str, Any]) -> None:
         """Replace run.json."""
+        self._check_open()
         text = json.dumps(description, indent=1, allow_nan=False, ensure_ascii=False)
         replace(self.folder / "run.json", text + "\n")
 
@@ -82,46 +91,31 @@ class RunWriter:
     ) -> None:
         """Append the lines of one evaluation, and (task's number, step, right or wrong) of each.
 
-        Hits go first: an evaluation that has its lines has its hits. If the disk refuses, all of
-        it waits for the next call.
+        Hits go first: an evaluation that has its lines has its hits. If the disk refuses, what
+        is left waits for the next call.
         """
-        records = [
-            (
-                self._hits[number],
-                step.to_bytes(8, "little", signed=True) + np.packbits(right).tobytes(),
-            )
-            for number, step, right in hits
-        ]
-        failed = None
-        for file, data in [*records, (self._points, ("\n".join(lines) + "\n").encode())]:
-            try:
-                file.append(data)
-            except RecordError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
+        self._check_open()
+        for number, step, right in hits:
+            record = step.to_bytes(8, "little", signed=True) + np.packbits(right).tobytes()
+            self._hits[number].queue(record)
+        self._points.queue(("\n".join(lines) + "\n").encode())
+        self._flush()
 
     def add_hits(self, tasks: Sequence[str], indices: NDArray[np.int64]) -> None:
         """Begin the hits of the last of `tasks`, whose examples stand at `indices` of its set."""
-        try:
-            folder = self.folder / "hits"
-            folder.mkdir(exist_ok=True)
-            number = len(tasks) - 1
-            np.save(folder / f"{number}.npy", indices)
-            replace(folder / "tasks.json", json.dumps(list(tasks), ensure_ascii=False))
-            self._hits.append(Appender(folder / f"{number}.bin"))
-        except OSError as error:
-            raise explained(self.folder / "hits", error) from None
+        self._check_open()
+        self._hits.append(_HitsFile(self.folder / "hits", list(tasks), indices))
 
     def gradient(self, line: str) -> None:
         """Append a line to gradients.csv."""
+        self._check_open()
         if self._gradients is None:
-            header = b"step,trained,plasticity,stability\n"
-            self._gradients = Appender(self.folder / "gradients.csv", header)
+            self._gradients = Appender(self.folder / "gradients.csv", GRADIENTS_HEADER)
         self._gradients.append((line + "\n").encode())
 
     def costs(self, rows: Mapping[str, Mapping[str, float | None]]) -> None:
         """Replace costs.csv: a line a task in order of learning, empty where not measured."""
+        self._check_open()
         lines = ["task," + ",".join(COST_COLUMNS)]
         for task, row in rows.items():
             cells = ["" if row.get(name) is None else f"{row[name]:.12g}" for name in COST_COLUMNS]
@@ -129,7 +123,9 @@ class RunWriter:
         replace(self.folder / "costs.csv", "\n".join(lines) + "\n")
 
     def sync(self) -> None:
-        """Wait until the disk has everything."""
+        """Write what waits, and wait until the disk has everything."""
+        self._check_open()
+        self._flush()
         for file in self._files():
             file.sync()
 
@@ -139,14 +135,26 @@ class RunWriter:
         replace(self.folder / "done.json", json.dumps(said, indent=1, ensure_ascii=False) + "\n")
 
     def close(self) -> None:
-        """Close the files and let go of the folder; a second call does nothing."""
-        for file in self._files():
+        """Close the files and let go of the folder; a second call does nothing.
+
+        In a forked child nothing is written: the run is its parent's.
+        """
+        if self._open and os.getpid() == self._owner:
             with suppress(RecordError):
-                file.append(b"")  # what waited for room
+                self._flush()  # what waited for room
+        self._open = False
+        for file in self._files():
             file.close()
-        if os.getpid() == self._owner:  # a forked child does not hold it
+        if os.getpid() == self._owner:
             self._lock.release()
-        self._hits, self._gradients = [], None
+
+    def _flush(self) -> None:
+        for file in self._files():
+            file.flush()
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise RecordError(f"{self.folder}: the record is closed; nothing can follow")
 
     def __enter__(self) -> RunWriter:
         return self
@@ -154,9 +162,49 @@ class RunWriter:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _files(self) -> list[Appender]:
+    def _files(self) -> list[Appender | _HitsFile]:
+        points = [self._points] if hasattr(self, "_points") else []
         gradients = [] if self._gradients is None else [self._gradients]
-        return [*self._hits, self._points, *gradients]
+        return [*self._hits, *points, *gradients]
+
+
+class _HitsFile:
+    """The hits of one task: begun when there is something to write, and again if that failed."""
+
+    def __init__(self, folder: Path, tasks: list[str], indices: NDArray[np.int64]) -> None:
+        self._folder, self._tasks, self._indices = folder, tasks, indices
+        self._file: Appender | None = None
+        self._early = b""
+
+    def queue(self, data: bytes) -> None:
+        if self._file is None:
+            self._early += data
+        else:
+            self._file.queue(data)
+
+    def flush(self) -> None:
+        if self._file is None:
+            self._begin()
+        assert self._file is not None
+        self._file.flush()
+
+    def _begin(self) -> None:
+        number = len(self._tasks) - 1
+        try:
+            self._folder.mkdir(exist_ok=True)
+            np.save(self._folder / f"{number}.npy", self._indices)
+        except OSError as error:
+            raise explained(self._folder, error) from None
+        replace(self._folder / "tasks.json", json.dumps(self._tasks, ensure_ascii=False))
+        self._file = Appender(self._folder / f"{number}.bin", self._early)
+
+    def sync(self) -> None:
+        if self._file is not None:
+            self._file.sync()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 @cache
