@@ -97,6 +97,22 @@ def test_whatever_a_score_does(
     assert not changed(found, alone(make, accumulate=accumulate))
 
 
+@PLACES
+def test_a_score_sees_a_model_at_rest(place: dict[str, Any]) -> None:
+    """In evaluation mode as a whole, without gradients, autocast or a gradient of before."""
+
+    def at_rest(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        assert not any(module.training for module in model.modules())
+        assert not torch.is_grad_enabled()
+        assert not torch.is_autocast_enabled("cpu")
+        assert all(parameter.grad is None for parameter in model.parameters())
+        return right(model, x, y)
+
+    half = partial(torch.autocast, "cpu", torch.bfloat16)
+    found = watched(normed, {"score": at_rest, **place}, around=half, accumulate=3)
+    assert not changed(found, alone(normed, around=half, accumulate=3))
+
+
 class Forgiving(perdure.Evaluator):
     """Lets a loop go on when a score fails."""
 

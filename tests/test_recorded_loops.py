@@ -296,18 +296,58 @@ def test_closing_a_run_that_was_broken_off_does_not_finish_it(tmp_path: Path) ->
     assert "unfinished" in str(read_source(str(tmp_path)).notes)
 
 
+def test_a_run_interrupted_in_its_last_test_is_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole sets may take minutes: time to look for the key."""
+    loop = watched(tmp_path, data(), initial="none")
+
+    def interrupted_then(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    loop.learn("a")
+    monkeypatch.setattr(loop.evaluator._tester, "now", interrupted_then)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.learn("b")
+    finally:
+        loop.evaluator.close()
+    assert not (tmp_path / "done.json").exists()
+
+
+@pytest.mark.parametrize("where", ["inline", "worker"])
+@pytest.mark.parametrize("kind", [OSError, EOFError, KeyError])
+def test_an_error_of_the_users_own_is_not_taken_for_one_of_ours(
+    tmp_path: Path, where: str, kind: type[Exception]
+) -> None:
+    def score(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        if model.weight.abs().max() > 1.05:  # type: ignore[operator]
+            raise kind("mine")
+        return (model(x).argmax(1) == y).double()  # type: ignore[no-any-return]
+
+    loop = watched(tmp_path, data("a"), where=where, score=score)
+    with no_longer_than(20), pytest.raises(kind, match="mine"):
+        loop.learn("a", steps=30)
+    with suppress(kind):  # of another test that was under way
+        loop.evaluator.close()
+    assert loop.evaluator.notes == []
+    assert lines(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # half a pipe
 @pytest.mark.parametrize("stride", [23, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_worker_that_is_interrupted_anywhere_lets_go(
     tmp_path: Path, reference: dict[str, bytes], stride: int
 ) -> None:
     """What was tested is recorded, never twice; no step after the interrupt is missing."""
-    for number in range(7, 600, stride):
+    for number in range(7, 1000, stride):
         folder = tmp_path / str(number)
         loop = watched(folder, data(), where="worker")
         loop.learned = "a"
         with no_longer_than(10):
             with loop.evaluator.task("a", loop.model):
-                loop.step()
+                if number % 2:  # else its start is interrupted
+                    loop.step()
                 with interrupted(number, "evaluation/worker.py", "processing/connection.py") as at:
                     loop.step()
                     time.sleep(0.001)

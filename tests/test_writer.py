@@ -153,6 +153,20 @@ def test_what_waits_is_written_when_the_run_is_closed(tmp_path: Path, disk: Disk
     check_whole(tmp_path, 2)
 
 
+def test_closing_says_so_if_something_is_lost(tmp_path: Path, disk: Disk) -> None:
+    writer = two_tasks(tmp_path)
+    evaluate(writer, 1, "a", ["a", "b"])
+    disk.then = -1
+    with pytest.raises(RecordError):
+        evaluate(writer, 2, "a", ["a", "b"])
+    with pytest.raises(RecordError, match="no space left"):
+        writer.close()
+    disk.then = None
+    writer.close()
+    check_whole(tmp_path, 1)
+    RunWriter(tmp_path, {}, overwrite=True).close()
+
+
 def test_a_run_is_not_done_before_everything_is_written(tmp_path: Path, disk: Disk) -> None:
     with two_tasks(tmp_path) as writer:
         disk.then = -1

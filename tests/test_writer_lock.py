@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -22,13 +22,14 @@ import pytest
 from perdure.record import RecordError, RunWriter, read_source
 
 from .cli_helpers import environment
-from .writer_helpers import Disk, disk, one_line, recorded
+from .writer_helpers import Disk, disk, interrupted, one_line, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["disk"]  # a fixture
 
+UNHEARD = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 LINE = "1,a,a,probe,0.5,2"
 HOLD = """
 import sys
@@ -129,6 +130,38 @@ def test_a_killed_writer_frees_the_folder(tmp_path: Path) -> None:
         with one_line("holds an unfinished run already"):
             RunWriter(tmp_path, {})
         RunWriter(tmp_path, {}, overwrite=True).close()
+
+
+@UNHEARD
+def test_an_interrupt_takes_no_lock_from_its_holder(tmp_path: Path) -> None:
+    """Somebody else tries to write here, and is interrupted between any two operations."""
+    with RunWriter(tmp_path, {}) as writer:
+        holder = (tmp_path / "lock").read_text()
+        for number in range(200):
+            with interrupted(number, "record/_append.py") as at, suppress(RecordError):
+                RunWriter(tmp_path, {}, overwrite=True)
+            assert (tmp_path / "lock").exists(), at
+            assert (tmp_path / "lock").read_text() == holder, at
+            if not at:
+                break
+        assert number > 5
+        writer.points([LINE])
+        assert is_held(tmp_path)
+
+
+@UNHEARD
+def test_an_interrupt_at_the_start_leaves_the_folder_free(tmp_path: Path) -> None:
+    for number in range(200):
+        writer = None
+        with interrupted(number, "record/_append.py", "record/writer.py") as at:
+            writer = RunWriter(tmp_path, {}, overwrite=True)
+        if writer is not None:
+            writer.close()
+        with RunWriter(tmp_path, {}, overwrite=True) as another:
+            another.points([LINE])
+        if not at:
+            break
+    assert number > 30
 
 
 def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
