@@ -221,3 +221,47 @@ def test_batches_are_halved_until_they_fit(monkeypatch: pytest.MonkeyPatch) -> N
     plain = train({"meter": False})[1].summary().metrics
     monkeypatch.setattr(scoring.Scorer, "_batch", small)
     assert train({"meter": False})[1].summary().metrics == plain
+
+
+class Draws(nn.Sequential):
+    """Drops out in both modes, as Monte Carlo dropout does."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = super().forward(x)  # type: ignore[no-untyped-call]
+        return torch.nn.functional.dropout(out, 0.5, training=True)
+
+
+@pytest.mark.parametrize("where", ["inline", "worker"])
+def test_a_forward_that_draws_is_not_replayed(where: str) -> None:
+    with pytest.warns(perdure.EvaluationWarning, match="draws random numbers"):
+        watched, _ = train({"where": where, "audit": 1000}, Draws(*make_model().children()))
+    assert same(train(None, Draws(*make_model().children()))[0], watched)
+
+
+def test_a_score_that_trains_leaves_batch_norm_alone() -> None:
+    def score(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return model.train()(x).argmax(1) == y
+
+    scale = perdure.ScoreScale()
+    with pytest.warns(perdure.EvaluationWarning, match="no CUDA graph"):
+        watched, _ = train({"score": score, "scale": scale})
+    assert same(train(None)[0], watched)
+
+
+def test_audit_notices_state_that_a_copy_does_not_have() -> None:
+    data = make_data()
+    model = Switched(*make_model().children())
+
+    def watch() -> None:
+        with (
+            perdure.Evaluator(
+                {"t0": data["t0"]}, audit=5, meter=False, where="worker"
+            ) as evaluator,
+            evaluator.task("t0"),
+        ):
+            for k in range(20):
+                model.sign = 1.0 if k < 8 else -1.0
+                evaluator.step(model)
+
+    with pytest.warns(perdure.EvaluationWarning, match="differ"):
+        watch()

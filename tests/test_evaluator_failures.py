@@ -31,19 +31,32 @@ def _bounded() -> Iterator[None]:
 
 
 class Stepped(Body):
-    """Knows the step it is at, in a buffer that a worker sees as well."""
+    """Knows the step it is at, in a buffer that a worker sees as well.
+
+    It keeps what it returned, and cannot be copied while that has a graph behind it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("step", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Any:
+        self.last = self.body(x)
+        return self.last
 
 
 def advance(model: Any, step: int) -> None:
     model.step.fill_(step)
 
 
-class Refused(Exception):
-    """An error of the user's own."""
+def stroll(model: Any, step: int) -> None:
+    """Advance so slowly that each test is done before the next one is asked for."""
+    advance(model, step)
+    time.sleep(0.04)
+
+
+class Refused(OSError):
+    """An error of the user's own, of a kind that a broken pipe is as well."""
 
 
 def refuses(model: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -85,9 +98,10 @@ class Forgiving:
 
 
 @pytest.mark.parametrize(("queue", "audit"), [(1, 100), (4, 100), (4, 2)])
+@pytest.mark.parametrize("pace", [advance, stroll])
 @pytest.mark.parametrize("score", [refuses, not_finite])
 def test_a_score_that_fails_loses_nothing_but_its_own_test(
-    tmp_path: Path, score: Callable[..., Tensor], queue: int, audit: int
+    tmp_path: Path, score: Callable[..., Tensor], queue: int, audit: int, pace: Any
 ) -> None:
     found = {}
     for place in ({}, {**WORKER, "queue": queue, "audit": audit}):
@@ -95,7 +109,7 @@ def test_a_score_that_fails_loses_nothing_but_its_own_test(
         given = {"score": score, "subset": 7, "initial": "none", "meter": False, **place}
         with perdure.Evaluator(data(), record=folder, **given) as evaluator:
             loop = Forgiving(evaluator)
-            train(Stepped, loop, change=advance, watch=loop.settle)
+            train(Stepped, loop, change=pace, watch=loop.settle)
         found[folder.name] = read(folder)
         assert found[folder.name].steps == {*range(1, 9)} - {*REFUSED}
         for step, error in zip(REFUSED, loop.caught, strict=True):

@@ -58,11 +58,17 @@ class Follower:
         self.defined: set[str] = set()
         self.step = 0
 
-    def __call__(self, task: str, _: int) -> None:
+    def __call__(self, task: str, step: int) -> None:
+        self.went_on(task, step)
+        self.check()
+
+    def went_on(self, task: str, _: int) -> None:
         self.step += 1
         if self.visits and self.visits[-1][0] == task:
             self.visits.pop()
         self.visits.append((task, self.step))
+
+    def check(self) -> None:
         self.evaluator.flush()
         live = self.evaluator.live
         wanted = expected(stream_of(self.points, self.visits, self.scale))
@@ -102,11 +108,12 @@ def test_a_task_that_was_interrupted_is_left_behind(tmp_path: Path, place: dict[
         follow = Follower(evaluator, tmp_path / "points.csv", ScoreScale())
 
         def interrupt(task: str, step: int) -> None:
-            follow(task, step)
-            if step == 3:
+            follow.went_on(task, step)
+            if step == 3:  # a worker is still at it
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
             train(mlp, evaluator, order="a", watch=interrupt)
+        follow.check()
         train(mlp, evaluator, order="bc", watch=follow)
     assert "min_acc" in follow.defined

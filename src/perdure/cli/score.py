@@ -125,6 +125,11 @@ def score(
             raise BadInput(
                 f"{file}: {len(run.tasks)} task(s), expected {len(runs[0].tasks)} as in {files[0]}"
             )
+        if run.scale != runs[0].scale:
+            raise BadInput(
+                f"{file}: scores of another range or direction than in {files[0]}, expected seeds "
+                "of one method; score them apart"
+            )
     several = len(runs) > 1
     found: Summary | RunsSummary = (
         summary_of_runs(runs, weights=options.weights, method=interval) if several else runs[0]

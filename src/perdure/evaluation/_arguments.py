@@ -10,7 +10,7 @@ from typing import Any
 
 from ..metrics import ACCURACY, ScoreScale
 
-__all__ = ["as_json", "check_arguments", "check_whole", "scale_of"]
+__all__ = ["as_json", "check_arguments", "check_whole", "named_tasks", "scale_of"]
 
 WORDS: dict[str, tuple[str | None, ...]] = {
     "initial": ("entered", "all", "none"),
@@ -49,6 +49,21 @@ def check_arguments(**given: Any) -> None:
         raise TypeError(
             f"classes is {classes!r:.60}, expected classes by task like {{'a': [0, 1]}}"
         )
+
+
+def named_tasks(tasks: Any) -> list[tuple[Any, Any]]:
+    """Return name and data of each task; a list's tasks are numbered.
+
+    Example:
+        >>> named_tasks({"a": 1}), named_tasks([1, 2])
+        ([('a', 1)], [(0, 1), (1, 2)])
+    """
+    if isinstance(tasks, Mapping):
+        return list(tasks.items())
+    pair = isinstance(tasks, tuple) and any(hasattr(part, "dtype") for part in tasks)
+    if tasks is not None and (pair or not isinstance(tasks, list | tuple)):
+        raise TypeError(f"tasks is {type(tasks).__name__}, expected data by name: {{name: (x, y)}}")
+    return list(enumerate(tasks or ()))
 
 
 def check_whole(name: str, value: Any, least: int) -> None:

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["unborn", "unmoved", "untouched"]
 
@@ -54,11 +54,16 @@ def unborn(model: object) -> bool:
 
 
 @contextmanager
-def unmoved(modules: Iterable[nn.Module]) -> Iterator[None]:
+def unmoved(modules: Sequence[nn.Module]) -> Iterator[None]:
     """Put back random states and buffers at the end."""
     states = _random_states()
     buffers = [(module._buffers, dict(module._buffers)) for module in modules]
     values = [(b, b.clone()) for _, mine in buffers for b in mine.values() if b is not None]
+    values += [  # an embedding with a limit writes to its weight, also without gradients
+        (module.weight, module.weight.detach().clone())
+        for module in modules
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None
+    ]
     try:
         yield
     finally:

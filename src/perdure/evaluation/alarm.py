@@ -60,6 +60,8 @@ class Alarm:
         end = sure_side(live, id_, above=sign == "<")
         if not (end < limit if sign == "<" else end > limit):
             return None
+        if not live.scale.is_accuracy:
+            return f"{id_} is {value:.4g}: {id_} {sign} {limit:g} (no interval for such scores)"
         word = "at most" if sign == "<" else "at least"
         return f"{id_} is {value:.4g}, {word} {end:.4g} by its interval: {id_} {sign} {limit:g}"
 

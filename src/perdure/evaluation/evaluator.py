@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..record import RecordError, read_source
-from ._arguments import as_json, check_arguments, scale_of
+from ._arguments import as_json, check_arguments, named_tasks, scale_of
 from ._trees import nbytes
 from ._untouched import unborn, unmoved, untouched
 from .alarm import Alarm, AlarmRang
@@ -24,7 +23,7 @@ from .scoring import Scorer
 from .tester import Tester
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import torch
     from numpy.typing import NDArray
@@ -141,12 +140,13 @@ class Evaluator:
         self._task: str | None = None
         self._model: Any = None
         self._step = self._since = 0
+        self._learning: dict[int, str | None] = {}  # which task, at steps that are being tested
+        self._called: str | None = None  # a task whose block has not begun
         self._broken = False  # whether the last task was left by an error
         self._owner = os.getpid()
         self._stored: int | None = None
         self._extra_bytes = 0
-        named = tasks.items() if isinstance(tasks, Mapping) else enumerate(tasks or ())
-        for name, data in named:
+        for name, data in named_tasks(tasks):
             self.add(name, data)
         evaluation = {
             "every": every if isinstance(every, int) else repr(every), "subset": subset,
@@ -196,10 +196,9 @@ class Evaluator:
         if now:
             self._always.append(task)
 
-    @contextmanager
     def task(
         self, name: Any, model: Any = None, *, data: Any = None, stored: Any = None
-    ) -> Iterator[None]:
+    ) -> AbstractContextManager[None]:
         """Learn a task inside this block. At its end all tasks seen are tested on whole sets.
 
         Args:
@@ -209,7 +208,12 @@ class Evaluator:
                 examples), for the costs.
             stored: samples kept from earlier tasks (tensors, or bytes), for the costs.
         """
-        task = str(name)
+        self._called = str(name)
+        return self._block(self._called, model, data, stored)
+
+    @contextmanager
+    def _block(self, task: str, model: Any, data: Any, stored: Any) -> Iterator[None]:
+        self._called = None
         self._enter(task, model, data, stored)
         try:
             yield
@@ -223,12 +227,8 @@ class Evaluator:
     def step(self, model: Any) -> None:
         """Count one training step of `model`, and test it if it is time to."""
         self._check_open()
+        self._check_step(model)
         self._meter.pause(stepped=True)
-        if self._task is None and self._learned:
-            raise RuntimeError(
-                "a step outside of any task: put it into `with evaluator.task(name)`, or use no "
-                "tasks at all for a stream without boundaries"
-            )
         self._step += 1
         self._since += 1
         self._model = model
@@ -236,7 +236,7 @@ class Evaluator:
             self._stepped.add(self._task)
         try:
             if self._schedule.due(self._step, self._since) and (tested := self._tested_now()):
-                self._meter.count_rows(model, tested, self._tester.scorer)
+                self._learning[self._step] = self._task
                 self._tester.probe(model, tested, self._step)
             self._collect()
         finally:
@@ -262,7 +262,7 @@ class Evaluator:
             return
         start, flops = time.perf_counter(), self._meter.flops_so_far
         parameters = list(model.parameters())
-        with unmoved(model.modules()):  # a checkpointed forward runs again
+        with unmoved([*model.modules()]):  # a checkpointed forward runs again
             norms = [
                 "" if term is None else repr(gradient_norm(term, parameters))
                 for term in (plasticity, stability)
@@ -282,14 +282,19 @@ class Evaluator:
 
     def flush(self) -> None:
         """Wait until everything tested so far is recorded and the disk has it."""
+        start = time.perf_counter()
         self._collect(wait=True)
         self._recorder.writer.sync()
+        self._meter.apart(time.perf_counter() - start, 0.0)
 
     def summary(self, options: Options | None = None) -> Summary:
         """Return every metric of what was recorded so far and, for the rest, why not."""
+        start = time.perf_counter()
         if self._finalizer.alive:
             self._collect(wait=True)
-        return read_source(str(self._recorder.writer.folder)).summary(options)
+        found = read_source(str(self._recorder.writer.folder)).summary(options)
+        self._meter.apart(time.perf_counter() - start, 0.0)
+        return found
 
     def close(self, *, done: bool = True) -> None:
         """Finish: the rest is recorded, and the run is marked as `done`. A second call is fine."""
@@ -297,18 +302,22 @@ class Evaluator:
             return  # a forked child's copy: the run is its parent's
         try:
             self._meter.close()
-            self._collect(wait=True)
-            self._tester.close()
+            self._collect_all()
             if done and self._task is None and not self._broken:
                 self._recorder.writer.done(steps=self._step)
         finally:
+            self._tester.close()
             self._finalizer()
 
     def __enter__(self) -> Evaluator:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self.close(done=kind is None)
+        if kind is None:
+            self.close()
+            return
+        with suppress(Exception):  # the error that ended the block is the one to see
+            self.close(done=False)
 
     def _enter(self, task: str, model: Any, data: Any, stored: Any) -> None:
         self._check_entry(task, model)
@@ -357,6 +366,20 @@ class Evaluator:
                 f"initial='all' tests the untrained model; pass it: evaluator.task({task!r}, model)"
             )
 
+    def _check_step(self, model: Any) -> None:
+        if not callable(model):
+            raise TypeError(f"step is given {type(model).__name__}, expected the model")
+        if self._called is not None:
+            raise RuntimeError(
+                f"task({self._called!r}) was called without with; write: "
+                f"with evaluator.task({self._called!r}, model):"
+            )
+        if self._task is None and self._learned:
+            raise RuntimeError(
+                "a step outside of any task: put it into `with evaluator.task(name)`, or use no "
+                "tasks at all for a stream without boundaries"
+            )
+
     def _check_open(self) -> None:
         if not self._finalizer.alive:
             raise RuntimeError("the evaluator is closed; make another one to go on")
@@ -373,7 +396,7 @@ class Evaluator:
     def _break_off(self, task: str) -> None:
         """Record what was tested before an error; what fails here must not hide that error."""
         with suppress(Exception):
-            self._collect(wait=True)
+            self._collect_all()
         if self._since:
             self.live.left(task, self._step)
         else:
@@ -389,16 +412,20 @@ class Evaluator:
             self._forget(task)
             self._recorder.say(f"task {task!r} ended without a step: nothing is recorded of it")
             return
+        self._broken = True
         try:
-            self._collect(wait=True)
+            self._collect_all()
             self._test("full", self._tested_now())
+            tested = [self._known[name] for name in self._meter.tested_tasks]
+            self._meter.count_rows(self._model, tested, self._tester.scorer)
             self._meter.count_pass(self._model, self._known[task], self._tester.scorer)
         finally:
             self.live.left(task, self._step)
             self._meter.end(self._model, self._extra_bytes)
-            self._task, self._broken = None, False
+            self._task = None
             self._recorder.writer.costs(self._meter.rows)
             self._recorder.writer.sync()
+        self._broken = False
 
     def _tested_now(self) -> list[EvaluationTask]:
         names = [*self._learned, *self._always]
@@ -412,24 +439,40 @@ class Evaluator:
         for done in self._tester.collect(wait=wait):
             if not self._tester.in_trainers_time or done.prepared.device.type == "cuda":
                 self._meter.elsewhere(done.seconds, in_trainers_time=self._tester.in_trainers_time)
+            trained = self._learning.pop(done.step)
             try:
-                self._record("probe", done.step, done.prepared.split(done.values))
+                self._record("probe", done.step, trained, done.prepared.split(done.values))
                 self._ring(done.step)
             except Exception as error:
                 trouble = trouble or error
+        trouble = trouble or self._tester.trouble()
+        if trouble is not None:
+            raise trouble
+
+    def _collect_all(self) -> None:
+        """Record every test that is under way, then raise the first trouble there was."""
+        trouble: Exception | None = None
+        for _ in range(1 + len(self._learning)):  # each trouble costs at least one test
+            try:
+                self._collect(wait=True)
+                break
+            except Exception as error:
+                trouble = trouble or error
+        self._learning.clear()  # what a worker dropped, or the user's own code refused
         if trouble is not None:
             raise trouble
 
     def _test(self, kind: Literal["initial", "full"], tested: list[EvaluationTask]) -> None:
         """Test some tasks here and now: subsets before a task, whole sets at its end."""
-        self._meter.count_rows(self._model, tested, self._tester.scorer)
         found = self._tester.now(self._model, tested, whole=kind == "full")
-        self._record(kind, self._step, found)
+        self._record(kind, self._step, self._task, found)
 
-    def _record(self, kind: str, step: int, tested: Mapping[str, NDArray[Any]]) -> None:
-        self._recorder.write(kind, step, self._task, tested, self._known)
+    def _record(
+        self, kind: str, step: int, trained: str | None, tested: Mapping[str, NDArray[Any]]
+    ) -> None:
         for task, values in tested.items():
             self._meter.tested(task, len(values))
+        self._recorder.write(kind, step, trained, tested, self._known)
 
     def _ring(self, step: int) -> None:
         heard = self._alarm.heard(self.live) if self._alarm is not None else None

@@ -32,13 +32,18 @@ class Graph:
             side = torch.cuda.Stream(device)
             side.wait_stream(torch.cuda.current_stream(device))
             with untouched(model), torch.cuda.stream(side):
+                before = _traces(model, device)
                 compute()  # libraries set themselves up on a first call, which cannot be captured
+                if _traces(model, device) != before:  # nothing would put that back after a replay
+                    raise GraphFailed("the forward draws random numbers or writes to its tensors")
                 compute()
                 side.synchronize()
                 # Other threads (a loader that pins memory, say) go on with their own CUDA calls.
                 with torch.cuda.graph(self._graph, stream=side, capture_error_mode="thread_local"):
                     self._values = compute()
             torch.cuda.current_stream(device).wait_stream(side)
+        except GraphFailed:
+            raise
         except RuntimeError as error:
             _free_generator(device)
             raise GraphFailed(str(error).splitlines()[0]) from error
@@ -59,5 +64,21 @@ def _free_generator(device: torch.device) -> None:
     generator.graphsafe_set_state(generator.clone_state())
 
 
-def _places(model: Any) -> list[int]:
-    return [t.data_ptr() for t in state_of(model)] if isinstance(model, nn.Module) else []
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Return whether two tensors are the same bit for bit: NaN is NaN."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
+
+
+def _places(model: Any) -> list[tuple[Any, ...]]:
+    if not isinstance(model, nn.Module):
+        return []
+    return [(t.data_ptr(), t.shape, t.stride(), t.dtype) for t in state_of(model)]
+
+
+def _traces(model: Any, device: torch.device) -> tuple[bytes, list[int]]:
+    """Return what a forward that draws or writes changes."""
+    state = state_of(model) if isinstance(model, nn.Module) else []
+    drawn = torch.cuda.get_rng_state(device).numpy().tobytes()
+    return drawn, [tensor._version for tensor in state]  # noqa: SLF001

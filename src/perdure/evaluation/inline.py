@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from ._untouched import untouched
-from .graph import Graph, GraphFailed
+from .graph import Graph, GraphFailed, same_bits
 from .screening import Screen, ScreenOff
 
 if TYPE_CHECKING:
@@ -122,9 +122,18 @@ class Inline:
             return torch.cat([screen.audit(model, rows) for rows in groups])
         except ScreenOff as reason:
             self.say(f"screening is off from step {step} on: {reason}")
-            self._screen = None
-            self._may_capture = self._scorer.batch is None
+            self.screen_off()
             return self._plain(model, prepared, step)
+
+    @property
+    def screens(self) -> bool:
+        """Whether half precision is tried first."""
+        return self._screen is not None
+
+    def screen_off(self) -> None:
+        """Test in full precision only, from here on."""
+        self._screen = None
+        self._may_capture = self._scorer.batch is None
 
     def _captured(self, model: Any, prepared: Prepared, values: Tensor, step: int) -> None:
         """Capture the evaluation in a graph, or compare a captured one with `values`."""
@@ -134,8 +143,11 @@ class Inline:
                     self._graph = Graph(
                         lambda: self._plain(model, prepared, step), model, prepared.device
                     )
-            elif not torch.equal(self._graph.replay(), values):
-                raise GraphFailed("its results differ from a plain evaluation")
+            elif not same_bits(self._graph.replay(), values):
+                raise GraphFailed(
+                    "its results differ from a plain evaluation; those since the audit before may "
+                    "be off"
+                )
         except GraphFailed as reason:
             self.say(f"no CUDA graph from step {step} on, evaluation is eager: {reason}")
             self._graph, self._may_capture = None, False

@@ -46,6 +46,7 @@ class Meter:
         self._since = 0.0
         self._apart = 0.0
         self._count_rows: dict[str, float] = {}
+        self._tested: dict[str, int] = {}
 
     def begin(self, task: str, stored: int | None, data: Any) -> None:
         """Begin a task, which may be one that returns: then its costs add up."""
@@ -54,12 +55,20 @@ class Meter:
             ("seconds_train", "seconds_eval", "flops_train", "flops_eval"), 0.0
         )
         self._row = self.rows.setdefault(task, new | {"stored_bytes": stored, "data_bytes": size})
-        self._steps, self._flops_a_step, self._count_rows = 0, None, {}
+        self._steps, self._flops_a_step = 0, None
+        self._count_rows, self._tested = {}, {}
         self._lap()
 
     def end(self, model: Any, extra_bytes: int) -> None:
         """End the task: what the model takes now."""
         self._add("seconds_eval", self._lap())
+        counts = [(rows, self._count_rows.get(task)) for task, rows in self._tested.items()]
+        known = [rows * flops for rows, flops in counts if flops is not None]
+        self._row["flops_eval"] = (
+            None
+            if len(known) < len(counts)
+            else (sum(known) + (self._row.get("flops_eval") or 0.0))
+        )
         state = state_of(model) if isinstance(model, nn.Module) else []
         self._row["model_bytes"] = sum(t.nbytes for t in state) + extra_bytes or None
         self._row["peak_bytes"] = _peak_bytes(device_of(model))
@@ -90,7 +99,7 @@ class Meter:
         if flops:
             self._flops_a_step = flops
         elif self._steps == 1 and self.on:
-            self._cannot("flops_train", "no operations were seen: is the step a replayed graph?")
+            self._cannot("flops_train", "no operations were seen between two steps")
         if self._flops_a_step is None:
             self._row["flops_train"] = None
         else:
@@ -109,25 +118,25 @@ class Meter:
         self._apart += flops
 
     def tested(self, task: str, rows: int) -> None:
-        """Add the operations of testing `rows` rows of `task`."""
-        if task in self._count_rows:
-            self._add("flops_eval", rows * self._count_rows[task])
-        elif self._row:
-            self._row["flops_eval"] = None
+        """Note that `rows` rows of `task` were tested."""
+        self._tested[task] = self._tested.get(task, 0) + rows
+
+    @property
+    def tested_tasks(self) -> list[str]:
+        """The tasks that were tested since the one being learned began."""
+        return list(self._tested)
 
     def count_rows(self, model: Any, tasks: Sequence[EvaluationTask], scorer: Scorer) -> None:
-        """Count the operations of testing one example of each task, once a run."""
+        """Count the operations of testing one example of each task, as the model is now."""
         for task in tasks if self.on else ():
-            if task.name in self._count_rows:
-                continue
             try:
                 with untouched(model):
                     (part,) = scorer.together([_few(task)], device_of(model))
                     with Flops() as flops:
                         scorer.values(model, part)
-            except Exception as error:  # the test itself meets it too, or needs more rows
+            except Exception as error:  # a score that needs more rows, say
                 self._cannot("flops_eval", f"{type(error).__name__}: {error}")
-                return
+                continue
             self._count_rows[task.name] = flops.total / len(part)
 
     def count_pass(self, model: Any, task: EvaluationTask, scorer: Scorer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,10 +34,17 @@ class Progress:
             from rich.live import Live as Display
             from rich.text import Text
 
-            self._text = Text  # a task's name is no markup
+            self._text = partial(Text, no_wrap=True, overflow="ellipsis")  # no markup in names
             console = Console(stderr=True, force_terminal=True)
-            self._display = Display(console=console, auto_refresh=False, transient=True)
+            self._display = Display(
+                console=console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=sys.stdout.isatty(),  # never takes what goes to a file
+                redirect_stderr=False,
+            )
             self._display.start()
+            console.show_cursor(show=True)  # a killed program leaves it as it is
 
     def show(self, step: int, live: Live) -> None:
         """Show where training is, if it is time to."""

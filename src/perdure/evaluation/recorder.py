@@ -104,12 +104,12 @@ class Recorder:
             )
             if kind == "probe" and self._hits and values.dtype == np.bool_:
                 hits.append((self._number(tasks[task]), step, values))
-        self.writer.points(lines, hits)
         if kind != "initial":
             for task, score in scores.items():
                 mine = self.live.tasks.get(task)
                 if mine is None or mine.tested_at != step:  # a probe at this step goes first
                     self.live.update(step, task, score, len(tested[task]))
+        self.writer.points(lines, hits)
 
     def gradient(self, step: int, trained: str | None, norms: Sequence[str]) -> None:
         """Record the gradient norms of a step."""

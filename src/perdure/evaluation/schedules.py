@@ -86,7 +86,7 @@ def as_schedule(given: int | Schedule) -> Schedule:
         >>> as_schedule(10)
         Every(n=10)
     """
-    if hasattr(given, "due"):
+    if hasattr(given, "due") and not isinstance(given, type):
         return given
     if not isinstance(given, int):
         raise TypeError(f"every is {given!r}, expected a number of steps or perdure.burst(…)")

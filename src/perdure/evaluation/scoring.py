@@ -88,6 +88,9 @@ class Scorer:
     ) -> None:
         if batch is not None and batch < 1:
             raise ValueError(f"batch is {batch}, expected at least 1 row")
+        for name, function in (("score", score), ("forward", forward)):
+            if function is not None and not callable(function):
+                raise TypeError(f"{name} is {function!r:.40}, expected a function of (model, x, …)")
         if score is not None and (forward is not None or classes):
             raise ValueError("score is given the model: forward and classes have no use beside it")
         self.score = score

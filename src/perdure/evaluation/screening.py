@@ -62,9 +62,7 @@ class Screen:
         self._shapes: list[torch.Size] = []
         self._inputs: WeakKeyDictionary[Rows, list[Any]] = WeakKeyDictionary()
         self._bounds: WeakKeyDictionary[Rows, _Bound] = WeakKeyDictionary()
-        self._slower = 0
-        self.rechecked = 0
-        self.tested = 0
+        self._slower: WeakKeyDictionary[Rows, int] = WeakKeyDictionary()
 
     def values(self, model: Any, rows: Rows) -> Tensor:
         """Return which rows are right, as full precision would have it."""
@@ -74,7 +72,6 @@ class Screen:
         logits = self._half_logits(model, rows)
         found = right(logits, rows.y, rows)
         close = bound.doubtful(logits).nonzero().squeeze(1)
-        self.tested, self.rechecked = self.tested + len(found), self.rechecked + len(close)
         for some in torch.split(close, rows.size):
             full = self._scorer.logits(model, rows, some, taken(rows.x, some))
             found[some] = full.argmax(1) == rows.y[some]
@@ -86,10 +83,15 @@ class Screen:
         Raises ScreenOff if the bound in force would have let a wrong answer through, or if half
         precision does not pay on this machine.
         """
+        self._copy(model)  # made before the clock starts
         start = _now(rows)
         half = self._half_logits(model, rows)
         middle = _now(rows)
-        full = torch.cat([self._scorer.logits(model, rows, at, x) for at, x, _ in rows.batches])
+        try:
+            parts = [self._scorer.logits(model, rows, at, x) for at, x, _ in rows.batches]
+        except torch.OutOfMemoryError:
+            raise ScreenOff("there is not enough memory for both precisions") from None
+        full = torch.cat(parts)
         end = _now(rows)
         found = right(full, rows.y, rows)
         bound = self._bounds.get(rows)
@@ -98,8 +100,8 @@ class Screen:
         bound = self._bounds[rows] = _Bound(half, full.float())
         share = float(bound.doubtful(half).float().mean())
         slower = middle - start + share * (end - middle) >= end - middle
-        self._slower = self._slower + 1 if slower else 0
-        if self._slower >= PATIENCE:
+        self._slower[rows] = self._slower.get(rows, 0) + 1 if slower else 0
+        if self._slower[rows] >= PATIENCE:
             raise ScreenOff(
                 f"{self._dtype} is not faster here ({1e3 * (middle - start):.2g} ms, {share:.0%} "
                 f"of rows re-checked, against {1e3 * (end - middle):.2g} ms in full precision)"
@@ -124,8 +126,12 @@ class Screen:
         inputs = zip(rows.batches, self._inputs[rows], strict=True)
         try:
             parts = [self._scorer.logits(half, rows, at, x).float() for (at, _, _), x in inputs]
+        except torch.OutOfMemoryError:
+            raise ScreenOff("there is not enough memory for both precisions") from None
         except (RuntimeError, TypeError) as error:
             raise ScreenOff(f"the model does not run in {self._dtype}: {error}") from error
+        if parts[0].dim() != 2:
+            raise ScreenOff(f"outputs have {parts[0].dim()} dimensions, expected rows and classes")
         return torch.cat(parts)
 
     def _rounded(self, a: Tensor) -> Tensor:

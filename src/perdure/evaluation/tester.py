@@ -50,6 +50,10 @@ class Tester:
         self.scorer = scorer
         self._latest, self._queue, self._audit, self._say = mode == "latest", queue, audit, say
         self._device = None if device is None else torch.device(device)
+        if self._device is not None and (
+            self._device.type != "cuda" or (self._device.index or 0) >= torch.cuda.device_count()
+        ):
+            raise ValueError(f"device is {device!r}, expected a CUDA device that is there")
         self._redraw = redraw
         self._inline = Inline(scorer, screen=screen, audit=audit, say=say)
         self._place: Inline | Worker | SideStream | None = (
@@ -75,19 +79,23 @@ class Tester:
             raise
 
     def _beside(self, device: torch.device) -> Worker | SideStream:
-        if device.type == "cuda":
-            return SideStream(self._inline, latest=self._latest, slots=self._queue, say=self._say)
-        if self._device is not None:
+        if device.type != "cuda" and self._device is not None:
             raise ValueError(
                 f"device={self._device} is for models on CUDA, this one is on {device}"
             )
-        return Worker(
+        place = SideStream if device.type == "cuda" else Worker
+        return place(
             self._inline, latest=self._latest, slots=self._queue, audit=self._audit, say=self._say
         )
 
     def collect(self, *, wait: bool = False) -> list[Done]:
         """Return the tests that are done, in order; all of them if told to wait."""
         return [] if self._place is None else self._place.collect(wait=wait)
+
+    def trouble(self) -> Exception | None:
+        """Return the next error of the user's own code that a worker met, each once."""
+        errors = self._place.errors if isinstance(self._place, Worker) else []
+        return errors.pop(0) if errors else None
 
     @property
     def in_trainers_time(self) -> bool:

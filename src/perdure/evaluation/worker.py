@@ -11,6 +11,7 @@ import struct
 import threading
 import warnings
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Worker"]
 
-HEADER = struct.Struct("<qqdii")  # slot, step, seconds, failed or not, length of the notes
+HEADER = struct.Struct("<qqdii")  # slot, step, seconds, how it went, length of the notes
+WELL, FAILED, UNSCREENED = range(3)  # the last: it went well, and screening was turned off
+END = -1  # a slot that says that nothing follows
 PATIENCE = 5.0  # seconds between looks whether the other process lives
 RESTARTS = 1
 
@@ -54,6 +57,7 @@ class Worker:
         self._order: deque[int] = deque()
         self._done: dict[int, Done] = {}
         self._expected: dict[int, Done] = {}  # audits
+        self.errors: list[Exception] = []  # of the user's own code, at snapshots
         self._deaths = 0
         self._process: Any = None
         self._pipe: Connection | None = None
@@ -70,8 +74,9 @@ class Worker:
         if prepared is not self._prepared or shapes != self._shapes or model is not self._model:
             self._drain()
             self._stop()
-            self._prepared, self._shapes, self._model = prepared, shapes, model
             self._views = [_views(state) for _ in range(self._slots)]
+            self._shapes, self._model = shapes, model
+            self._prepared = prepared  # last: what an interrupt leaves half done is done again
         free = set(range(self._slots)) - set(self._sent.values())
         if self._deaths > RESTARTS or not (free or self._latest):
             self._order.append(step)
@@ -100,7 +105,7 @@ class Worker:
         if self._pipe is None:
             return  # no process could be started: `_drain` tests what was not posted
         try:
-            self._pipe.send_bytes(HEADER.pack(slot, step, 0.0, 0, 0))
+            self._pipe.send_bytes(HEADER.pack(slot, step, 0.0, WELL, 0))
         except OSError:
             self._died()
 
@@ -144,23 +149,30 @@ class Worker:
                             continue
                         return
                     raise EOFError
-                self._keep(self._pipe.recv_bytes())
-                wait = False
+                data = self._pipe.recv_bytes()
             except (EOFError, OSError):
                 self._died()
                 return
             except BaseException:  # half an answer may be read: what is open is tested again
                 self._stop()
                 raise
+            wait = False
+            try:
+                self._keep(data)
+            except KeyboardInterrupt:
+                self._stop()
+                raise
 
     def _keep(self, data: bytes) -> None:
-        slot, step, seconds, failed, length = HEADER.unpack_from(data)
+        slot, step, seconds, how, length = HEADER.unpack_from(data)
         values_at = HEADER.size + length + 3
         for note in data[HEADER.size : values_at - 3].decode().splitlines():
             self._say(note)
-        if failed:
+        if how == FAILED:
             self._test_again(slot, step)
             return
+        if how == UNSCREENED:
+            self._inline.screen_off()
         values = np.frombuffer(data, data[values_at - 3 : values_at].decode(), offset=values_at)
         assert self._prepared is not None
         done = Done(step, self._prepared, values, seconds)
@@ -176,13 +188,12 @@ class Worker:
         del self._sent[step]
 
     def _test_again(self, slot: int, step: int) -> None:
-        """Test a snapshot here; an error of the user's own code is raised here, and only once."""
+        """Test a snapshot here; an error of the user's own code is kept for who collects."""
         del self._sent[step]
         try:
             self._done[step] = self._tested_from(slot, step)
-        except BaseException:
-            self._order.remove(step)
-            raise
+        except Exception as error:
+            self.errors.append(error)
 
     def _tested(self, model: Any, step: int) -> Done:
         assert self._prepared is not None
@@ -242,7 +253,9 @@ class Worker:
         pipe, process = self._pipe, self._process
         self._pipe = self._process = None
         if pipe is not None:
-            pipe.close()  # the process ends when its pipe does
+            with suppress(OSError):
+                pipe.send_bytes(HEADER.pack(END, 0, 0.0, WELL, 0))
+            pipe.close()
         if process is not None:
             process.join(1.0)
             if process.is_alive():
@@ -299,6 +312,8 @@ def _serve(
                 slot, step, *_ = HEADER.unpack(pipe.recv_bytes())
             except (EOFError, OSError):
                 return
+            if slot == END:
+                return
             for tensor, view in zip(state, views[slot], strict=True):
                 tensor.data = view
             try:
@@ -313,13 +328,14 @@ def _serve(
 
 def _answer(inline: Inline, model: nn.Module, prepared: Prepared, slot: int, step: int) -> bytes:
     notes: list[str] = []
-    inline.say = notes.append
+    inline.say, screened = notes.append, inline.screens
     try:
         inline.submit(model, prepared, step)
         done = inline.collect(wait=True)[0]
     except Exception:  # the user's own code: the trainer meets the same error
-        return HEADER.pack(slot, step, 0.0, 1, 0)
+        return HEADER.pack(slot, step, 0.0, FAILED, 0)
     said = "\n".join(notes).encode()
     kind = done.values.dtype.str.encode()  # |b1, <f4 or <f8: three letters
-    head = HEADER.pack(slot, step, done.seconds, 0, len(said))
+    how = UNSCREENED if screened and not inline.screens else WELL
+    head = HEADER.pack(slot, step, done.seconds, how, len(said))
     return head + said + kind + done.values.tobytes()

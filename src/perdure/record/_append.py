@@ -103,7 +103,7 @@ class Lock:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "lock"
+        self._path, self._file = folder / "lock", -1
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0))
         try:
             _lock(self._file)
@@ -116,12 +116,11 @@ class Lock:
             }
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, json.dumps(who).encode(), 0)
-        except BlockingIOError:
+        except (BlockingIOError, FileNotFoundError):
             holder = _holder(self._file)
             self.drop()
             raise RecordError(f"{folder}: {holder}, or choose another record folder") from None
         except BaseException:
-            self._path.unlink(missing_ok=True)
             self.drop()
             raise
         _HELD.add(self)
@@ -131,6 +130,9 @@ class Lock:
         if self._file >= 0:
             self._path.unlink(missing_ok=True)
             self.drop()
+
+    def __del__(self) -> None:
+        self.drop()
 
     def drop(self) -> None:
         """Close the file; whoever else holds it goes on doing so."""

@@ -45,11 +45,12 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     folder = Path(path)
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder, expected a run with a points.csv in it")
+    finished = (folder / "done.json").exists()  # asked first: a writer goes on
     found = read_source(str(folder))
     return Run(
         **vars(found),
         folder=folder,
-        finished=(folder / "done.json").exists(),
+        finished=finished,
         description=_description(folder / "run.json"),
         gradients=_gradients(folder / "gradients.csv"),
     )

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +56,10 @@ class RunWriter:
         self._owner, self._open = os.getpid(), False
         self._hits: list[_HitsFile] = []
         self._gradients: Appender | None = None
+        if self.folder.is_file():
+            raise RecordError(
+                f"{folder}: file exists, expected a folder; choose another record folder"
+            )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = Lock(self.folder)
@@ -139,14 +142,15 @@ class RunWriter:
 
         In a forked child nothing is written: the run is its parent's.
         """
-        if self._open and os.getpid() == self._owner:
-            with suppress(RecordError):
+        mine, self._open = self._open and os.getpid() == self._owner, False
+        try:
+            if mine:
                 self._flush()  # what waited for room
-        self._open = False
-        for file in self._files():
-            file.close()
-        if os.getpid() == self._owner:
-            self._lock.release()
+        finally:
+            for file in self._files():
+                file.close()
+            if os.getpid() == self._owner:
+                self._lock.release()
 
     def _flush(self) -> None:
         for file in self._files():
