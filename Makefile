@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow check bench coverage lock clean
+.PHONY: demo test test-slow check bench bench-watching bench-peers coverage lock clean
 
 demo: .venv/core
 	$(BIN)/perdure score examples/five_tasks.json
@@ -27,6 +27,28 @@ check: .venv/dev
 
 bench: .venv/dev
 	$(BIN)/python benchmarks/bench.py
+
+# What watching a training loop costs, against a loop written out by hand.
+bench-watching: .venv/dev
+	$(BIN)/python benchmarks/watching.py
+
+# Another library at the same work, in an environment of its own.
+PEERS := .venv-peers
+PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
+bench-peers: .venv/dev $(PEERS)/avalanche
+	$(BIN)/python benchmarks/watching.py --only floor --iterations 30
+	$(PEERS)/bin/python benchmarks/peers/avalanche_loop.py --iterations 30
+
+# PyTorch first, at exactly our version; torchvision, and pytorchcv which asks for it, without
+# what they ask for: each would bring a CUDA build of PyTorch of several gigabytes.
+$(PEERS)/avalanche:
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS_PIP) torch==2.13.0
+	$(PEERS_PIP) torch==2.13.0 numpy==2.4.6 pillow==13.0.0 dill==0.4.1 packaging==26.3 gdown==6.5.1 \
+		requests==2.34.2 matplotlib==3.11.2 psutil==7.2.2 gputil==1.4.0 torchmetrics==1.9.0 \
+		tensorboard==2.21.0 qpsolvers==4.13.0 tqdm==4.70.1 wandb==0.31.0
+	$(PEERS_PIP) --no-deps avalanche-lib==0.6.0 torchvision==0.28.0 pytorchcv==0.0.74
+	@touch $@
 
 coverage: .venv/dev
 	$(BIN)/python benchmarks/coverage.py
@@ -58,4 +80,4 @@ lock:
 	rm -rf .lock
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -240,7 +240,7 @@ def test_a_forward_that_draws_is_not_replayed(where: str) -> None:
 
 def test_a_score_that_trains_leaves_batch_norm_alone() -> None:
     def score(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return model.train()(x).argmax(1) == y
+        return torch.eq(model.train()(x).argmax(1), y)
 
     scale = perdure.ScoreScale()
     with pytest.warns(perdure.EvaluationWarning, match="no CUDA graph"):

@@ -161,7 +161,7 @@ def check_left_behind(trainer: Trainer, shared: list[Path], server: Server) -> N
 def check_free(folder: Path) -> None:
     """Fail unless the folder is protected from a new run, and may be taken over if asked for."""
     tasks, model = {"a": (torch.eye(2), torch.tensor([0, 1]))}, torch.nn.Linear(2, 2)
-    if (folder / "run.json").exists():
+    if (folder / "points.csv").exists() or (folder / "run.json").exists():
         state = "a finished" if (folder / "done.json").exists() else "an unfinished"
         with pytest.raises(RecordError, match=f"holds {state} run already; .*overwrite=True"):
             perdure.Evaluator(tasks, record=folder)
@@ -197,7 +197,7 @@ def kill_trainer(
     trainer.wait_for(moment)
     shared = trainer.shared_files()
     assert trainer.kill() == -signal.SIGKILL, trainer.errors()
-    begun = (trainer.folder / "points.csv").exists()
+    begun = (trainer.folder / "run.json").exists()
     found = check_record(trainer, where, whole) if begun else "nothing yet"
     check_free(trainer.folder)
     check_left_behind(trainer, shared, server)
@@ -296,6 +296,9 @@ def test_an_interrupt_leaves_a_whole_record(
     os.killpg(trainer.pid, signal.SIGINT)
     assert trainer.wait() == -signal.SIGINT
     assert "KeyboardInterrupt" in trainer.errors()
+    if step > 1:  # the worker has begun: it leaves the interrupt to its trainer
+        assert trainer.errors().count("Traceback") == 1
+        assert json.loads((trainer.folder / "run.json").read_text())["notes"] == []
     check_record(trainer, "inline", whole)  # of a worker as well: closing waits for it
     assert not (trainer.folder / "done.json").exists()
     assert not (trainer.folder / "lock").exists()

@@ -218,19 +218,23 @@ def test_the_disk_has_everything_when_a_task_ends(
     monkeypatch.setattr(os, "fsync", fsync)
     disk.after = lambda: unsynced.add(disk.written[-1])
     loop = watched(tmp_path, data())
-    steps = []
+    steps: list[str] = []
+    indices: list[str] = []
     for name in "ab":
         loop.learned = name
         with loop.evaluator.task(name, loop.model):
             loop.step()
+            indices += [name.strip(".").removesuffix(".new") for name in synced]
             synced.clear()
             for _ in range(3):
                 loop.evaluator.gradients(loop.model, loop.model.weight.sum())
                 loop.step()
             steps += synced
             assert {"points.csv", "0.bin", "gradients.csv"} <= unsynced
+        indices += [name.strip(".").removesuffix(".new") for name in synced]
         assert not unsynced - {"lock"}
     assert steps == []
+    assert {"0.npy", "1.npy", "tasks.json"} <= set(indices)
     loop.evaluator.close()
     assert ".done.json.new" in synced
 
@@ -278,6 +282,29 @@ def test_an_exception_leaves_an_unfinished_run_that_can_be_read(
     assert [row[0] for row in lines(tmp_path)][-1] == str(STEPS + 3)
     assert "unfinished" in str(read_source(str(tmp_path)).notes)
     assert run("score", tmp_path).code == 0
+
+
+def test_an_exception_between_tasks_leaves_an_unfinished_run(tmp_path: Path) -> None:
+    loop = watched(tmp_path, data())
+    loop.learn("a")
+    with pytest.raises(OverflowError), loop.evaluator:
+        raise OverflowError
+    assert not (tmp_path / "done.json").exists()
+    assert "unfinished" in str(read_source(str(tmp_path)).notes)
+
+
+@pytest.mark.parametrize("where", ["inline", "worker"])
+def test_a_stream_without_tasks_is_whole_when_it_is_closed(tmp_path: Path, where: str) -> None:
+    """No task's end has waited for the last tests."""
+    loop = watched(tmp_path, data("a"), where=where)
+    loop.learned = "a"
+    for _ in range(STEPS):
+        loop.step()
+    loop.evaluator.close()
+    assert [row[:4] for row in lines(tmp_path)] == [
+        [str(step), "", "a", "probe"] for step in range(1, STEPS + 1)
+    ]
+    assert (tmp_path / "done.json").exists()
 
 
 def test_closing_a_run_that_was_broken_off_does_not_finish_it(tmp_path: Path) -> None:

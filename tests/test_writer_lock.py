@@ -132,6 +132,24 @@ def test_a_killed_writer_frees_the_folder(tmp_path: Path) -> None:
         RunWriter(tmp_path, {}, overwrite=True).close()
 
 
+def test_a_child_that_outlives_a_killed_writer_holds_nothing(tmp_path: Path) -> None:
+    """A loader's worker may live on for a while."""
+    forks = HOLD.replace(
+        'print("holds it"', "child = os.fork()\nchild or time.sleep(60)\nprint(child"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", f"import os, time{forks}", str(tmp_path)],
+        env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.kill()
+        process.wait()
+        os.kill(child, 0)  # it lives
+        RunWriter(tmp_path, {}, overwrite=True).close()
+        os.kill(child, signal.SIGKILL)
+
+
 @UNHEARD
 def test_an_interrupt_takes_no_lock_from_its_holder(tmp_path: Path) -> None:
     """Somebody else tries to write here, and is interrupted between any two operations."""
@@ -386,6 +404,6 @@ def test_a_closed_writer_writes_nothing(tmp_path: Path) -> None:
         partial(writer.describe, {}),
         writer.done,
     ):
-        with pytest.raises(RecordError, match="closed"):
+        with pytest.raises(RecordError, match="is closed"):
             write()
         assert content(tmp_path) == before

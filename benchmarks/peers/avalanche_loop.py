@@ -3,12 +3,12 @@
 """The work of watching.py done by Avalanche, with its own replay and its own periodic evaluation.
 
 `make bench-peers` runs it in an environment of its own. The rows are watching.py's, in memory, and
-the floor is timed in the same process, before and after each of Avalanche's tasks. Of what was
-tried, the fastest is used: the datasets of 0.6 rather than `tensors_benchmark`, a test batch of a
-whole task rather than of 500, no logger, and no metric but the accuracy of each task.
+the floor is timed in the same process, before and after each of Avalanche's tasks. To Avalanche's
+advantage a test batch is a whole task, and there is no logger and no metric but a task's accuracy.
 
-Avalanche imports torchvision, whose compiled part does not load beside a PyTorch without CUDA.
-Its import then fails for want of two operators that nothing here calls, so they are declared.
+Avalanche imports torchvision, whose compiled part is linked against CUDA and does not load beside a
+PyTorch without it. Its import then fails for want of two operators that nothing here calls, so
+they are declared.
 """
 
 from __future__ import annotations
