@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 import perdure
 
 NAMES = ("digits 0, 1", 'say "2"', "数字 4-5")
-STEPS = 40  # a task
+STEPS = 30  # a task
 Task = tuple[torch.Tensor, torch.Tensor]
 
 

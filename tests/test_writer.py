@@ -217,6 +217,17 @@ def test_the_disk_has_everything_before_a_run_is_called_done(
     assert synced[-1] == ".done.json.new"
 
 
+def test_the_disk_has_the_indices_that_hits_are_read_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(name_of(file)))
+    with two_tasks(tmp_path) as writer:
+        evaluate(writer, 1, "a", ["a", "b"])
+        writer.sync()
+    assert {"0.npy", "1.npy"} <= {name.strip(".").removesuffix(".new") for name in synced}
+
+
 def test_a_small_file_is_the_old_one_or_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -230,27 +231,28 @@ def test_a_forked_child_cannot_write_beside_its_parent(tmp_path: Path) -> None:
         assert is_held(tmp_path)
 
 
-def test_a_folder_without_rights(tmp_path: Path) -> None:
-    nobody = 65534
-    folder = tmp_path / "run"
-    folder.mkdir()
-    folder.chmod(0o555)
-    root = os.geteuid() == 0
-    if root:  # whom rights do not stop
-        for parent in (tmp_path, *tmp_path.parents):
-            if parent.stat().st_mode & 0o001 == 0 and parent.name.startswith(("pytest-", "test_")):
-                parent.chmod(parent.stat().st_mode | 0o011)
-        os.seteuid(nobody)
-    try:
+def test_a_folder_without_rights() -> None:
+    with tempfile.TemporaryDirectory() as home, as_nobody(Path(home)) as folder:
         for path in (folder, folder / "deeper" / "run"):
             with one_line(str(path), "permission denied", "rights"):
                 RunWriter(path, {})
+        assert list(folder.iterdir()) == []
+
+
+@contextmanager
+def as_nobody(home: Path) -> Iterator[Path]:
+    """Yield a folder in which this process may not write; root does not mind rights otherwise."""
+    folder = home / "run"
+    folder.mkdir()
+    folder.chmod(0o555)
+    home.chmod(0o755)
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield folder
     finally:
-        if root:
-            os.seteuid(0)
-        folder.chmod(0o755)
-    assert list(folder.iterdir()) == []
-    RunWriter(folder, {}).close()
+        os.seteuid(before)
 
 
 def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:

@@ -203,11 +203,19 @@ class Worker:
 
     def _tested_from(self, slot: int, step: int) -> Done:
         """Return the evaluation of a snapshot, tested here on a copy of the model."""
-        model = copy.deepcopy(self._model)
-        with torch.no_grad():
-            for tensor, view in zip(state_of(model), self._views[slot], strict=True):
-                tensor.copy_(view)
-        return self._tested(model, step)
+        try:
+            model = copy.deepcopy(self._model)
+        except Exception:  # it keeps an output, say; then its weights are exchanged for a moment
+            model = self._model
+        state = state_of(model)
+        before = [tensor.data for tensor in state]
+        try:
+            for tensor, view in zip(state, self._views[slot], strict=True):
+                tensor.data = view
+            return self._tested(model, step)
+        finally:
+            for tensor, data in zip(state, before, strict=True):
+                tensor.data = data
 
     def _died(self) -> None:
         """Report that the process died, and have everything it left undone tested."""

@@ -73,10 +73,10 @@ class RunWriter:
                 raise explained(self.folder, error) from None
             raise
         try:
+            self._open = True
+            self.describe(description)  # first: points without it would look like another tool's
             self._points = Appender(self.folder / "points.csv", POINTS_HEADER)
             self._points.flush()
-            self._open = True
-            self.describe(description)
         except BaseException:  # what could not begin is no run
             for name in ("points.csv", "run.json"):
                 (self.folder / name).unlink(missing_ok=True)
@@ -196,7 +196,10 @@ class _HitsFile:
         number = len(self._tasks) - 1
         try:
             self._folder.mkdir(exist_ok=True)
-            np.save(self._folder / f"{number}.npy", self._indices)
+            with (self._folder / f"{number}.npy").open("wb") as file:
+                np.save(file, self._indices)
+                file.flush()
+                os.fsync(file.fileno())  # without it no hits are read
         except OSError as error:
             raise explained(self._folder, error) from None
         replace(self._folder / "tasks.json", json.dumps(self._tasks, ensure_ascii=False))
