@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import copy
-import mmap
 import multiprocessing
 import os
-import signal
-import struct
-import threading
 import warnings
 from collections import deque
 from contextlib import suppress
@@ -18,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ._serving import END, FAILED, HEADER, PATIENCE, UNSCREENED, WELL, serve, shared_like
 from .inline import Done, Inline
 from .prepared import state_of
 
@@ -29,10 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Worker"]
 
-HEADER = struct.Struct("<qqdii")  # slot, step, seconds, how it went, length of the notes
-WELL, FAILED, UNSCREENED = range(3)  # the last: it went well, and screening was turned off
-END = -1  # a slot that says that nothing follows
-PATIENCE = 5.0  # seconds between looks whether the other process lives
 RESTARTS = 1
 
 
@@ -74,7 +67,7 @@ class Worker:
         if prepared is not self._prepared or shapes != self._shapes or model is not self._model:
             self._drain()
             self._stop()
-            self._views = [_views(state) for _ in range(self._slots)]
+            self._views = [shared_like(state) for _ in range(self._slots)]
             self._shapes, self._model = shapes, model
             self._prepared = prepared  # last: what an interrupt leaves half done is done again
         free = set(range(self._slots)) - set(self._sent.values())
@@ -245,9 +238,9 @@ class Worker:
             pipe, theirs = context.Pipe()
             arguments = (theirs, pipe, self._inline, self._model, self._prepared, self._views)
             self._process = context.Process(
-                target=_serve, args=(*arguments, torch.get_num_threads(), os.getpid()), daemon=True
+                target=serve, args=(*arguments, torch.get_num_threads(), os.getpid()), daemon=True
             )
-            with warnings.catch_warnings():  # Python 3.12 warns of forks beside threads: see _serve
+            with warnings.catch_warnings():  # Python 3.12 warns of forks beside threads: see serve
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._process.start()
         except (ValueError, OSError, AssertionError) as error:
@@ -269,81 +262,3 @@ class Worker:
             if process.is_alive():
                 process.kill()
                 process.join()
-
-
-def _views(state: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Return tensors like those of `state` in memory that a forked process shares.
-
-    The memory has no name and goes with the last process that uses it.
-    """
-    views = []
-    for tensor in state:
-        size = max(tensor.numel() * tensor.element_size(), 1)
-        flat = torch.frombuffer(mmap.mmap(-1, size), dtype=torch.uint8)
-        if tensor.numel() == 0:
-            views.append(torch.empty_like(tensor))
-        else:
-            views.append(flat.view(tensor.dtype).as_strided(tensor.shape, _strides(tensor)))
-    return views
-
-
-def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Return the strides of a dense copy in the same memory order: kernels choose by it."""
-    return tuple(torch.empty_like(tensor, device="meta").stride())
-
-
-def _serve(
-    pipe: Connection,
-    theirs: Connection,
-    inline: Inline,
-    model: nn.Module,
-    prepared: Prepared,
-    views: list[list[torch.Tensor]],
-    threads: int,
-    parent: int,
-) -> None:
-    """Test snapshots until the trainer closes the pipe or is gone.
-
-    In a thread of its own: OpenMP's threads do not survive a fork, but a new thread gets new ones.
-    """
-    theirs.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer decides what an interrupt means
-
-    def loop() -> None:
-        torch.set_num_threads(threads)
-        state = state_of(model)
-        while True:
-            while not pipe.poll(PATIENCE):
-                if os.getppid() != parent:
-                    return
-            try:
-                slot, step, *_ = HEADER.unpack(pipe.recv_bytes())
-            except (EOFError, OSError):
-                return
-            if slot == END:
-                return
-            for tensor, view in zip(state, views[slot], strict=True):
-                tensor.data = view
-            try:
-                pipe.send_bytes(_answer(inline, model, prepared, slot, step))
-            except OSError:
-                return
-
-    thread = threading.Thread(target=loop)
-    thread.start()
-    thread.join()
-
-
-def _answer(inline: Inline, model: nn.Module, prepared: Prepared, slot: int, step: int) -> bytes:
-    notes: list[str] = []
-    inline.say, screened = notes.append, inline.screens
-    try:
-        inline.submit(model, prepared, step)
-        done = inline.collect(wait=True)[0]
-    except Exception:  # the user's own code: the trainer meets the same error
-        return HEADER.pack(slot, step, 0.0, FAILED, 0)
-    said = "\n".join(notes).encode()
-    kind = done.values.dtype.str.encode()  # |b1, <f4 or <f8: three letters
-    how = UNSCREENED if screened and not inline.screens else WELL
-    head = HEADER.pack(slot, step, done.seconds, how, len(said))
-    return head + said + kind + done.values.tobytes()
