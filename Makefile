@@ -39,15 +39,11 @@ bench-peers: .venv/dev $(PEERS)/avalanche
 	$(BIN)/python benchmarks/watching.py --only floor --iterations 30
 	$(PEERS)/bin/python benchmarks/peers/avalanche_loop.py --iterations 30
 
-# PyTorch first, at exactly our version; torchvision, and pytorchcv which asks for it, without
-# what they ask for: each would bring a CUDA build of PyTorch of several gigabytes.
+# PyTorch first, at exactly our version, and named again so that nothing replaces it.
 $(PEERS)/avalanche:
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS_PIP) torch==2.13.0
-	$(PEERS_PIP) torch==2.13.0 numpy==2.4.6 pillow==13.0.0 dill==0.4.1 packaging==26.3 gdown==6.5.1 \
-		requests==2.34.2 matplotlib==3.11.2 psutil==7.2.2 gputil==1.4.0 torchmetrics==1.9.0 \
-		tensorboard==2.21.0 qpsolvers==4.13.0 tqdm==4.70.1 wandb==0.31.0
-	$(PEERS_PIP) --no-deps avalanche-lib==0.6.0 torchvision==0.28.0 pytorchcv==0.0.74
+	$(PEERS_PIP) torch==2.13.0 torchvision==0.28.0 avalanche-lib==0.6.0
 	@touch $@
 
 coverage: .venv/dev

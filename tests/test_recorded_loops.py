@@ -291,8 +291,13 @@ def test_an_exception_between_tasks_leaves_an_unfinished_run(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("where", ["inline", "worker"])
 def test_a_stream_without_tasks_is_whole_when_it_is_closed(tmp_path: Path, where: str) -> None:
-    """No task's end has waited for the last tests."""
-    loop = watched(tmp_path, data("a"), where=where)
+    """No task's end has waited for the last tests, which take their time."""
+
+    def forward(model: nn.Module, x: Tensor) -> Tensor:
+        time.sleep(0.02)
+        return model(x)  # type: ignore[no-any-return]
+
+    loop = watched(tmp_path, data("a"), where=where, forward=forward)
     loop.learned = "a"
     for _ in range(STEPS):
         loop.step()

@@ -136,7 +136,8 @@ def test_a_killed_writer_frees_the_folder(tmp_path: Path) -> None:
 def test_a_child_that_outlives_a_killed_writer_holds_nothing(tmp_path: Path) -> None:
     """A loader's worker may live on for a while."""
     forks = HOLD.replace(
-        'print("holds it"', "child = os.fork()\nchild or time.sleep(60)\nprint(child"
+        'print("holds it", flush=True)\n',
+        "if not os.fork():\n    print(os.getpid(), flush=True)\n    time.sleep(60)\n",
     )
     with subprocess.Popen(
         [sys.executable, "-c", f"import os, time{forks}", str(tmp_path)],
