@@ -134,27 +134,30 @@ class Worker:
         """Take in what the process has ready; wait for one result if told to."""
         if self._pipe is None:
             self._test_rest()
-        while self._pipe is not None and self._sent:
-            try:
-                if not self._pipe.poll(PATIENCE if wait else 0):
-                    if self._process.is_alive():
-                        if wait:
-                            continue
-                        return
-                    raise EOFError
-                data = self._pipe.recv_bytes()
-            except (EOFError, OSError):
-                self._died()
-                return
-            except BaseException:  # half an answer may be read: what is open is tested again
-                self._stop()
-                raise
-            wait = False
-            try:
+        try:
+            while self._pipe is not None and self._sent:
+                data = self._answer(wait=wait)
+                if data is None:
+                    return
                 self._keep(data)
-            except KeyboardInterrupt:
-                self._stop()
-                raise
+                wait = False
+        except KeyboardInterrupt:  # half an answer may be read: what is open is tested again
+            self._stop()
+            raise
+
+    def _answer(self, *, wait: bool) -> bytes | None:
+        """Return the next answer of the process, None if there is none or if it died."""
+        assert self._pipe is not None
+        try:
+            while not self._pipe.poll(PATIENCE if wait else 0):
+                if not self._process.is_alive():
+                    raise EOFError
+                if not wait:
+                    return None
+            return self._pipe.recv_bytes()
+        except (EOFError, OSError):
+            self._died()
+            return None
 
     def _keep(self, data: bytes) -> None:
         slot, step, seconds, how, length = HEADER.unpack_from(data)
@@ -257,7 +260,7 @@ class Worker:
             with suppress(OSError):
                 pipe.send_bytes(HEADER.pack(END, 0, 0.0, WELL, 0))
             pipe.close()
-        if process is not None:
+        if process is not None and process.pid is not None:  # not if it never began
             process.join(1.0)
             if process.is_alive():
                 process.kill()

@@ -104,7 +104,7 @@ class Lock:
 
     def __init__(self, folder: Path) -> None:
         self._path, self._file = folder / "lock", -1
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0))
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             _lock(self._file)
             if not os.path.samestat(os.fstat(self._file), os.stat(self._path)):  # noqa: PTH116
@@ -165,7 +165,7 @@ def _holder(file: int) -> str:
     """Return who holds a lock, and what to do."""
     try:
         who = json.loads(os.pread(file, 4096, 0))
-        if who["pid"] == os.getpid():
+        if (who["pid"], who["host"]) == (os.getpid(), socket.gethostname()):
             return "another evaluator of this process writes here; close it first"
         name = f"process {who['pid']} on {who['host']} (since {who['since']})"
     except (ValueError, KeyError, TypeError):
