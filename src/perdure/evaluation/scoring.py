@@ -86,8 +86,6 @@ class Scorer:
         classes: Mapping[str, Sequence[int]] | None = None,
         batch: int | None = None,
     ) -> None:
-        if batch is not None and batch < 1:
-            raise ValueError(f"batch is {batch}, expected at least 1 row")
         for name, function in (("score", score), ("forward", forward)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} is {function!r:.40}, expected a function of (model, x, …)")
