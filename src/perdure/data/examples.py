@@ -1,0 +1,123 @@
+"""Examples as bytes on a device: moved there once, normalised when a batch is taken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Batch", "Examples", "joined"]
+
+
+class Batch(NamedTuple):
+    """One minibatch on the learner's device.
+
+    `task` is a number where all rows belong to one task, a tensor where they do not, and None
+    where no head depends on it.
+    """
+
+    x: Tensor
+    y: Tensor
+    task: int | Tensor | None = None
+
+
+class Examples:
+    """The examples of a scenario. A row number stands for an example everywhere.
+
+    Args:
+        x: images as bytes, (N, C, H, W).
+        y: the output that is right for each.
+        task: the task of each.
+        mean: what is subtracted from x / 255, a channel: once, or for every task.
+        std: what the difference is divided by, likewise.
+        heads: whether a batch says its tasks, because each has a head of its own.
+        device: where the examples go.
+
+    Example:
+        >>> x = np.full((3, 1, 2, 2), 255, dtype=np.uint8)
+        >>> examples = Examples(x, np.array([0, 1, 1]), np.zeros(3, int), mean=[(0.5,)], std=[(0.25,)])
+        >>> batch = examples.take(np.array([2, 0]))
+        >>> batch.x.shape, batch.x.max().item(), batch.y
+        (torch.Size([2, 1, 2, 2]), 2.0, tensor([1, 0]))
+    """
+
+    def __init__(
+        self,
+        x: NDArray[np.uint8],
+        y: NDArray[np.int64],
+        task: NDArray[np.int64],
+        *,
+        mean: Sequence[Sequence[float]],
+        std: Sequence[Sequence[float]],
+        heads: bool = False,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.labels, self.tasks = y, task  # for index plans, which are made on the CPU
+        self.shape: tuple[int, ...] = x.shape[1:]
+        self.device = torch.device(device)
+        self._x = torch.tensor(x, device=self.device)
+        self._y = torch.tensor(y, device=self.device)
+        self._task = torch.tensor(task, device=self.device)
+        self._heads = heads
+        std_ = torch.tensor(std, dtype=torch.float64)
+        mean_ = torch.tensor(mean, dtype=torch.float64)
+        # (x / 255 - mean) / std in one multiplication and one addition
+        self._gain = (1 / (255 * std_)).float()[:, :, None, None].to(self.device)
+        self._bias = (-mean_ / std_).float()[:, :, None, None].to(self.device)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def bytes_each(self) -> int:
+        """What storing one example takes: its bytes and its label."""
+        return int(np.prod(self.shape)) + self.labels.itemsize
+
+    def take(self, rows: NDArray[np.int64]) -> Batch:
+        """Return the examples at `rows`, normalised; a copy, which may be written to."""
+        chosen = torch.from_numpy(rows).to(self.device, non_blocking=True)
+        gain, bias = self._gain, self._bias
+        if len(gain) > 1:
+            task = self._task[chosen]
+            gain, bias = gain[task], bias[task]
+        x = torch.addcmul(bias, self._x[chosen].float(), gain)
+        return Batch(x, self._y[chosen], self._task_of(rows, chosen))
+
+    def _task_of(self, rows: NDArray[np.int64], chosen: Tensor) -> int | Tensor | None:
+        if not self._heads:
+            return None
+        tasks = self.tasks[rows]
+        if len(tasks) and (tasks == tasks[0]).all():
+            return int(tasks[0])
+        return self._task[chosen]
+
+
+def joined(first: Batch, second: Batch) -> Batch:
+    """Return two batches as one.
+
+    Example:
+        >>> a = Batch(torch.zeros(2, 1), torch.tensor([0, 0]), 0)
+        >>> b = Batch(torch.ones(1, 1), torch.tensor([3]), 1)
+        >>> joined(a, b).task
+        tensor([0, 0, 1])
+    """
+    task: int | Tensor | None = first.task
+    if task is not None and second.task is not None:
+        both_one = isinstance(task, int) and isinstance(second.task, int) and task == second.task
+        task = task if both_one else torch.cat([_each(first), _each(second)])
+    return Batch(torch.cat([first.x, second.x]), torch.cat([first.y, second.y]), task)
+
+
+def _each(batch: Batch) -> Tensor:
+    """Return the task of each row of a batch."""
+    if isinstance(batch.task, Tensor):
+        return batch.task
+    assert batch.task is not None
+    return torch.full_like(batch.y, batch.task)

@@ -1,0 +1,167 @@
+"""A learner's whole state in one safetensors file: nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from ..record import BadInput
+from .loop import Place
+
+if TYPE_CHECKING:
+    from ..strategies._base import Strategy
+    from .early_stopping import EarlyStopping
+
+__all__ = ["load_checkpoint", "save_checkpoint"]
+
+FILE = "state.safetensors"
+ELSEWHERE = ("model", "optimizer", "examples")  # attributes that are not simply put back
+
+
+def save_checkpoint(
+    folder: str | os.PathLike[str],
+    strategy: Strategy,
+    place: Place,
+    stopping: EarlyStopping | None = None,
+) -> None:
+    """Write everything that going on from `place` needs; an older checkpoint is replaced whole."""
+    tensors: dict[str, Tensor] = {}
+    mine = {k: v for k, v in vars(strategy).items() if k not in ELSEWHERE and k[0] != "_"}
+    state = {
+        "strategy": type(strategy).__name__,
+        "place": place._asdict(),
+        "model": strategy.model,
+        "optimizer": strategy.optimizer.state_dict(),
+        "own": mine,
+        "stopping": None if stopping is None else vars(stopping),
+        "random": _random_states(),
+    }
+    text = json.dumps(_encoded(state, tensors))
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    beside = target / f".{FILE}.{os.getpid()}"
+    try:
+        save_file(tensors, beside, metadata={"state": text})
+        with beside.open("rb") as file:
+            os.fsync(file.fileno())
+        beside.replace(target / FILE)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def load_checkpoint(
+    folder: str | os.PathLike[str], strategy: Strategy, stopping: EarlyStopping | None = None
+) -> Place:
+    """Return where to go on, with the state of that place loaded into `strategy`.
+
+    The strategy, its model and its optimizer are made as they were at the start of the run.
+    """
+    path = Path(folder) / FILE
+    try:
+        with safe_open(path, framework="pt") as file:
+            text = (file.metadata() or {})["state"]
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        state = _decoded(json.loads(text), tensors)
+        kind, own = state["strategy"], state["own"]
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such checkpoint") from None
+    except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
+        raise BadInput(f"{path}: not a checkpoint that can be read ({error})") from None
+    if kind != type(strategy).__name__:
+        raise BadInput(f"{path}: a checkpoint of {kind}, expected {type(strategy).__name__}")
+    _put_back(strategy.model, state["model"], path)
+    strategy.optimizer.load_state_dict(state["optimizer"])
+    device = strategy.examples.device
+    for name, value in own.items():
+        setattr(strategy, name, _on(device, value, getattr(strategy, name, None)))
+    if stopping is not None and state["stopping"] is not None:
+        vars(stopping).update(state["stopping"])
+    torch.set_rng_state(state["random"]["cpu"])
+    if "cuda" in state["random"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["random"]["cuda"])
+    return Place(**state["place"])
+
+
+def _random_states() -> dict[str, Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        states["cuda"] = torch.cuda.get_rng_state()
+    return states
+
+
+def _put_back(module: nn.Module, state: dict[str, Any], path: Path) -> None:
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as error:
+        first = str(error).splitlines()[-1].strip()
+        raise BadInput(f"{path}: a checkpoint of another model ({first})") from None
+
+
+def _on(device: torch.device, value: Any, now: Any) -> Any:
+    """Return a loaded attribute on the learner's device; a module's state goes into the module."""
+    if isinstance(now, nn.Module) and isinstance(value, dict):
+        now.load_state_dict(value)
+        return now
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if isinstance(value, dict):
+        return {key: _on(device, each, None) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_on(device, each, None) for each in value)
+    return value
+
+
+def _encoded(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return `value` as JSON can hold it; its tensors and arrays go into `tensors`."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Tensor | np.ndarray):
+        name = str(len(tensors))
+        is_array = isinstance(value, np.ndarray)
+        kept = torch.from_numpy(value) if is_array else value.detach()
+        tensors[name] = kept.cpu().clone(memory_format=torch.contiguous_format)
+        return {"array" if is_array else "tensor": name}
+    if isinstance(value, np.random.Generator):
+        return {"generator": value.bit_generator.state}
+    if isinstance(value, nn.Module):
+        return _encoded(dict(value.state_dict()), tensors)
+    if isinstance(value, dict):
+        return {"dict": [[_encoded(k, tensors), _encoded(v, tensors)] for k, v in value.items()]}
+    if isinstance(value, list | tuple):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return {kind: [_encoded(each, tensors) for each in value]}
+    raise TypeError(
+        f"a strategy keeps a {type(value).__name__}, expected tensors, arrays, generators, "
+        "numbers, text, or lists and dicts of them; name it with a leading _ if it follows from "
+        "the rest"
+    )
+
+
+def _decoded(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return what `_encoded` was given."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, held),) = value.items()
+    if kind == "tensor":
+        return tensors[held]
+    if kind == "array":
+        return tensors[held].numpy()
+    if kind == "generator":
+        generator = np.random.default_rng()
+        generator.bit_generator.state = held
+        return generator
+    if kind == "dict":
+        return {_decoded(k, tensors): _decoded(v, tensors) for k, v in held}
+    if kind == "list":
+        return [_decoded(each, tensors) for each in held]
+    if kind == "tuple":
+        return tuple(_decoded(each, tensors) for each in held)
+    raise ValueError(f"{kind!r} is not known")

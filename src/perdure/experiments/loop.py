@@ -1,0 +1,213 @@
+"""The training loop. A caller's own few lines would be the same; a test proves it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+
+from ..scenarios import drifting
+from .early_stopping import EarlyStopping, held_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torch import Tensor
+
+    from ..evaluation import Evaluator
+    from ..scenarios import Scenario
+    from ..strategies._base import Rows, Strategy
+
+__all__ = ["Diverged", "Phase", "Place", "Plan", "batches", "length", "phases", "train"]
+
+LOOK = 50  # steps between two looks at the losses on a GPU, which has to wait for them
+
+
+class Diverged(ValueError):
+    """A loss that is not a finite number."""
+
+
+class Plan(NamedTuple):
+    """How long to train on each task, and in what portions."""
+
+    batch: int = 256
+    epochs: int = 1
+    iterations: int | None = None  # of each task, instead of epochs
+    seed: int = 0
+    patience: int | None = None  # epochs without a better score on a held-out part
+    held_out: float = 0.1  # that part, where there is patience
+    boundaries: bool = True  # False: one stream, and nobody is told where a task ends
+    blur: float = 0.0  # of a stream without boundaries
+
+
+class Phase(NamedTuple):
+    """A stretch of the stream: rows to learn from, and the tasks whose classes come up in it."""
+
+    name: str | None
+    rows: Rows
+    tasks: range
+
+
+class Place(NamedTuple):
+    """Where training is: after so many steps of a phase, and in all."""
+
+    phase: int = 0
+    done: int = 0
+    step: int = 0
+    rows: Rows | None = None  # what this phase learns from
+
+
+def train(
+    scenario: Scenario,
+    strategy: Strategy,
+    plan: Plan,
+    evaluator: Evaluator | None = None,
+    *,
+    gradients: int | None = None,
+    start: Place | None = None,
+    stopping: EarlyStopping | None = None,
+) -> Iterator[Place]:
+    """Yield where training is after every step; the model is tested at the steps that are due.
+
+    Args:
+        scenario: the tasks.
+        strategy: the learner.
+        plan: how long, in what portions.
+        evaluator: who tests; None for nobody.
+        gradients: record gradient norms every so many steps.
+        start: where to go on, once the strategy's state was loaded.
+        stopping: what early stopping remembers; one's own, to save it.
+    """
+    at = start or Place()
+    step, stopping = at.step, stopping or EarlyStopping(plan.patience)
+    watch = None
+    if evaluator is not None and gradients:
+        watch = partial(evaluator.gradients, strategy.model, every=gradients)
+    for number, phase in list(enumerate(phases(scenario, plan)))[at.phase :]:
+        for task in phase.tasks:
+            strategy.model.open(task, scenario.tasks[task].classes)
+        own, held = held_out(phase.rows, plan)
+        if number == at.phase and at.rows is not None:
+            rows, done = at.rows, at.done
+        else:
+            rows, done = strategy.begin_task(number, own), 0
+            stopping.begin()
+        finite = _Finite(strategy, phase.name)
+        with _tested(evaluator, phase, strategy):
+            enough = partial(stopping.enough, strategy, held)
+            for new in batches(rows, plan, number, skip=done, enough=enough):
+                parts = [strategy.examples.take(chosen) for chosen in strategy.choose(new)]
+                loss = strategy.step(*parts, watch=watch)
+                step, done = step + 1, done + 1
+                finite.look(loss, step)
+                if evaluator is not None:
+                    evaluator.step(strategy.model)
+                yield Place(number, done, step, rows)
+            finite.look_now()
+            strategy.end_task(number, own)
+
+
+def phases(scenario: Scenario, plan: Plan) -> list[Phase]:
+    """Return the stretches of a stream: one a task, or one for all without boundaries."""
+    if plan.boundaries:
+        return [Phase(t.name, t.train, range(k, k + 1)) for k, t in enumerate(scenario.tasks)]
+    order = drifting(scenario, plan.blur, passes=plan.epochs, seed=plan.seed)
+    return [Phase(None, order, range(len(scenario.tasks)))]
+
+
+def batches(
+    rows: Rows,
+    plan: Plan,
+    phase: int,
+    *,
+    skip: int = 0,
+    enough: Callable[[], bool] = lambda: False,
+) -> Iterator[Rows]:
+    """Yield the batches of a phase, in an order that depends on the seed and the phase alone.
+
+    Args:
+        rows: to learn from; in another order each epoch, or as they are in a stream.
+        plan: how long, in what portions.
+        phase: its number.
+        skip: so many batches were learned before.
+        enough: asked after each epoch whether to stop.
+
+    Example:
+        >>> plan = Plan(batch=2, epochs=2)
+        >>> [len(part) for part in batches(np.arange(5), plan, 0)]
+        [2, 3, 2, 3]
+        >>> whole = list(batches(np.arange(5), plan, 0))
+        >>> all(map(np.array_equal, whole[3:], batches(np.arange(5), plan, 0, skip=3)))
+        True
+    """
+    each, wanted = _each(rows, plan), length(rows, plan)
+    for epoch in range(-(-wanted // each)):
+        if (epoch + 1) * each < skip:
+            continue
+        order = rows
+        if plan.boundaries:
+            order = np.random.default_rng([plan.seed, 0, phase, epoch]).permutation(rows)
+        for k in range(min(each, wanted - epoch * each)):
+            if epoch * each + k >= skip:
+                last = k == each - 1
+                yield order[k * plan.batch : None if last else (k + 1) * plan.batch]
+        if enough():
+            return
+
+
+def length(rows: Rows, plan: Plan) -> int:
+    """Return how many steps a phase has at most.
+
+    Example:
+        >>> length(np.arange(513), Plan(batch=256, epochs=10))
+        20
+    """
+    return plan.iterations or _each(rows, plan) * (plan.epochs if plan.boundaries else 1)
+
+
+def _each(rows: Rows, plan: Plan) -> int:
+    """Return how many batches an epoch has."""
+    # A last batch of one example goes with the one before: BatchNorm cannot learn from one.
+    return max(1, -(-len(rows) // plan.batch) - (len(rows) % plan.batch == 1))
+
+
+class _Finite:
+    """Stops training when a loss is no finite number."""
+
+    def __init__(self, strategy: Strategy, task: str | None) -> None:
+        self._strategy, self._task = strategy, task
+        self._losses: list[tuple[int, Tensor]] = []
+
+    def look(self, loss: Tensor, step: int) -> None:
+        self._losses.append((step, loss))
+        if len(self._losses) >= (LOOK if loss.is_cuda else 1):
+            self.look_now()
+
+    def look_now(self) -> None:
+        losses, self._losses = self._losses, []
+        if not losses or bool(torch.stack([loss for _, loss in losses]).isfinite().all()):
+            return
+        step, loss = next((s, float(v)) for s, v in losses if not v.isfinite())
+        where = f" of task {self._task!r}" if self._task else ""
+        raise Diverged(
+            f"the loss of {type(self._strategy).__name__} is {loss} at step {step}{where}, "
+            "expected a finite number; what was recorded stays; try a smaller lr (--set lr=…)"
+        )
+
+
+def _tested(
+    evaluator: Evaluator | None, phase: Phase, strategy: Strategy
+) -> AbstractContextManager[None]:
+    """Return the evaluator's block of a phase, with what the phase's data and memory take."""
+    if evaluator is None or phase.name is None:
+        return nullcontext()
+    examples = strategy.examples
+    data = (  # only their size matters
+        torch.empty((len(phase.rows), *examples.shape), dtype=torch.uint8, device="meta"),
+        torch.empty(len(phase.rows), dtype=torch.int64, device="meta"),
+    )
+    stored = len(strategy.stored()) * examples.bytes_each
+    return evaluator.task(phase.name, strategy.model, data=data, stored=stored)

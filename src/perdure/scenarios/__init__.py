@@ -1,0 +1,30 @@
+"""Images to an ordered stream of tasks: by class, by domain, by dataset; published ones named."""
+
+from .datasets import Member, sequence
+from .domains import domains, permutations, rotations
+from .named import SCENARIOS, Named, SetUp, find_scenario, make
+from .scenario import SETTINGS, Scenario, Setting, Task, joint
+from .split import split
+from .streams import blurred, drifting
+
+__all__ = [
+    "SCENARIOS",
+    "SETTINGS",
+    "Member",
+    "Named",
+    "Scenario",
+    "SetUp",
+    "Setting",
+    "Task",
+    "blurred",
+    "domains",
+    "drifting",
+    "find_scenario",
+    "joint",
+    "make",
+    "permutations",
+    "rotations",
+    "sequence",
+    "split",
+]
+

@@ -1,0 +1,93 @@
+"""A batch to an update: one paper, one file. Names are looked up here, files read when used."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..record import BadInput
+
+if TYPE_CHECKING:
+    from ._base import Strategy
+
+__all__ = ["STRATEGIES", "Entry", "find_strategy"]
+
+
+class Entry(NamedTuple):
+    """A strategy's line in the table."""
+
+    file: str
+    name: str
+    about: str
+    paper: str
+    keeps: str
+
+
+STRATEGIES: dict[str, Entry] = {
+    "naive": Entry(
+        "naive", "Naive", "fine-tuning, the lower bound", "", "nothing beside the network",
+    ),
+    "cumulative": Entry(
+        "cumulative", "Cumulative", "everything seen so far, learned together with the new",
+        "Diaz-Rodriguez et al. 2018; Maltoni & Lomonaco 2019", "all examples seen",
+    ),
+    "joint": Entry(
+        "joint", "Joint", "all tasks at once, the upper bound", "", "all examples",
+    ),
+    "single": Entry(
+        "single", "Single", "each task by itself, from scratch", "", "the initial weights",
+    ),
+    "replay": Entry(
+        "replay", "Replay", "old examples beside the new ones in every step",
+        "Chaudhry et al. 2019, On tiny episodic memories; De Lange et al. 2023",
+        "the examples of a memory",
+    ),
+    "random": Entry(
+        "random_", "Random", "guesses among the classes seen", "seed 0's random classifier",
+        "nothing",
+    ),
+}  # fmt: skip
+
+
+def find_strategy(name: str) -> type[Strategy]:
+    """Return the strategy of that name, or `"module:Class"` of your own, or raise.
+
+    Example:
+        >>> find_strategy("replay").__name__
+        'Replay'
+    """
+    if name in STRATEGIES:
+        entry = STRATEGIES[name]
+        found: type[Strategy] = getattr(
+            importlib.import_module(f".{entry.file}", __name__), entry.name
+        )
+        return found
+    if ":" in name:
+        return _own(name)
+    near = difflib.get_close_matches(name, STRATEGIES, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    raise BadInput(
+        f"strategy {name!r:.60} is not known; {hint}expected one of {', '.join(STRATEGIES)}, "
+        "or your own as module:Class"
+    )
+
+
+def _own(name: str) -> type[Strategy]:
+    from ._base import Strategy
+
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name != module.split(".")[0] and error.name != module:
+            raise
+        raise BadInput(f"strategy {name!r}: no module {module!r} is found from here") from None
+    except AttributeError:
+        raise BadInput(f"strategy {name!r}: {module} has no {attribute!r}") from None
+    if not (isinstance(found, type) and issubclass(found, Strategy)):
+        raise BadInput(
+            f"strategy {name!r} is {type(found).__name__}, expected a class made from "
+            "perdure.strategies.Strategy"
+        )
+    return found

@@ -1,0 +1,79 @@
+"""The contract every strategy keeps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..data.examples import Batch, Examples
+    from ..models import Network
+
+__all__ = ["Rows", "Strategy", "Term", "Watch"]
+
+Rows: TypeAlias = NDArray[np.int64]
+Term: TypeAlias = Tensor | Iterable[Tensor | None]
+Watch: TypeAlias = Callable[[Term, Term], None]
+
+NOTHING: Rows = np.empty(0, dtype=np.int64)
+
+
+class Strategy(ABC):
+    """A learner: a model, an optimizer, and a rule for using one batch.
+
+    The caller owns the loop. For each task it calls `begin_task`, then for every batch `choose`
+    (which examples, decided on the CPU from the seed alone) and `step` (the update, a fixed
+    program on tensors), then `end_task`. Only `step` is required. Nothing here evaluates or logs.
+
+    What a strategy keeps besides model and optimizer are attributes that hold tensors, arrays,
+    generators, numbers, text, and lists or dicts of those: `experiments.checkpoint` saves them,
+    except where a name begins with _, for what follows from the rest.
+    """
+
+    all_at_once: ClassVar[bool] = False  # learns every task of a scenario at the same time
+
+    def __init__(
+        self,
+        model: Network,
+        optimizer: torch.optim.Optimizer,
+        examples: Examples,
+        *,
+        seed: int = 0,
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.examples = examples
+        self.seed = seed
+
+    def begin_task(self, task: int, rows: Rows) -> Rows:
+        """Prepare for task number `task` and return the rows to learn from: those given, here."""
+        return rows
+
+    def choose(self, new: Rows) -> tuple[Rows, ...]:
+        """Return the rows of each batch that the next step takes; the new ones come first."""
+        return (new,)
+
+    @abstractmethod
+    def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
+        """Learn from one batch and return the detached training loss.
+
+        Args:
+            new: examples of the task.
+            others: what else `choose` chose.
+            watch: called before the update with the plasticity and the stability term: losses,
+                or the gradients themselves where a method works on those.
+        """
+
+    def end_task(self, task: int, rows: Rows) -> None:
+        """Consolidate what was learned; `rows` are the task's own."""
+
+    def stored(self) -> Rows:
+        """Return the rows that are kept from earlier tasks."""
+        return NOTHING

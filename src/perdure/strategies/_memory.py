@@ -1,0 +1,47 @@
+"""Which examples a memory of limited size keeps: row numbers, never copies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ._base import Rows
+
+__all__ = ["kept"]
+
+
+def kept(rows: Rows, groups: Rows, priority: NDArray[np.float64], capacity: int) -> Rows:
+    """Return the rows a memory of `capacity` keeps of those it has seen, shared out by group.
+
+    Each row has a random priority; of every group the rows with the lowest are kept. So at any
+    time a group's rows are a uniform sample of those seen (a reservoir), and what is dropped now
+    is never missed later. Where the capacity does not divide, groups with lower numbers get one
+    row more. A group that has fewer rows than its share leaves the rest empty.
+
+    Args:
+        rows: seen so far: what was kept before, and what is new; a row may come twice.
+        groups: of every example, by row number: its class, its task, or all the same.
+        priority: of every example, by row number.
+        capacity: how many rows are kept at most.
+
+    Example:
+        >>> groups, priority = np.array([0, 0, 0, 1]), np.array([0.3, 0.1, 0.2, 0.9])
+        >>> kept(np.arange(4), groups, priority, capacity=2)
+        array([1, 3])
+        >>> kept(np.arange(4), groups, priority, capacity=3)
+        array([1, 2, 3])
+    """
+    rows = np.unique(rows)
+    rows = rows[np.lexsort((priority[rows], groups[rows]))]
+    names, start = np.unique(groups[rows], return_index=True)
+    share, more = divmod(capacity, max(len(names), 1))
+    shares = np.full(len(names), share)
+    shares[:more] += 1
+    ends = np.append(start, len(rows))
+    rank = np.arange(len(rows)) - np.repeat(start, np.diff(ends))
+    chosen: Rows = rows[rank < np.repeat(shares, np.diff(ends))]
+    return chosen
