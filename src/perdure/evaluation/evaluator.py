@@ -46,6 +46,7 @@ class Evaluator:
         subset: examples of each task tested while training, the same ones each time; None for
             all. Whole sets are tested when a task ends.
         redraw: draw another subset at every evaluation, which biases minima: see `perdure plan`.
+        hits: record which examples of a fixed subset are right: intervals need it.
         seed: of the subsets.
         record: folder of the record; None keeps one only as long as the evaluator lives.
         overwrite: replace a run that is in the folder already.
@@ -97,6 +98,7 @@ class Evaluator:
         every: int | Schedule = 1,
         subset: int | None = 1000,
         redraw: bool = False,
+        hits: bool = True,
         seed: int = 0,
         record: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
@@ -156,7 +158,7 @@ class Evaluator:
         }  # fmt: skip
         said = {"setting": setting, "evaluation": evaluation, "describe": as_json(describe)}
         scorer = Scorer(score, forward, self._classes, batch)
-        self._recorder = Recorder(said, scale, windows=windows, hits=not redraw)
+        self._recorder = Recorder(said, scale, windows=windows, hits=hits and not redraw)
         if self._alarm is not None and self._alarm.rule is not None:
             self.live[self._alarm.rule[0]]  # an unknown name is an error now, not in an hour
         self._tester = Tester(

@@ -87,7 +87,7 @@ def train(
     if evaluator is not None and gradients:
         watch = partial(evaluator.gradients, strategy.model, every=gradients)
     for number, phase in list(enumerate(phases(scenario, plan)))[at.phase :]:
-        for task in phase.tasks:
+        for task in range(len(scenario.tasks)) if strategy.all_at_once else phase.tasks:
             strategy.model.open(task, scenario.tasks[task].classes)
         own, held = held_out(phase.rows, plan)
         if number == at.phase and at.rows is not None:

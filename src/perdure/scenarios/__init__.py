@@ -3,7 +3,7 @@
 from .datasets import Member, sequence
 from .domains import domains, permutations, rotations
 from .named import SCENARIOS, Named, SetUp, find_scenario, make
-from .scenario import SETTINGS, Scenario, Setting, Task, joint
+from .scenario import SETTINGS, Scenario, Setting, Task
 from .split import split
 from .streams import blurred, drifting
 
@@ -20,7 +20,6 @@ __all__ = [
     "domains",
     "drifting",
     "find_scenario",
-    "joint",
     "make",
     "permutations",
     "rotations",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,7 +25,6 @@ __all__ = [
     "Setting",
     "Task",
     "assembled",
-    "joint",
     "limited",
     "normalised",
     "provenance",
@@ -172,10 +171,3 @@ def limited(split: Split, classes: Sequence[int], most: int | None) -> NDArray[n
     found = [np.flatnonzero(split.y == label)[:most] for label in classes]
     return np.concatenate(found).astype(np.int64) if found else np.empty(0, dtype=np.int64)
 
-
-def joint(scenario: Scenario, name: str = "all tasks") -> Scenario:
-    """Return the scenario with one task that has the training and test images of all."""
-    train = np.concatenate([task.train for task in scenario.tasks])
-    test = np.concatenate([task.test for task in scenario.tasks])
-    classes = tuple(sorted({label for task in scenario.tasks for label in task.classes}))
-    return replace(scenario, tasks=(Task(name, train, test, classes),))

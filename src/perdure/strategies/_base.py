@@ -37,7 +37,7 @@ class Strategy(ABC):
     except where a name begins with _, for what follows from the rest.
     """
 
-    all_at_once: ClassVar[bool] = False  # learns every task of a scenario at the same time
+    all_at_once: ClassVar[bool] = False  # learns from all tasks of a scenario from the start
 
     def __init__(
         self,

@@ -1,0 +1,250 @@
+"""What a run is: every choice written down before it starts, given or by default."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import inspect
+import math
+import sys
+import types
+import typing
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from ..models._factory import factory_of
+from ..record import BadInput
+from ..scenarios import find_scenario
+from ..strategies import find_strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["OPTIMIZERS", "Description", "described"]
+
+# What each optimizer takes, with defaults; lr comes from the scenario's set-up where it fits.
+OPTIMIZERS: dict[str, dict[str, float]] = {
+    "sgd": {"lr": 0.01, "momentum": 0.9, "weight_decay": 0.0},
+    "adam": {"lr": 0.001, "weight_decay": 0.0},
+}
+
+
+UNIONS = (typing.Union, types.UnionType)
+SIMPLE = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    types.NoneType: "none",
+}
+
+
+class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything that decides what a run computes. Two equal ones give the same bits."""
+
+    scenario: str
+    strategy: str
+    model: str
+    setting: Literal["class", "task", "domain"]
+    seed: int
+    epochs: int
+    iterations: int | None
+    batch: int
+    optimizer: str
+    optimizer_options: dict[str, float]
+    options: dict[str, Any]  # of the strategy
+    model_options: dict[str, Any]
+    mask_unseen: bool
+    order: list[int] | int | None
+    image_size: int | None
+    boundaries: Literal["sharp", "blurred", "none"]
+    blur: float
+    patience: int | None
+    held_out: float
+    every: int
+    subset: int | None
+    redraw: bool
+    unseen: bool
+    hits: bool
+    gradients: int | None
+    threads: int
+    device: str
+
+    @property
+    def folder(self) -> str:
+        """The name of the run's folder in a store."""
+        digest = hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:8]
+        strategy = self.strategy.replace(":", "-")
+        return f"{self.scenario}-{strategy}-s{self.seed}-{digest}"
+
+
+def described(
+    scenario: str = "split-digits",
+    strategy: str = "replay",
+    *,
+    settings: Mapping[str, str] | None = None,
+    model: str | None = None,
+    optimizer: str | None = None,
+    epochs: int | None = None,
+    iterations: int | None = None,
+    batch: int | None = None,
+    setting: Literal["class", "task", "domain"] | None = None,
+    **more: Any,
+) -> Description:
+    """Return the description of a run: what is given, and the rest as the scenario's paper has it.
+
+    Args:
+        scenario: one of `perdure.scenarios.SCENARIOS`.
+        strategy: one of `perdure.strategies.STRATEGIES`, or "module:Class".
+        settings: hyperparameters of strategy, optimizer and model by name, as text.
+        model: one of `perdure.models.MODELS`, or "module:factory".
+        optimizer: sgd or adam.
+        epochs: passes over each task.
+        iterations: steps of each task, instead.
+        batch: new examples in a step.
+        setting: what is incremental.
+        more: the other fields of `Description`.
+
+    Example:
+        >>> run = described("split-mnist", "replay", settings={"alpha": "0.5"})
+        >>> run.options["alpha"], run.options["memory"], run.optimizer_options["lr"], run.epochs
+        (0.5, 2000, 0.01, 10)
+    """
+    named = find_scenario(scenario)
+    set_up = named.set_up
+    chosen = optimizer or set_up.optimizer
+    if chosen not in OPTIMIZERS:
+        raise BadInput(f"optimizer is {chosen!r}, expected sgd or adam")
+    network = model or set_up.model
+    own = hyperparameters(find_strategy(strategy), skip=("seed",))
+    known = {name: default for name, (_, default) in own.items()}
+    known |= set_up.strategies.get(strategy, {})
+    rates = dict(OPTIMIZERS[chosen])
+    if chosen == set_up.optimizer:
+        rates["lr"] = set_up.lr
+    networks = hyperparameters(factory_of(network))
+    options = {name: default for name, (_, default) in networks.items()}
+    options |= set_up.model_options if network == set_up.model else {}
+    for name, text in (settings or {}).items():
+        if name in own:
+            known[name] = value_of(name, text, own[name][0])
+        elif name in rates:
+            rates[name] = value_of(name, text, float)
+        elif name in networks:
+            options[name] = value_of(name, text, networks[name][0])
+        else:
+            raise _unknown(name, {strategy: known, chosen: rates, network: networks})
+    defaults: dict[str, Any] = {
+        "seed": 0, "mask_unseen": False, "order": None, "image_size": None,
+        "boundaries": "sharp", "blur": 0.1, "patience": None, "held_out": 0.1, "every": 1,
+        "subset": 1000, "redraw": False, "unseen": False, "hits": True, "gradients": None,
+        "threads": 1, "device": "cpu",
+    }  # fmt: skip
+    found = Description(
+        scenario=scenario,
+        strategy=strategy,
+        model=network,
+        setting=setting or named.setting,
+        epochs=set_up.epochs if epochs is None else epochs,
+        iterations=iterations,
+        batch=batch or set_up.batch,
+        optimizer=chosen,
+        optimizer_options=rates,
+        options=known,
+        model_options=options,
+        **{**defaults, **more},
+    )
+    _check(found)
+    return found
+
+
+def hyperparameters(
+    function: Callable[..., Any], skip: tuple[str, ...] = ()
+) -> dict[str, tuple[Any, Any]]:
+    """Return type and default of every keyword-only parameter that has a default.
+
+    Example:
+        >>> from perdure.strategies import find_strategy
+        >>> hyperparameters(find_strategy("cumulative"), skip=("seed",))
+        {'restart': (<class 'bool'>, True)}
+    """
+    found = {}
+    module = sys.modules.get(function.__module__)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is not parameter.KEYWORD_ONLY or name in skip:
+            continue
+        kind, default = parameter.annotation, parameter.default
+        if isinstance(kind, str):  # as written: only our own code and the user's own is read
+            try:
+                kind = eval(kind, dict(vars(module) if module else {}))  # noqa: S307
+            except Exception:
+                kind = str
+        default = list(default) if isinstance(default, tuple) else default
+        if default is None or isinstance(default, bool | int | float | str | list):
+            found[name] = (kind, default)
+    return found
+
+
+def value_of(name: str, text: str, kind: Any) -> Any:
+    """Return a hyperparameter's value from text, or raise saying what was expected.
+
+    Example:
+        >>> value_of("alpha", "none", float | None), value_of("memory", "200", int | None)
+        (None, 200)
+    """
+    kinds = typing.get_args(kind) if typing.get_origin(kind) in UNIONS else (kind,)
+    if text.lower() in ("none", "null") and types.NoneType in kinds:
+        return None
+    try:
+        value = msgspec.convert(text, kind, strict=False)
+    except (msgspec.ValidationError, TypeError):
+        if str in kinds or not all(k in SIMPLE or typing.get_origin(k) is Literal for k in kinds):
+            return text  # a type of its own: whoever takes it judges it
+        raise BadInput(f"{name} is {text!r:.40}, expected {_expected(kinds)}") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadInput(f"{name} is {text!r:.40}, expected a finite number")
+    return value
+
+
+def _expected(kinds: tuple[Any, ...]) -> str:
+    words = []
+    for kind in kinds:
+        if typing.get_origin(kind) is Literal:
+            words += [str(value) for value in typing.get_args(kind)]
+        else:
+            words.append(SIMPLE[kind])
+    return " or ".join(words)
+
+
+def _unknown(name: str, known: Mapping[str, Mapping[str, Any]]) -> BadInput:
+    every = [each for names in known.values() for each in names]
+    near = difflib.get_close_matches(name, every, n=2, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    has = "; ".join(
+        f"{owner} has {', '.join(names) or 'none'}" for owner, names in known.items()
+    )
+    return BadInput(f"hyperparameter {name!r:.40} is not known; {hint}{has}")
+
+
+def _check(found: Description) -> None:
+    for name in ("epochs", "iterations", "batch", "every", "subset", "gradients", "threads"):
+        value = getattr(found, name)
+        if value is not None and value < 1:
+            raise BadInput(f"{name} is {value}, expected a whole number of at least 1")
+    if found.seed < 0:
+        raise BadInput(f"seed is {found.seed}, expected 0 or more")
+    if found.patience is not None and found.patience < 1:
+        raise BadInput(f"patience is {found.patience}, expected at least 1 epoch")
+    if not 0 < found.held_out < 1:
+        raise BadInput(f"held_out is {found.held_out:g}, expected a share between 0 and 1")
+    if not 0 <= found.blur <= 1:
+        raise BadInput(f"blur is {found.blur:g}, expected a share from 0 to 1")
+    if found.boundaries == "none" and (found.mask_unseen or found.iterations or found.patience):
+        raise BadInput(
+            "a stream without boundaries has no tasks to count iterations of, to mask or to stop; "
+            "leave mask, iterations and patience out"
+        )
+    for name, value in found.optimizer_options.items():
+        if value < 0:
+            raise BadInput(f"{name} is {value:g}, expected 0 or more")

@@ -1,0 +1,165 @@
+"""One run: from its description to its record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import torch
+
+from ..data.examples import Examples
+from ..evaluation import Evaluator
+from ..models import build
+from ..scenarios import blurred, make
+from ..strategies import find_strategy
+from .loop import Plan, length, phases, train
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from ..evaluation.live import Live
+    from ..models import Network
+    from ..scenarios import Scenario
+    from ..strategies._base import Rows, Strategy
+    from .description import Description
+
+__all__ = ["learner", "run"]
+
+
+def run(
+    description: Description,
+    folder: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    progress: Callable[[float, Live], None] | None = None,
+) -> Strategy:
+    """Return the learner of a finished run, whose record is in `folder`.
+
+    Args:
+        description: what to run.
+        folder: of the record.
+        overwrite: replace a record that is there.
+        progress: told after every step which share is done, and the live numbers.
+
+    Example:
+        >>> import tempfile
+        >>> from perdure.experiments import described
+        >>> short = described("split-digits", "naive", epochs=1, every=20)
+        >>> folder = tempfile.mkdtemp() + "/run"
+        >>> learned = run(short, folder)
+        >>> import perdure
+        >>> perdure.open_run(folder).finished
+        True
+    """
+    torch.set_num_threads(description.threads)
+    scenario = make(
+        description.scenario,
+        setting=description.setting,
+        order=description.order,
+        size=description.image_size,
+    )
+    if description.boundaries == "blurred":
+        scenario = blurred(scenario, description.blur, description.seed)
+    strategy, plan = learner(description, scenario)
+    with _evaluator(description, scenario, folder, overwrite=overwrite) as evaluator:
+        count = len(phases(scenario, plan))
+        for at in train(scenario, strategy, plan, evaluator, gradients=description.gradients):
+            if progress is not None and at.rows is not None:
+                share = at.done / length(at.rows, plan)
+                progress((at.phase + min(share, 1.0)) / count, evaluator.live)
+    return strategy
+
+
+def learner(description: Description, scenario: Scenario) -> tuple[Strategy, Plan]:
+    """Return a strategy with its network as they are before the first step, and how they learn."""
+    plan = Plan(
+        batch=description.batch,
+        epochs=description.epochs,
+        iterations=description.iterations,
+        seed=description.seed,
+        patience=description.patience,
+        held_out=description.held_out,
+        boundaries=description.boundaries != "none",
+        blur=description.blur,
+    )
+    torch.manual_seed(description.seed)
+    network = build(
+        description.model,
+        scenario.shape,
+        scenario.outputs,
+        heads=scenario.heads,
+        mask_unseen=description.mask_unseen,
+        **description.model_options,
+    ).to(description.device)
+    examples = Examples(
+        *scenario.train,
+        mean=scenario.mean,
+        std=scenario.std,
+        heads=scenario.heads is not None,
+        device=description.device,
+    )
+    strategy = find_strategy(description.strategy)(
+        network,
+        _optimizer(description, network),
+        examples,
+        seed=description.seed,
+        **description.options,
+    )
+    return strategy, plan
+
+
+def _optimizer(description: Description, network: Network) -> torch.optim.Optimizer:
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    # Fused: one pass over the weights a step.
+    return kinds[description.optimizer](
+        network.parameters(), **description.optimizer_options, fused=True
+    )
+
+
+def _evaluator(
+    description: Description,
+    scenario: Scenario,
+    folder: str | os.PathLike[str],
+    *,
+    overwrite: bool,
+) -> Evaluator:
+    """Return who tests: every task of the scenario, its images normalised once."""
+    heads = scenario.heads is not None
+    test = Examples(
+        *scenario.test, mean=scenario.mean, std=scenario.std, device=description.device
+    )
+    names = [task.name for task in scenario.tasks]
+
+    def forward(model: Network, x: Tensor, task: str) -> Tensor:
+        scores: Tensor = model(x, names.index(task))
+        return scores
+
+    def data(rows: Rows) -> Callable[[], tuple[Tensor, Tensor]]:
+        return lambda: test.take(rows)[:2]
+
+    evaluator = Evaluator(
+        {task.name: data(task.test) for task in scenario.tasks},
+        every=description.every,
+        subset=description.subset,
+        redraw=description.redraw,
+        hits=description.hits,
+        seed=description.seed,
+        unseen=description.unseen,
+        initial="all" if description.unseen else "entered",
+        setting=description.setting,
+        classes={task.name: task.classes for task in scenario.tasks} if heads else None,
+        forward=forward if heads else None,
+        record=folder,
+        overwrite=overwrite,
+        progress=False,
+        describe={
+            **msgspec.to_builtins(description),
+            "tasks": names,
+            "data": scenario.data,
+            "deviations": list(scenario.deviations),
+        },
+    )
+    return evaluator
