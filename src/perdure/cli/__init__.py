@@ -9,9 +9,11 @@ import sys
 from cyclopts import App, CycloptsError
 
 from .. import __version__
+from .data import data_app
 from .explain import explain
 from .list_ import list_app
 from .plan import plan
+from .run import run
 from .score import STDIN, score
 
 __all__ = ["app", "main"]
@@ -24,7 +26,9 @@ app = App(
 app.command(score)
 app.command(explain)
 app.command(plan)
+app.command(run)
 app.command(list_app)
+app.command(data_app)
 
 
 def main() -> None:

@@ -7,12 +7,15 @@ import sys
 from cyclopts import App
 
 from ..metrics import METRICS, TOOLS
+from ..models import MODELS, describe
 from ..report import Grid
 from ..report.scores import ARROWS
+from ..scenarios import SCENARIOS
+from ..strategies import STRATEGIES
 
 __all__ = ["list_app"]
 
-list_app = App(name="list", help="List metrics, or the tools whose names are known.")
+list_app = App(name="list", help="List metrics, tools, scenarios, strategies and models.")
 
 
 @list_app.command
@@ -30,3 +33,27 @@ def tools() -> None:
     """List the tools and papers that `perdure score --as` knows, with the names they print."""
     rows = [[tool, ", ".join(row.name for row in rows)] for tool, rows in TOOLS.items()]
     Grid(["--as", "prints"], rows).show(sys.stdout)
+
+
+@list_app.command
+def scenarios() -> None:
+    """List the scenarios that `perdure run` knows, their data and the network they are run with."""
+    rows = [
+        [name, str(each.tasks), each.setting, ", ".join(each.data), each.set_up.model, each.about]
+        for name, each in SCENARIOS.items()
+    ]
+    header = ["scenario", "tasks", "setting", "data", "model", "what it is"]
+    Grid(header, rows, right={"tasks"}).show(sys.stdout)
+
+
+@list_app.command
+def strategies() -> None:
+    """List the strategies that `perdure run` knows, what they keep, and their papers."""
+    rows = [[name, each.about, each.keeps, each.paper] for name, each in STRATEGIES.items()]
+    Grid(["strategy", "what it does", "keeps", "paper"], rows).show(sys.stdout)
+
+
+@list_app.command
+def models() -> None:
+    """List the networks that `perdure run` knows."""
+    Grid(["model", "what it is"], [[name, describe(name)] for name in MODELS]).show(sys.stdout)

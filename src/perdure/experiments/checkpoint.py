@@ -125,10 +125,9 @@ def _encoded(value: Any, tensors: dict[str, Tensor]) -> Any:
         return value
     if isinstance(value, Tensor | np.ndarray):
         name = str(len(tensors))
-        is_array = isinstance(value, np.ndarray)
-        kept = torch.from_numpy(value) if is_array else value.detach()
+        kept = value.detach() if isinstance(value, Tensor) else torch.from_numpy(value)
         tensors[name] = kept.cpu().clone(memory_format=torch.contiguous_format)
-        return {"array" if is_array else "tensor": name}
+        return {"tensor" if isinstance(value, Tensor) else "array": name}
     if isinstance(value, np.random.Generator):
         return {"generator": value.bit_generator.state}
     if isinstance(value, nn.Module):

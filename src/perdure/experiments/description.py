@@ -221,9 +221,7 @@ def _unknown(name: str, known: Mapping[str, Mapping[str, Any]]) -> BadInput:
     every = [each for names in known.values() for each in names]
     near = difflib.get_close_matches(name, every, n=2, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    has = "; ".join(
-        f"{owner} has {', '.join(names) or 'none'}" for owner, names in known.items()
-    )
+    has = "; ".join(f"{owner} has {', '.join(names) or 'none'}" for owner, names in known.items())
     return BadInput(f"hyperparameter {name!r:.40} is not known; {hint}{has}")
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
 
+from ..data import load
 from ..data.examples import Examples
 from ..evaluation import Evaluator
 from ..models import build
-from ..scenarios import blurred, make
+from ..record import BadInput
+from ..scenarios import blurred, find_scenario, make, provenance
 from ..strategies import find_strategy
 from .loop import Plan, length, phases, train
 
@@ -26,7 +28,33 @@ if TYPE_CHECKING:
     from ..strategies._base import Rows, Strategy
     from .description import Description
 
-__all__ = ["learner", "run"]
+__all__ = ["data_of", "device_of", "learner", "run"]
+
+
+def data_of(scenario: str) -> dict[str, Any]:
+    """Return which bytes a scenario is made of, fetched and decoded if they were not yet."""
+    return provenance(*(load(name) for name in find_scenario(scenario).data))
+
+
+def device_of(name: str) -> str:
+    """Return the device that is meant, or raise where there is no such one.
+
+    Example:
+        >>> device_of("cpu")
+        'cpu'
+    """
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise BadInput(f"device is {name!r:.40}, expected cpu, cuda, cuda:1 or auto") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        have = torch.cuda.device_count()
+        raise BadInput(f"device is {name!r}, and {have} CUDA devices are at hand; try --device cpu")
+    if device.type not in ("cpu", "cuda"):
+        raise BadInput(f"device is {name!r:.40}, expected cpu, cuda, cuda:1 or auto")
+    return name
 
 
 def run(
@@ -112,11 +140,11 @@ def learner(description: Description, scenario: Scenario) -> tuple[Strategy, Pla
 
 
 def _optimizer(description: Description, network: Network) -> torch.optim.Optimizer:
-    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    options: dict[str, Any] = dict(description.optimizer_options)
     # Fused: one pass over the weights a step.
-    return kinds[description.optimizer](
-        network.parameters(), **description.optimizer_options, fused=True
-    )
+    if description.optimizer == "adam":
+        return torch.optim.Adam(network.parameters(), **options, fused=True)
+    return torch.optim.SGD(network.parameters(), **options, fused=True)
 
 
 def _evaluator(
@@ -128,9 +156,7 @@ def _evaluator(
 ) -> Evaluator:
     """Return who tests: every task of the scenario, its images normalised once."""
     heads = scenario.heads is not None
-    test = Examples(
-        *scenario.test, mean=scenario.mean, std=scenario.std, device=description.device
-    )
+    test = Examples(*scenario.test, mean=scenario.mean, std=scenario.std, device=description.device)
     names = [task.name for task in scenario.tasks]
 
     def forward(model: Network, x: Tensor, task: str) -> Tensor:
@@ -140,7 +166,7 @@ def _evaluator(
     def data(rows: Rows) -> Callable[[], tuple[Tensor, Tensor]]:
         return lambda: test.take(rows)[:2]
 
-    evaluator = Evaluator(
+    return Evaluator(
         {task.name: data(task.test) for task in scenario.tasks},
         every=description.every,
         subset=description.subset,
@@ -162,4 +188,3 @@ def _evaluator(
             "deviations": list(scenario.deviations),
         },
     )
-    return evaluator

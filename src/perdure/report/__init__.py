@@ -1,6 +1,7 @@
 """Numbers in, things to read out: tables for the terminal, Markdown, LaTeX and CSV."""
 
 from .grid import Grid
+from .kept import headline_grid, kept_grid
 from .scores import scores_grids, tool_grid
 
-__all__ = ["Grid", "scores_grids", "tool_grid"]
+__all__ = ["Grid", "headline_grid", "kept_grid", "scores_grids", "tool_grid"]

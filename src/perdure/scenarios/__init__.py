@@ -3,7 +3,7 @@
 from .datasets import Member, sequence
 from .domains import domains, permutations, rotations
 from .named import SCENARIOS, Named, SetUp, find_scenario, make
-from .scenario import SETTINGS, Scenario, Setting, Task
+from .scenario import SETTINGS, Scenario, Setting, Task, provenance
 from .split import split
 from .streams import blurred, drifting
 
@@ -22,8 +22,8 @@ __all__ = [
     "find_scenario",
     "make",
     "permutations",
+    "provenance",
     "rotations",
     "sequence",
     "split",
 ]
-

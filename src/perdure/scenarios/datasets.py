@@ -57,8 +57,12 @@ def sequence(
     if not members:
         raise BadInput("sequence: no datasets, expected one a task")
     asked = [each if isinstance(each, Member) else Member(each) for each in members]
-    found = [load(each.dataset) if isinstance(each.dataset, str) else each.dataset for each in asked]
-    parts, means, stds, deviations = [], [], [], []
+    found = [
+        load(each.dataset) if isinstance(each.dataset, str) else each.dataset for each in asked
+    ]
+    parts: list[Part] = []
+    means, stds = [], []
+    deviations: list[str] = []
     images: tuple[list[NDArray[np.uint8]], list[NDArray[np.uint8]]] = ([], [])
     taken = [0, 0]
     for member, data in zip(asked, found, strict=True):

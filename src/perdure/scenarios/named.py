@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..record import BadInput
@@ -11,7 +12,7 @@ from .domains import domains, permutations, rotations
 from .split import split
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .scenario import Scenario, Setting
 
@@ -26,8 +27,8 @@ class SetUp(NamedTuple):
     batch: int = 256
     optimizer: str = "sgd"
     lr: float = 0.01
-    strategies: dict[str, dict[str, Any]] = {}  # hyperparameters by strategy
-    model_options: dict[str, Any] = {}
+    strategies: Mapping[str, dict[str, Any]] = MappingProxyType({})  # hyperparameters by strategy
+    model_options: Mapping[str, Any] = MappingProxyType({})
 
 
 class Named(NamedTuple):
@@ -39,7 +40,7 @@ class Named(NamedTuple):
     setting: Setting
     set_up: SetUp
     tasks: int
-    options: dict[str, Any] = {}
+    options: Mapping[str, Any] = MappingProxyType({})
 
 
 _MNIST = SetUp("mlp", strategies={"replay": {"alpha": 0.3, "memory": 2000}})

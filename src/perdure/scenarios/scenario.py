@@ -170,4 +170,3 @@ def limited(split: Split, classes: Sequence[int], most: int | None) -> NDArray[n
     """
     found = [np.flatnonzero(split.y == label)[:most] for label in classes]
     return np.concatenate(found).astype(np.int64) if found else np.empty(0, dtype=np.int64)
-

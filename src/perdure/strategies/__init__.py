@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..record import BadInput
 
 if TYPE_CHECKING:
     from ._base import Strategy
 
-__all__ = ["STRATEGIES", "Entry", "find_strategy"]
+__all__ = ["STRATEGIES", "Entry", "Strategy", "find_strategy"]
 
 
 class Entry(NamedTuple):
@@ -91,3 +91,11 @@ def _own(name: str) -> type[Strategy]:
             "perdure.strategies.Strategy"
         )
     return found
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Strategy":  # needs PyTorch, which listing strategies does not
+        from ._base import Strategy
+
+        return Strategy
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -52,7 +52,7 @@ class Strategy(ABC):
         self.examples = examples
         self.seed = seed
 
-    def begin_task(self, task: int, rows: Rows) -> Rows:
+    def begin_task(self, task: int, rows: Rows) -> Rows:  # noqa: ARG002 - for those that use it
         """Prepare for task number `task` and return the rows to learn from: those given, here."""
         return rows
 
@@ -71,7 +71,7 @@ class Strategy(ABC):
                 or the gradients themselves where a method works on those.
         """
 
-    def end_task(self, task: int, rows: Rows) -> None:
+    def end_task(self, task: int, rows: Rows) -> None:  # noqa: B027 - most have nothing to do
         """Consolidate what was learned; `rows` are the task's own."""
 
     def stored(self) -> Rows:

@@ -22,9 +22,7 @@ def initial_state(model: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def restart(
-    model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Tensor]
-) -> None:
+def restart(model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Tensor]) -> None:
     """Put `state` back into a model, in place, and let the optimizer forget."""
     model.load_state_dict({**model.state_dict(), **state})
     optimizer.state.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -49,7 +49,7 @@ class Guesser(nn.Module):
         self.register_buffer("seen", torch.zeros(outputs, dtype=torch.bool))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
-    def forward(self, x: Tensor, task: int | Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, _task: int | Tensor | None = None) -> Tensor:
         """Return a number from 0 to 1 for each class seen, -1 for the others."""
         pixels = (x.flatten(1) * 64).long()
         image = (pixels * self.mix).sum(1, keepdim=True) % PRIME
@@ -57,7 +57,7 @@ class Guesser(nn.Module):
         mixed = mixed * mixed % PRIME  # without it two classes differ by the same at every image
         return torch.where(self.seen, mixed.double() / PRIME, -1.0)
 
-    def open(self, task: int, classes: Iterable[int]) -> None:
+    def open(self, _task: int, classes: Iterable[int]) -> None:
         """Guess these classes as well from now on."""
         self.seen[list(classes)] = True
 
@@ -74,7 +74,7 @@ class Random(Strategy):
         seed: int = 0,
     ) -> None:
         guesser = Guesser(int(np.prod(examples.shape)), model.outputs, seed).to(examples.device)
-        super().__init__(guesser, optimizer, examples, seed=seed)
+        super().__init__(cast("Network", guesser), optimizer, examples, seed=seed)
         self.guesser = guesser
 
     @override

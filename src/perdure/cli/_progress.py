@@ -1,0 +1,94 @@
+"""A bar a seed on a terminal; a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..experiments.side_by_side import Job
+
+__all__ = ["SeedBars"]
+
+
+class SeedBars:
+    """Shows how far each seed is, its accuracy on the task it learns, its lowest, and time left.
+
+    Args:
+        jobs: the runs.
+        show: False shows nothing.
+    """
+
+    def __init__(self, jobs: Sequence[Job], *, show: bool) -> None:
+        self._bars: Any = None
+        self._show = show
+        self._quarter = dict.fromkeys((id(job) for job in jobs), 0)
+        self._began = time.monotonic()
+        if show and sys.stderr.isatty() and not os.environ.get("CI"):
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._bars = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f}%"),
+                TextColumn("{task.fields[live]}", markup=False),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )
+            self._rows = {
+                id(job): self._bars.add_task(
+                    f"seed {job.description.seed}", total=1.0, live="", start=False
+                )
+                for job in jobs
+            }
+
+    def __enter__(self) -> SeedBars:
+        if self._bars is not None:
+            self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def told(self, job: Job, message: dict[str, Any]) -> None:
+        """Show a message of a run."""
+        if "note" in message:
+            self._line(f"seed {job.description.seed}: {message['note']}")
+        if "share" not in message:
+            return
+        if self._bars is not None:
+            row = self._rows[id(job)]
+            self._bars.start_task(row)
+            self._bars.update(row, completed=message["share"], live=live_of(message))
+        elif int(4 * message["share"]) > self._quarter[id(job)]:
+            self._quarter[id(job)] = int(4 * message["share"])
+            after = time.monotonic() - self._began
+            done = f"{message['share']:.0%} after {after:.0f} s"
+            self._line(f"seed {job.description.seed}: {done}, {live_of(message)}")
+
+    def _line(self, text: str) -> None:
+        if self._bars is not None:
+            self._bars.console.print(text, markup=False, highlight=False)
+        elif self._show:
+            sys.stderr.write(f"perdure: {text}\n")
+
+
+def live_of(message: dict[str, Any]) -> str:
+    """Return the live numbers of a message in words.
+
+    Example:
+        >>> live_of({"task": "4-5", "current": 0.98, "min_acc": None})
+        'learning 4-5: 0.980'
+    """
+    parts = []
+    if message.get("current") is not None:
+        parts.append(f"learning {message['task']}: {message['current']:.3f}")
+    if message.get("min_acc") is not None:
+        parts.append(f"min_acc {message['min_acc']:.3f}")
+    return "  ".join(parts)

@@ -1,0 +1,241 @@
+"""`perdure run`: from data to record with one command."""
+
+from __future__ import annotations
+
+import json as json_
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from ..metrics import summary_of_runs
+from ..record import BadInput, read_source
+from ..report import headline_grid, kept_grid
+from ._options import whole_of
+from ._progress import SeedBars
+from .score import Flag  # noqa: TC001 - the parser reads it
+
+if TYPE_CHECKING:
+    from ..experiments.side_by_side import Job
+    from ..metrics import RunsSummary, Summary
+
+__all__ = ["run"]
+
+Pairs = Annotated[list[str] | None, Parameter("--set", negative="")]
+
+
+def run(
+    scenario: str = "split-digits",
+    strategy: str = "replay",
+    *,
+    model: str | None = None,
+    seeds: str = "3",
+    every: str = "1",
+    subset: str = "1000",
+    subset_redraw: Flag = False,
+    unseen: Flag = False,
+    hits: Annotated[bool, Parameter(negative="--no-hits")] = True,
+    gradients: str | None = None,
+    epochs: str | None = None,
+    iterations: str | None = None,
+    online: Flag = False,
+    batch: str | None = None,
+    optimizer: Literal["sgd", "adam"] | None = None,
+    setting: Literal["class", "task", "domain"] | None = None,
+    set_: Pairs = None,
+    mask: Flag = False,
+    order: str | None = None,
+    image_size: str | None = None,
+    boundaries: Literal["sharp", "blurred", "none"] = "sharp",
+    blur: float = 0.1,
+    patience: str | None = None,
+    held_out: float = 0.1,
+    threads: str = "1",
+    device: str = "auto",
+    jobs: str | None = None,
+    store: Path = Path("runs"),
+    fresh: Flag = False,
+    json: Flag = False,
+) -> int:
+    """Train a strategy on a scenario, test it while it learns, and print what was kept and lost.
+
+    With no arguments: split-digits, replay, three seeds. A seed that is finished in the store is
+    not run again. What is not given is as the scenario's paper has it.
+
+    Args:
+        scenario: `perdure list scenarios` names them.
+        strategy: `perdure list strategies` names them, or module:Class of your own.
+        model: `perdure list models` names them, or module:factory of your own.
+        seeds: how many, or which ones: 0,3,5.
+        every: test after every so many iterations.
+        subset: examples of each task tested each time, or all; whole sets at task ends.
+        subset_redraw: draw the subset anew at every test, which biases minima.
+        unseen: also test tasks that were not learned yet.
+        hits: record which examples were right, for intervals.
+        gradients: record the gradient norms of both loss terms every so many iterations.
+        epochs: passes over each task.
+        iterations: iterations of each task, instead of epochs.
+        online: one pass.
+        batch: new examples in an iteration.
+        optimizer: sgd (with momentum .9) or adam.
+        setting: what is incremental: classes (one head), tasks (a head each), or domains.
+        set_: a hyperparameter of strategy, optimizer or model: --set lr=.01 --set alpha=.3
+        mask: hide the outputs of classes that were not seen yet.
+        order: of the classes: a seed to shuffle them, or all of them: 3,1,4,…
+        image_size: height and width of m2i and i2m, for small trials.
+        boundaries: sharp tasks, tasks that share some examples, or a stream without any.
+        blur: the share of examples that blurred tasks share, or how far a stream's tasks overlap.
+        patience: stop a task after so many epochs without a better score on a held-out part.
+        held_out: that part of the task's training examples.
+        threads: of each run.
+        device: cpu, cuda, cuda:1, or auto.
+        jobs: seeds side by side; as many as the cores hold if not given.
+        store: folder of the runs.
+        fresh: run again what is finished.
+        json: print JSON.
+    """
+    if sum((epochs is not None, iterations is not None, online)) > 1:
+        raise BadInput("--epochs, --iterations and --online exclude each other; give one")
+    settings = _settings(set_)
+    numbers = _seeds(seeds)
+    counts: dict[str, Any] = {
+        name: None if text is None else whole_of(text, f"--{name.replace('_', '-')}", 1)
+        for name, text in (
+            ("epochs", "1" if online else epochs), ("iterations", iterations), ("batch", batch),
+            ("every", every), ("gradients", gradients), ("patience", patience),
+            ("threads", threads), ("image_size", image_size),
+            ("subset", None if subset == "all" else subset),
+        )
+    }  # fmt: skip
+    most = None if jobs is None else whole_of(jobs, "--jobs", 1)
+    experiments = _experiments()
+    runs = [
+        experiments.described(
+            scenario, strategy, settings=settings, model=model, optimizer=optimizer,
+            setting=setting, seed=seed, mask_unseen=mask, order=_order(order), redraw=subset_redraw,
+            unseen=unseen, hits=hits, boundaries=boundaries, blur=blur, held_out=held_out,
+            device=experiments.device_of(device), **counts,
+        )
+        for seed in numbers
+    ]  # fmt: skip
+    data = experiments.data_of(scenario)
+    finished, waiting = experiments.jobs_for(runs, store, fresh=fresh)
+    notes = _notes(experiments, finished, waiting, data)
+    if not json:
+        for note in notes:
+            _say(note)
+    if waiting:
+        _do(experiments, waiting, most, show=not json)
+    done = [*finished, *(job for job in waiting if job.error is None)]
+    failed = [job for job in waiting if job.error is not None]
+    if done:
+        _print(sorted(done, key=lambda job: job.description.seed), notes, json=json)
+    for job in failed:
+        sys.stderr.write(job.detail)
+        _say(f"seed {job.description.seed} failed: {job.error}")
+    return max((2 if job.code == 2 else 1 for job in failed), default=0)
+
+
+def _experiments() -> Any:
+    """Return the room that trains, or say what it needs."""
+    try:
+        from .. import experiments
+    except ModuleNotFoundError as error:
+        raise BadInput(f"perdure run needs {error.name}: pip install 'perdure[train]'") from None
+    return experiments
+
+
+def _settings(pairs: list[str] | None) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not (name.strip() and equals and value.strip()):
+            raise BadInput(f"--set has {pair!r:.40}, expected NAME=VALUE like lr=.01")
+        if name.strip() in settings:
+            raise BadInput(f"--set has {name.strip()!r:.40} twice, expected each name once")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def _seeds(text: str) -> list[int]:
+    """Return the seeds 0 to N - 1, or those listed."""
+    if "," not in text:
+        return list(range(whole_of(text, "--seeds", 1)))
+    seeds = [whole_of(part, "--seeds", 0) for part in text.split(",") if part.strip()]
+    if len(set(seeds)) < len(seeds):
+        raise BadInput(f"--seeds is {text!r:.40}, expected each seed once")
+    return seeds
+
+
+def _order(text: str | None) -> int | list[int] | None:
+    if text is None:
+        return None
+    if "," not in text:
+        return whole_of(text, "--order", 0)
+    return [whole_of(part, "--order", 0) for part in text.split(",")]
+
+
+def _notes(experiments: Any, finished: list[Job], waiting: list[Job], data: Any) -> list[str]:
+    notes = []
+    for job in finished:
+        changed = experiments.data_changed(job, data)
+        if changed:
+            notes.append(
+                f"{job.folder}: the data has changed since ({'; '.join(changed)}); this is the "
+                "old result, --fresh runs it anew"
+            )
+    if finished and not waiting:
+        notes.append(f"finished before, read from {finished[0].folder.parent}; --fresh runs anew")
+    elif finished:
+        known = ", ".join(str(job.description.seed) for job in finished)
+        notes.append(f"finished before: seed {known}")
+    again = [job for job in waiting if job.overwrite]
+    if again:
+        named = ", ".join(str(job.description.seed) for job in again)
+        notes.append(f"starting again: seed {named}")
+    return notes
+
+
+def _do(experiments: Any, waiting: list[Job], most: int | None, *, show: bool) -> None:
+    threads = waiting[0].description.threads
+    bars = SeedBars(waiting, show=show)
+    try:
+        with bars:
+            experiments.run_jobs(waiting, most=most or experiments.at_once(threads), told=bars.told)
+    except KeyboardInterrupt:
+        done = sum(job.code == 0 for job in waiting)
+        kept = [str(job.folder) for job in waiting if job.code != 0 and job.folder.exists()]
+        _say(
+            f"interrupted; {done} of {len(waiting)} seeds finished. The same command goes on: it "
+            "keeps what is finished and starts the others again"
+        )
+        if kept:
+            _say(f"what was recorded so far: perdure score {kept[0]}")
+        raise
+
+
+def _print(done: list[Job], notes: list[str], *, json: bool) -> None:
+    found: list[Summary] = []
+    for job in done:
+        source = read_source(str(job.folder))
+        found.append(source.summary())
+    both: Summary | RunsSummary = found[0] if len(found) == 1 else summary_of_runs(found)
+    folders = [str(job.folder) for job in done]
+    if json:
+        plain = {"runs": folders, "notes": notes, "summary": both.as_dict()}
+        print(json_.dumps(plain, allow_nan=False, indent=1))
+        return
+    seeds = "1 seed" if len(done) == 1 else f"mean of {len(done)} seeds"
+    first = done[0].description
+    print(f"{first.scenario}, {first.strategy}, {first.setting}-incremental, {seeds}\n")
+    if both.tasks:
+        kept_grid(both).show(sys.stdout)
+        print()
+    headline_grid(both).show(sys.stdout)
+    print("\nrecord:", *folders, sep="\n  ")
+    print(f"everything: perdure score {' '.join(folders)}")
+
+
+def _say(message: str) -> None:
+    sys.stderr.write(f"perdure: {' '.join(message.split())}\n")

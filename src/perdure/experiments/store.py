@@ -1,0 +1,56 @@
+"""A folder of runs: what is finished is not run again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ..record import BadInput
+from .side_by_side import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .description import Description
+
+__all__ = ["data_changed", "is_finished", "jobs_for"]
+
+
+def jobs_for(
+    descriptions: Sequence[Description], store: Path, *, fresh: bool = False
+) -> tuple[list[Job], list[Job]]:
+    """Return the runs that are finished in the store, and those to be done.
+
+    An unfinished run is done again from its start, and so is a finished one if `fresh`.
+    """
+    finished: list[Job] = []
+    waiting: list[Job] = []
+    for description in descriptions:
+        job = Job(description, store / description.folder)
+        job.overwrite = job.folder.exists()
+        (finished if is_finished(job.folder) and not fresh else waiting).append(job)
+    return finished, waiting
+
+
+def is_finished(folder: Path) -> bool:
+    """Return whether a run in `folder` has come to its end."""
+    return (folder / "done.json").exists() and (folder / "run.json").exists()
+
+
+def data_changed(job: Job, data: dict[str, Any]) -> list[str]:
+    """Return what differs between the bytes that a finished run used and those of today."""
+    path = job.folder / "run.json"
+    try:
+        used = json.loads(path.read_bytes())["describe"]["data"]
+        before = {name: dict(each["sha256"]) for name, each in used.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise BadInput(f"{path} does not say which data was used; --fresh runs it anew") from None
+    said = []
+    for name, each in data.items():
+        for file, digest in each["sha256"].items():
+            old = before.get(name, {}).get(file)
+            if old != digest:
+                was = f"{old:.12}…" if old else "not there"
+                said.append(f"{name}: {file} is {digest:.12}… now, and was {was}")
+    return said

@@ -1,0 +1,99 @@
+"""Finding a factory by its name, and calling it, with errors that say what went wrong."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from ..record import BadInput
+from ._check import one_line
+from .table import MODELS, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
+
+__all__ = ["called", "factory_of"]
+
+
+def factory_of(name: str) -> Callable[..., Any]:
+    """Return the factory of a known model, or the user's own from "module:name".
+
+    Example:
+        >>> factory_of("torch.nn:Linear").__name__
+        'Linear'
+    """
+    where = MODELS.get(name, name)
+    module, _, attribute = where.partition(":")
+    if not (module and attribute):
+        raise unknown(name)
+    found: Any = _imported(module, name)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise BadInput(f"model {name!r}: {module} has no {attribute!r}, expected a factory")
+        found = getattr(found, part)
+    if not callable(found):
+        raise BadInput(
+            f"model {name!r} is {type(found).__name__}, expected a function or class to call"
+            " with (shape, outputs)"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def called(
+    factory: Callable[..., Any],
+    name: str,
+    shape: tuple[int, int, int],
+    outputs: int,
+    options: Mapping[str, Any],
+) -> nn.Module:
+    """Return the network that a factory makes, or raise if it cannot be called so."""
+    try:
+        inspect.signature(factory).bind(shape, outputs, **options)
+    except TypeError as error:
+        given = ", ".join(["shape", "outputs", *(f"{key}=" for key in options)])
+        raise BadInput(
+            f"model {name!r} is called with ({given}): {error}; it takes {_takes(factory)}"
+        ) from None
+    except ValueError:
+        pass  # written in C: nobody can say what it takes
+    network = factory(shape, outputs, **options)
+    if not isinstance(network, nn.Module):
+        raise BadInput(
+            f"model {name!r} returns {type(network).__name__}, expected a torch.nn.Module"
+        )
+    return network
+
+
+def _takes(factory: Callable[..., Any]) -> str:
+    """Return what a factory takes, without types: names and defaults."""
+    parts = [
+        part.replace(annotation=inspect.Parameter.empty)
+        for part in inspect.signature(factory).parameters.values()
+    ]
+    return str(inspect.Signature(parts))
+
+
+def _imported(module: str, name: str) -> ModuleType:
+    """Return an imported module, looked for in the current directory first, as `python -m` does."""
+    here = str(Path.cwd())
+    if not sys.flags.safe_path and not {"", here} & set(sys.path):
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
+            raise BadInput(
+                f"model {name!r}: there is no module {error.name!r} here or installed, expected"
+                " module:name; run from the folder that holds it"
+            ) from None
+        raise BadInput(
+            f"model {name!r}: {module} needs {error.name!r}, which is not installed"
+        ) from error
+    except Exception as error:
+        raise BadInput(f"model {name!r}: importing {module} fails: {one_line(error)}") from error

@@ -1,0 +1,42 @@
+"""Fully connected layers with ReLU."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from ._check import image, whole, wholes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["mlp"]
+
+
+def mlp(
+    shape: tuple[int, int, int], outputs: int, *, hidden: int | str | Sequence[int] = (400, 400)
+) -> nn.Module:
+    """Return a network of dense layers, by default two hidden ones of 400 ReLU.
+
+    This is the network that most papers train on variants of MNIST, with PyTorch's own
+    initialisation. `hidden` may come from a command line: "400,400" or "400x400".
+
+    Example:
+        >>> mlp((1, 28, 28), 10, hidden="100,50")
+        Sequential(
+          (0): Flatten(start_dim=1, end_dim=-1)
+          (1): Linear(in_features=784, out_features=100, bias=True)
+          (2): ReLU()
+          (3): Linear(in_features=100, out_features=50, bias=True)
+          (4): ReLU()
+          (5): Linear(in_features=50, out_features=10, bias=True)
+        )
+    """
+    sizes = [prod(image(shape)), *wholes("mlp: hidden", hidden)]
+    layers: list[nn.Module] = [nn.Flatten()]
+    for size, following in pairwise(sizes):
+        layers += [nn.Linear(size, following), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], whole("outputs", outputs)))

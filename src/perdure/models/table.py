@@ -1,0 +1,46 @@
+"""The models by name. No PyTorch here: a list of names must not take seconds."""
+
+from __future__ import annotations
+
+from ..record import BadInput
+
+__all__ = ["MODELS", "describe"]
+
+MODELS = {
+    "mlp": "perdure.models.mlp:mlp",
+    "resnet18-slim": "perdure.models.resnet18_slim:resnet18_slim",
+    "zenke-conv": "perdure.models.zenke_conv:zenke_conv",
+    "wide-vgg9": "perdure.models.wide_vgg9:wide_vgg9",
+    "efficientnet-b1": "perdure.models.efficientnet_b1:efficientnet_b1",
+    "speech-mlp": "perdure.models.speech_mlp:speech_mlp",
+}
+
+ABOUT = {
+    "mlp": "two hidden layers of 400 ReLU",
+    "resnet18-slim": "ResNet-18 with 20 filters instead of 64 (Lopez-Paz & Ranzato 2017)",
+    "zenke-conv": "four convolutions, two dense layers, dropout (Zenke et al. 2017)",
+    "wide-vgg9": "VGG with six convolutions, BatchNorm, three dense layers (De Lange et al. 2021)",
+    "efficientnet-b1": "inverted bottlenecks with squeeze-excitation (Tan & Le 2019)",
+    "speech-mlp": "one hidden layer of 1024 ReLU, for features of speech",
+}
+
+
+def describe(name: str) -> str:
+    """Return one line about a model.
+
+    Example:
+        >>> describe("mlp")
+        'two hidden layers of 400 ReLU'
+        >>> describe("mine:network")
+        'your own, from mine:network'
+    """
+    if name in ABOUT:
+        return ABOUT[name]
+    if ":" in name:
+        return f"your own, from {name}"
+    raise unknown(name)
+
+
+def unknown(name: str) -> BadInput:
+    """Return the error for a name that no model has."""
+    return BadInput(f"model is {name!r}, expected {', '.join(MODELS)}, or your own as module:name")
