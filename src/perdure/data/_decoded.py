@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Decoded", "decode", "decoded_folder"]
 
+DAMAGED = (OSError, EOFError, ValueError, KeyError, TypeError)  # what opening rubbish raises
 FORM = 1  # a change in how images are decoded gets another number, and so other files
 
 
@@ -52,7 +53,7 @@ def decode(
 ) -> Decoded:
     """Return a split from the decoded cache, or from its files (path -> SHA-256) into it."""
     folder = decoded_folder(name, split, info, list(files.values()))
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    with suppress(*DAMAGED):
         return _open(folder)
     tables = [open_table(path) for path in files]
     classes = _classes(tables, info)
@@ -68,7 +69,7 @@ def decode(
     try:
         return _keep(folder, images, (count, *info.shape), classes)
     except OSError as error:
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(*DAMAGED):
             return _open(folder)  # another process has written it meanwhile
         why = (error.strerror or str(error)).lower()
         note = f"{name}: {cache_folder()} cannot be written ({why}): {split} decoded in memory"
@@ -100,14 +101,12 @@ def _keep(
     beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
     try:
         _write(beside, images(), shape, classes)
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(*DAMAGED):
             return _open(folder)
         shutil.rmtree(folder, ignore_errors=True)  # there, but not whole
         with suppress(FileExistsError, FileNotFoundError):  # another process was first
             beside.rename(folder)
         return _open(folder)
-    except (KeyError, TypeError) as error:
-        raise OSError(f"written, but read back otherwise: {error}") from None
     finally:
         for left in folder.parent.glob(f".{folder.name}-*"):  # ours, and those of the killed
             shutil.rmtree(left, ignore_errors=True)
