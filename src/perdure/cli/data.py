@@ -45,9 +45,7 @@ def list_(*, json: Flag = False) -> None:
 
 
 @data_app.command
-def fetch(
-    *names: str, revision: str | None = None, fresh: Flag = False, json: Flag = False
-) -> None:
+def fetch(*names: str, revision: str | None = None, fresh: Flag = False, json: Flag = False) -> int:
     """Download datasets into the cache, unless they are here. Goes on where it was interrupted.
 
     Args:
@@ -61,12 +59,17 @@ def fetch(
     if revision is not None and len(names) > 1:
         raise BadInput("--revision is of one repository: give one name")
     found = []
-    for name in names:
-        found.append(fetch_one(name, revision=revision, fresh=fresh))
-        if not json:
-            print(_told(name, found[-1]), flush=True)
+    try:
+        for name in names:
+            found.append(fetch_one(name, revision=revision, fresh=fresh))
+            if not json:
+                print(_told(name, found[-1]), flush=True)
+    except KeyboardInterrupt:
+        sys.stderr.write("perdure: interrupted; what has come is kept, the next fetch goes on\n")
+        return 130
     if json:
         _print_json([one._asdict() for one in found])
+    return 0
 
 
 @data_app.command(name="where")

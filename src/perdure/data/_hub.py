@@ -167,15 +167,14 @@ def _explained(errors: Any, error: Exception, repository: str, revision: str | N
             f"{repository}: revision is {revision!r:.60}, expected one of its branches, tags or "
             f"commits; see {at}/datasets/{repository}/commits/main"
         )
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return BadInput(
-            f"{repository}: not found at {at}, or closed to you: if it needs a login, set HF_TOKEN "
-            f"or run `hf auth login`; or provide {layout('NAME')} in a folder named by PERDURE_DATA"
+    if isinstance(error, errors.RepositoryNotFoundError) or status in (401, 403):
+        return BadInput(  # the hub says 401 of what does not exist, too
+            f"{repository}: not found at {at}, or closed to you ({status}): if it needs a login, "
+            "set HF_TOKEN or run `hf auth login`; if a token is set, check it; or provide "
+            f"{layout('NAME')} in a folder named by PERDURE_DATA"
         )
     if isinstance(error, errors.OfflineModeIsEnabled):
         return BadInput(f"{repository}: HF_HUB_OFFLINE is set; unset it, or set PERDURE_DATA")
-    if status in (401, 403):
-        return BadInput(f"{repository}: {at} refuses the login ({status}); check HF_TOKEN")
     if status is not None:
         return BadInput(f"{repository}: {at} answered {status}; try again later")
     if isinstance(error, OSError) and error.errno in DISK:

@@ -13,7 +13,7 @@ from ._digits import digits
 from ._fetch import fetch as download
 from ._files import sha256_of
 from ._known import checked, nowhere
-from ._places import SPLITS, find, layout, source_json
+from ._places import SPLITS, find, layout, mirror_folder, source_json
 from ._table import DATASETS
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def load(name: str, *, fetch: bool = True, progress: bool | None = None) -> Data
     Example:
         >>> digits = load("digits")
         >>> digits.train.x.shape, digits.train.x.dtype, digits.test.y[:5]
-        ((1442, 1, 8, 8), dtype('uint8'), array([4, 3, 5, 2, 0]))
+        ((1442, 1, 8, 8), dtype('uint8'), array([5, 0, 9, 8, 7]))
         >>> digits.source, digits.classes[:3]
         ('bundled', ('0', '1', '2'))
     """
@@ -73,6 +73,11 @@ def load(name: str, *, fetch: bool = True, progress: bool | None = None) -> Data
         return _cut(name, cut, load(cut.of, fetch=False, progress=progress))
     source: Source = "hub" if found is None else found.source
     if found is None:
+        mirror = mirror_folder()
+        if mirror is not None and not mirror.is_dir():  # better said than downloaded instead
+            raise BadInput(
+                f"PERDURE_DATA is {str(mirror)!r}, expected a folder; correct or unset it"
+            )
         if not fetch or (cut is None and info.repository is None):
             raise nowhere(name)
         download(name, progress=progress)
@@ -149,6 +154,7 @@ def _cut(name: str, cut: Cut, whole: Dataset) -> Dataset:
     notes = (
         f"{name}: cut from {cut.of}, whose files may be compressed otherwise",
         *_incomplete(name, DATASETS[name], len(train.y), len(test.y)),
+        *whole.notes,
     )
     return replace(whole, name=name, train=train, test=test, classes=cut.names, notes=notes)
 

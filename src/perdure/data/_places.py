@@ -45,7 +45,11 @@ def find(name: str) -> Found | None:
     for source, place in places:
         if place is None:
             continue
-        files = {split: _shards(place / name, split) for split in SPLITS}
+        try:
+            files = {split: _shards(place / name, split) for split in SPLITS}
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise BadInput(f"{place / name}: cannot be read ({why:.80})") from None
         there = [split for split in SPLITS if files[split]]
         if len(there) == len(SPLITS):
             return Found(source, place / name, files)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["load_checkpoint", "save_checkpoint"]
 
 FILE = "state.safetensors"
+PARTS = ("kind", "place", "model", "optimizer", "own", "stopping", "random")
 ELSEWHERE = ("model", "optimizer", "examples")  # attributes that are not simply put back
 
 
@@ -36,7 +37,7 @@ def save_checkpoint(
     tensors: dict[str, Tensor] = {}
     mine = {k: v for k, v in vars(strategy).items() if k not in ELSEWHERE and k[0] != "_"}
     state = {
-        "strategy": type(strategy).__name__,
+        "kind": _kind(strategy),
         "place": place._asdict(),
         "model": strategy.model,
         "optimizer": strategy.optimizer.state_dict(),
@@ -65,29 +66,48 @@ def load_checkpoint(
     The strategy, its model and its optimizer are made as they were at the start of the run.
     """
     path = Path(folder) / FILE
+    state, expected = _read(path), _kind(strategy)
+    if state["kind"] != expected:
+        raise BadInput(f"{path}: a checkpoint of {state['kind']}, expected {expected}")
+    try:
+        strategy.model.load_state_dict(state["model"])
+        strategy.optimizer.load_state_dict(state["optimizer"])
+        device = strategy.examples.device
+        for name, value in state["own"].items():
+            setattr(strategy, name, _on(device, value, getattr(strategy, name, None)))
+        if stopping is not None and state["stopping"] is not None:
+            vars(stopping).update(state["stopping"])
+        torch.set_rng_state(state["random"]["cpu"])
+        if "cuda" in state["random"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state(state["random"]["cuda"])
+        return Place(**state["place"])
+    except (KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+        raise BadInput(f"{path}: a checkpoint of another run ({_last_line(error)})") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what a file holds, or raise unless it is a checkpoint with all its parts."""
     try:
         with safe_open(path, framework="pt") as file:
             text = (file.metadata() or {})["state"]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         state = _decoded(json.loads(text), tensors)
-        kind, own = state["strategy"], state["own"]
+        return {part: state[part] for part in PARTS}
     except FileNotFoundError:
         raise BadInput(f"{path}: no such checkpoint") from None
-    except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
-        raise BadInput(f"{path}: not a checkpoint that can be read ({error})") from None
-    if kind != type(strategy).__name__:
-        raise BadInput(f"{path}: a checkpoint of {kind}, expected {type(strategy).__name__}")
-    _put_back(strategy.model, state["model"], path)
-    strategy.optimizer.load_state_dict(state["optimizer"])
-    device = strategy.examples.device
-    for name, value in own.items():
-        setattr(strategy, name, _on(device, value, getattr(strategy, name, None)))
-    if stopping is not None and state["stopping"] is not None:
-        vars(stopping).update(state["stopping"])
-    torch.set_rng_state(state["random"]["cpu"])
-    if "cuda" in state["random"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["random"]["cuda"])
-    return Place(**state["place"])
+    except (SafetensorError, KeyError, ValueError, TypeError, AttributeError, OSError) as error:
+        said = f"not a checkpoint that can be read ({_last_line(error)})"
+        raise BadInput(f"{path}: {said}") from None
+
+
+def _kind(strategy: Strategy) -> str:
+    return f"{type(strategy).__name__} with {type(strategy.optimizer).__name__}"
+
+
+def _last_line(error: Exception) -> str:
+    """Return the line of a message that says most, after its kind."""
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[-1].strip()}"
 
 
 def _random_states() -> dict[str, Tensor]:
@@ -95,14 +115,6 @@ def _random_states() -> dict[str, Tensor]:
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         states["cuda"] = torch.cuda.get_rng_state()
     return states
-
-
-def _put_back(module: nn.Module, state: dict[str, Any], path: Path) -> None:
-    try:
-        module.load_state_dict(state)
-    except RuntimeError as error:
-        first = str(error).splitlines()[-1].strip()
-        raise BadInput(f"{path}: a checkpoint of another model ({first})") from None
 
 
 def _on(device: torch.device, value: Any, now: Any) -> Any:

@@ -9,6 +9,7 @@ import math
 import sys
 import types
 import typing
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -31,6 +32,7 @@ OPTIMIZERS: dict[str, dict[str, float]] = {
 
 
 UNIONS = (typing.Union, types.UnionType)
+BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 SIMPLE = {
     int: "a whole number",
     float: "a number",
@@ -190,21 +192,24 @@ def value_of(name: str, text: str, kind: Any) -> Any:
     """Return a hyperparameter's value from text, or raise saying what was expected.
 
     Example:
-        >>> value_of("alpha", "none", float | None), value_of("memory", "200", int | None)
-        (None, 200)
+        >>> value_of("alpha", "none", float | None), value_of("lr", ".01", float)
+        (None, 0.01)
     """
     kinds = typing.get_args(kind) if typing.get_origin(kind) in UNIONS else (kind,)
-    if text.lower() in ("none", "null") and types.NoneType in kinds:
-        return None
-    try:
-        value = msgspec.convert(text, kind, strict=False)
-    except (msgspec.ValidationError, TypeError):
-        if str in kinds or not all(k in SIMPLE or typing.get_origin(k) is Literal for k in kinds):
-            return text  # a type of its own: whoever takes it judges it
-        raise BadInput(f"{name} is {text!r:.40}, expected {_expected(kinds)}") from None
-    if isinstance(value, float) and not math.isfinite(value):
-        raise BadInput(f"{name} is {text!r:.40}, expected a finite number")
-    return value
+    for each in kinds:
+        if each is types.NoneType and text.lower() in ("none", "null"):
+            return None
+        if each is bool and text.lower() in BOOLEANS:
+            return BOOLEANS[text.lower()]
+        if typing.get_origin(each) is Literal and text in typing.get_args(each):
+            return text
+        if each in (int, float):
+            with suppress(ValueError):
+                if math.isfinite(value := each(text)):
+                    return value
+    if str not in kinds and all(k in SIMPLE or typing.get_origin(k) is Literal for k in kinds):
+        raise BadInput(f"{name} is {text!r:.40}, expected {_expected(kinds)}")
+    return text  # a type of its own: whoever takes it judges it
 
 
 def _expected(kinds: tuple[Any, ...]) -> str:

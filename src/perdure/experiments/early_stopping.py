@@ -55,7 +55,8 @@ def held_out(rows: Rows, plan: Plan) -> tuple[Rows, Rows]:
         return rows, rows[:0]
     chosen = np.zeros(len(rows), dtype=bool)
     rng = np.random.default_rng([plan.seed, 6])
-    chosen[rng.choice(len(rows), max(1, round(plan.held_out * len(rows))), replace=False)] = True
+    count = max(1, min(round(plan.held_out * len(rows)), len(rows) - 1))
+    chosen[rng.choice(len(rows), count, replace=False)] = True
     return rows[~chosen], rows[chosen]
 
 

@@ -13,13 +13,13 @@ from ..scenarios import drifting
 from .early_stopping import EarlyStopping, held_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from torch import Tensor
 
     from ..evaluation import Evaluator
     from ..scenarios import Scenario
-    from ..strategies._base import Rows, Strategy
+    from ..strategies._base import Rows, Strategy, Term
 
 __all__ = ["Diverged", "Phase", "Place", "Plan", "batches", "length", "phases", "train"]
 
@@ -48,7 +48,7 @@ class Phase(NamedTuple):
 
     name: str | None
     rows: Rows
-    tasks: range
+    tasks: Sequence[int]
 
 
 class Place(NamedTuple):
@@ -83,10 +83,9 @@ def train(
     """
     at = start or Place()
     step, stopping = at.step, stopping or EarlyStopping(plan.patience)
-    watch = None
-    if evaluator is not None and gradients:
-        watch = partial(evaluator.gradients, strategy.model, every=gradients)
-    for number, phase in list(enumerate(phases(scenario, plan)))[at.phase :]:
+    stretches = phases(scenario, plan)
+    kept_back = np.concatenate([held_out(each.rows, plan)[1] for each in stretches])
+    for number, phase in list(enumerate(stretches))[at.phase :]:
         for task in range(len(scenario.tasks)) if strategy.all_at_once else phase.tasks:
             strategy.model.open(task, scenario.tasks[task].classes)
         own, held = held_out(phase.rows, plan)
@@ -94,15 +93,19 @@ def train(
             rows, done = at.rows, at.done
         else:
             rows, done = strategy.begin_task(number, own), 0
+            rows = rows[~np.isin(rows, kept_back)]  # of another task: joint takes them all
             stopping.begin()
-        finite = _Finite(strategy, phase.name)
+        finite = _Finite(strategy, phase.name, step)
+        watch = None
+        if evaluator is not None and gradients:
+            watch = partial(finite.watch, evaluator, gradients)
         with _tested(evaluator, phase, strategy):
             enough = partial(stopping.enough, strategy, held)
             for new in batches(rows, plan, number, skip=done, enough=enough):
                 parts = [strategy.examples.take(chosen) for chosen in strategy.choose(new)]
                 loss = strategy.step(*parts, watch=watch)
                 step, done = step + 1, done + 1
-                finite.look(loss, step)
+                finite.look(loss)
                 if evaluator is not None:
                     evaluator.step(strategy.model)
                 yield Place(number, done, step, rows)
@@ -113,7 +116,8 @@ def train(
 def phases(scenario: Scenario, plan: Plan) -> list[Phase]:
     """Return the stretches of a stream: one a task, or one for all without boundaries."""
     if plan.boundaries:
-        return [Phase(t.name, t.train, range(k, k + 1)) for k, t in enumerate(scenario.tasks)]
+        of = scenario.train.task  # blurred tasks hold examples of others
+        return [Phase(t.name, t.train, np.unique(of[t.train]).tolist()) for t in scenario.tasks]
     order = drifting(scenario, plan.blur, passes=plan.epochs, seed=plan.seed)
     return [Phase(None, order, range(len(scenario.tasks)))]
 
@@ -177,12 +181,13 @@ def _each(rows: Rows, plan: Plan) -> int:
 class _Finite:
     """Stops training when a loss is no finite number."""
 
-    def __init__(self, strategy: Strategy, task: str | None) -> None:
-        self._strategy, self._task = strategy, task
+    def __init__(self, strategy: Strategy, task: str | None, step: int) -> None:
+        self._strategy, self._task, self._step = strategy, task, step
         self._losses: list[tuple[int, Tensor]] = []
 
-    def look(self, loss: Tensor, step: int) -> None:
-        self._losses.append((step, loss))
+    def look(self, loss: Tensor) -> None:
+        self._step += 1
+        self._losses.append((self._step, loss))
         if len(self._losses) >= (LOOK if loss.is_cuda else 1):
             self.look_now()
 
@@ -191,10 +196,22 @@ class _Finite:
         if not losses or bool(torch.stack([loss for _, loss in losses]).isfinite().all()):
             return
         step, loss = next((s, float(v)) for s, v in losses if not v.isfinite())
+        raise self._diverged(f"loss of {type(self._strategy).__name__} is {loss}", step)
+
+    def watch(self, evaluator: Evaluator, every: int, plasticity: Term, stability: Term) -> None:
+        """Record gradient norms; one that is not finite comes before the loss is looked at."""
+        try:
+            evaluator.gradients(self._strategy.model, plasticity, stability, every=every)
+        except ValueError as error:
+            self.look_now()
+            what = f"gradient of {type(self._strategy).__name__} cannot be recorded ({error})"
+            raise self._diverged(what, self._step + 1) from error
+
+    def _diverged(self, what: str, step: int) -> Diverged:
         where = f" of task {self._task!r}" if self._task else ""
-        raise Diverged(
-            f"the loss of {type(self._strategy).__name__} is {loss} at step {step}{where}, "
-            "expected a finite number; what was recorded stays; try a smaller lr (--set lr=…)"
+        return Diverged(
+            f"the {what} at step {step}{where}, expected a finite number; what was recorded "
+            "stays; try a smaller lr (--set lr=…)"
         )
 
 

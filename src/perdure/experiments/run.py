@@ -144,7 +144,8 @@ def _optimizer(description: Description, network: Network) -> torch.optim.Optimi
     # Fused: one pass over the weights a step.
     if description.optimizer == "adam":
         return torch.optim.Adam(network.parameters(), **options, fused=True)
-    return torch.optim.SGD(network.parameters(), **options, fused=True)
+    # Fused SGD fails where a weight has its first gradient after others: the next task's head.
+    return torch.optim.SGD(network.parameters(), **options, fused=network.opened is None)
 
 
 def _evaluator(

@@ -24,7 +24,8 @@ def wide_vgg9(
 
     Convolutions are 3x3, padded by one pixel and have a bias. At 64x64 the dense layers are
     8192-512-512-outputs. `width` scales every hidden layer, 1 is the paper's; `dropout` acts after
-    each hidden dense layer, by default not at all. Initialisation is PyTorch's own.
+    each hidden dense layer, by default not at all. Initialisation is PyTorch's own; the survey's
+    code draws as torchvision's VGG does.
 
     Example:
         >>> network = wide_vgg9((3, 64, 64), 200)

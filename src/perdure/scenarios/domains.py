@@ -36,7 +36,7 @@ def domains(
     Example:
         >>> scenario = domains("digits", permutations((8, 8), 3))
         >>> len(scenario.tasks), scenario.outputs, len(scenario.train.x)
-        (3, 10, 4311)
+        (3, 10, 4326)
     """
     found = load(dataset) if isinstance(dataset, str) else dataset
     if not maps:

@@ -59,7 +59,7 @@ def drifting(scenario: Scenario, blur: float, *, passes: int, seed: int = 0) -> 
         >>> from perdure.scenarios import split
         >>> order = drifting(split("digits", 5), 0.1, passes=2)
         >>> len(order), len(np.unique(order))
-        (2866, 1433)
+        (2884, 1442)
     """
     _check(blur)
     rng = np.random.default_rng([seed, 2])

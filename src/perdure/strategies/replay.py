@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Replay"]
 
+FILLS, BALANCES = ("end", "reservoir"), ("class", "task", "none")
+
 
 class Replay(Strategy):
     """Learns each batch together with as many examples drawn from a memory of fixed size.
@@ -70,6 +72,10 @@ class Replay(Strategy):
             raise BadInput(f"alpha is {alpha:g}, expected a weight from 0 to 1, or none")
         if replayed is not None and replayed < 0:
             raise BadInput(f"replayed is {replayed}, expected 0 or more examples")
+        if fill not in FILLS:
+            raise BadInput(f"fill is {fill!r}, expected {' or '.join(FILLS)}")
+        if balance not in BALANCES:
+            raise BadInput(f"balance is {balance!r}, expected {' or '.join(BALANCES)}")
         self.capacity, self.alpha, self.fill, self.balance = memory, alpha, fill, balance
         self.replayed, self.replacement = replayed, replacement
         self.memory = NOTHING
