@@ -143,14 +143,14 @@ def described(
         "subset": 1000, "redraw": False, "unseen": False, "hits": True, "gradients": None,
         "threads": 1, "device": "cpu",
     }  # fmt: skip
-    found = Description(
+    found = _typed(
         scenario=scenario,
         strategy=strategy,
         model=network,
         setting=setting or named.setting,
         epochs=set_up.epochs if epochs is None else epochs,
         iterations=iterations,
-        batch=batch or set_up.batch,
+        batch=set_up.batch if batch is None else batch,
         optimizer=chosen,
         optimizer_options=rates,
         options=known,
@@ -159,6 +159,19 @@ def described(
     )
     _check(found)
     return found
+
+
+def _typed(**fields: Any) -> Description:
+    """Return a description whose fields have their types: 0 and 0.0 are one number there."""
+    try:
+        return msgspec.convert(fields, Description)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$.")
+        name = where.strip("`")
+        kind = typing.get_type_hints(Description).get(name)
+        what = f"expected {_expected((kind,))}" if typing.get_origin(kind) is Literal else what
+        start = f"{name} is {fields[name]!r:.40}, " if name in fields else ""
+        raise BadInput(start + what[0].lower() + what[1:]) from None
 
 
 def hyperparameters(

@@ -1,4 +1,4 @@
-"""Guessing among the classes seen so far: the reference of rescaled accuracy (seed 0)."""
+"""Guessing among the classes seen so far: the reference of rescaled accuracy (Michel et al.)."""
 
 from __future__ import annotations
 

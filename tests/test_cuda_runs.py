@@ -1,0 +1,121 @@
+"""Whole runs on a GPU: the same examples in the same order as on the CPU, and steps that a graph
+can capture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+import perdure
+from perdure.experiments import described, learner, load_checkpoint, run, save_checkpoint, train
+from perdure.scenarios import make
+from perdure.strategies import STRATEGIES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+
+SMALL = {"hidden": "32"}
+
+
+def short(strategy: str, device: str, **more: object) -> perdure.experiments.Description:  # type: ignore[name-defined]
+    return described(
+        "split-digits", strategy, settings=SMALL, epochs=2, every=5, device=device, **more
+    )
+
+
+@pytest.mark.parametrize("fill", ["end", "reservoir"])
+def test_order_and_memory_are_those_of_the_cpu(fill: str) -> None:
+    seen = {}
+    for device in ("cpu", "cuda"):
+        what = described(
+            "split-digits", "replay", settings={**SMALL, "fill": fill}, epochs=2, device=device
+        )
+        scenario = make("split-digits")
+        strategy, plan = learner(what, scenario)
+        rows: list[list[int]] = []
+        choose = strategy.choose
+
+        def noted(
+            new: np.ndarray,
+            choose: object = choose,
+            rows: list[list[int]] = rows,
+        ) -> tuple[np.ndarray, ...]:
+            chosen: tuple[np.ndarray, ...] = choose(new)  # type: ignore[operator]
+            rows.append([int(row) for part in chosen for row in part])
+            return chosen
+
+        strategy.choose = noted  # type: ignore[method-assign]
+        for _ in train(scenario, strategy, plan):
+            pass
+        seen[device] = rows, strategy.stored().tolist()
+    assert seen["cpu"] == seen["cuda"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_run_repeats_itself_and_nears_the_cpu(strategy: str, tmp_path: Path) -> None:
+    found = {}
+    for name, device in (("a", "cuda"), ("b", "cuda"), ("c", "cpu")):
+        learned = run(short(strategy, device), tmp_path / name)
+        found[name] = [value.cpu() for value in learned.model.state_dict().values()]
+    assert all(torch.equal(x, y) for x, y in zip(found["a"], found["b"], strict=True))
+    points = [(tmp_path / name / "points.csv").read_bytes() for name in "ab"]
+    assert points[0] == points[1]
+    for x, y in zip(found["a"], found["c"], strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_checkpoint_goes_on_bit_for_bit(strategy: str, tmp_path: Path) -> None:
+    scenario, what = make("split-digits"), short(strategy, "cuda")
+    whole, plan = learner(what, scenario)
+    for at in train(scenario, whole, plan):
+        if at.step == 30:
+            save_checkpoint(tmp_path, whole, at)
+    torch.manual_seed(99)
+    other, _ = learner(what, scenario)
+    place = load_checkpoint(tmp_path, other)
+    for _ in train(scenario, other, plan, start=place):
+        pass
+    mine, theirs = whole.model.state_dict(), other.model.state_dict()
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+@pytest.mark.parametrize("strategy", ["naive", "replay"])
+def test_a_step_can_be_captured(strategy: str) -> None:
+    """A captured step, replayed on the batches of the loop, ends where the plain loop does."""
+    scenario = make("split-digits")
+    what = described("split-digits", strategy, settings={**SMALL, "momentum": "0"}, device="cuda")
+    plain, _ = learner(what, scenario)
+    caught, _ = learner(what, scenario)
+    rng = np.random.default_rng(0)
+    plan = [[rng.integers(0, 500, 32), rng.integers(0, 500, 32)] for _ in range(8)]
+    parts = 2 if strategy == "replay" else 1
+    for rows in plan:
+        plain.step(*(plain.examples.take(r) for r in rows[:parts]))
+
+    held = [caught.examples.take(r) for r in plan[0][:parts]]
+    start = {name: value.clone() for name, value in caught.model.state_dict().items()}
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            caught.step(*held)
+    torch.cuda.synchronize()
+    caught.model.load_state_dict(start)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        caught.step(*held)
+    caught.model.load_state_dict(start)
+    for rows in plan:
+        for place, r in zip(held, rows, strict=False):
+            fresh = caught.examples.take(r)
+            place.x.copy_(fresh.x)
+            place.y.copy_(fresh.y)
+        graph.replay()
+    torch.cuda.synchronize()
+    for mine, theirs in zip(plain.model.parameters(), caught.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
