@@ -5,9 +5,11 @@ python studies/stability_gap/tables.py runs/stability_gap    # prints Markdown, 
 
 from __future__ import annotations
 
+import csv
 import json
 import statistics
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -42,95 +44,152 @@ TABLE_5 = "91.6 0.8  58.9 7.4  50.8 8.7  5.3 1.3  39.9 7.4  40.5 7.5  86.7 2.0  
 TABLE_6 = "19.5 0.1  19.7 0.1  0.0 0.0  99.7 0.1  86.1 3.5  86.3 3.6  77.8 4.4  96.9 3.4"
 
 Row = dict[str, list[float]]  # a metric's value for every seed
+ER: dict[str, Any] = {
+    "scenario": "split-mnist", "strategy": "replay", "epochs": 10, "lr": 0.01, "alpha": 0.3,
+    "memory": 2000, "fill": "end",
+}  # fmt: skip
+REDRAWN = {"subset": 1000, "redraw": True}
+FIXED = {"subset": 1000, "redraw": False}
 
 
-def main() -> None:
-    """Print all tables of the store named on the command line."""
-    runs = read_runs(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/stability_gap"))
-    results: dict[str, Row] = {}
+class Store:
+    """The finished runs of a folder, and the metrics that were asked for."""
 
-    def found(label: str, thin: int = 1, **wanted: Any) -> Row:
-        mine = [run for run in runs if matches(run, wanted)]
+    def __init__(self, folder: Path) -> None:
+        self.results: dict[str, Row] = {}
+        self.runs = []
+        for done in sorted(folder.glob("*/done.json")):
+            said = json.loads((done.parent / "run.json").read_text())["describe"]
+            said |= said["options"] | said["optimizer_options"] | {"folder": done.parent}
+            self.runs.append(said)
+
+    def row(self, label: str, *, rho: int = 1, papers: bool = False, **wanted: Any) -> Row:
+        """Return the metrics of the runs described as wanted, in percent.
+
+        `papers` counts as the paper's code does: see `papers_points`.
+        """
         row: Row = {name: [] for name in IDS}
-        for run in sorted(mine, key=lambda run: run["seed"]):
-            metrics = read_source(str(run["folder"]), given=Given(thin=thin)).summary().metrics
+        for run in sorted(self.runs, key=lambda run: run["seed"]):
+            if any(run.get(key) != value for key, value in wanted.items()):
+                continue
+            if papers:
+                with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+                    file.write(papers_points(run["folder"] / "points.csv", rho))
+                    file.flush()
+                    metrics = read_source(file.name).summary().metrics
+            else:
+                metrics = read_source(str(run["folder"]), Given(thin=rho)).summary().metrics
             for name, id_ in IDS.items():
                 if id_ in metrics:
                     row[name].append(100 * metrics[id_])
-        results[label] = row
+        self.results[label] = row
         return row
 
-    er: dict[str, Any] = {
-        "scenario": "split-mnist", "strategy": "replay", "epochs": 10, "memory": 2000,
-        "fill": "end",
-    }  # fmt: skip
-    redrawn = {"subset": 1000, "redraw": True}
-    print("## Table 3: evaluation periodicity, experience replay on Split-MNIST\n")
+
+def papers_points(path: Path, rho: int) -> str:
+    """Return a points.csv as the paper's code would have made it.
+
+    It tests the task it enters before the first update, and counts that as any other test; and
+    it tests after the updates 1, 1 + rho, 1 + 2 rho … of each task.
+    """
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    began: dict[str, int] = {}
+    for row in rows:
+        if row["kind"] == "probe":
+            began.setdefault(row["trained"], int(row["step"]))
+    kept = ["step,trained,tested,kind,score,n"]
+    for row in rows:
+        # Steps are doubled to make room for the test before the first one of a task.
+        step = 2 * int(row["step"]) + (row["kind"] == "initial")
+        if row["kind"] == "probe" and (int(row["step"]) - began[row["trained"]]) % rho:
+            continue
+        kind = "probe" if row["kind"] == "initial" else row["kind"]
+        kept.append(f"{step},{row['trained']},{row['tested']},{kind},{row['score']},{row['n']}")
+    return "\n".join(kept) + "\n"
+
+
+def main() -> None:
+    """Print all tables of the store named on the command line, and write results.json."""
+    store = Store(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/stability_gap"))
+    periodicity(store)
+    sample_sizes(store)
+    online_and_naive(store)
+    memory_sizes(store)
+    rotated(store)
+    kept = {
+        label: {name: [round(v, 2) for v in values] for name, values in row.items()}
+        for label, row in store.results.items()
+    }
+    Path(__file__).with_name("results.json").write_text(json.dumps(kept) + "\n")
+
+
+def periodicity(store: Store) -> None:
+    """Print Table 3."""
     rows = []
     for rho, paper in TABLE_3.items():
         rows.append((f"{rho}", "paper", published(paper, SHORT)))
-        rows.append(("", "redrawn", found(f"table 3, rho {rho}, redrawn", rho, **er, **redrawn)))
-        fixed = {"subset": 1000, "redraw": False}
-        rows.append(("", "fixed", found(f"table 3, rho {rho}, fixed", rho, **er, **fixed)))
-    table("rho", SHORT, rows)
+        for how, wanted in (("redrawn", REDRAWN), ("fixed", FIXED)):
+            row = store.row(f"table 3, rho {rho}, {how}", rho=rho, **ER, **wanted)
+            rows.append(("", how, row))
+        row = store.row(f"table 3, rho {rho}, counted so", rho=rho, papers=True, **ER, **REDRAWN)
+        rows.append(("", "redrawn, counted as the paper does", row))
+    table("Table 3: evaluation periodicity, experience replay on Split-MNIST", "rho", SHORT, rows)
 
-    print("## Table 4: how many examples are tested\n")
+
+def sample_sizes(store: Store) -> None:
+    """Print Table 4."""
     rows = []
     for size, paper in TABLE_4.items():
         rows.append((size, "paper", published(paper, SHORT)))
         number = None if size == "all" else int(size)
         for redraw in (False,) if number is None else (True, False):
             how = "redrawn" if redraw else "whole sets" if number is None else "fixed"
-            row = found(f"table 4, {size}, {how}", **er, subset=number, redraw=redraw)
+            row = store.row(f"table 4, {size}, {how}", **ER, subset=number, redraw=redraw)
             rows.append(("", how, row))
-    table("n", SHORT, rows)
+    table("Table 4: how many examples are tested", "n", SHORT, rows)
 
-    print("## Tables 5 and 6: online replay, and fine-tuning\n")
-    online = er | redrawn | {"epochs": 1}
-    naive = {"scenario": "split-mnist", "strategy": "naive", "epochs": 10, **redrawn}
-    rows = [
-        ("online", "paper", published(TABLE_5, LONG)),
-        ("", "ours", found("table 5, online", **online)),
-        ("fine-tuning", "paper", published(TABLE_6, LONG)),
-        ("", "ours", found("table 6, fine-tuning", **naive)),
-    ]
-    table("", LONG, rows)
 
-    print("## Figure 7: memory sizes, and a memory filled while streaming\n")
+def online_and_naive(store: Store) -> None:
+    """Print Tables 5 and 6."""
+    rows = []
+    naive = {"scenario": "split-mnist", "strategy": "naive", "epochs": 10}
+    for label, paper, wanted in (
+        ("online", TABLE_5, ER | {"epochs": 1}),
+        ("fine-tuning", TABLE_6, naive),
+    ):
+        rows.append((label, "paper", published(paper, LONG)))
+        for lr in (0.01, 0.1):
+            mine = wanted | REDRAWN | {"lr": lr}
+            rows.append(("", f"lr {lr:g}", store.row(f"{label}, lr {lr:g}", **mine)))
+        row = store.row(f"{label}, lr {lr:g}, counted so", papers=True, **mine)
+        rows.append(("", f"lr {lr:g}, counted as the paper does", row))
+    table("Tables 5 and 6: online replay, and fine-tuning", "", LONG, rows)
+
+
+def memory_sizes(store: Store) -> None:
+    """Print what stands behind Figure 7."""
     rows = []
     for memory in (500, 1000, 2000, 60000):
-        row = found(f"figure 7, memory {memory}", **(er | redrawn | {"memory": memory}))
+        row = store.row(f"figure 7, memory {memory}", **(ER | REDRAWN | {"memory": memory}))
         rows.append((f"{memory}", "ours", row))
-    row = found("class reservoir", **(er | redrawn | {"fill": "reservoir"}))
-    rows.append(("2000, class reservoir", "ours", row))
-    table("memory", LONG, rows)
+    row = store.row("class reservoir", **(ER | REDRAWN | {"fill": "reservoir"}))
+    rows.append(("2000, filled while streaming", "ours", row))
+    table("Figure 7: memory sizes, and a memory filled while streaming", "memory", LONG, rows)
 
-    print("## Table 2: Rotated-MNIST, memory 1000\n")
+
+def rotated(store: Store) -> None:
+    """Print Table 2."""
     rows = []
     for phi, paper in TABLE_2.items():
         rows.append((f"{phi}°", "paper", published(paper, LONG)))
-        for epochs in (1, 10):
-            wanted = {"scenario": f"rotated-mnist-{phi}", "epochs": epochs, **redrawn}
-            row = found(f"table 2, {phi} degrees, {epochs} epochs", **wanted)
-            rows.append(("", f"{epochs} epoch{'s'[: epochs > 1]}", row))
-    table("phi", LONG, rows)
-    kept = {label: {k: [round(v, 3) for v in vs] for k, vs in row.items()}
-            for label, row in results.items()}  # fmt: skip
-    Path(__file__).with_name("results.json").write_text(json.dumps(kept, indent=1) + "\n")
-
-
-def read_runs(store: Path) -> list[dict[str, Any]]:
-    """Return what every finished run of the store says of itself."""
-    runs = []
-    for done in sorted(store.glob("*/done.json")):
-        said = json.loads((done.parent / "run.json").read_text())["describe"]
-        runs.append(said | said["options"] | {"folder": done.parent})
-    return runs
-
-
-def matches(run: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Return whether a run is described as wanted."""
-    return all(run.get(key) == value for key, value in wanted.items())
+        for lr, alpha in ((0.1, 0.5), (0.01, 0.3)):
+            for epochs in (1, 10):
+                wanted = {"scenario": f"rotated-mnist-{phi}", "lr": lr, "alpha": alpha}
+                name = f"lr {lr:g}, alpha {alpha:g}, {epochs} epoch{'s'[: epochs > 1]}"
+                row = store.row(f"table 2, {phi} degrees, {name}", epochs=epochs, **wanted)
+                rows.append(("", name, row))
+    table("Table 2: Rotated-MNIST, memory 1000", "phi", LONG, rows)
 
 
 def published(text: str, names: tuple[str, ...]) -> dict[str, tuple[float, float]]:
@@ -139,9 +198,9 @@ def published(text: str, names: tuple[str, ...]) -> dict[str, tuple[float, float
     return {name: (numbers[2 * k], numbers[2 * k + 1]) for k, name in enumerate(names)}
 
 
-def table(first: str, names: tuple[str, ...], rows: list[tuple[str, str, Any]]) -> None:
+def table(title: str, first: str, names: tuple[str, ...], rows: list[tuple[str, str, Any]]) -> None:
     """Print a Markdown table; cells that lie within the paper's SD of its mean are bold."""
-    print(f"| {first} | | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}")
+    print(f"## {title}\n\n| {first} | | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}")
     paper: dict[str, tuple[float, float]] = {}
     for label, who, row in rows:
         cells = []

@@ -92,7 +92,9 @@ def run(
     if description.boundaries == "blurred":
         scenario = blurred(scenario, description.blur, description.seed)
     strategy, plan = learner(description, scenario)
-    with _evaluator(description, scenario, folder, overwrite=overwrite) as evaluator:
+    # A guesser has no weights, and no operations to count.
+    meter = any(True for _ in strategy.model.parameters())
+    with _evaluator(description, scenario, folder, overwrite=overwrite, meter=meter) as evaluator:
         count = len(phases(scenario, plan))
         for at in train(scenario, strategy, plan, evaluator, gradients=description.gradients):
             if progress is not None and at.rows is not None:
@@ -154,6 +156,7 @@ def _evaluator(
     folder: str | os.PathLike[str],
     *,
     overwrite: bool,
+    meter: bool,
 ) -> Evaluator:
     """Return who tests: every task of the scenario, its images normalised once."""
     heads = scenario.heads is not None
@@ -181,6 +184,7 @@ def _evaluator(
         forward=forward if heads else None,
         record=folder,
         overwrite=overwrite,
+        meter=meter,
         progress=False,
         describe={
             **msgspec.to_builtins(description),
