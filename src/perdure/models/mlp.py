@@ -29,14 +29,14 @@ def mlp(
         Sequential(
           (0): Flatten(start_dim=1, end_dim=-1)
           (1): Linear(in_features=784, out_features=100, bias=True)
-          (2): ReLU()
+          (2): ReLU(inplace=True)
           (3): Linear(in_features=100, out_features=50, bias=True)
-          (4): ReLU()
+          (4): ReLU(inplace=True)
           (5): Linear(in_features=50, out_features=10, bias=True)
         )
     """
     sizes = [prod(image(shape)), *wholes("mlp: hidden", hidden)]
     layers: list[nn.Module] = [nn.Flatten()]
     for size, following in pairwise(sizes):
-        layers += [nn.Linear(size, following), nn.ReLU()]
+        layers += [nn.Linear(size, following), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers, nn.Linear(sizes[-1], whole("outputs", outputs)))

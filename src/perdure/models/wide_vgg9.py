@@ -41,11 +41,21 @@ def wide_vgg9(
             layers.append(nn.MaxPool2d(2))
             continue
         size = _scaled(size, factor)
-        layers += [nn.Conv2d(channels, size, 3, padding=1), nn.BatchNorm2d(size), nn.ReLU()]
+        layers += [
+            nn.Conv2d(channels, size, 3, padding=1),
+            nn.BatchNorm2d(size),
+            nn.ReLU(inplace=True),
+        ]
         channels = size
     dense = _scaled(DENSE, factor)
     layers += [nn.Flatten(), nn.Linear(channels * (height // 16) * (across // 16), dense)]
-    layers += [nn.ReLU(), nn.Dropout(share), nn.Linear(dense, dense), nn.ReLU(), nn.Dropout(share)]
+    layers += [
+        nn.ReLU(inplace=True),
+        nn.Dropout(share),
+        nn.Linear(dense, dense),
+        nn.ReLU(inplace=True),
+        nn.Dropout(share),
+    ]
     return nn.Sequential(*layers, nn.Linear(dense, whole("outputs", outputs)))
 
 

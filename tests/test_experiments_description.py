@@ -1,0 +1,332 @@
+"""Descriptions: everything written down, everything judged, one name for one description."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+import pytest
+
+from perdure.experiments import Description, described, learner, run
+from perdure.experiments.description import OPTIMIZERS
+from perdure.models import MODELS
+from perdure.models._factory import factory_of
+from perdure.record import BadInput
+from perdure.scenarios import SCENARIOS, make
+from perdure.strategies import STRATEGIES, find_strategy
+
+from .strategy_helpers import ALL, NORMED, blobs
+
+FIELDS = Description.__struct_fields__
+
+
+def refused(*arguments: Any, **more: Any) -> str:
+    """Return the one line that says why a description is refused."""
+    with pytest.raises(BadInput) as caught:
+        described(*arguments, **more)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+# Defaults.
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("scenario", ["split-digits", "split-mnist", "m2i", "split-cifar100"])
+def test_every_default_is_written_down(scenario: str, name: str) -> None:
+    found = described(scenario, name)
+    told = msgspec.to_builtins(found)
+    assert set(told) == set(FIELDS)
+    signature = inspect.signature(find_strategy(name)).parameters
+    own = {k: p.default for k, p in signature.items() if p.kind is p.KEYWORD_ONLY and k != "seed"}
+    paper = dict(SCENARIOS[scenario].set_up.strategies.get(name, {}))
+    assert found.options == own | paper
+    assert set(paper) <= set(own)  # no paper's set-up names what the strategy has not
+    assert set(found.optimizer_options) == set(OPTIMIZERS[found.optimizer])
+    assert found.optimizer_options["lr"] == SCENARIOS[scenario].set_up.lr
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_option_of_a_network_is_written_down(model: str) -> None:
+    found = described("split-mnist", "naive", model=model)
+    signature = inspect.signature(factory_of(model)).parameters
+    own = {k for k, p in signature.items() if p.kind is p.KEYWORD_ONLY}
+    assert set(found.model_options) == own
+    assert json.loads(msgspec.json.encode(found.model_options)) == found.model_options
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_each_scenario_has_a_description_as_its_paper_has_it(scenario: str) -> None:
+    set_up = SCENARIOS[scenario].set_up
+    found = described(scenario, "replay")
+    assert (found.model, found.epochs, found.batch) == (set_up.model, set_up.epochs, set_up.batch)
+    assert found.setting == SCENARIOS[scenario].setting
+
+
+def test_de_langes_and_m2is_hyperparameters() -> None:
+    """Seed 2, appendix C, and seed 3: learning rate, alpha, memory."""
+    tables = {
+        "split-mnist": (0.01, 0.3, 2000),
+        "split-cifar10": (0.1, 0.7, 1000),
+        "split-mini-imagenet": (0.1, 0.5, 10_000),
+        "m2i": (0.001, None, 200),
+        "i2m": (0.001, None, 200),
+    }
+    for scenario, (lr, alpha, memory) in tables.items():
+        found = described(scenario, "replay")
+        assert found.optimizer_options["lr"] == lr
+        assert (found.options["alpha"], found.options["memory"]) == (alpha, memory)
+        assert found.optimizer == "sgd"
+        assert found.optimizer_options["momentum"] == 0.9
+
+
+def test_a_papers_learning_rate_is_that_of_its_optimizer() -> None:
+    assert described("split-cifar10", "naive").optimizer_options["lr"] == 0.1
+    adam = described("split-cifar10", "naive", optimizer="adam").optimizer_options
+    assert adam == {"lr": 0.001, "weight_decay": 0.0}
+
+
+def test_the_run_writes_all_of_it(tmp_path: Path) -> None:
+    what = described("split-digits", "replay", epochs=1, batch=200, every=50, seed=3)
+    run(what, tmp_path / "run")
+    said = json.loads((tmp_path / "run" / "run.json").read_text())["describe"]
+    told = msgspec.to_builtins(what)
+    assert {k: said[k] for k in told} == told
+    assert said["tasks"] == ["0-1", "2-3", "4-5", "6-7", "8-9"]
+    assert said["data"]["digits"]["sha256"]
+
+
+def test_options_reach_what_they_are_for() -> None:
+    scenario = blobs()
+    settings = {"lr": "0.125", "momentum": "0.5", "weight_decay": "0.25", "hidden": "7,5"}
+    settings |= {"memory": "3", "alpha": "none", "fill": "reservoir", "replacement": "true"}
+    strategy, plan = learner(described(settings=settings, iterations=4, seed=6), scenario)
+    (group,) = strategy.optimizer.param_groups
+    assert (group["lr"], group["momentum"], group["weight_decay"]) == (0.125, 0.5, 0.25)
+    shapes = [tuple(p.shape) for p in strategy.model.parameters()]
+    assert shapes[::2] == [(7, 16), (5, 7), (6, 5)]
+    kept = vars(strategy)
+    assert (kept["capacity"], kept["alpha"], kept["fill"]) == (3, None, "reservoir")
+    assert kept["replacement"] is True
+    assert (plan.iterations, plan.seed, strategy.seed) == (4, 6, 6)
+
+
+# Text to values.
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("memory", "200", 200),
+        ("alpha", "0.25", 0.25),
+        ("alpha", "1", 1.0),
+        ("alpha", "none", None),
+        ("alpha", "None", None),
+        ("alpha", "null", None),
+        ("alpha", "1e-3", 0.001),
+        ("replayed", "none", None),
+        ("replayed", "12", 12),
+        ("replacement", "true", True),
+        ("replacement", "False", False),
+        ("replacement", "1", True),
+        ("fill", "reservoir", "reservoir"),
+        ("balance", "task", "task"),
+        ("balance", "none", "none"),  # a word here, not None
+    ],
+)
+def test_values_have_the_type_of_their_parameter(name: str, text: str, value: Any) -> None:
+    found = described("split-digits", "replay", settings={name: text}).options[name]
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("memory", "many", "a whole number"),
+        ("memory", "1.5", "a whole number"),
+        ("memory", "none", "a whole number"),
+        ("memory", "", "a whole number"),
+        ("alpha", "half", "a number or none"),
+        ("alpha", "nan", "a number or none"),
+        ("alpha", "inf", "a number or none"),
+        ("replacement", "perhaps", "true or false"),
+        ("fill", "always", "end or reservoir"),
+        ("balance", "classes", "class or task or none"),
+        ("lr", "fast", "a number"),
+        ("lr", "-1", "0 or more"),
+        ("lr", "nan", "a number"),
+    ],
+)
+def test_values_that_are_refused(name: str, text: str, expected: str) -> None:
+    said = refused("split-digits", "replay", settings={name: text})
+    assert said.startswith(f"{name} is ")
+    assert expected in said
+
+
+# Names.
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("memroy", "memory"), ("alhpa", "alpha"), ("hiden", "hidden")]
+)
+def test_hyperparameters_nobody_has(name: str, near: str) -> None:
+    said = refused("split-digits", "replay", settings={name: "1"})
+    assert f"hyperparameter {name!r} is not known" in said
+    assert f"did you mean {near}" in said
+    for known in ("memory", "alpha", "lr", "momentum", "hidden"):
+        assert known in said
+
+
+def test_hyperparameters_of_another_strategy_are_refused() -> None:
+    said = refused("split-digits", "naive", settings={"memory": "10"})
+    assert "naive has none" in said
+    refused("split-digits", "replay", settings={"restart": "true"})
+    refused("split-digits", "replay", optimizer="adam", settings={"momentum": "0.5"})
+    refused("split-digits", "replay", settings={"seed": "3"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more", "expected"),
+    [
+        (("split-digit", "naive"), {}, "did you mean split-digits"),
+        (("nothing-like-it", "naive"), {}, "perdure list scenarios"),
+        (("split-digits", "cumulativ"), {}, "did you mean cumulative"),
+        (("split-digits", "naive"), {"optimizer": "rmsprop"}, "expected sgd or adam"),
+        (("split-digits", "naive"), {"model": "mpl"}, "expected mlp"),
+    ],
+)
+def test_names_that_are_not_known(arguments: Any, more: Any, expected: str) -> None:
+    assert expected in refused(*arguments, **more)
+
+
+# Numbers and words that make no sense.
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"epochs": 0}, {"epochs": -1}, {"iterations": 0}, {"batch": 0}, {"batch": -3},
+        {"every": 0}, {"subset": 0}, {"gradients": 0}, {"threads": 0}, {"seed": -1},
+        {"patience": 0}, {"held_out": 0.0}, {"held_out": 1.0}, {"held_out": float("nan")},
+        {"blur": -0.1}, {"blur": 1.1}, {"blur": float("nan")},
+        {"boundaries": "none", "mask_unseen": True}, {"boundaries": "none", "iterations": 5},
+        {"boundaries": "none", "patience": 2},
+        {"boundaries": "sharpish"}, {"setting": "classes"}, {"epochs": 2.5}, {"seed": "3"},
+        {"mask_unseen": "no"}, {"device": 3}, {"nobody_has_this": 1},
+        {"order": "random"}, {"every": 1.5},
+    ],
+)  # fmt: skip
+def test_fields_that_make_no_sense_are_refused(more: dict[str, Any]) -> None:
+    said = refused("split-digits", "naive", **more)
+    assert next(iter(more)) in said or "boundaries" in said
+
+
+def test_words_that_are_not_known_say_which_are() -> None:
+    said = refused("split-digits", "naive", boundaries="sharpish")
+    assert said == "boundaries is 'sharpish', expected sharp or blurred or none"
+
+
+# The folder.
+
+
+def other_value(field: str, now: Any) -> Any:
+    """Return another value that a field may have."""
+    kind = get_type_hints(Description)[field]
+    words = [word for word in get_args(kind) if isinstance(word, str) and word != now]
+    if words:
+        return words[0]
+    if isinstance(now, bool):
+        return not now
+    if isinstance(now, int | float):
+        return now * 2 + 1
+    if isinstance(now, str):
+        return now + "x"
+    if isinstance(now, dict):
+        return {**now, "another": 1.0}
+    assert now is None
+    return 3
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_each_field_changes_the_folder(field: str) -> None:
+    base = described("split-digits", "replay")
+    other = msgspec.structs.replace(base, **{field: other_value(field, getattr(base, field))})
+    assert other.folder != base.folder
+    assert other.folder.rsplit("-", 1)[1] != base.folder.rsplit("-", 1)[1]
+
+
+@pytest.mark.parametrize("field", ["options", "optimizer_options", "model_options"])
+def test_each_hyperparameter_changes_the_folder(field: str) -> None:
+    base = described("split-digits", "replay")
+    for name, now in getattr(base, field).items():
+        changed = {**getattr(base, field), name: "another" if now is None else None}
+        assert msgspec.structs.replace(base, **{field: changed}).folder != base.folder
+
+
+def test_the_folder_says_what_ran() -> None:
+    base = described("split-digits", "replay", seed=7)
+    assert re.fullmatch(r"split-digits-replay-s7-[0-9a-f]{8}", base.folder)
+    mine = described("split-digits", "perdure.strategies.naive:Naive", model=NORMED)
+    assert re.fullmatch(r"[\w.-]+", mine.folder)
+
+
+def test_order_of_settings_and_ways_to_say_them_make_no_difference() -> None:
+    one = described(settings={"alpha": "0.5", "memory": "7", "lr": "0.1"})
+    other = described(settings={"lr": "1e-1", "memory": "7", "alpha": "0.50"})
+    default = described("split-digits", "replay", settings={"memory": "100"})
+    assert one.folder == other.folder
+    assert default.folder == described().folder
+    assert described(blur=0).folder == described(blur=0.0).folder
+    options = dict(reversed(list(one.options.items())))
+    assert msgspec.structs.replace(one, options=options).folder == one.folder
+
+
+def test_the_folder_is_the_same_in_every_process() -> None:
+    program = (
+        "from perdure.experiments import described\n"
+        "print(described('split-digits', 'replay', settings={'alpha': '0.1'}, seed=2).folder)\n"
+        "print(described('m2i', 'cumulative', order=None, device='cuda:1').folder)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONHASHSEED": "12345"}, cwd=Path(__file__).parent,
+    ).stdout.split()  # fmt: skip
+    assert found == [
+        described("split-digits", "replay", settings={"alpha": "0.1"}, seed=2).folder,
+        described("m2i", "cumulative", order=None, device="cuda:1").folder,
+    ]
+
+
+def test_a_description_survives_json() -> None:
+    for name in STRATEGIES:
+        what = described("split-digits", name, order=[9, 8, 7, 6, 5, 4, 3, 2, 1, 0])
+        again = msgspec.json.decode(msgspec.json.encode(what), type=Description)
+        assert again == what
+        assert again.folder == what.folder
+    with pytest.raises(msgspec.ValidationError, match="unknown field"):
+        msgspec.json.decode(msgspec.json.encode({**told(what), "more": 1}), type=Description)
+
+
+def told(what: Description) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(what)
+    return found
+
+
+def test_equal_descriptions_begin_with_equal_weights() -> None:
+    import torch
+
+    scenario = make("split-digits")
+    states = []
+    for _ in range(2):
+        torch.rand(5)  # whatever was drawn before
+        states.append(learner(described(seed=4), scenario)[0].model.state_dict())
+    assert all(torch.equal(states[0][k], states[1][k]) for k in states[0])
