@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-import perdure
 from perdure.experiments import described, learner, load_checkpoint, run, save_checkpoint, train
 from perdure.scenarios import make
 from perdure.strategies import STRATEGIES
@@ -17,15 +16,15 @@ from perdure.strategies import STRATEGIES
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from perdure.experiments import Description
+
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
 SMALL = {"hidden": "32"}
 
 
-def short(strategy: str, device: str, **more: object) -> perdure.experiments.Description:  # type: ignore[name-defined]
-    return described(
-        "split-digits", strategy, settings=SMALL, epochs=2, every=5, device=device, **more
-    )
+def short(strategy: str, device: str) -> Description:
+    return described("split-digits", strategy, settings=SMALL, epochs=2, every=5, device=device)
 
 
 @pytest.mark.parametrize("fill", ["end", "reservoir"])

@@ -44,7 +44,8 @@ STRATEGIES: dict[str, Entry] = {
         "the examples of a memory",
     ),
     "random": Entry(
-        "random_", "Random", "guesses among the classes seen", "Michel et al., New metrics for analyzing continual learners",
+        "random_", "Random", "guesses among the classes seen",
+        "Michel et al., New metrics for analyzing continual learners",
         "nothing",
     ),
 }  # fmt: skip

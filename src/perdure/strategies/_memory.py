@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ._base import Rows
 
-__all__ = ["kept"]
+__all__ = ["kept", "shared_out"]
 
 
 def kept(rows: Rows, groups: Rows, priority: NDArray[np.float64], capacity: int) -> Rows:
@@ -19,8 +19,8 @@ def kept(rows: Rows, groups: Rows, priority: NDArray[np.float64], capacity: int)
 
     Each row has a random priority; of every group the rows with the lowest are kept. So at any
     time a group's rows are a uniform sample of those seen (a reservoir), and what is dropped now
-    is never missed later. Where the capacity does not divide, groups with lower numbers get one
-    row more. A group that has fewer rows than its share leaves the rest empty.
+    is never missed later. What a small group leaves empty goes to the others, and where the rest
+    does not divide, groups with lower numbers get one row more.
 
     Args:
         rows: seen so far: what was kept before, and what is new; a row may come twice.
@@ -37,11 +37,27 @@ def kept(rows: Rows, groups: Rows, priority: NDArray[np.float64], capacity: int)
     """
     rows = np.unique(rows)
     rows = rows[np.lexsort((priority[rows], groups[rows]))]
-    names, start = np.unique(groups[rows], return_index=True)
-    share, more = divmod(capacity, max(len(names), 1))
-    shares = np.full(len(names), share)
-    shares[:more] += 1
-    ends = np.append(start, len(rows))
-    rank = np.arange(len(rows)) - np.repeat(start, np.diff(ends))
-    chosen: Rows = rows[rank < np.repeat(shares, np.diff(ends))]
+    _, start, counts = np.unique(groups[rows], return_index=True, return_counts=True)
+    rank = np.arange(len(rows)) - np.repeat(start, counts)
+    chosen: Rows = rows[rank < np.repeat(shared_out(capacity, counts), counts)]
     return chosen
+
+
+def shared_out(capacity: int, counts: Rows) -> Rows:
+    """Return how many places each group gets: as equally as its number of rows allows.
+
+    Example:
+        >>> shared_out(10, np.array([1, 9, 9]))
+        array([1, 5, 4])
+    """
+    shares = np.zeros_like(counts)
+    while (left := capacity - int(shares.sum())) > 0:
+        (wanting,) = np.nonzero(counts > shares)
+        if not len(wanting):
+            break
+        each = left // len(wanting)
+        if each == 0:
+            shares[wanting[:left]] += 1
+        else:
+            shares[wanting] = np.minimum(counts[wanting], shares[wanting] + each)
+    return shares

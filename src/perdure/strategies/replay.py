@@ -34,7 +34,8 @@ class Replay(Strategy):
     Plasticity and stability are these two means. BatchNorm sees both as one batch.
 
     The defaults are De Lange et al.'s for Split-MNIST, whose code fills the memory at task ends;
-    their text has `fill="reservoir"`. Michel et al., online: `alpha=none fill=reservoir balance=none`.
+    their text has `fill="reservoir"`. Michel et al., online: `alpha=none fill=reservoir
+    balance=none`.
     M2I: `memory=200 alpha=none balance=task replacement=true`.
 
     Args:
