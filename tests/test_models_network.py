@@ -439,6 +439,7 @@ def test_a_step_with_a_task_for_each_example_can_be_captured(*, recorded: bool) 
 
 
 @cuda
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 @pytest.mark.parametrize("way", WAYS)
 def test_cuda_scores_alike_without_waiting(way: Any) -> None:
     network, task = ready(way)

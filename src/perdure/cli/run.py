@@ -131,9 +131,10 @@ def run(
     failed = [job for job in waiting if job.error is not None]
     if done:
         _print(sorted(done, key=lambda job: job.description.seed), notes, json=json)
-    for job in failed:
-        sys.stderr.write(job.detail)
-        _say(f"seed {job.description.seed} failed: {job.error}")
+    for error in dict.fromkeys(job.error for job in failed):  # seeds often fail alike: said once
+        alike = [job for job in failed if job.error == error]
+        sys.stderr.write(alike[0].detail)
+        _say(f"seed {', '.join(str(job.description.seed) for job in alike)} failed: {error}")
     return max((2 if job.code == 2 else 1 for job in failed), default=0)
 
 
@@ -163,7 +164,7 @@ def _seeds(text: str) -> list[int]:
     if "," not in text:
         return list(range(whole_of(text, "--seeds", 1)))
     seeds = [whole_of(part, "--seeds", 0) for part in text.split(",") if part.strip()]
-    if len(set(seeds)) < len(seeds):
+    if not seeds or len(set(seeds)) < len(seeds):
         raise BadInput(f"--seeds is {text!r:.40}, expected each seed once")
     return seeds
 

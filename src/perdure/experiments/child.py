@@ -14,7 +14,10 @@ import threading
 import time
 import traceback
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
+
+from ..record import RecordError
 
 if TYPE_CHECKING:
     from ..evaluation.live import Live
@@ -29,15 +32,27 @@ def main() -> int:
     """Run what the first line of the input says and return the exit code."""
     told = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # what a user's model prints is no message of ours
-    job = json.loads(_first_line())
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    warnings.showwarning = lambda message, *_, **__: _tell(told, note=str(message))
     try:
-        _run(job, told)
+        return _code(told)
+    finally:
+        with suppress(OSError):  # nobody listens any more
+            told.close()
+
+
+def _code(told: TextIO) -> int:
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back until here
+        line = _first_line()
+        if not line:  # the parent ended before it said anything
+            return 130
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        warnings.showwarning = lambda message, *_, **__: _tell(told, note=str(message))
+        _run(json.loads(line), told)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another one would only print where we are
         return 130
     except (ValueError, RuntimeError, OSError, MemoryError) as error:
-        plain = isinstance(error, ValueError) or "out of memory" in str(error)
+        plain = isinstance(error, ValueError | RecordError) or "out of memory" in str(error)
         detail = "" if plain else traceback.format_exc()
         _tell(told, error=str(error) or type(error).__name__, detail=detail)
         return 2 if isinstance(error, ValueError) else 1

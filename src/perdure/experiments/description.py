@@ -248,8 +248,10 @@ def _check(found: Description) -> None:
         value = getattr(found, name)
         if value is not None and value < 1:
             raise BadInput(f"{name} is {value}, expected a whole number of at least 1")
-    if found.seed < 0:
-        raise BadInput(f"seed is {found.seed}, expected 0 or more")
+    if not 0 <= found.seed < 2**63:
+        raise BadInput(f"seed is {found.seed}, expected 0 or more, below 2**63")
+    if found.threads > 1024:
+        raise BadInput(f"threads is {found.threads}, expected at most 1024")
     if found.patience is not None and found.patience < 1:
         raise BadInput(f"patience is {found.patience}, expected at least 1 epoch")
     if not 0 < found.held_out < 1:

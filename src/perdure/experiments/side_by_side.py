@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from .description import Description
@@ -65,7 +66,8 @@ def run_jobs(
         while waiting or running:
             while waiting and len(running) < most:
                 number = len(jobs) - len(waiting)
-                running[number] = _started(waiting.pop(0))
+                with _uninterrupted():
+                    running[number] = _started(waiting.pop(0))
                 threading.Thread(
                     target=_listen, args=(number, running[number], messages), daemon=True
                 ).start()
@@ -73,9 +75,20 @@ def run_jobs(
             _note(jobs[number], message)
             told(jobs[number], message)
             if "ended" in message:
-                running.pop(number).wait()
+                with running.pop(number):  # waits, and closes its pipes
+                    pass
     finally:
         _end(list(running.values()))
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold interrupts back; a process started here does so until it is ready for them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _started(job: Job) -> subprocess.Popen[bytes]:
@@ -93,8 +106,9 @@ def _started(job: Job) -> subprocess.Popen[bytes]:
         "overwrite": job.overwrite,
     }
     assert process.stdin is not None
-    process.stdin.write(json.dumps(what).encode() + b"\n")
-    process.stdin.flush()  # and it stays open: the process lives as long as we do
+    with suppress(BrokenPipeError):  # it has ended already, which `_listen` will tell
+        process.stdin.write(json.dumps(what).encode() + b"\n")
+        process.stdin.flush()  # and it stays open: the process lives as long as we do
     return process
 
 
@@ -105,7 +119,8 @@ def _listen(
 ) -> None:
     assert process.stdout is not None
     for line in process.stdout:
-        messages.put((number, json.loads(line)))
+        with suppress(ValueError):  # torn: it was killed while it wrote
+            messages.put((number, json.loads(line)))
     messages.put((number, {"ended": process.wait()}))
 
 

@@ -24,6 +24,8 @@ def jobs_for(
 
     An unfinished run is done again from its start, and so is a finished one if `fresh`.
     """
+    if not (there := next(p for p in (store, *store.absolute().parents) if p.exists())).is_dir():
+        raise BadInput(f"store is {str(store)!r}, and {there} is a file, expected a folder")
     finished: list[Job] = []
     waiting: list[Job] = []
     for description in descriptions:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from .._own import imported
 from ..record import BadInput
-from ._check import one_line
 from .table import MODELS, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import ModuleType
 
 __all__ = ["called", "factory_of"]
 
@@ -32,7 +28,7 @@ def factory_of(name: str) -> Callable[..., Any]:
     module, _, attribute = where.partition(":")
     if not (module and attribute):
         raise unknown(name)
-    found: Any = _imported(module, name)
+    found: Any = imported(module, f"model {name!r}")
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise BadInput(f"model {name!r}: {module} has no {attribute!r}, expected a factory")
@@ -77,23 +73,3 @@ def _takes(factory: Callable[..., Any]) -> str:
         for part in inspect.signature(factory).parameters.values()
     ]
     return str(inspect.Signature(parts))
-
-
-def _imported(module: str, name: str) -> ModuleType:
-    """Return an imported module, looked for in the current directory first, as `python -m` does."""
-    here = str(Path.cwd())
-    if not sys.flags.safe_path and not {"", here} & set(sys.path):
-        sys.path.insert(0, here)
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
-            raise BadInput(
-                f"model {name!r}: there is no module {error.name!r} here or installed, expected"
-                " module:name; run from the folder that holds it"
-            ) from None
-        raise BadInput(
-            f"model {name!r}: {module} needs {error.name!r}, which is not installed"
-        ) from error
-    except Exception as error:
-        raise BadInput(f"model {name!r}: importing {module} fails: {one_line(error)}") from error

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..data import DATASETS, Dataset, Split, load
+from ..data import Dataset, Split, load
 from ..record import BadInput
-from .scenario import Part, Scenario, Setting, assembled, limited, provenance
+from .scenario import Part, Scenario, Setting, assembled, limited, normalised, provenance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,9 +78,10 @@ def sequence(
         again = sum(part.name.split(" (")[0] == data.name for part in parts)
         title = f"{data.name} ({again + 1})" if again else data.name
         parts.append(Part(title, rows[0], rows[1], labels[0], labels[1], count))
-        means.append(_each(member.mean, DATASETS[data.name].mean, channels))
-        stds.append(_each(member.std, DATASETS[data.name].std, channels))
-        deviations += _short_of(data.name, labels, count, most)
+        usual = normalised(data)
+        means.append(_each(member.mean, usual["mean"][0], channels))
+        stds.append(_each(member.std, usual["std"][0], channels))
+        deviations += [*data.notes, *_short_of(data.name, labels, count, most)]
     return assembled(
         name or "sequence",
         parts,

@@ -6,6 +6,7 @@ import difflib
 import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._own import imported
 from ..record import BadInput
 
 if TYPE_CHECKING:
@@ -78,14 +79,12 @@ def _own(name: str) -> type[Strategy]:
     from ._base import Strategy
 
     module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        if error.name != module.split(".")[0] and error.name != module:
-            raise
-        raise BadInput(f"strategy {name!r}: no module {module!r} is found from here") from None
-    except AttributeError:
-        raise BadInput(f"strategy {name!r}: {module} has no {attribute!r}") from None
+    if not (module and attribute):
+        raise BadInput(f"strategy is {name!r}, expected module:Class")
+    where = imported(module, f"strategy {name!r}")
+    if not hasattr(where, attribute):
+        raise BadInput(f"strategy {name!r}: {module} has no {attribute!r}")
+    found = getattr(where, attribute)
     if not (isinstance(found, type) and issubclass(found, Strategy)):
         raise BadInput(
             f"strategy {name!r} is {type(found).__name__}, expected a class made from "

@@ -1,0 +1,39 @@
+"""Finding a user's own module from where the command was started."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .record import BadInput
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["imported"]
+
+
+def imported(module: str, what: str) -> ModuleType:
+    """Return an imported module, looked for in the current directory first, as `python -m` does.
+
+    Args:
+        module: its name.
+        what: what it is imported for, as errors begin: "model 'mine:network'".
+    """
+    here = str(Path.cwd())
+    if not sys.flags.safe_path and not {"", here} & set(sys.path):
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
+            raise BadInput(
+                f"{what}: there is no module {error.name!r} here or installed, expected"
+                " module:name; run from the folder that holds it"
+            ) from None
+        raise BadInput(f"{what}: {module} needs {error.name!r}, which is not installed") from error
+    except Exception as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise BadInput(f"{what}: importing {module} fails: {why}") from error
