@@ -4,14 +4,10 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow check bench bench-watching bench-peers coverage lock clean
+.PHONY: demo test test-slow check bench bench-watching bench-running bench-peers coverage lock clean
 
-demo: .venv/core
-	$(BIN)/perdure score examples/five_tasks.json
-	@echo
-	$(BIN)/perdure score examples/five_tasks.json --as continuum
-	@echo
-	$(BIN)/perdure score examples/stability_gap.csv --only acc,min_acc,wc_acc,wf10,gap.depth,gap.recovery
+demo: .venv/train
+	$(BIN)/perdure run
 
 test: check
 	$(BIN)/python -m pytest -m "not slow"
@@ -31,6 +27,10 @@ bench: .venv/dev
 # What watching a training loop costs, against a loop written out by hand.
 bench-watching: .venv/dev
 	$(BIN)/python benchmarks/watching.py
+
+# What an iteration of `perdure run` costs, against the same loop (needs MNIST).
+bench-running: .venv/dev
+	$(BIN)/python benchmarks/running.py
 
 # Another library at the same work, in an environment of its own.
 PEERS := .venv-peers
@@ -55,14 +55,15 @@ coverage: .venv/dev
 	@echo "setting up .venv with $$($(PYTHON) --version) (once)"
 	$(PYTHON) -m venv .venv
 
-.venv/core: pyproject.toml requirements.lock | .venv/bin/python
+# PyTorch first and by its exact version: where a small build of it is at hand, pip takes that one.
+.venv/train: pyproject.toml requirements.lock | .venv/bin/python
+	@echo "installing PyTorch and the rest (once, some minutes)"
 	$(PIP) install -c requirements.lock hatchling editables
-	$(PIP) install -c requirements.lock --no-build-isolation -e .
+	$(PIP) install $$(grep '^torch==' requirements.lock)
+	$(PIP) install -c requirements.lock --no-build-isolation -e ".[train]"
 	@touch $@
 
-# PyTorch first and by its exact version: where a small build of it is at hand, pip takes that one.
-.venv/dev: .venv/core
-	$(PIP) install $$(grep '^torch==' requirements.lock)
+.venv/dev: .venv/train
 	$(PIP) install -c requirements.lock --no-build-isolation -e ".[train,dev]"
 	@touch $@
 
