@@ -41,15 +41,15 @@ def main() -> int:
 
 def _code(told: TextIO) -> int:
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back until here
         line = _first_line()
         if not line:  # the parent ended before it said anything
             return 130
         threading.Thread(target=_end_with_parent, daemon=True).start()
+        signal.signal(signal.SIGINT, _interrupted)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back until here
         warnings.showwarning = lambda message, *_, **__: _tell(told, note=str(message))
         _run(json.loads(line), told)
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another one would only print where we are
         return 130
     except (ValueError, RuntimeError, OSError, MemoryError) as error:
         plain = isinstance(error, ValueError | RecordError) or "out of memory" in str(error)
@@ -60,6 +60,12 @@ def _code(told: TextIO) -> int:
         _tell(told, error=f"{type(error).__name__}: {error}", detail=traceback.format_exc())
         return 1
     return 0
+
+
+def _interrupted(*_: object) -> None:
+    """End once: another interrupt would hit the record while it is put in order."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _first_line() -> bytes:

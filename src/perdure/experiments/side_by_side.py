@@ -68,9 +68,9 @@ def run_jobs(
                 number = len(jobs) - len(waiting)
                 with _uninterrupted():
                     running[number] = _started(waiting.pop(0))
-                threading.Thread(
-                    target=_listen, args=(number, running[number], messages), daemon=True
-                ).start()
+                    threading.Thread(
+                        target=_listen, args=(number, running[number], messages), daemon=True
+                    ).start()
             number, message = messages.get()
             _note(jobs[number], message)
             told(jobs[number], message)
@@ -78,7 +78,8 @@ def run_jobs(
                 with running.pop(number):  # waits, and closes its pipes
                     pass
     finally:
-        _end(list(running.values()))
+        with _uninterrupted():  # a second interrupt waits: no process is left behind
+            _end(list(running.values()))
 
 
 @contextmanager
@@ -130,10 +131,12 @@ def _note(job: Job, message: dict[str, Any]) -> None:
     if "note" in message:
         job.notes.append(message["note"])
     if "ended" in message:
-        job.code = message["ended"]
-        if job.code and job.error is None:
+        job.code = int(message["ended"])
+        unfinished = job.code != 0 or not (job.folder / "done.json").exists()
+        if unfinished and job.error is None:
             by = f"was killed by signal {-job.code}" if job.code < 0 else f"ended with {job.code}"
-            job.error = f"its process {by}; what was recorded stays"
+            job.error = f"its process {by} before the run was finished; what was recorded stays"
+            job.code = job.code or 1
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -19,8 +19,7 @@ class Joint(Naive):
     """Learns from the examples of all tasks all the time.
 
     It keeps the stretches of the stream: each of the T has its epochs, so it makes T times as
-    many passes over everything, as the guide of seed 4 does. The last row of its matrix is the
-    upper bound of each task.
+    many passes over everything. The last row of its matrix is the upper bound of each task.
     """
 
     all_at_once: ClassVar[bool] = True
