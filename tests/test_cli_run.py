@@ -280,11 +280,12 @@ def test_streams_without_sharp_boundaries(tmp_path: Path) -> None:
     assert len({r.trained for r in points(blurred)}) == 5
     assert points(blurred) != points(sharp)
     assert points(hardly) == points(sharp)
-    (none,) = done(*ONE, "--boundaries", "none", "--store", tmp_path / "b")
+    stream = ("--boundaries", "none", "--set", "fill=reservoir")
+    (none,) = done(*ONE, *stream, "--store", tmp_path / "b")
     rows = points(none)
     assert {r.trained for r in rows} == {""}
     assert len({r.tested for r in rows}) == 5
-    answer = inside(*ONE, "--boundaries", "none", "--store", tmp_path / "b")
+    answer = inside(*ONE, *stream, "--store", tmp_path / "b")
     assert answer.code == 0
     says(answer.out, "wf10", str(none))
 

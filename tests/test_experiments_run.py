@@ -13,7 +13,9 @@ from torch.nn.functional import cross_entropy
 import perdure
 from perdure import Evaluator
 from perdure.experiments import run, train
+from perdure.record import BadInput
 from perdure.scenarios import make
+from perdure.strategies import find_strategy
 
 from .strategy_helpers import ALL, GUESSES, blobs, description, finish, held_for, made
 
@@ -28,7 +30,22 @@ def table(path: Path) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("name", [n for n in ALL if n not in GUESSES])
 def test_a_stream_without_boundaries_tests_all_tasks(name: str, tmp_path: Path) -> None:
-    what = description(name, boundaries="none", blur=0.2, epochs=1, batch=100, every=5)
+    stream: dict[str, Any] = {
+        "boundaries": "none",
+        "blur": 0.2,
+        "epochs": 1,
+        "batch": 100,
+        "every": 5,
+    }
+    if find_strategy(name).needs_tasks:
+        with pytest.raises(BadInput, match=f"{name} is told where tasks end"):
+            description(name, **stream)
+        return
+    if name == "replay":
+        with pytest.raises(BadInput, match="give --set fill=reservoir"):
+            description(name, **stream)
+        stream["settings"] = {"fill": "reservoir"}
+    what = description(name, **stream)
     learned = run(what, tmp_path / "run")
     points = table(tmp_path / "run" / "points.csv")
     assert {line["trained"] for line in points} == {""}

@@ -257,8 +257,11 @@ def test_settings_masks_and_streams(name: str, mask: bool, setting: Any) -> None
         "sharp": (sharp, {}),
         "blurred": (blurred(sharp, 0.5, seed=1), {}),
     }
-    if not mask:
-        ways["none"] = (sharp, {"boundaries": "none", "blur": 0.3})
+    if not mask and not find_strategy(name).needs_tasks:
+        stream: dict[str, Any] = {"boundaries": "none", "blur": 0.3}
+        if name == "replay":
+            stream["settings"] = {"fill": "reservoir"}
+        ways["none"] = (sharp, stream)
     for way, (scenario, more) in ways.items():
         strategy, plan = made(name, scenario, mask_unseen=mask, **more)
         losses: list[float] = []

@@ -119,18 +119,6 @@ def test_joint_sees_everything_from_the_start_in_t_times_the_passes() -> None:
     assert strategy.stored().tolist() == rows
 
 
-def test_joint_without_boundaries_makes_every_pass_and_does_not_drift() -> None:
-    scenario = blobs(each=50)
-    strategy, plan = made("joint", scenario, boundaries="none", epochs=3)
-    chosen = Chosen(strategy)
-    finish(train(scenario, strategy, plan))
-    rows = np.concatenate(chosen.new)
-    assert Counter(rows.tolist()) == dict.fromkeys(range(300), 3)
-    thirds = np.array_split(scenario.train.task[rows], 3)
-    for third in thirds:  # every task is there all the time
-        assert chisquare(np.bincount(third, minlength=3)).pvalue > RARE
-
-
 def test_joint_leaves_out_what_belongs_to_no_task() -> None:
     whole = blobs(tasks=3)
     part = replace(whole, tasks=whole.tasks[:3])

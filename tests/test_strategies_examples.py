@@ -59,7 +59,10 @@ def test_a_batch_is_a_copy() -> None:
 def test_tasks_are_told_where_heads_need_them() -> None:
     found, _, _, task, *_ = examples(heads=True)
     one = np.flatnonzero(task == 2)
-    assert found.take(one).task == 2
+    assert found.take(one, 2).task == 2
+    alike = found.take(one).task  # whether rows happen to be of one task changes no program
+    assert isinstance(alike, torch.Tensor)
+    assert alike.tolist() == [2] * len(one)
     mixed = found.take(np.arange(10)).task
     assert isinstance(mixed, torch.Tensor)
     assert mixed.tolist() == task[:10].tolist()

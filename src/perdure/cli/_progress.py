@@ -42,7 +42,7 @@ class SeedBars:
             )
             self._rows = {
                 id(job): self._bars.add_task(
-                    f"seed {job.description.seed}", total=1.0, live="", start=False
+                    f"seed {job.description.seed}", total=1.0, live="waiting", start=False
                 )
                 for job in jobs
             }
@@ -70,7 +70,8 @@ class SeedBars:
             self._quarter[id(job)] = int(4 * message["share"])
             after = time.monotonic() - self._began
             done = f"{message['share']:.0%} after {after:.0f} s"
-            self._line(f"seed {job.description.seed}: {done}, {live_of(message)}")
+            parts = [done, live_of(message)] if live_of(message) else [done]
+            self._line(f"seed {job.description.seed}: {', '.join(parts)}")
 
     def _line(self, text: str) -> None:
         if self._bars is not None:

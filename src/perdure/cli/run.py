@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json as json_
 import sys
+from itertools import pairwise
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+from msgspec import to_builtins
 
 from ..metrics import summary_of_runs
-from ..record import BadInput, read_source
+from ..record import BadInput, open_run, read_source
 from ..report import headline_grid, kept_grid
 from ._options import whole_of
 from ._progress import SeedBars
 from .score import Flag  # noqa: TC001 - the parser reads it
 
 if TYPE_CHECKING:
+    from ..experiments.description import Description
     from ..experiments.side_by_side import Job
     from ..metrics import RunsSummary, Summary
 
@@ -56,6 +60,7 @@ def run(
     jobs: str | None = None,
     store: Path = Path("runs"),
     fresh: Flag = False,
+    dry_run: Flag = False,
     json: Flag = False,
 ) -> int:
     """Train a strategy on a scenario, test it while it learns, and print what was kept and lost.
@@ -93,6 +98,7 @@ def run(
         jobs: seeds side by side; as many as the cores hold if not given.
         store: folder of the runs.
         fresh: run again what is finished.
+        dry_run: print every choice, given or by default, and run nothing.
         json: print JSON.
     """
     if sum((epochs is not None, iterations is not None, online)) > 1:
@@ -119,14 +125,19 @@ def run(
         )
         for seed in numbers
     ]  # fmt: skip
-    data = experiments.data_of(scenario)
+    if dry_run:
+        shown = [{"folder": str(store / each.folder), **to_builtins(each)} for each in runs]
+        print(json_.dumps(shown, indent=1))
+        return 0
     finished, waiting = experiments.jobs_for(runs, store, fresh=fresh)
-    notes = _notes(experiments, finished, waiting, data)
+    data = experiments.data_of(scenario, fetch=bool(waiting))
+    notes = _notes(experiments, finished, waiting, data, store)
     if not json:
         for note in notes:
             _say(note)
     if waiting:
         _do(experiments, waiting, most, show=not json)
+    notes += [f"seed {job.description.seed}: {note}" for job in waiting for note in job.notes]
     done = [*finished, *(job for job in waiting if job.error is None)]
     failed = [job for job in waiting if job.error is not None]
     if done:
@@ -177,15 +188,24 @@ def _order(text: str | None) -> int | list[int] | None:
     return [whole_of(part, "--order", 0) for part in text.split(",")]
 
 
-def _notes(experiments: Any, finished: list[Job], waiting: list[Job], data: Any) -> list[str]:
+def _notes(
+    experiments: Any, finished: list[Job], waiting: list[Job], data: Any, store: Path
+) -> list[str]:
     notes = []
     for job in finished:
-        changed = experiments.data_changed(job, data)
-        if changed:
+        if changed := experiments.data_changed(job.folder, data):
             notes.append(
                 f"{job.folder}: the data has changed since ({'; '.join(changed)}); this is the "
                 "old result, --fresh runs it anew"
             )
+        if others := experiments.versions_changed(job.folder):
+            notes.append(
+                f"{job.folder}: made with {', '.join(others)}; this is the old result, --fresh "
+                "runs it anew"
+            )
+    last = experiments.last_of(waiting[0].description.scenario, store) if waiting else None
+    if last is not None and (changed := experiments.data_changed(last, data)):
+        notes.append(f"the data is not that of {last} ({'; '.join(changed)})")
     if finished and not waiting:
         notes.append(f"finished before, read from {finished[0].folder.parent}; --fresh runs anew")
     elif finished:
@@ -223,19 +243,61 @@ def _print(done: list[Job], notes: list[str], *, json: bool) -> None:
         found.append(source.summary())
     both: Summary | RunsSummary = found[0] if len(found) == 1 else summary_of_runs(found)
     folders = [str(job.folder) for job in done]
+    deviations = open_run(done[0].folder).description["describe"].get("deviations", [])
     if json:
-        plain = {"runs": folders, "notes": notes, "summary": both.as_dict()}
+        plain = {
+            "runs": folders, "notes": notes, "deviations": deviations, "summary": both.as_dict()
+        }  # fmt: skip
         print(json_.dumps(plain, allow_nan=False, indent=1))
         return
     seeds = "1 seed" if len(done) == 1 else f"mean of {len(done)} seeds"
     first = done[0].description
-    print(f"{first.scenario}, {first.strategy}, {first.setting}-incremental, {seeds}\n")
-    if both.tasks:
-        kept_grid(both).show(sys.stdout)
+    print(f"{first.scenario}, {first.strategy}, {first.setting}-incremental, {seeds}")
+    print(f"{_in_words(first)}\n")
+    kept = kept_grid(both)
+    if len(kept.header) > 1:
+        kept.show(sys.stdout)
         print()
-    headline_grid(both).show(sys.stdout)
+    headline_grid(both, names=not sys.stdout.isatty() or get_terminal_size().columns >= 90).show(
+        sys.stdout
+    )
+    print(f"intervals: over {'test examples' if len(done) == 1 else 'seeds'}")
+    for line in _too_sparse(done[0]):
+        print(line)
+    if deviations:
+        print("\nnot as published:", *deviations, sep="\n  ")
     print("\nrecord:", *folders, sep="\n  ")
     print(f"everything: perdure score {' '.join(folders)}")
+
+
+def _in_words(run: Description) -> str:
+    """Return how a run is trained, in one line."""
+    long = f"{run.epochs} epochs" if run.iterations is None else f"{run.iterations} iterations"
+    rates = run.optimizer_options
+    parts = [
+        run.model,
+        f"{run.optimizer} lr {rates['lr']:g}",
+        f"batch {run.batch}",
+        f"{long} a task",
+    ]
+    parts += [f"{name} {value}" for name, value in run.options.items()]
+    parts += [f"order {run.order}"] if run.order is not None else []
+    parts += [f"images {run.image_size}x{run.image_size}"] if run.image_size else []
+    parts += ["unseen classes masked"] if run.mask_unseen else []
+    parts += [f"boundaries {run.boundaries} ({run.blur:g})"] if run.boundaries != "sharp" else []
+    parts += [f"patience {run.patience}"] if run.patience else []
+    return ", ".join(parts)
+
+
+def _too_sparse(job: Job) -> list[str]:
+    """Return a warning where no task was tested on the way."""
+    points = open_run(job.folder).points
+    ends = [0, *(last for _, last in points.visits())] if points is not None else []
+    shortest = min((b - a for a, b in pairwise(ends)), default=job.description.every)
+    if shortest >= job.description.every:
+        return []
+    said = f"a task has {shortest} iterations and every {job.description.every}th is tested"
+    return [f"{said}: what was lost on the way is not seen; give a smaller --every"]
 
 
 def _say(message: str) -> None:

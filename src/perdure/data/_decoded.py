@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from contextlib import suppress
@@ -98,7 +99,7 @@ def _keep(
 ) -> Decoded:
     """Write a decoded split by rename, and open it. Whoever is first wins; all have the same."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-{os.getpid()}-"))
     try:
         _write(beside, images(), shape, classes)
         with suppress(*DAMAGED):
@@ -108,8 +109,20 @@ def _keep(
             beside.rename(folder)
         return _open(folder)
     finally:
-        for left in folder.parent.glob(f".{folder.name}-*"):  # ours, and those of the killed
-            shutil.rmtree(left, ignore_errors=True)
+        shutil.rmtree(beside, ignore_errors=True)
+        for left in folder.parent.glob(f".{folder.name}-*"):
+            if not _is_alive(left.name.rsplit("-", 2)[1]):  # of one that was killed
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_alive(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (ValueError, OSError):
+        return True
+    return True
 
 
 def _write(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset", "Split", "load"]
 
-Source = Literal["bundled", "cache", "mirror", "hub"]
+Source = Literal["bundled", "cache", "mirror", "hub", "own"]
 
 
 class Split(NamedTuple):
@@ -44,10 +44,28 @@ class Dataset:
     train: Split
     test: Split
     classes: tuple[str, ...]
-    source: Source
-    revision: str | None
-    sha256: dict[str, str]
+    source: Source = "own"
+    revision: str | None = None
+    sha256: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for which, (x, y) in (("train", self.train), ("test", self.test)):
+            if x.dtype != np.uint8 or x.ndim != 4:
+                raise BadInput(
+                    f"{self.name}: {which} images are {x.dtype} {x.shape}, expected uint8 from 0 "
+                    "to 255 of shape (N, C, H, W)"
+                )
+            if y.shape != (len(x),) or y.dtype != np.int64:
+                raise BadInput(
+                    f"{self.name}: {which} labels are {y.dtype} {y.shape}, expected int64 "
+                    f"({len(x)},)"
+                )
+            if len(y) and not 0 <= y.min() <= y.max() < len(self.classes):
+                raise BadInput(
+                    f"{self.name}: {which} labels go from {y.min()} to {y.max()}, expected 0 to "
+                    f"{len(self.classes) - 1}"
+                )
 
 
 def load(name: str, *, fetch: bool = True, progress: bool | None = None) -> Dataset:

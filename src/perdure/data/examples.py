@@ -81,25 +81,22 @@ class Examples:
         """What storing one example takes: its bytes and its label."""
         return int(np.prod(self.shape)) + self.labels.itemsize
 
-    def take(self, rows: NDArray[np.int64]) -> Batch:
-        """Return the examples at `rows`, normalised; a copy, which may be written to."""
+    def take(self, rows: NDArray[np.int64], task: int | None = None) -> Batch:
+        """Return the examples at `rows`, normalised; a copy, which may be written to.
+
+        `task` says that all of them are of that one, so that only its head has to be computed.
+        """
         chosen = torch.from_numpy(rows).to(self.device, non_blocking=True)
         gain, bias = self._gain, self._bias
         if len(gain) > 1:
-            task = self._task[chosen]
-            gain, bias = gain[task], bias[task]
+            of = self._task[chosen]
+            gain, bias = gain[of], bias[of]
         # Whole rows, then in place: four times as fast as indexing images on a processor.
         x = self._x.flatten(1).index_select(0, chosen).view(-1, *self.shape).float()
         x.mul_(gain).add_(bias)
-        return Batch(x, self._y[chosen], self._task_of(rows, chosen))
-
-    def _task_of(self, rows: NDArray[np.int64], chosen: Tensor) -> int | Tensor | None:
         if not self._heads:
-            return None
-        tasks = self.tasks[rows]
-        if len(tasks) and (tasks == tasks[0]).all():
-            return int(tasks[0])
-        return self._task[chosen]
+            return Batch(x, self._y[chosen])
+        return Batch(x, self._y[chosen], self._task[chosen] if task is None else task)
 
 
 def joined(first: Batch, second: Batch) -> Batch:

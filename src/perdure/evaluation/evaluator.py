@@ -255,8 +255,9 @@ class Evaluator:
     ) -> None:
         """Record the gradient norms of the two terms of the loss of the step that is going on.
 
-        Call it before `backward`, every step; it measures every so many. Hand in the terms as
-        they stand in the loss, or gradients (a projected method's). None is recorded as empty.
+        Call it before `backward`, every step; it measures every so many. Hand in the two terms
+        without the weights they have in the loss, as De Lange et al. (2023, eq. 8) name them, or
+        gradients (a projected method's, eq. 9). None is recorded as empty.
         """
         check_arguments(every=every)
         step = self._step + 1

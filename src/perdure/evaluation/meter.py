@@ -31,7 +31,7 @@ class Meter:
     """Measures one task at a time. Operations of training are counted on a few of its steps.
 
     A counted step stands for those that follow, up to the next one counted: steps 1, 2, 3, then
-    10, 100, 1000 and so on of a task.
+    10, 100, 1000 and so on of a task, and the one after a step that differs.
     """
 
     def __init__(self, *, on: bool, say: Callable[[str], None]) -> None:
@@ -40,6 +40,7 @@ class Meter:
         self._row: dict[str, float | None] = {}
         self._counter: Flops | None = None
         self._flops_a_step: float | None = None
+        self._doubt = False
         self._unmeasured: set[str] = set()
         self._examples: int | None = None
         self._steps = 0
@@ -55,7 +56,7 @@ class Meter:
             ("seconds_train", "seconds_eval", "flops_train", "flops_eval"), 0.0
         )
         self._row = self.rows.setdefault(task, new | {"stored_bytes": stored, "data_bytes": size})
-        self._steps, self._flops_a_step = 0, None
+        self._steps, self._flops_a_step, self._doubt = 0, None, False
         self._count_rows, self._tested = {}, {}
         self._lap()
 
@@ -83,7 +84,8 @@ class Meter:
         """The trainer goes on: its time counts as training from here."""
         if self._row:
             k = self._steps + 1
-            if self.on and (k <= 3 or (str(k)[0] == "1" and not k % 10 ** (len(str(k)) - 1))):
+            due = k <= 3 or (str(k)[0] == "1" and not k % 10 ** (len(str(k)) - 1))
+            if self.on and (due or self._doubt):
                 self._start_counting()
             self._add("seconds_eval", self._lap())
 
@@ -97,13 +99,17 @@ class Meter:
             return
         self._steps += 1
         if flops:
-            self._flops_a_step = flops
+            # One step of another size may be the short last batch of an epoch: the next one tells.
+            same = self._flops_a_step in (None, flops)
+            if same or self._doubt:
+                self._flops_a_step = flops
+            self._doubt = not (same or self._doubt)
         elif self._steps == 1 and self.on:
             self._cannot("flops_train", "no operations were seen between two steps")
         if self._flops_a_step is None:
             self._row["flops_train"] = None
         else:
-            self._add("flops_train", self._flops_a_step)
+            self._add("flops_train", flops or self._flops_a_step)
 
     def elsewhere(self, seconds: float, *, in_trainers_time: bool) -> None:
         """Add the time of a test that ran beside the trainer's process, or in the GPU's queue."""

@@ -6,7 +6,7 @@ from .early_stopping import EarlyStopping
 from .loop import Diverged, Place, Plan, train
 from .run import data_of, device_of, learner, run
 from .side_by_side import Job, at_once, run_jobs
-from .store import data_changed, jobs_for
+from .store import data_changed, jobs_for, last_of, versions_changed
 
 __all__ = [
     "Description",
@@ -21,10 +21,12 @@ __all__ = [
     "described",
     "device_of",
     "jobs_for",
+    "last_of",
     "learner",
     "load_checkpoint",
     "run",
     "run_jobs",
     "save_checkpoint",
     "train",
+    "versions_changed",
 ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from copy import deepcopy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,11 +40,11 @@ def save_checkpoint(
     state = {
         "kind": _kind(strategy),
         "place": place._asdict(),
-        "model": strategy.model,
+        "model": dict(strategy.model.state_dict()),
         "optimizer": strategy.optimizer.state_dict(),
         "own": mine,
         "stopping": None if stopping is None else vars(stopping),
-        "random": _random_states(),
+        "random": _random_states(strategy.examples.device),
     }
     text = json.dumps(_encoded(state, tensors))
     target = Path(folder)
@@ -69,17 +70,21 @@ def load_checkpoint(
     state, expected = _read(path), _kind(strategy)
     if state["kind"] != expected:
         raise BadInput(f"{path}: a checkpoint of {state['kind']}, expected {expected}")
+    seed = state["own"].get("seed") if isinstance(state["own"], dict) else None
+    if seed != strategy.seed:
+        raise BadInput(f"{path}: a checkpoint of seed {seed}, expected {strategy.seed}")
     try:
         strategy.model.load_state_dict(state["model"])
         strategy.optimizer.load_state_dict(state["optimizer"])
         device = strategy.examples.device
         for name, value in state["own"].items():
-            setattr(strategy, name, _on(device, value, getattr(strategy, name, None)))
+            now = getattr(strategy, name, None)
+            setattr(strategy, name, _on(device, value, now, strategy.model))
         if stopping is not None and state["stopping"] is not None:
             vars(stopping).update(state["stopping"])
         torch.set_rng_state(state["random"]["cpu"])
         if "cuda" in state["random"] and torch.cuda.is_available():
-            torch.cuda.set_rng_state(state["random"]["cuda"])
+            torch.cuda.set_rng_state(state["random"]["cuda"], device)
         return Place(**state["place"])
     except (KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise BadInput(f"{path}: a checkpoint of another run ({_last_line(error)})") from None
@@ -110,40 +115,60 @@ def _last_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[-1].strip()}"
 
 
-def _random_states() -> dict[str, Tensor]:
+def _random_states(device: torch.device) -> dict[str, Tensor]:
     states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        states["cuda"] = torch.cuda.get_rng_state()
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
     return states
 
 
-def _on(device: torch.device, value: Any, now: Any) -> Any:
-    """Return a loaded attribute on the learner's device; a module's state goes into the module."""
-    if isinstance(now, nn.Module) and isinstance(value, dict):
-        now.load_state_dict(value)
-        return now
+def _on(device: torch.device, value: Any, now: Any, model: nn.Module) -> Any:
+    """Return a loaded attribute on the learner's device, in the tensor or module it was in.
+
+    A module that was made after the start, a teacher say, is a copy of the learner's own.
+    """
+    if isinstance(value, _Module):
+        module = now if isinstance(now, nn.Module) else deepcopy(model)
+        module.load_state_dict(value.state)
+        return module
     if isinstance(value, Tensor):
+        if isinstance(now, Tensor) and (now.shape, now.dtype) == (value.shape, value.dtype):
+            return now.copy_(value)  # in place: others may hold it
         return value.to(device)
     if isinstance(value, dict):
-        return {key: _on(device, each, None) for key, each in value.items()}
+        held = now if isinstance(now, dict) else {}
+        return {key: _on(device, each, held.get(key), model) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_on(device, each, None) for each in value)
+        same = isinstance(now, list | tuple) and len(now) == len(value)
+        places = list(now) if same else [None] * len(value)
+        parts = [_on(device, a, b, model) for a, b in zip(value, places, strict=True)]
+        return parts if isinstance(value, list) else tuple(parts)
     return value
+
+
+class _Module(NamedTuple):
+    """The state of a network that is not the learner's own."""
+
+    state: dict[str, Tensor]
 
 
 def _encoded(value: Any, tensors: dict[str, Tensor]) -> Any:
     """Return `value` as JSON can hold it; its tensors and arrays go into `tensors`."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, nn.Parameter):
+        raise TypeError("a strategy keeps a parameter of its model, expected a copy: p.detach()")
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, Tensor | np.ndarray):
         name = str(len(tensors))
-        kept = value.detach() if isinstance(value, Tensor) else torch.from_numpy(value)
+        kept = value.detach() if isinstance(value, Tensor) else torch.tensor(value)
         tensors[name] = kept.cpu().clone(memory_format=torch.contiguous_format)
         return {"tensor" if isinstance(value, Tensor) else "array": name}
     if isinstance(value, np.random.Generator):
         return {"generator": value.bit_generator.state}
     if isinstance(value, nn.Module):
-        return _encoded(dict(value.state_dict()), tensors)
+        return {"module": _encoded(dict(value.state_dict()), tensors)}
     if isinstance(value, dict):
         return {"dict": [[_encoded(k, tensors), _encoded(v, tensors)] for k, v in value.items()]}
     if isinstance(value, list | tuple):
@@ -165,6 +190,8 @@ def _decoded(value: Any, tensors: dict[str, Tensor]) -> Any:
         return tensors[held]
     if kind == "array":
         return tensors[held].numpy()
+    if kind == "module":
+        return _Module(_decoded(held, tensors))
     if kind == "generator":
         generator = np.random.default_rng()
         generator.bit_generator.state = held

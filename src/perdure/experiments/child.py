@@ -15,6 +15,7 @@ import time
 import traceback
 import warnings
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..record import RecordError
@@ -32,6 +33,8 @@ def main() -> int:
     """Run what the first line of the input says and return the exit code."""
     told = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # what a user's model prints is no message of ours
+    # A process that the user's code forks must not keep the parent waiting for more messages.
+    os.register_at_fork(after_in_child=partial(os.close, told.fileno()))
     try:
         return _code(told)
     finally:

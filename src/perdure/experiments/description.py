@@ -10,17 +10,22 @@ import sys
 import types
 import typing
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from ..data import DATASETS
 from ..models._factory import factory_of
 from ..record import BadInput
-from ..scenarios import find_scenario
+from ..scenarios import class_order, find_scenario
 from ..strategies import find_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from ..scenarios import Named
+    from ..strategies import Strategy
 
 __all__ = ["OPTIMIZERS", "Description", "described"]
 
@@ -72,6 +77,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     gradients: int | None
     threads: int
     device: str
+    code: dict[str, str]  # sha256 of the files of a strategy or network of the user's own
 
     @property
     def folder(self) -> str:
@@ -85,7 +91,7 @@ def described(
     scenario: str = "split-digits",
     strategy: str = "replay",
     *,
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None,
     model: str | None = None,
     optimizer: str | None = None,
     epochs: int | None = None,
@@ -99,7 +105,7 @@ def described(
     Args:
         scenario: one of `perdure.scenarios.SCENARIOS`.
         strategy: one of `perdure.strategies.STRATEGIES`, or "module:Class".
-        settings: hyperparameters of strategy, optimizer and model by name, as text.
+        settings: hyperparameters of strategy, optimizer and model by name, as text or as they are.
         model: one of `perdure.models.MODELS`, or "module:factory".
         optimizer: sgd or adam.
         epochs: passes over each task.
@@ -119,13 +125,14 @@ def described(
     if chosen not in OPTIMIZERS:
         raise BadInput(f"optimizer is {chosen!r}, expected sgd or adam")
     network = model or set_up.model
-    own = hyperparameters(find_strategy(strategy), skip=("seed",))
+    kind, factory = find_strategy(strategy), factory_of(network)
+    own = hyperparameters(kind, skip=("seed",))
     known = {name: default for name, (_, default) in own.items()}
     known |= set_up.strategies.get(strategy, {})
     rates = dict(OPTIMIZERS[chosen])
     if chosen == set_up.optimizer:
         rates["lr"] = set_up.lr
-    networks = hyperparameters(factory_of(network))
+    networks = hyperparameters(factory)
     options = {name: default for name, (_, default) in networks.items()}
     options |= set_up.model_options if network == set_up.model else {}
     for name, text in (settings or {}).items():
@@ -137,12 +144,19 @@ def described(
             options[name] = value_of(name, text, networks[name][0])
         else:
             raise _unknown(name, {strategy: known, chosen: rates, network: networks})
+    for name, value in {**known, **options}.items():
+        if value is inspect.Parameter.empty:
+            raise BadInput(f"{name} has no default; give it: --set {name}=…")
     defaults: dict[str, Any] = {
         "seed": 0, "mask_unseen": False, "order": None, "image_size": None,
         "boundaries": "sharp", "blur": 0.1, "patience": None, "held_out": 0.1, "every": 1,
         "subset": 1000, "redraw": False, "unseen": False, "hits": True, "gradients": None,
         "threads": 1, "device": "cpu",
     }  # fmt: skip
+    rest = {**defaults, **more}
+    rest["code"] = {
+        name: _digest(made) for name, made in ((strategy, kind), (network, factory)) if ":" in name
+    }
     found = _typed(
         scenario=scenario,
         strategy=strategy,
@@ -155,10 +169,25 @@ def described(
         optimizer_options=rates,
         options=known,
         model_options=options,
-        **{**defaults, **more},
+        **rest,
     )
-    _check(found)
-    return found
+    _check(found, kind, named)
+    return _without_unused(found)
+
+
+def _without_unused(found: Description) -> Description:
+    """Return a description in which what changes nothing does not change the folder either."""
+    if found.boundaries == "sharp":
+        found = msgspec.structs.replace(found, blur=0.0)
+    return found if found.patience else msgspec.structs.replace(found, held_out=0.0)
+
+
+def _digest(made: Callable[..., Any]) -> str:
+    """Return the sha256 of the file that a strategy or factory of the user's own is in."""
+    try:
+        return hashlib.sha256(Path(inspect.getfile(made)).read_bytes()).hexdigest()
+    except (TypeError, OSError):
+        return "unknown"
 
 
 def _typed(**fields: Any) -> Description:
@@ -177,7 +206,7 @@ def _typed(**fields: Any) -> Description:
 def hyperparameters(
     function: Callable[..., Any], skip: tuple[str, ...] = ()
 ) -> dict[str, tuple[Any, Any]]:
-    """Return type and default of every keyword-only parameter that has a default.
+    """Return type and default of every keyword-only parameter that text can give.
 
     Example:
         >>> from perdure.strategies import find_strategy
@@ -196,19 +225,22 @@ def hyperparameters(
             except Exception:
                 kind = str
         default = list(default) if isinstance(default, tuple) else default
-        if default is None or isinstance(default, bool | int | float | str | list):
+        needed = default is parameter.empty
+        if needed or default is None or isinstance(default, bool | int | float | str | list):
             found[name] = (kind, default)
     return found
 
 
-def value_of(name: str, text: str, kind: Any) -> Any:
-    """Return a hyperparameter's value from text, or raise saying what was expected.
+def value_of(name: str, text: Any, kind: Any) -> Any:
+    """Return a hyperparameter's value, from text or as it is, or raise saying what was expected.
 
     Example:
         >>> value_of("alpha", "none", float | None), value_of("lr", ".01", float)
         (None, 0.01)
     """
     kinds = typing.get_args(kind) if typing.get_origin(kind) in UNIONS else (kind,)
+    if not isinstance(text, str):
+        return _value_as_it_is(name, text, kinds)
     for each in kinds:
         if each is types.NoneType and text.lower() in ("none", "null"):
             return None
@@ -223,6 +255,14 @@ def value_of(name: str, text: str, kind: Any) -> Any:
     if str not in kinds and all(k in SIMPLE or typing.get_origin(k) is Literal for k in kinds):
         raise BadInput(f"{name} is {text!r:.40}, expected {_expected(kinds)}")
     return text  # a type of its own: whoever takes it judges it
+
+
+def _value_as_it_is(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
+    known = all(each in SIMPLE or typing.get_origin(each) is Literal for each in kinds)
+    fits = type(value) in kinds or (type(value) is int and float in kinds)
+    if known and not fits:
+        raise BadInput(f"{name} is {value!r:.40}, expected {_expected(kinds)}")
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _expected(kinds: tuple[Any, ...]) -> str:
@@ -243,13 +283,48 @@ def _unknown(name: str, known: Mapping[str, Mapping[str, Any]]) -> BadInput:
     return BadInput(f"hyperparameter {name!r:.40} is not known; {hint}{has}")
 
 
-def _check(found: Description) -> None:
+def _check(found: Description, kind: type[Strategy], named: Named) -> None:
+    _check_numbers(found)
+    if found.order is not None:
+        if named.kind != "split":
+            raise BadInput(f"{found.scenario} is not split by class; leave order out")
+        class_order(found.order, DATASETS[named.data[0]].classes)
+    if found.image_size is not None and named.kind != "sequence":
+        raise BadInput(f"{found.scenario} keeps the size of its images; leave image_size out")
+    if found.boundaries != "sharp" and found.mask_unseen:
+        raise BadInput("mask hides classes until their task begins, which needs sharp boundaries")
+    if found.boundaries == "none":
+        _check_stream(found, kind)
+    if found.patience is not None and found.iterations is not None:
+        raise BadInput("patience counts epochs and iterations stop before; give one of them")
+    if found.redraw and found.subset is None:
+        raise BadInput("all examples are tested, so there is no subset to redraw; leave redraw out")
+    if found.patience is not None and kind.all_at_once:
+        raise BadInput(f"{found.strategy} learns all tasks at once; leave patience out")
+
+
+def _check_stream(found: Description, kind: type[Strategy]) -> None:
+    if found.iterations or found.patience:
+        raise BadInput(
+            "a stream without boundaries has no tasks to count iterations of or to stop; leave "
+            "iterations and patience out"
+        )
+    if kind.needs_tasks:
+        raise BadInput(f"{found.strategy} is told where tasks end, which boundaries=none does not")
+    if found.options.get("fill") == "end":
+        raise BadInput(
+            f"{found.strategy} fills its memory at task ends, and a stream without boundaries has "
+            "none; give --set fill=reservoir"
+        )
+
+
+def _check_numbers(found: Description) -> None:
     for name in ("epochs", "iterations", "batch", "every", "subset", "gradients", "threads"):
         value = getattr(found, name)
         if value is not None and value < 1:
             raise BadInput(f"{name} is {value}, expected a whole number of at least 1")
-    if not 0 <= found.seed < 2**63:
-        raise BadInput(f"seed is {found.seed}, expected 0 or more, below 2**63")
+    if not 0 <= found.seed < 2**32:
+        raise BadInput(f"seed is {found.seed}, expected 0 or more, below 2**32")
     if found.threads > 1024:
         raise BadInput(f"threads is {found.threads}, expected at most 1024")
     if found.patience is not None and found.patience < 1:
@@ -258,11 +333,6 @@ def _check(found: Description) -> None:
         raise BadInput(f"held_out is {found.held_out:g}, expected a share between 0 and 1")
     if not 0 <= found.blur <= 1:
         raise BadInput(f"blur is {found.blur:g}, expected a share from 0 to 1")
-    if found.boundaries == "none" and (found.mask_unseen or found.iterations or found.patience):
-        raise BadInput(
-            "a stream without boundaries has no tasks to count iterations of, to mask or to stop; "
-            "leave mask, iterations and patience out"
-        )
     for name, value in found.optimizer_options.items():
         if value < 0:
             raise BadInput(f"{name} is {value:g}, expected 0 or more")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..evaluation._untouched import untouched
+from ..record import BadInput
 
 if TYPE_CHECKING:
     from ..strategies._base import Rows, Strategy
@@ -53,6 +54,8 @@ def held_out(rows: Rows, plan: Plan) -> tuple[Rows, Rows]:
     """
     if plan.patience is None:
         return rows, rows[:0]
+    if len(rows) < 2:
+        raise BadInput("a task has one example, and patience needs some to hold out; leave it out")
     chosen = np.zeros(len(rows), dtype=bool)
     rng = np.random.default_rng([plan.seed, 6])
     count = max(1, min(round(plan.held_out * len(rows)), len(rows) - 1))

@@ -81,11 +81,11 @@ def train(
         start: where to go on, once the strategy's state was loaded.
         stopping: what early stopping remembers; one's own, to save it.
     """
+    if start is not None and plan.patience and stopping is None:
+        raise ValueError("going on with patience needs the `stopping` that was saved")
     at = start or Place()
     step, stopping = at.step, stopping or EarlyStopping(plan.patience)
-    stretches = phases(scenario, plan)
-    kept_back = np.concatenate([held_out(each.rows, plan)[1] for each in stretches])
-    for number, phase in list(enumerate(stretches))[at.phase :]:
+    for number, phase in list(enumerate(phases(scenario, plan)))[at.phase :]:
         for task in range(len(scenario.tasks)) if strategy.all_at_once else phase.tasks:
             strategy.model.open(task, scenario.tasks[task].classes)
         own, held = held_out(phase.rows, plan)
@@ -93,17 +93,19 @@ def train(
             rows, done = at.rows, at.done
         else:
             rows, done = strategy.begin_task(number, own), 0
-            rows = rows[~np.isin(rows, kept_back)]  # of another task: joint takes them all
             stopping.begin()
         finite = _Finite(strategy, phase.name, step)
         watch = None
         if evaluator is not None and gradients:
             watch = partial(finite.watch, evaluator, gradients)
+        tasks = np.unique(strategy.examples.tasks[rows])
+        only = int(tasks[0]) if len(tasks) == 1 else None
         with _tested(evaluator, phase, strategy):
             enough = partial(stopping.enough, strategy, held)
             for new in batches(rows, plan, number, skip=done, enough=enough):
-                parts = [strategy.examples.take(chosen) for chosen in strategy.choose(new)]
-                loss = strategy.step(*parts, watch=watch)
+                first, *others = strategy.choose(new)
+                parts = [strategy.examples.take(chosen) for chosen in others]
+                loss = strategy.step(strategy.examples.take(first, only), *parts, watch=watch)
                 step, done = step + 1, done + 1
                 finite.look(loss)
                 if evaluator is not None:
@@ -186,6 +188,9 @@ class _Finite:
         self._losses: list[tuple[int, Tensor]] = []
 
     def look(self, loss: Tensor) -> None:
+        if not isinstance(loss, torch.Tensor):
+            name = type(self._strategy).__name__
+            raise TypeError(f"{name}.step returned {loss!r:.40}, expected the detached loss")
         self._step += 1
         self._losses.append((self._step, loss))
         if len(self._losses) >= (LOOK if loss.is_cuda else 1):

@@ -31,9 +31,20 @@ if TYPE_CHECKING:
 __all__ = ["data_of", "device_of", "learner", "run"]
 
 
-def data_of(scenario: str) -> dict[str, Any]:
-    """Return which bytes a scenario is made of, fetched and decoded if they were not yet."""
-    return provenance(*(load(name) for name in find_scenario(scenario).data))
+def data_of(scenario: str, *, fetch: bool = True) -> dict[str, Any]:
+    """Return which bytes a scenario is made of, by dataset.
+
+    They are fetched and decoded if they were not yet; without `fetch` those that are not at hand
+    are left out.
+    """
+    found = []
+    for name in find_scenario(scenario).data:
+        try:
+            found.append(load(name, fetch=fetch))
+        except BadInput:
+            if fetch:
+                raise
+    return provenance(*found)
 
 
 def device_of(name: str) -> str:
@@ -62,14 +73,18 @@ def run(
     folder: str | os.PathLike[str],
     *,
     overwrite: bool = False,
+    scenario: Scenario | None = None,
     progress: Callable[[float, Live], None] | None = None,
 ) -> Strategy:
     """Return the learner of a finished run, whose record is in `folder`.
+
+    PyTorch's global generator is seeded for it, and its number of threads set.
 
     Args:
         description: what to run.
         folder: of the record.
         overwrite: replace a record that is there.
+        scenario: one of your own; the description then only gives the set-up.
         progress: told after every step which share is done, and the live numbers.
 
     Example:
@@ -83,7 +98,8 @@ def run(
         True
     """
     torch.set_num_threads(description.threads)
-    scenario = make(
+    torch.backends.cudnn.deterministic = True
+    scenario = scenario or make(
         description.scenario,
         setting=description.setting,
         order=description.order,
@@ -179,7 +195,7 @@ def _evaluator(
         seed=description.seed,
         unseen=description.unseen,
         initial="all" if description.unseen else "entered",
-        setting=description.setting,
+        setting=scenario.setting,
         classes={task.name: task.classes for task in scenario.tasks} if heads else None,
         forward=forward if heads else None,
         record=folder,
@@ -188,7 +204,12 @@ def _evaluator(
         progress=False,
         describe={
             **msgspec.to_builtins(description),
+            "scenario": scenario.name,
+            "setting": scenario.setting,
             "tasks": names,
+            "task_classes": {task.name: list(task.classes) for task in scenario.tasks},
+            "examples": {task.name: [len(task.train), len(task.test)] for task in scenario.tasks},
+            "normalised_by": {"mean": scenario.mean, "std": scenario.std},
             "data": scenario.data,
             "deviations": list(scenario.deviations),
         },

@@ -66,11 +66,16 @@ def run_jobs(
         while waiting or running:
             while waiting and len(running) < most:
                 number = len(jobs) - len(waiting)
+                if not waiting[0].overwrite and (waiting[0].folder / "done.json").exists():
+                    waiting.pop(0).code = 0  # another command has finished it meanwhile
+                    continue
                 with _uninterrupted():
                     running[number] = _started(waiting.pop(0))
                     threading.Thread(
                         target=_listen, args=(number, running[number], messages), daemon=True
                     ).start()
+            if not running:
+                continue
             number, message = messages.get()
             _note(jobs[number], message)
             told(jobs[number], message)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from .. import __version__
 from ..record import BadInput
 from .side_by_side import Job
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 
     from .description import Description
 
-__all__ = ["data_changed", "is_finished", "jobs_for"]
+__all__ = ["data_changed", "is_finished", "jobs_for", "last_of", "versions_changed"]
 
 
 def jobs_for(
@@ -40,9 +43,9 @@ def is_finished(folder: Path) -> bool:
     return (folder / "done.json").exists() and (folder / "run.json").exists()
 
 
-def data_changed(job: Job, data: dict[str, Any]) -> list[str]:
-    """Return what differs between the bytes that a finished run used and those of today."""
-    path = job.folder / "run.json"
+def data_changed(folder: Path, data: dict[str, Any]) -> list[str]:
+    """Return what differs between the bytes that a run used and those of today."""
+    path = folder / "run.json"
     try:
         used = json.loads(path.read_bytes())["describe"]["data"]
         before = {name: dict(each["sha256"]) for name, each in used.items()}
@@ -56,3 +59,19 @@ def data_changed(job: Job, data: dict[str, Any]) -> list[str]:
                 was = f"{old:.12}…" if old else "not there"
                 said.append(f"{name}: {file} is {digest:.12}… now, and was {was}")
     return said
+
+
+def versions_changed(folder: Path) -> list[str]:
+    """Return which versions a run was made with that are others now."""
+    now = {"perdure": __version__, "torch": torch.__version__}
+    try:
+        used = json.loads((folder / "run.json").read_bytes())["versions"]
+        return [f"{k} {used[k]}" for k in now if used[k] != now[k]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def last_of(scenario: str, store: Path) -> Path | None:
+    """Return the newest finished run of a scenario in a store."""
+    found = [path.parent for path in store.glob(f"{scenario}-*/done.json")]
+    return max(found, key=lambda folder: (folder / "done.json").stat().st_mtime, default=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 from ..record import BadInput
 
 __all__ = ["MODELS", "describe"]
@@ -43,4 +45,7 @@ def describe(name: str) -> str:
 
 def unknown(name: str) -> BadInput:
     """Return the error for a name that no model has."""
-    return BadInput(f"model is {name!r}, expected {', '.join(MODELS)}, or your own as module:name")
+    near = difflib.get_close_matches(name, MODELS, n=2, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    every = ", ".join(MODELS)
+    return BadInput(f"model is {name!r}, expected {every}, or your own as module:name{hint}")

@@ -277,5 +277,14 @@ def _add_hits(found: Source, folder: Path) -> None:
     check_hits(hits, found.points.stream(), folder)
     # The same evaluations as the stream has: fewer of them if it was thinned or cut.
     kept = {task: mine.at(found.stream.tasks[task][0]) for task, mine in hits.items()}
+    # An interval of other evaluations than the estimate's could lie beside it.
+    partial = [t for t, mine in kept.items() if 0 < len(mine) < len(found.stream.tasks[t][0])]
+    if partial:
+        named = ", ".join(partial[:3]) + (", …" if len(partial) > 3 else "")
+        found.notes.append(
+            f"no intervals from hits: some evaluations of {named} are of whole sets, which hits "
+            "do not hold; test at every task's last step as well (every=1, or a divisor of it)"
+        )
+        kept = {}
     found.hits = {task: mine for task, mine in kept.items() if len(mine)}
     found.notes += warnings

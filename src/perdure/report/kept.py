@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["headline_grid", "kept_grid"]
 
 HEADLINE = (
-    "acc", "acc.learning", "forgetting.learned", "bwt", "min_acc", "wc_acc", "wf10", "wf100",
+    "acc", "aaa", "acc.learning", "forgetting.learned", "bwt", "min_acc", "wc_acc", "wf10", "wf100",
     "wp10", "wp100", "gap.depth",
 )  # fmt: skip
 COLUMNS = {
@@ -38,8 +38,9 @@ def kept_grid(found: Summary | RunsSummary) -> Grid:
     return Grid(["task", *columns], rows, right=set(columns))
 
 
-def headline_grid(found: Summary | RunsSummary) -> Grid:
-    """Return the metrics that the papers print, with SD over seeds."""
+def headline_grid(found: Summary | RunsSummary, *, names: bool = True) -> Grid:
+    """Return the metrics that the papers print, with SD over seeds; without names where narrow."""
     (grid,) = scores_grids(found)
     wanted = [row for row in grid.rows if row[0] in HEADLINE]
-    return Grid(grid.header, wanted, right=grid.right)
+    width = len(grid.header) - (not names)
+    return Grid(grid.header[:width], [row[:width] for row in wanted], right=grid.right)

@@ -4,7 +4,7 @@ from .datasets import Member, sequence
 from .domains import domains, permutations, rotations
 from .named import SCENARIOS, Named, SetUp, find_scenario, make
 from .scenario import SETTINGS, Scenario, Setting, Task, provenance
-from .split import split
+from .split import class_order, split
 from .streams import blurred, drifting
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Setting",
     "Task",
     "blurred",
+    "class_order",
     "domains",
     "drifting",
     "find_scenario",

@@ -86,7 +86,7 @@ def class_order(order: Sequence[int] | int | None, count: int) -> list[int]:
     if order is None:
         return list(range(count))
     if isinstance(order, int):
-        return [int(k) for k in np.random.default_rng(order).permutation(count)]
+        return [int(k) for k in np.random.default_rng([order, 9]).permutation(count)]
     if sorted(order) != list(range(count)):
         raise BadInput(f"order is {list(order)}, expected each class from 0 to {count - 1} once")
     return [int(k) for k in order]

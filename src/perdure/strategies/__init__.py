@@ -94,8 +94,8 @@ def _own(name: str) -> type[Strategy]:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Strategy":  # needs PyTorch, which listing strategies does not
-        from ._base import Strategy
+    if name in ("Rows", "Strategy", "Term", "Watch"):  # they need PyTorch, which listing does not
+        from . import _base
 
-        return Strategy
+        return getattr(_base, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

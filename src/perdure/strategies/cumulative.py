@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -32,6 +32,8 @@ class Cumulative(Naive):
         restart: begin each task from the initial weights, as Diaz-Rodriguez et al. (2018) do;
             False goes on from the last ones, as the code of M2I does.
     """
+
+    needs_tasks: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ class Guesser(nn.Module):
 
     Example:
         >>> guesser = Guesser(64, outputs=10, seed=0)
-        >>> guesser.open(0, range(4))
+        >>> guesser.see(range(4))
         >>> sorted(set(guesser(torch.rand(200, 1, 8, 8)).argmax(1).tolist()))
         [0, 1, 2, 3]
     """
@@ -57,7 +57,10 @@ class Guesser(nn.Module):
         mixed = mixed * mixed % PRIME  # without it two classes differ by the same at every image
         return torch.where(self.seen, mixed.double() / PRIME, -1.0)
 
-    def open(self, _task: int, classes: Iterable[int]) -> None:
+    def open(self, task: int, classes: Iterable[int]) -> None:
+        """Do nothing: what counts is which classes were seen, not which may come."""
+
+    def see(self, classes: Iterable[int]) -> None:
         """Guess these classes as well from now on."""
         self.seen[list(classes)] = True
 
@@ -79,7 +82,7 @@ class Random(Strategy):
 
     @override
     def choose(self, new: Rows) -> tuple[Rows, ...]:
-        self.guesser.open(0, np.unique(self.examples.labels[new]).tolist())
+        self.guesser.see(np.unique(self.examples.labels[new]).tolist())
         return (new,)
 
     @override

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
@@ -25,6 +25,8 @@ class Single(Naive):
     Its diagonal R[k, k] is the single-task accuracy that forward transfer and intransigence
     compare with.
     """
+
+    needs_tasks: ClassVar[bool] = True
 
     def __init__(
         self,
