@@ -10,6 +10,7 @@ import json
 import statistics
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,11 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.results: dict[str, Row] = {}
+        self.made = Counter[str]()  # what the runs were made with
         self.runs = []
         for done in sorted(folder.glob("*/done.json")):
-            said = json.loads((done.parent / "run.json").read_text())["describe"]
+            whole = json.loads((done.parent / "run.json").read_text())
+            said = whole["describe"] | {"torch": whole["versions"]["torch"]}
             said |= said["options"] | said["optimizer_options"] | {"folder": done.parent}
             self.runs.append(said)
 
@@ -69,9 +72,11 @@ class Store:
         `papers` counts as the paper's code does: see `papers_points`.
         """
         row: Row = {name: [] for name in IDS}
-        for run in sorted(self.runs, key=lambda run: run["seed"]):
-            if any(run.get(key) != value for key, value in wanted.items()):
-                continue
+        found = [run for run in self.runs if all(run.get(k) == v for k, v in wanted.items())]
+        if len({run["seed"] for run in found}) < len(found):
+            raise SystemExit(f"{label}: a seed twice, expected one run of each; take a store apart")
+        self.made.update(f"torch {run['torch']}, {run['device']}" for run in found)
+        for run in sorted(found, key=lambda run: run["seed"]):
             if papers:
                 with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
                     file.write(papers_points(run["folder"] / "points.csv", rho))
@@ -121,7 +126,8 @@ def main() -> None:
         label: {name: [round(v, 2) for v in values] for name, values in row.items()}
         for label, row in store.results.items()
     }
-    Path(__file__).with_name("results.json").write_text(json.dumps(kept) + "\n")
+    all_ = {"made with": dict(store.made), "percent": kept}
+    Path(__file__).with_name("results.json").write_text(json.dumps(all_) + "\n")
 
 
 def periodicity(store: Store) -> None:
@@ -185,7 +191,7 @@ def rotated(store: Store) -> None:
         rows.append((f"{phi}°", "paper", published(paper, LONG)))
         for lr, alpha in ((0.1, 0.5), (0.01, 0.3)):
             for epochs in (1, 10):
-                wanted = {"scenario": f"rotated-mnist-{phi}", "lr": lr, "alpha": alpha}
+                wanted = {"scenario": f"rotated-mnist-{phi}", "lr": lr, "alpha": alpha, **REDRAWN}
                 name = f"lr {lr:g}, alpha {alpha:g}, {epochs} epoch{'s'[: epochs > 1]}"
                 row = store.row(f"table 2, {phi} degrees, {name}", epochs=epochs, **wanted)
                 rows.append(("", name, row))
