@@ -5,11 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import inspect
-import math
-import sys
-import types
 import typing
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +16,7 @@ from ..models._factory import factory_of
 from ..record import BadInput
 from ..scenarios import class_order, find_scenario
 from ..strategies import find_strategy
+from .hyperparameters import expected, hyperparameters, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,17 +30,6 @@ __all__ = ["OPTIMIZERS", "Description", "described"]
 OPTIMIZERS: dict[str, dict[str, float]] = {
     "sgd": {"lr": 0.01, "momentum": 0.9, "weight_decay": 0.0},
     "adam": {"lr": 0.001, "weight_decay": 0.0},
-}
-
-
-UNIONS = (typing.Union, types.UnionType)
-BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-SIMPLE = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "text",
-    types.NoneType: "none",
 }
 
 
@@ -198,81 +184,9 @@ def _typed(**fields: Any) -> Description:
         what, _, where = str(error).partition(" - at `$.")
         name = where.strip("`")
         kind = typing.get_type_hints(Description).get(name)
-        what = f"expected {_expected((kind,))}" if typing.get_origin(kind) is Literal else what
+        what = f"expected {expected((kind,))}" if typing.get_origin(kind) is Literal else what
         start = f"{name} is {fields[name]!r:.40}, " if name in fields else ""
         raise BadInput(start + what[0].lower() + what[1:]) from None
-
-
-def hyperparameters(
-    function: Callable[..., Any], skip: tuple[str, ...] = ()
-) -> dict[str, tuple[Any, Any]]:
-    """Return type and default of every keyword-only parameter that text can give.
-
-    Example:
-        >>> from perdure.strategies import find_strategy
-        >>> hyperparameters(find_strategy("cumulative"), skip=("seed",))
-        {'restart': (<class 'bool'>, True)}
-    """
-    found = {}
-    module = sys.modules.get(function.__module__)
-    for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind is not parameter.KEYWORD_ONLY or name in skip:
-            continue
-        kind, default = parameter.annotation, parameter.default
-        if isinstance(kind, str):  # as written: only our own code and the user's own is read
-            try:
-                kind = eval(kind, dict(vars(module) if module else {}))  # noqa: S307
-            except Exception:
-                kind = str
-        default = list(default) if isinstance(default, tuple) else default
-        needed = default is parameter.empty
-        if needed or default is None or isinstance(default, bool | int | float | str | list):
-            found[name] = (kind, default)
-    return found
-
-
-def value_of(name: str, text: Any, kind: Any) -> Any:
-    """Return a hyperparameter's value, from text or as it is, or raise saying what was expected.
-
-    Example:
-        >>> value_of("alpha", "none", float | None), value_of("lr", ".01", float)
-        (None, 0.01)
-    """
-    kinds = typing.get_args(kind) if typing.get_origin(kind) in UNIONS else (kind,)
-    if not isinstance(text, str):
-        return _value_as_it_is(name, text, kinds)
-    for each in kinds:
-        if each is types.NoneType and text.lower() in ("none", "null"):
-            return None
-        if each is bool and text.lower() in BOOLEANS:
-            return BOOLEANS[text.lower()]
-        if typing.get_origin(each) is Literal and text in typing.get_args(each):
-            return text
-        if each in (int, float):
-            with suppress(ValueError):
-                if math.isfinite(value := each(text)):
-                    return value
-    if str not in kinds and all(k in SIMPLE or typing.get_origin(k) is Literal for k in kinds):
-        raise BadInput(f"{name} is {text!r:.40}, expected {_expected(kinds)}")
-    return text  # a type of its own: whoever takes it judges it
-
-
-def _value_as_it_is(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
-    known = all(each in SIMPLE or typing.get_origin(each) is Literal for each in kinds)
-    fits = type(value) in kinds or (type(value) is int and float in kinds)
-    if known and not fits:
-        raise BadInput(f"{name} is {value!r:.40}, expected {_expected(kinds)}")
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _expected(kinds: tuple[Any, ...]) -> str:
-    words = []
-    for kind in kinds:
-        if typing.get_origin(kind) is Literal:
-            words += [str(value) for value in typing.get_args(kind)]
-        else:
-            words.append(SIMPLE[kind])
-    return " or ".join(words)
 
 
 def _unknown(name: str, known: Mapping[str, Mapping[str, Any]]) -> BadInput:
