@@ -278,7 +278,11 @@ def _add_hits(found: Source, folder: Path) -> None:
     # The same evaluations as the stream has: fewer of them if it was thinned or cut.
     kept = {task: mine.at(found.stream.tasks[task][0]) for task, mine in hits.items()}
     # An interval of other evaluations than the estimate's could lie beside it.
-    partial = [t for t, mine in kept.items() if 0 < len(mine) < len(found.stream.tasks[t][0])]
+    partial = []
+    for task, mine in kept.items():
+        steps = found.stream.tasks[task][0]
+        if len(mine) and np.count_nonzero(steps >= mine.steps[0]) > len(mine):
+            partial.append(task)
     if partial:
         named = ", ".join(partial[:3]) + (", …" if len(partial) > 3 else "")
         found.notes.append(
