@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import inspect
 import typing
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from .._names import near
 from ..data import DATASETS
 from ..models._factory import factory_of
 from ..record import BadInput
@@ -112,27 +112,15 @@ def described(
         raise BadInput(f"optimizer is {chosen!r}, expected sgd or adam")
     network = model or set_up.model
     kind, factory = find_strategy(strategy), factory_of(network)
-    own = hyperparameters(kind, skip=("seed",))
-    known = {name: default for name, (_, default) in own.items()}
-    known |= set_up.strategies.get(strategy, {})
-    rates = dict(OPTIMIZERS[chosen])
-    if chosen == set_up.optimizer:
-        rates["lr"] = set_up.lr
-    networks = hyperparameters(factory)
-    options = {name: default for name, (_, default) in networks.items()}
-    options |= set_up.model_options if network == set_up.model else {}
-    for name, text in (settings or {}).items():
-        if name in own:
-            known[name] = value_of(name, text, own[name][0])
-        elif name in rates:
-            rates[name] = value_of(name, text, float)
-        elif name in networks:
-            options[name] = value_of(name, text, networks[name][0])
-        else:
-            raise _unknown(name, {strategy: known, chosen: rates, network: networks})
-    for name, value in {**known, **options}.items():
-        if value is inspect.Parameter.empty:
-            raise BadInput(f"{name} has no default; give it: --set {name}=…")
+    rates = OPTIMIZERS[chosen] | ({"lr": set_up.lr} if chosen == set_up.optimizer else {})
+    given = _given(
+        settings or {},
+        {strategy: hyperparameters(kind, skip=("seed",)),
+         chosen: {name: (float, rate) for name, rate in rates.items()},
+         network: hyperparameters(factory)},
+        {strategy: set_up.strategies.get(strategy, {}),
+         network: set_up.model_options if network == set_up.model else {}},
+    )  # fmt: skip
     defaults: dict[str, Any] = {
         "seed": 0, "mask_unseen": False, "order": None, "image_size": None,
         "boundaries": "sharp", "blur": 0.1, "patience": None, "held_out": 0.1, "every": 1,
@@ -152,13 +140,40 @@ def described(
         iterations=iterations,
         batch=set_up.batch if batch is None else batch,
         optimizer=chosen,
-        optimizer_options=rates,
-        options=known,
-        model_options=options,
+        optimizer_options=given[chosen],
+        options=given[strategy],
+        model_options=given[network],
         **rest,
     )
     _check(found, kind, named)
     return _without_unused(found)
+
+
+def _given(
+    settings: Mapping[str, Any],
+    known: Mapping[str, Mapping[str, tuple[Any, Any]]],
+    published: Mapping[str, Mapping[str, Any]],
+) -> dict[str, dict[str, Any]]:
+    """Return the hyperparameters of each owner: as given, else as published, else by default.
+
+    Args:
+        settings: what is given; the first owner that knows a name takes it.
+        known: type and default of each, by owner.
+        published: what the scenario's paper has, by owner.
+    """
+    found = {
+        owner: {**{name: kind[1] for name, kind in mine.items()}, **published.get(owner, {})}
+        for owner, mine in known.items()
+    }
+    for name, value in settings.items():
+        owner = next((owner for owner, mine in known.items() if name in mine), None)
+        if owner is None:
+            raise _unknown(name, known)
+        found[owner][name] = value_of(name, value, known[owner][name][0])
+    for name, value in (item for mine in found.values() for item in mine.items()):
+        if value is inspect.Parameter.empty:
+            raise BadInput(f"{name} has no default; give it: --set {name}=…")
+    return found
 
 
 def _without_unused(found: Description) -> Description:
@@ -191,10 +206,8 @@ def _typed(**fields: Any) -> Description:
 
 def _unknown(name: str, known: Mapping[str, Mapping[str, Any]]) -> BadInput:
     every = [each for names in known.values() for each in names]
-    near = difflib.get_close_matches(name, every, n=2, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
     has = "; ".join(f"{owner} has {', '.join(names) or 'none'}" for owner, names in known.items())
-    return BadInput(f"hyperparameter {name!r:.40} is not known; {hint}{has}")
+    return BadInput(f"hyperparameter {name!r:.40} is not known; {near(name, every)}{has}")
 
 
 def _check(found: Description, kind: type[Strategy], named: Named) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
+from .._names import near
 from ..record import BadInput
 
 __all__ = ["MODELS", "describe"]
@@ -45,7 +44,6 @@ def describe(name: str) -> str:
 
 def unknown(name: str) -> BadInput:
     """Return the error for a name that no model has."""
-    near = difflib.get_close_matches(name, MODELS, n=2, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
     every = ", ".join(MODELS)
-    return BadInput(f"model is {name!r}, expected {every}, or your own as module:name{hint}")
+    said = f"model is {name!r}, expected {every}, or your own as module:name"
+    return BadInput(" ".join(filter(None, (said, near(name, MODELS).strip()))))

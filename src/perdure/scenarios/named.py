@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._names import near
 from ..record import BadInput
 from .datasets import Member, sequence
 from .domains import domains, permutations, rotations
@@ -133,10 +133,9 @@ def find_scenario(name: str) -> Named:
         5
     """
     if name not in SCENARIOS:
-        near = difflib.get_close_matches(name, SCENARIOS, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}? " if near else ""
         raise BadInput(
-            f"scenario {name!r:.60} is not known; {hint}`perdure list scenarios` lists them"
+            f"scenario {name!r:.60} is not known; {near(name, SCENARIOS)}`perdure list scenarios` "
+            "lists them"
         )
     return SCENARIOS[name]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._names import near
 from .._own import imported
 from ..record import BadInput
 
@@ -67,11 +67,9 @@ def find_strategy(name: str) -> type[Strategy]:
         return found
     if ":" in name:
         return _own(name)
-    near = difflib.get_close_matches(name, STRATEGIES, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise BadInput(
-        f"strategy {name!r:.60} is not known; {hint}expected one of {', '.join(STRATEGIES)}, "
-        "or your own as module:Class"
+        f"strategy {name!r:.60} is not known; {near(name, STRATEGIES)}expected one of "
+        f"{', '.join(STRATEGIES)}, or your own as module:Class"
     )
 
 

@@ -1,0 +1,22 @@
+"""Names that were nearly right."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["near"]
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Return the names that `name` may have been meant for, as part of a message, or nothing.
+
+    Example:
+        >>> near("replya", ["naive", "replay"]), near("x", ["naive"])
+        ('did you mean replay? ', '')
+    """
+    found = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(found)}? " if found else ""
