@@ -37,10 +37,19 @@ if TYPE_CHECKING:
 
 ALL = list(STRATEGIES)
 GUESSES = {"random"}  # no weights: nothing is learned, nothing is drawn while training
-REPLAYS = {"replay"}  # takes more than the new rows in a step
+REPLAYS = {"replay", "gem", "agem"}  # take more than the new rows in a step
+TRAINS_AT_ENDS = {"gdumb"}  # of tasks, where its dropout draws from PyTorch
 
 # Small memories, so that rows are dropped; what is not named here has its defaults.
-SMALL: dict[str, dict[str, str]] = {"replay": {"memory": "13"}}
+SMALL: dict[str, dict[str, str]] = {
+    "replay": {"memory": "13"},
+    "gdumb": {"memory": "23", "passes": "15", "portion": "8"},
+    "gem": {"memory": "7"},
+    "agem": {"memory": "7", "sample": "5"},
+    "ewc": {"strength": "1"},
+    "si": {"strength": "0.01"},
+    "mas": {"strength": "0.01"},
+}
 
 
 def normed(shape: tuple[int, int, int], outputs: int, *, hidden: int = 16) -> nn.Module:

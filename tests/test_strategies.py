@@ -20,6 +20,7 @@ from .strategy_helpers import (
     GUESSES,
     NORMED,
     REPLAYS,
+    TRAINS_AT_ENDS,
     Chosen,
     accuracy,
     arrays,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LEARN = [name for name in ALL if name not in GUESSES]
+FROZEN = {"cwr-star"}  # has only what the first task taught it to see
 NO_OPERATIONS = pytest.mark.filterwarnings(
     "ignore:.*is not measured:perdure.evaluation.EvaluationWarning"
 )
@@ -67,7 +69,7 @@ def test_each_task_is_learned(name: str, setting: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(strategy, "end_task", end_and_look)
     finish(train(scenario, strategy, plan))
     assert len(reached) == 3
-    assert min(reached) > 0.95, reached
+    assert min(reached) > (0.9 if name in FROZEN else 0.95), reached
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -129,9 +131,10 @@ def test_what_is_stored_is_row_numbers_that_were_seen(
         assert stored.dtype == np.int64
         assert len(set(stored.tolist())) == len(stored)
         assert set(stored.tolist()) <= seen
-    images = [v for k, v in vars(strategy).items() if k != "examples"]
-    held = [a for a in images if isinstance(a, np.ndarray | torch.Tensor)]
-    assert all(array.ndim < 2 for array in held)  # no image is kept
+    mine = [v for k, v in vars(strategy).items() if k != "examples"]
+    held = [a for a in mine if isinstance(a, np.ndarray | torch.Tensor)]
+    images = strategy.examples.shape, (int(np.prod(strategy.examples.shape)),)
+    assert all(tuple(array.shape[1:]) not in images for array in held)  # no image is kept
 
 
 @pytest.mark.parametrize("name", TESTED)
@@ -216,7 +219,7 @@ def test_which_rows_come_depends_on_the_seed_alone(name: str) -> None:
 def test_choosing_draws_nothing_from_pytorch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = blobs()
     strategy, plan = made(name, scenario, model=NORMED)
-    for method in ("begin_task", "choose", "end_task"):
+    for method in ("begin_task", "choose", *["end_task"] * (name not in TRAINS_AT_ENDS)):
         inner = getattr(strategy, method)
 
         def quiet(*arguments: Any, inner: Any = inner) -> Any:

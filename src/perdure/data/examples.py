@@ -86,7 +86,8 @@ class Examples:
 
         `task` says that all of them are of that one, so that only its head has to be computed.
         """
-        chosen = torch.from_numpy(rows).to(self.device, non_blocking=True)
+        writeable = rows if rows.flags.writeable else rows.copy()  # PyTorch knows no other
+        chosen = torch.from_numpy(writeable).to(self.device, non_blocking=True)
         gain, bias = self._gain, self._bias
         if len(gain) > 1:
             of = self._task[chosen]

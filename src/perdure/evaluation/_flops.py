@@ -28,6 +28,7 @@ class Flops(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.total: int = 0
+        self._whole: set[Any] = set()  # operations that have no parts: not asked again
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -35,12 +36,15 @@ class Flops(TorchDispatchMode):
         """Run an operation and count it."""
         del types
         kwargs = kwargs or {}
+        if func in self._whole:
+            return func(*args, **kwargs)
         formula = flop_registry.get(func._overloadpacket)  # noqa: SLF001
         if formula is None and func is not torch.ops.prim.device.default:
             with self:  # in inference mode an operation arrives whole: its parts are counted
                 parts = func.decompose(*args, **kwargs)
                 if parts is not NotImplemented:
                     return parts
+            self._whole.add(func)
         out = func(*args, **kwargs)
         if formula is not None:
             self.total += int(formula(*args, **kwargs, out_val=out))

@@ -148,6 +148,7 @@ class Evaluator:
         self._owner = os.getpid()
         self._stored: int | None = None
         self._extra_bytes = 0
+        self._copies_bytes: int | None = None
         for name, data in named_tasks(tasks):
             self.add(name, data)
         evaluation = {
@@ -273,15 +274,25 @@ class Evaluator:
         self._recorder.gradient(step, self._task, norms)
         self._meter.apart(time.perf_counter() - start, self._meter.flops_so_far - flops)
 
-    def report(self, *, stored: Any = None, state: Any = None) -> None:
+    def counted(self) -> AbstractContextManager[None]:
+        """Count all operations inside this block as the task's training.
+
+        For work that is no step, at a task's end say: importances, training on a memory. Its time
+        counts as training anyway.
+        """
+        return self._meter.whole()
+
+    def report(self, *, stored: Any = None, state: Any = None, copies: Any = None) -> None:
         """Report what the loop keeps, as tensors or bytes, for the costs.
 
         Args:
             stored: samples; what is reported last stands when the next task starts.
             state: what belongs to the model beside its own tensors (importances, anchors).
+            copies: other networks, or their outputs, that are kept as well (a teacher).
         """
         self._stored = nbytes(stored) if stored is not None else self._stored
         self._extra_bytes = nbytes(state) if state is not None else self._extra_bytes
+        self._copies_bytes = nbytes(copies) if copies is not None else self._copies_bytes
 
     def flush(self) -> None:
         """Wait until everything tested so far is recorded and the disk has it."""
@@ -424,7 +435,7 @@ class Evaluator:
             self._meter.count_pass(self._model, self._known[task], self._tester.scorer)
         finally:
             self.live.left(task, self._step)
-            self._meter.end(self._model, self._extra_bytes)
+            self._meter.end(self._model, self._extra_bytes, self._copies_bytes)
             self._task = None
             self._recorder.writer.costs(self._meter.rows)
             self._recorder.writer.sync()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import contextmanager
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from ._untouched import untouched
 from .prepared import device_of, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from .inputs import EvaluationTask
     from .scoring import Scorer
@@ -60,9 +61,12 @@ class Meter:
         self._count_rows, self._tested = {}, {}
         self._lap()
 
-    def end(self, model: Any, extra_bytes: int) -> None:
-        """End the task: what the model takes now."""
+    def end(self, model: Any, extra_bytes: int, copies_bytes: int | None) -> None:
+        """End the task: what the model takes now, and what is kept beside it."""
         self._add("seconds_eval", self._lap())
+        if self.on and self._row["flops_train"] == 0:  # neither in steps nor at the end
+            self._cannot("flops_train", "no operations were seen between two steps")
+            self._row["flops_train"] = None
         counts = [(rows, self._count_rows.get(task)) for task, rows in self._tested.items()]
         known = [rows * flops for rows, flops in counts if flops is not None]
         self._row["flops_eval"] = (
@@ -72,6 +76,7 @@ class Meter:
         )
         state = state_of(model) if isinstance(model, nn.Module) else []
         self._row["model_bytes"] = sum(t.nbytes for t in state) + extra_bytes or None
+        self._row["copies_bytes"] = copies_bytes
         self._row["peak_bytes"] = _peak_bytes(device_of(model))
         self._row = {}
 
@@ -98,18 +103,27 @@ class Meter:
         if not stepped:
             return
         self._steps += 1
-        if flops:
+        if flops is not None:
             # One step of another size may be the short last batch of an epoch: the next one tells.
             same = self._flops_a_step in (None, flops)
             if same or self._doubt:
                 self._flops_a_step = flops
             self._doubt = not (same or self._doubt)
-        elif self._steps == 1 and self.on:
-            self._cannot("flops_train", "no operations were seen between two steps")
         if self._flops_a_step is None:
             self._row["flops_train"] = None
         else:
-            self._add("flops_train", flops or self._flops_a_step)
+            self._add("flops_train", self._flops_a_step if flops is None else flops)
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Count every operation of this block as training, whatever steps are counted."""
+        other = torch._C._len_torch_dispatch_stack() > (self._counter is not None)  # noqa: SLF001
+        if not (self.on and self._row) or other or _compiled():
+            yield
+            return
+        with Flops() as flops:
+            yield
+        self._add("flops_train", flops.total)
 
     def elsewhere(self, seconds: float, *, in_trainers_time: bool) -> None:
         """Add the time of a test that ran beside the trainer's process, or in the GPU's queue."""
@@ -188,11 +202,11 @@ class Meter:
             self._counter = Flops()
             self._counter.start()
 
-    def _stop_counting(self) -> float:
+    def _stop_counting(self) -> float | None:
         counter, self._counter = self._counter, None
         apart, self._apart = self._apart, 0.0
         if counter is None:
-            return 0.0
+            return None
         return counter.stop() - apart
 
     @property

@@ -112,7 +112,9 @@ def train(
                     evaluator.step(strategy.model)
                 yield Place(number, done, step, rows)
             finite.look_now()
-            strategy.end_task(number, own)
+            with evaluator.counted() if evaluator is not None else nullcontext():
+                strategy.end_task(number, own)
+            finite.look_at_weights()
 
 
 def phases(scenario: Scenario, plan: Plan) -> list[Phase]:
@@ -203,6 +205,12 @@ class _Finite:
         step, loss = next((s, float(v)) for s, v in losses if not v.isfinite())
         raise self._diverged(f"loss of {type(self._strategy).__name__} is {loss}", step)
 
+    def look_at_weights(self) -> None:
+        """Stop if what is done at a task's end, training from scratch say, went wrong."""
+        if not all(bool(weight.isfinite().all()) for weight in self._strategy.model.parameters()):
+            name = type(self._strategy).__name__
+            raise self._diverged(f"a weight of {name} is not finite after end_task", self._step)
+
     def watch(self, evaluator: Evaluator, every: int, plasticity: Term, stability: Term) -> None:
         """Record gradient norms; one that is not finite comes before the loss is looked at."""
         try:
@@ -232,4 +240,5 @@ def _tested(
         torch.empty(len(phase.rows), dtype=torch.int64, device="meta"),
     )
     stored = len(strategy.stored()) * examples.bytes_each
+    evaluator.report(state=list(strategy.kept()), copies=list(strategy.copies()))
     return evaluator.task(phase.name, strategy.model, data=data, stored=stored)

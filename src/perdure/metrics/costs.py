@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Costs", "ce", "check_weights", "clscore", "clstability", "ms", "sss"]
+__all__ = ["Costs", "ce", "check_weights", "clscore", "clstability", "ms", "ms_copies", "sss"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +61,20 @@ def ms(model_bytes: ArrayLike) -> Value:
     size = _costs(model_bytes, "model bytes")
     ratio = average(size[0] / size)
     return Value(min(1.0, ratio), ratio.per_task)
+
+
+def ms_copies(model_bytes: ArrayLike, copies_bytes: ArrayLike) -> Value:
+    r"""Return model size efficiency with kept copies counted: a teacher, the initial weights.
+
+    $$\min\Big(1, \frac1N \sum_i \frac{\mathrm{Mem}(\theta_1) + \mathrm{Mem}(K_1)}
+    {\mathrm{Mem}(\theta_i) + \mathrm{Mem}(K_i)}\Big)$$
+
+    Example:
+        >>> ms_copies([100, 100, 100, 100], copies_bytes=[0, 100, 100, 100])
+        0.625
+    """
+    model = _costs(model_bytes, "model bytes")
+    return ms(model + _costs(copies_bytes, "copies bytes", positive=False, tasks=len(model)))
 
 
 def sss(stored_bytes: ArrayLike, data_bytes: ArrayLike) -> Value:

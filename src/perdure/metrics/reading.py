@@ -173,8 +173,12 @@ READINGS: dict[str, Reading] = {
         "The share behind gap.recovery.", "1: every dip came back within the new task."),
     "ms": Reading(
         "Model size efficiency. Not the guide's MS (memory_stability). What a method keeps per "
-        "parameter counts; a teacher copy was not counted in the paper's LwF.",
+        "parameter counts; a teacher copy was not counted in the paper's LwF: see ms.copies.",
         "1: the model did not grow."),
+    "ms.copies": Reading(
+        "As ms, with the copies a method keeps beside the model (K): a teacher, its recorded "
+        "outputs, the initial weights. The paper's MS leaves them out.",
+        "1: neither model nor copies grew."),
     "sss": Reading(
         "Stored samples when each task starts, against all data by the end.",
         "1: nothing is stored; keeping all of ten equal tasks gives .55."),

@@ -31,6 +31,7 @@ NEEDS = {
     "boundaries": "task boundaries",
     "every iteration": "an evaluation at every iteration",
     "model_bytes": "model_bytes of every task (costs)",
+    "copies_bytes": "copies_bytes of every task (costs)",
     "stored_bytes": "stored_bytes of every task (costs)",
     "data_bytes": "data_bytes of every task (costs)",
     "flops_one_pass": "flops_one_pass of every task (costs)",
@@ -252,6 +253,11 @@ METRICS: dict[str, Metric] = {
         "model size efficiency", r"\mathrm{MS}",
         r"\min\big(1, \tfrac1T \sum_i \mathrm{Mem}(\theta_1) / \mathrm{Mem}(\theta_i)\big)",
         f"{DIAZ} eq. 5", "costs", costs.ms, needs=("model_bytes",), unit="none"),
+    "ms.copies": Metric(
+        "model size efficiency, copies counted", r"\mathrm{MS}_{+}",
+        r"\min\big(1, \tfrac1T \sum_i (\mathrm{Mem}(\theta_1) + \mathrm{Mem}(K_1))"
+        r" / (\mathrm{Mem}(\theta_i) + \mathrm{Mem}(K_i))\big)",
+        OURS, "costs", costs.ms_copies, needs=("model_bytes", "copies_bytes"), unit="none"),
     "sss": Metric(
         "samples storage efficiency", r"\mathrm{SSS}",
         r"1 - \min\big(1, \tfrac1T \sum_i \mathrm{Mem}(M_i) / \mathrm{Mem}(D)\big)",

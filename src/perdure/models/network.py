@@ -66,7 +66,10 @@ class Network(nn.Module):
         columns of other tasks, without waiting for a device. Where gradients are recorded these
         are the heads opened so far; a row of a task that was not opened is then hidden throughout.
         """
-        features = self.body(x)
+        return self.classify(self.body(x), task)
+
+    def classify(self, features: Tensor, task: int | Tensor | None = None) -> Tensor:
+        """Return the scores of features that the body gave: several heads, one pass of the body."""
         scores: Tensor
         if self.task_of is None:
             scores = self.head(features)
@@ -81,7 +84,7 @@ class Network(nn.Module):
         task, named = whole("open: task", task, 0), [whole("open: a class", c, 0) for c in classes]
         allowed = range(self.outputs)
         if self.opened is not None:
-            allowed = self._columns(task)
+            allowed = self.columns(task)
         if wrong := [c for c in named if c not in allowed]:
             raise BadInput(
                 f"open: task {task} has class {wrong[0]}, expected classes from {allowed.start}"
@@ -93,8 +96,8 @@ class Network(nn.Module):
             self.opened[task] = True
             self._open = sorted({*self._open, task})
 
-    def _columns(self, task: int) -> range:
-        """Return the classes of a task with a head."""
+    def columns(self, task: int) -> range:
+        """Return the classes of a task with a head of its own."""
         if not 0 <= task < len(self._ends):
             raise BadInput(
                 f"task is {task}, expected 0 to {len(self._ends) - 1}: one for each head"
@@ -107,7 +110,7 @@ class Network(nn.Module):
             raise BadInput(
                 "task is None, expected the task of the examples: each task has a head of its own"
             )
-        columns = self._columns(task)
+        columns = self.columns(task)
         scores: Tensor = _heads(self.head)[task](features)
         around = (columns.start, self.outputs - columns.stop)
         return functional.pad(scores, around, value=HIDDEN)

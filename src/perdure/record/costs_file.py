@@ -24,6 +24,7 @@ COST_COLUMNS = (
     "flops_one_pass",
     "peak_bytes",
     "model_bytes",
+    "copies_bytes",
     "stored_bytes",
     "data_bytes",
 )

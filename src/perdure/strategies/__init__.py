@@ -23,31 +23,91 @@ class Entry(NamedTuple):
     about: str
     paper: str
     keeps: str
+    costs: str  # beside a step of naive
 
 
 STRATEGIES: dict[str, Entry] = {
     "naive": Entry(
-        "naive", "Naive", "fine-tuning, the lower bound", "", "nothing beside the network",
+        "naive", "Naive", "fine-tuning, the lower bound", "",
+        "nothing beside the network",
+        "nothing",
     ),
     "cumulative": Entry(
         "cumulative", "Cumulative", "everything seen so far, learned together with the new",
-        "Diaz-Rodriguez et al. 2018; Maltoni & Lomonaco 2019", "all examples seen",
+        "Diaz-Rodriguez et al. 2018; Maltoni & Lomonaco 2019",
+        "all examples seen, the initial weights where it begins with them",
+        "as many more steps as there are old examples",
     ),
     "joint": Entry(
-        "joint", "Joint", "all tasks at once, the upper bound", "", "all examples",
+        "joint", "Joint", "all tasks at once, the upper bound", "",
+        "all examples",
+        "every task takes the steps of all",
     ),
     "single": Entry(
-        "single", "Single", "each task by itself, from scratch", "", "the initial weights",
+        "single", "Single", "each task by itself, from scratch", "",
+        "the initial weights",
+        "nothing",
     ),
     "replay": Entry(
         "replay", "Replay", "old examples beside the new ones in every step",
         "Chaudhry et al. 2019, On tiny episodic memories; De Lange et al. 2023",
         "the examples of a memory",
+        "twice the examples in every step",
     ),
     "random": Entry(
         "random_", "Random", "guesses among the classes seen",
         "Michel et al., New metrics for analyzing continual learners",
         "nothing",
+        "nothing: it has no steps",
+    ),
+    "gdumb": Entry(
+        "gdumb", "GDumb", "a balanced memory, learned from scratch when a task ends",
+        "Prabhu, Torr, Dokania 2020, GDumb: a simple approach that questions our progress",
+        "the examples of a memory, the initial weights",
+        "no steps while a task streams by, passes over the memory at its end",
+    ),
+    "ewc": Entry(
+        "ewc", "EWC", "weights pulled back as hard as old tasks depended on them",
+        "Kirkpatrick et al. 2017, Overcoming catastrophic forgetting in neural networks; "
+        "online: Schwarz et al. 2018",
+        "an importance and an anchor for each weight, however many tasks",
+        "three passes over the weights a step, a pass over the task's examples at its end",
+    ),
+    "si": Entry(
+        "si", "SI", "weights pulled back as hard as moving them lowered the loss",
+        "Zenke, Poole, Ganguli 2017, Continual learning through synaptic intelligence",
+        "an importance and an anchor for each weight",
+        "seven passes over the weights a step",
+    ),
+    "mas": Entry(
+        "mas", "MAS", "weights pulled back as hard as the outputs depend on them",
+        "Aljundi et al. 2018, Memory aware synapses",
+        "an importance and an anchor for each weight",
+        "three passes over the weights a step, a pass over the task's examples at its end",
+    ),
+    "lwf": Entry(
+        "lwf", "LwF", "old outputs on new examples are kept",
+        "Li, Hoiem 2017, Learning without forgetting",
+        "the old outputs for the task's examples, while it is learned",
+        "old heads in every step, a pass over the task's examples at its beginning",
+    ),
+    "gem": Entry(
+        "gem", "GEM", "no step may raise the loss of any old task's memory",
+        "Lopez-Paz, Ranzato 2017, Gradient episodic memory for continual learning",
+        "the examples of a memory for each task",
+        "forward and backward through all memories in every step",
+    ),
+    "agem": Entry(
+        "agem", "AGEM", "no step may raise the loss of examples drawn from memories",
+        "Chaudhry et al. 2019, Efficient lifelong learning with A-GEM",
+        "the examples of a memory for each task",
+        "forward and backward through the drawn examples in every step",
+    ),
+    "cwr-star": Entry(
+        "cwr_star", "CWRStar", "last-layer weights kept for each class, the rest frozen",
+        "Lomonaco, Maltoni, Pellegrini 2020, Rehearsal-free continual learning",
+        "the last layer twice more",
+        "less: after the first task only the last layer is trained",
     ),
 }  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
@@ -78,3 +78,11 @@ class Strategy(ABC):
     def stored(self) -> Rows:
         """Return the rows that are kept from earlier tasks."""
         return NOTHING
+
+    def kept(self) -> Sequence[Tensor]:
+        """Return what belongs to the model beside its weights: importances, anchors."""
+        return ()
+
+    def copies(self) -> Sequence[Tensor]:
+        """Return what else stays in memory: the weights of another network, or its outputs."""
+        return ()

@@ -1,0 +1,159 @@
+"""How much an objective depends on each weight: powers of the gradients of single examples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from ..evaluation._untouched import untouched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ..data.examples import Batch, Examples
+    from ..models import Network
+    from ._base import Rows
+
+__all__ = ["importances", "parts", "weights_of"]
+
+Objective: TypeAlias = "Callable[[Tensor, Tensor], Tensor]"
+
+HELD = 2**26  # numbers that the gradients of single examples may take at a time
+
+
+def weights_of(model: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters that are trained.
+
+    Example:
+        >>> [tuple(weight.shape) for weight in weights_of(nn.Linear(3, 2))]
+        [(2, 3), (2,)]
+    """
+    return [weight for weight in model.parameters() if weight.requires_grad]
+
+
+def parts(examples: Examples, rows: Rows, size: int = 500) -> Iterator[tuple[Rows, Batch]]:
+    """Yield rows and their examples in portions; a task's number where all are of one.
+
+    Args:
+        examples: what the rows stand for.
+        rows: all of them.
+        size: of a portion.
+    """
+    tasks = set(examples.tasks[rows].tolist())
+    only = tasks.pop() if len(tasks) == 1 else None
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        yield part, examples.take(part, only)
+
+
+def importances(
+    model: Network, batches: Iterable[Batch], objective: Objective, *, power: int
+) -> list[Tensor]:
+    """Return for each weight the mean over examples of |gradient of the example's objective|^power.
+
+    Examples go through in batches, the model as in a test: BatchNorm with its running statistics
+    (with those of a batch an example has no gradient of its own), no dropout. Nothing is written
+    to the model or its gradients.
+
+    Where every weight is in a dense layer, the gradient of an example is an outer product of what
+    goes in and what comes back, and the mean of its powers is one matrix product: as fast as a
+    step. Otherwise the gradients of some examples are held at a time.
+
+    Args:
+        model: the network.
+        batches: the examples; y is what the objective needs.
+        objective: one number for each example, from scores and y.
+        power: 2 for the diagonal of a Fisher matrix, 1 for sensitivities.
+
+    Example:
+        >>> from perdure.data.examples import Batch
+        >>> from perdure.models import Network
+        >>> model = Network(nn.Identity(), nn.Linear(2, 1, bias=False), 1)
+        >>> batch = Batch(torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.zeros(2))
+        >>> importances(model, [batch], lambda scores, y: scores[:, 0], power=2)[0]
+        tensor([[5., 2.]])
+    """
+    weights = weights_of(model)
+    dense = all(type(m) is nn.Linear for m in model.modules() if list(m.parameters(recurse=False)))
+    total, count = [torch.zeros_like(weight) for weight in weights], 0
+    with untouched(model), torch.enable_grad():
+        for batch in batches:
+            found = _of_dense(model, weights, batch, objective, power) if dense else None
+            if found is None:
+                dense = False  # a layer was used otherwise than by calling it once
+                found = _of_any(model, weights, batch, objective, power)
+            for sum_, part in zip(total, found, strict=True):
+                sum_ += part
+            count += len(batch.x)
+    return [sum_.div_(max(count, 1)).detach() for sum_ in total]
+
+
+def _of_dense(
+    model: Network,
+    weights: Sequence[nn.Parameter],
+    batch: Batch,
+    objective: Objective,
+    power: int,
+) -> list[Tensor] | None:
+    """Return the sums over a batch for dense layers, or None if they cannot be had so."""
+    went_in: dict[nn.Module, Tensor] = {}
+    came_back: dict[nn.Module, Tensor] = {}
+    plain = True
+
+    def note(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        nonlocal plain
+        plain &= module not in went_in and inputs[0].dim() == 2
+        went_in[module] = inputs[0].detach()
+        output.register_hook(lambda back: came_back.__setitem__(module, back))
+
+    hooks = [m.register_forward_hook(note) for m in model.modules() if type(m) is nn.Linear]
+    try:
+        value = objective(model(batch.x, batch.task), batch.y).sum()
+        gradients = cast(
+            "tuple[Tensor | None, ...]", torch.autograd.grad(value, weights, allow_unused=True)
+        )
+    finally:
+        for hook in hooks:
+            hook.remove()
+    found: dict[int, Tensor] = {}
+    for module, back in came_back.items():
+        size = back.abs().pow_(power)
+        for name, weight in module.named_parameters():
+            plain &= id(weight) not in found  # else two layers share it
+            entered = went_in[module].abs().pow_(power)
+            found[id(weight)] = size.sum(0) if name == "bias" else size.T @ entered
+    used = all(id(w) in found for w, g in zip(weights, gradients, strict=True) if g is not None)
+    if not (plain and used):
+        return None
+    return [found.get(id(weight), torch.zeros_like(weight)) for weight in weights]
+
+
+def _of_any(
+    model: Network,
+    weights: Sequence[nn.Parameter],
+    batch: Batch,
+    objective: Objective,
+    power: int,
+) -> list[Tensor]:
+    """Return the sums over a batch for any network, from the gradients of its examples."""
+    trained = {id(weight) for weight in weights}
+    named = {k: p.detach() for k, p in model.named_parameters() if id(p) in trained}
+    each_task = isinstance(batch.task, Tensor)
+
+    def one(named: dict[str, Tensor], x: Tensor, y: Tensor, task: Tensor | int | None) -> Tensor:
+        of = task[None] if isinstance(task, Tensor) else task
+        return objective(functional_call(model, named, (x[None], of)), y[None])[0]
+
+    gradients = vmap(grad(one), in_dims=(None, 0, 0, 0 if each_task else None))
+    size = max(1, min(256, HELD // max(1, sum(weight.numel() for weight in weights))))
+    total = [torch.zeros_like(weight) for weight in weights]
+    for start in range(0, len(batch.x), size):
+        part = slice(start, start + size)
+        of = batch.task[part] if isinstance(batch.task, Tensor) else batch.task
+        found = gradients(named, batch.x[part], batch.y[part], of)
+        for sum_, each in zip(total, found.values(), strict=True):
+            sum_ += each.abs().pow(power).sum(0)
+    return total

@@ -1,0 +1,113 @@
+"""Averaged gradient episodic memory: one constraint for all old tasks (Chaudhry et al. 2019)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from typing_extensions import override
+
+from ..record import BadInput
+from ._base import NOTHING, Strategy
+from ._importance import weights_of
+from ._memory import kept
+
+if TYPE_CHECKING:
+    from ..data.examples import Batch, Examples
+    from ..models import Network
+    from ._base import Rows, Watch
+
+__all__ = ["AGEM"]
+
+
+class AGEM(Strategy):
+    """Turns the gradient of a batch until it does not point against that of old examples.
+
+    In each step some examples are drawn from the memories of all old tasks; g_ref is the gradient
+    of their mean loss. Where the batch's gradient g has a negative product with it, the step takes
+    g - (g . g_ref / g_ref . g_ref) g_ref. Plasticity is g, stability what is added to it (De Lange
+    et al. 2023, eq. 9).
+
+    A memory holds examples of its task chosen at random. BatchNorm sees the drawn examples as a
+    batch of their own, and its running statistics follow.
+
+    Args:
+        model: the network to train.
+        optimizer: an optimizer over its parameters.
+        examples: what the rows stand for.
+        seed: of the memory's choices and draws.
+        memory: examples kept of each task; 0 is naive.
+        sample: how many are drawn a step, without replacement.
+    """
+
+    needs_tasks: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        model: Network,
+        optimizer: torch.optim.Optimizer,
+        examples: Examples,
+        *,
+        seed: int = 0,
+        memory: int = 256,
+        sample: int = 64,
+    ) -> None:
+        super().__init__(model, optimizer, examples, seed=seed)
+        if memory < 0:
+            raise BadInput(f"memory is {memory}, expected 0 or more examples of each task")
+        if sample < 1:
+            raise BadInput(f"sample is {sample}, expected 1 or more examples")
+        self.capacity, self.sample = memory, sample
+        self.memory = NOTHING
+        self.draws = np.random.default_rng([seed, 3])
+        self._priority = np.random.default_rng([seed, 4]).random(len(examples))
+        self._weights = weights_of(model)
+
+    @override
+    def choose(self, new: Rows) -> tuple[Rows, ...]:
+        if not len(self.memory):
+            return (new,)
+        wanted = min(self.sample, len(self.memory))
+        return new, self.draws.choice(self.memory, wanted, replace=False, shuffle=False)
+
+    @override
+    def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
+        old: tuple[Tensor | None, ...] = ()
+        if others:
+            reference = cross_entropy(self.model(others[0].x, others[0].task), others[0].y)
+            old = torch.autograd.grad(reference, self._weights, allow_unused=True)
+        loss = cross_entropy(self.model(new.x, new.task), new.y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        gradients = [weight.grad for weight in self._weights]
+        added = _needed(gradients, old) if others else []
+        if watch is not None:
+            watch(gradients, added)
+        for weight, more in zip(self._weights, added, strict=False):
+            if more is not None:
+                weight.grad = more if weight.grad is None else weight.grad + more
+        self.optimizer.step()
+        return loss.detach()
+
+    @override
+    def end_task(self, task: int, rows: Rows) -> None:
+        chosen = kept(rows, np.zeros(len(self.examples), np.int64), self._priority, self.capacity)
+        self.memory = np.union1d(self.memory, chosen)
+
+    @override
+    def stored(self) -> Rows:
+        return self.memory
+
+
+def _needed(gradients: list[Tensor | None], old: tuple[Tensor | None, ...]) -> list[Tensor | None]:
+    """Return what makes the product of two gradients 0 where it is negative, and 0 elsewhere."""
+    pairs = [(g, o) for g, o in zip(gradients, old, strict=True) if o is not None]
+    products = [torch.dot(g.flatten(), o.flatten()) for g, o in pairs if g is not None]
+    length = torch.stack([o.square().sum() for _, o in pairs]).sum()
+    product = torch.stack(products).sum() if products else length.new_zeros(())
+    # No branch, so that nothing waits for the device.
+    share = -product.clamp(max=0) / length.clamp(min=torch.finfo(length.dtype).tiny)
+    return [None if o is None else share * o for o in old]

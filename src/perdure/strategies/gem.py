@@ -1,0 +1,153 @@
+"""Gradient episodic memory: no step may raise the loss of a memory (Lopez-Paz & Ranzato 2017)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from scipy.optimize import nnls
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from typing_extensions import override
+
+from ..record import BadInput
+from ._base import NOTHING, Strategy
+from ._importance import weights_of
+from ._memory import kept
+
+if TYPE_CHECKING:
+    from ..data.examples import Batch, Examples
+    from ..models import Network
+    from ._base import Rows, Watch
+
+__all__ = ["GEM", "projected"]
+
+
+class GEM(Strategy):
+    """Turns the gradient of a batch until it points against the gradient of no old task.
+
+    Each old task has a memory, and its gradient g_k is that of the mean loss over all of it. Where
+    the batch's gradient g has a negative product with some g_k, it is replaced by the nearest one
+    that has none; otherwise it stays as it is. Plasticity is g, stability what is added to it
+    (De Lange et al. 2023, eq. 9).
+
+    A memory holds examples of its task chosen at random; the paper's code keeps the last ones.
+    BatchNorm sees each memory as a batch of its own, and its running statistics follow, as in the
+    paper's code. The products are solved for on the processor: a step waits for the device.
+
+    Args:
+        model: the network to train.
+        optimizer: an optimizer over its parameters.
+        examples: what the rows stand for.
+        seed: of the memory's choice.
+        memory: examples kept of each task; 0 is naive.
+        strength: gamma, the least weight of each g_k where a product is negative: more favours
+            the old tasks.
+    """
+
+    needs_tasks: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        model: Network,
+        optimizer: torch.optim.Optimizer,
+        examples: Examples,
+        *,
+        seed: int = 0,
+        memory: int = 256,
+        strength: float = 0.5,
+    ) -> None:
+        super().__init__(model, optimizer, examples, seed=seed)
+        if memory < 0:
+            raise BadInput(f"memory is {memory}, expected 0 or more examples of each task")
+        if strength < 0:
+            raise BadInput(f"strength is {strength:g}, expected 0 or more")
+        self.capacity, self.strength = memory, strength
+        self.memory: list[Rows] = []
+        self._priority = np.random.default_rng([seed, 4]).random(len(examples))
+        self._weights = weights_of(model)
+        self._old = torch.zeros(0)
+
+    @override
+    def choose(self, new: Rows) -> tuple[Rows, ...]:
+        return (new, *self.memory)
+
+    @override
+    def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
+        old = self._gradients(others)
+        loss = cross_entropy(self.model(new.x, new.task), new.y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        gradients = [weight.grad for weight in self._weights]
+        stability: list[Tensor] = []
+        if others:
+            gradient = _flat(gradients, self._weights)
+            turned = projected(gradient, old, self.strength)
+            if turned is not gradient:
+                stability = [turned - gradient]
+                sizes = [weight.numel() for weight in self._weights]
+                for weight, part in zip(self._weights, turned.split(sizes), strict=True):
+                    weight.grad = part.view_as(weight)
+        if watch is not None:
+            watch(gradients, stability)
+        self.optimizer.step()
+        return loss.detach()
+
+    @override
+    def end_task(self, task: int, rows: Rows) -> None:
+        chosen = kept(rows, np.zeros(len(self.examples), np.int64), self._priority, self.capacity)
+        if len(chosen):
+            self.memory.append(chosen)
+
+    @override
+    def stored(self) -> Rows:
+        return np.unique(np.concatenate([NOTHING, *self.memory]))
+
+    def _gradients(self, memories: tuple[Batch, ...]) -> Tensor:
+        """Return the gradient of each memory's mean loss, one flat row each."""
+        size = sum(weight.numel() for weight in self._weights)
+        if self._old.shape != (len(memories), size):
+            self._old = self._weights[0].new_zeros((len(memories), size))
+        for row, batch in zip(self._old, memories, strict=True):
+            loss = cross_entropy(self.model(batch.x, batch.task), batch.y)
+            found = torch.autograd.grad(loss, self._weights, allow_unused=True)
+            row.copy_(_flat(found, self._weights))
+        return self._old
+
+
+def projected(gradient: Tensor, old: Tensor, strength: float = 0.0) -> Tensor:
+    """Return the gradient nearest to `gradient` that has no negative product with a row of `old`.
+
+    It is gradient + old^T v, where v >= 0 minimises its length: the dual of the projection, a
+    non-negative least squares problem with one unknown a row. With `strength`, v >= strength, as
+    in the paper's code: no product is negative then either. Without a negative product `gradient`
+    itself is returned.
+
+    Example:
+        >>> projected(torch.tensor([1.0, -1.0]), torch.tensor([[0.0, 1.0]]))
+        tensor([1., 0.])
+    """
+    products = (old @ gradient).double().cpu().numpy()
+    if (products >= 0).all() or not np.isfinite(products).all():
+        return gradient  # a loss that is not finite stops the run elsewhere
+    gram = (old @ old.T).double().cpu().numpy()
+    # |A u - b|^2 with A^T A = gram and A^T b = -target, for u = v - strength >= 0.
+    target = products + strength * gram.sum(1)
+    size, basis = np.linalg.eigh(gram)
+    root = np.sqrt(size.clip(min=0))
+    sure = root > root.max() * 1e-7
+    solved, _ = nnls(
+        root[:, None] * basis.T,
+        -np.divide(basis.T @ target, root, out=np.zeros_like(root), where=sure),
+    )
+    v = torch.tensor(solved + strength, dtype=old.dtype, device=old.device)
+    return gradient + v @ old
+
+
+def _flat(gradients: tuple[Tensor | None, ...] | list[Tensor | None], weights: object) -> Tensor:
+    """Return gradients as one vector, 0 where there is none."""
+    pairs = zip(gradients, weights, strict=True)  # type: ignore[call-overload]
+    return torch.cat(
+        [torch.zeros_like(w).flatten() if g is None else g.flatten() for g, w in pairs]
+    )
