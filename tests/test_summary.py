@@ -60,7 +60,10 @@ def a_stream() -> Stream:
 
 
 def some_costs() -> Costs:
-    columns = ("model_bytes", "stored_bytes", "data_bytes", "flops_one_pass", "flops_train")
+    columns = (
+        "model_bytes", "copies_bytes", "stored_bytes", "data_bytes", "flops_one_pass",
+        "flops_train",
+    )  # fmt: skip
     return Costs(("a", "b"), {name: np.array([10.0, 20.0]) for name in columns})
 
 

@@ -106,7 +106,10 @@ def described(
         (0.5, 2000, 0.01, 10)
     """
     named = find_scenario(scenario)
-    set_up = named.set_up
+    set_up = named.set_up_of(setting)
+    lengths = (epochs, iterations, more.get("patience"))
+    if lengths == (None, None, None) and more.get("boundaries") != "none":
+        iterations = set_up.iterations
     chosen = optimizer or set_up.optimizer
     if chosen not in OPTIMIZERS:
         raise BadInput(f"optimizer is {chosen!r}, expected sgd or adam")
