@@ -17,6 +17,8 @@ from ._importance import weights_of
 from ._memory import kept
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..data.examples import Batch, Examples
     from ..models import Network
     from ._base import Rows, Watch
@@ -79,18 +81,15 @@ class GEM(Strategy):
         loss = cross_entropy(self.model(new.x, new.task), new.y)
         self.optimizer.zero_grad()
         loss.backward()
-        gradients = [weight.grad for weight in self._weights]
-        stability: list[Tensor] = []
+        plasticity, stability = [weight.grad for weight in self._weights], list[Tensor]()
         if others:
-            gradient = _flat(gradients, self._weights)
+            gradient = _flat(plasticity, self._weights)
             turned = projected(gradient, old, self.strength)
             if turned is not gradient:
-                stability = [turned - gradient]
-                sizes = [weight.numel() for weight in self._weights]
-                for weight, part in zip(self._weights, turned.split(sizes), strict=True):
-                    weight.grad = part.view_as(weight)
+                plasticity, stability = [gradient], [turned - gradient]
+                self._write(turned)
         if watch is not None:
-            watch(gradients, stability)
+            watch(plasticity, stability)
         self.optimizer.step()
         return loss.detach()
 
@@ -103,6 +102,14 @@ class GEM(Strategy):
     @override
     def stored(self) -> Rows:
         return np.unique(np.concatenate([NOTHING, *self.memory]))
+
+    def _write(self, gradient: Tensor) -> None:
+        """Put a flat gradient into those of the weights."""
+        parts = gradient.split([weight.numel() for weight in self._weights])
+        for weight, part in zip(self._weights, parts, strict=True):
+            if weight.grad is None:
+                weight.grad = torch.empty_like(weight)
+            weight.grad.copy_(part.view(weight.shape))
 
     def _gradients(self, memories: tuple[Batch, ...]) -> Tensor:
         """Return the gradient of each memory's mean loss, one flat row each."""
@@ -132,8 +139,15 @@ def projected(gradient: Tensor, old: Tensor, strength: float = 0.0) -> Tensor:
     if (products >= 0).all() or not np.isfinite(products).all():
         return gradient  # a loss that is not finite stops the run elsewhere
     gram = (old @ old.T).double().cpu().numpy()
-    # |A u - b|^2 with A^T A = gram and A^T b = -target, for u = v - strength >= 0.
-    target = products + strength * gram.sum(1)
+    if not np.isfinite(gram).all():
+        return gradient
+    # Rows of length 1, so that a short one counts as much as a long one: w = length * v.
+    length = np.sqrt(gram.diagonal())
+    length[length == 0] = 1
+    gram /= np.outer(length, length)
+    least = strength * length
+    # |A u - b|^2 with A^T A = gram and A^T b = -target, for u = w - least >= 0.
+    target = products / length + gram @ least
     size, basis = np.linalg.eigh(gram)
     root = np.sqrt(size.clip(min=0))
     sure = root > root.max() * 1e-7
@@ -141,13 +155,11 @@ def projected(gradient: Tensor, old: Tensor, strength: float = 0.0) -> Tensor:
         root[:, None] * basis.T,
         -np.divide(basis.T @ target, root, out=np.zeros_like(root), where=sure),
     )
-    v = torch.tensor(solved + strength, dtype=old.dtype, device=old.device)
+    v = torch.tensor((solved + least) / length, dtype=old.dtype, device=old.device)
     return gradient + v @ old
 
 
-def _flat(gradients: tuple[Tensor | None, ...] | list[Tensor | None], weights: object) -> Tensor:
+def _flat(gradients: Sequence[Tensor | None], weights: Sequence[Tensor]) -> Tensor:
     """Return gradients as one vector, 0 where there is none."""
-    pairs = zip(gradients, weights, strict=True)  # type: ignore[call-overload]
-    return torch.cat(
-        [torch.zeros_like(w).flatten() if g is None else g.flatten() for g, w in pairs]
-    )
+    pairs = zip(gradients, weights, strict=True)
+    return torch.cat([(torch.zeros_like(w) if g is None else g).flatten() for g, w in pairs])
