@@ -209,7 +209,7 @@ class _Finite:
         """Stop if what is done at a task's end, training from scratch say, went wrong."""
         if not all(bool(weight.isfinite().all()) for weight in self._strategy.model.parameters()):
             name = type(self._strategy).__name__
-            raise self._diverged(f"a weight of {name} is not finite after end_task", self._step)
+            raise self._diverged(f"weights of {name} are not finite after end_task", self._step)
 
     def watch(self, evaluator: Evaluator, every: int, plasticity: Term, stability: Term) -> None:
         """Record gradient norms; one that is not finite comes before the loss is looked at."""

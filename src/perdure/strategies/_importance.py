@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, cast
+from collections import Counter
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import Node
 from torch.func import functional_call, grad, vmap
 
 from ..evaluation._untouched import untouched
@@ -21,7 +23,7 @@ __all__ = ["importances", "parts", "weights_of"]
 
 Objective: TypeAlias = "Callable[[Tensor, Tensor], Tensor]"
 
-HELD = 2**26  # numbers that the gradients of single examples may take at a time
+HELD = {"cpu": 2**26, "cuda": 2**30}  # numbers that gradients of examples may take at a time
 
 
 def weights_of(model: nn.Module) -> list[nn.Parameter]:
@@ -99,36 +101,49 @@ def _of_dense(
     power: int,
 ) -> list[Tensor] | None:
     """Return the sums over a batch for dense layers, or None if they cannot be had so."""
-    went_in: dict[nn.Module, Tensor] = {}
-    came_back: dict[nn.Module, Tensor] = {}
+    passed: dict[nn.Linear, tuple[Tensor, Tensor]] = {}  # what went in, and what came back
     plain = True
 
-    def note(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    def note(layer: nn.Linear, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         nonlocal plain
-        plain &= module not in went_in and inputs[0].dim() == 2
-        went_in[module] = inputs[0].detach()
-        output.register_hook(lambda back: came_back.__setitem__(module, back))
+        plain &= len(inputs) == 1 and inputs[0].dim() == 2 and len(inputs[0]) == len(batch.x)
+        if plain and output.requires_grad:
+            went_in = inputs[0].detach()
+            output.register_hook(lambda back: passed.__setitem__(layer, (went_in, back)))
 
     hooks = [m.register_forward_hook(note) for m in model.modules() if type(m) is nn.Linear]
     try:
         value = objective(model(batch.x, batch.task), batch.y).sum()
-        gradients = cast(
-            "tuple[Tensor | None, ...]", torch.autograd.grad(value, weights, allow_unused=True)
-        )
     finally:
         for hook in hooks:
             hook.remove()
-    found: dict[int, Tensor] = {}
-    for module, back in came_back.items():
-        size = back.abs().pow_(power)
-        for name, weight in module.named_parameters():
-            plain &= id(weight) not in found  # else two layers share it
-            entered = went_in[module].abs().pow_(power)
-            found[id(weight)] = size.sum(0) if name == "bias" else size.T @ entered
-    used = all(id(w) in found for w, g in zip(weights, gradients, strict=True) if g is not None)
-    if not (plain and used):
+    uses = _uses(value)
+    if not plain or any(uses[id(weight)] > 1 for weight in weights):
         return None
+    torch.autograd.grad(value, weights, allow_unused=True)
+    found: dict[int, Tensor] = {}
+    for layer, (went_in, back) in passed.items():
+        size = back.abs().pow_(power)
+        found[id(layer.weight)] = size.T @ went_in.abs().pow_(power)
+        found[id(layer.bias)] = size.sum(0)
+    if any(uses[id(weight)] and id(weight) not in found for weight in weights):
+        return None  # used, and not by its layer
     return [found.get(id(weight), torch.zeros_like(weight)) for weight in weights]
+
+
+def _uses(value: Tensor) -> Counter[int]:
+    """Return how many operations that led to `value` took each weight, by the weight's id."""
+    found, seen, waiting = Counter[int](), set[Node](), [value.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        for before, _ in node.next_functions if node is not None else ():
+            weight = getattr(before, "variable", None)
+            if weight is not None:
+                found[id(weight)] += 1
+            elif before is not None and before not in seen:
+                seen.add(before)
+                waiting.append(before)
+    return found
 
 
 def _of_any(
@@ -148,7 +163,8 @@ def _of_any(
         return objective(functional_call(model, named, (x[None], of)), y[None])[0]
 
     gradients = vmap(grad(one), in_dims=(None, 0, 0, 0 if each_task else None))
-    size = max(1, min(256, HELD // max(1, sum(weight.numel() for weight in weights))))
+    held = HELD.get(batch.x.device.type, HELD["cpu"])
+    size = max(1, min(256, held // max(1, sum(weight.numel() for weight in weights))))
     total = [torch.zeros_like(weight) for weight in weights]
     for start in range(0, len(batch.x), size):
         part = slice(start, start + size)

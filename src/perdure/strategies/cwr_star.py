@@ -74,10 +74,6 @@ class CWRStar(Strategy):
         ]
         self.saved = [torch.zeros_like(weight.detach()) for weight in self._last]
         self.temporary = [torch.zeros_like(weight) for weight in self.saved]
-        if len(heads) == 1:
-            for weight in self.saved:
-                if weight.dim() == 1:
-                    weight.fill_(NEVER)
 
     @override
     @torch.no_grad()
@@ -132,7 +128,11 @@ class CWRStar(Strategy):
             mean = torch.where(is_new, weight, 0.0).sum() / is_new.sum().clamp(min=1)
             past = (before / now.clamp(min=1)).sqrt()
             mixed = (torch.where(before > 0, saved, 0.0) * past + weight - mean) / (past + 1)
-            found.append(torch.where(is_new, mixed, saved))
+            kept = torch.where(is_new, mixed, saved)
+            if weight.dim() == 1:  # a bias; a head that no class came to stays at 0
+                came = (now > 0) | (before > 0)
+                kept = torch.where(came | ~came.any(), kept, NEVER)
+            found.append(kept)
         return found
 
     def _show(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -71,7 +72,7 @@ class EWC(Strategy):
         labels: Literal["drawn", "given"] = "drawn",
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
-        if strength < 0:
+        if not 0 <= strength < inf:
             raise BadInput(f"strength is {strength:g}, expected 0 or more")
         if not 0 <= decay <= 1:
             raise BadInput(f"decay is {decay:g}, expected a factor from 0 to 1")
@@ -142,7 +143,7 @@ def fisher_diagonal(
             with torch.no_grad():
                 chances = model(batch.x, batch.task).double().softmax(1).cumsum(1)
             dice = torch.tensor(drawn.random((len(part), 1)), device=chances.device)
-            label = torch.searchsorted(chances, dice * chances[:, -1:]).squeeze(1)
+            label = torch.searchsorted(chances, dice * chances[:, -1:], right=True).squeeze(1)
             yield batch._replace(y=label)
 
     return importances(

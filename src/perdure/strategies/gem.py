@@ -63,8 +63,8 @@ class GEM(Strategy):
         super().__init__(model, optimizer, examples, seed=seed)
         if memory < 0:
             raise BadInput(f"memory is {memory}, expected 0 or more examples of each task")
-        if strength < 0:
-            raise BadInput(f"strength is {strength:g}, expected 0 or more")
+        if not 0 <= strength < float("inf"):
+            raise BadInput(f"strength is {strength:g}, expected a number of 0 or more")
         self.capacity, self.strength = memory, strength
         self.memory: list[Rows] = []
         self._priority = np.random.default_rng([seed, 4]).random(len(examples))
@@ -108,6 +108,8 @@ class GEM(Strategy):
         parts = gradient.split([weight.numel() for weight in self._weights])
         for weight, part in zip(self._weights, parts, strict=True):
             if weight.grad is None:
+                if not part.any():
+                    continue  # a head that nothing pulls: no decay, no momentum either
                 weight.grad = torch.empty_like(weight)
             weight.grad.copy_(part.view(weight.shape))
 
@@ -132,31 +134,28 @@ def projected(gradient: Tensor, old: Tensor, strength: float = 0.0) -> Tensor:
     itself is returned.
 
     Example:
-        >>> projected(torch.tensor([1.0, -1.0]), torch.tensor([[0.0, 1.0]]))
-        tensor([1., 0.])
+        >>> projected(torch.tensor([2.0, -3.0]), torch.tensor([[1.0, 1.0]]))
+        tensor([ 2.5000, -2.5000])
     """
-    products = (old @ gradient).double().cpu().numpy()
-    if (products >= 0).all() or not np.isfinite(products).all():
-        return gradient  # a loss that is not finite stops the run elsewhere
-    gram = (old @ old.T).double().cpu().numpy()
-    if not np.isfinite(gram).all():
+    rows, wanted = old.double(), gradient.double()  # in float32 near rows give noise
+    products = (rows @ wanted).cpu().numpy()
+    if (products >= 0).all():
         return gradient
+    gram = (rows @ rows.T).cpu().numpy()
+    if not (np.isfinite(products).all() and np.isfinite(gram).all()):
+        return gradient  # a loss that is not finite stops the run elsewhere
     # Rows of length 1, so that a short one counts as much as a long one: w = length * v.
     length = np.sqrt(gram.diagonal())
     length[length == 0] = 1
     gram /= np.outer(length, length)
     least = strength * length
-    # |A u - b|^2 with A^T A = gram and A^T b = -target, for u = w - least >= 0.
+    # |A u - b|^2 with A^T A = gram and A^T b = -target, for u = w - least >= 0. Where rows depend
+    # on each other, u would be free to grow without bounds; a little more on the diagonal holds it.
     target = products / length + gram @ least
-    size, basis = np.linalg.eigh(gram)
-    root = np.sqrt(size.clip(min=0))
-    sure = root > root.max() * 1e-7
-    solved, _ = nnls(
-        root[:, None] * basis.T,
-        -np.divide(basis.T @ target, root, out=np.zeros_like(root), where=sure),
-    )
-    v = torch.tensor((solved + least) / length, dtype=old.dtype, device=old.device)
-    return gradient + v @ old
+    lower = np.linalg.cholesky(gram + 1e-12 * np.eye(len(gram)))
+    solved, _ = nnls(lower.T, -np.linalg.solve(lower, target))
+    v = torch.tensor((solved + least) / length, device=old.device)
+    return (wanted + v @ rows).to(gradient.dtype)
 
 
 def _flat(gradients: Sequence[Tensor | None], weights: Sequence[Tensor]) -> Tensor:

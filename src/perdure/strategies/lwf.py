@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -61,9 +62,9 @@ class LwF(Strategy):
         temperature: float = 2.0,
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
-        if alpha < 0:
+        if not 0 <= alpha < inf:
             raise BadInput(f"alpha is {alpha:g}, expected 0 or more")
-        if temperature <= 0:
+        if not 0 < temperature < inf:
             raise BadInput(f"temperature is {temperature:g}, expected more than 0")
         self.alpha, self.temperature = alpha, temperature
         self.tasks: list[int] = []  # learned before

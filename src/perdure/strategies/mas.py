@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -56,7 +57,7 @@ class MAS(Strategy):
         alpha: float | None = None,
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
-        if strength < 0:
+        if not 0 <= strength < inf:
             raise BadInput(f"strength is {strength:g}, expected 0 or more")
         if alpha is not None and not 0 <= alpha <= 1:
             raise BadInput(f"alpha is {alpha:g}, expected a weight from 0 to 1, or none")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -58,9 +59,9 @@ class SI(Strategy):
         eps: float = 0.001,
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
-        if strength < 0:
+        if not 0 <= strength < inf:
             raise BadInput(f"strength is {strength:g}, expected 0 or more")
-        if eps <= 0:
+        if not 0 < eps < inf:
             raise BadInput(f"eps is {eps:g}, expected more than 0")
         self.strength, self.eps = strength, eps
         self._weights = weights_of(model)
