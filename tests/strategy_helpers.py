@@ -137,9 +137,12 @@ def done(strategy: str, scenario: Scenario, **more: Any) -> Strategy:
 
 
 def everything(strategy: Strategy) -> dict[str, str]:
-    """Return all there is to a learner, bit for bit: weights, optimizer, memory, generators."""
+    """Return all there is to a learner, bit for bit: weights, optimizer, memory, generators.
+
+    What begins with _ follows from the rest, or is room to work in: the contract says so.
+    """
     found: dict[str, str] = {}
-    kept = {k: v for k, v in vars(strategy).items() if k != "examples"}
+    kept = {k: v for k, v in vars(strategy).items() if k != "examples" and k[0] != "_"}
     _flatten("", {**kept, "random": torch.get_rng_state()}, found)
     return found
 

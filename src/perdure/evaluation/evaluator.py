@@ -275,10 +275,10 @@ class Evaluator:
         self._meter.apart(time.perf_counter() - start, self._meter.flops_so_far - flops)
 
     def counted(self) -> AbstractContextManager[None]:
-        """Count all operations inside this block as the task's training.
+        """Count all operations inside this block as training: of the task, or of the next one.
 
-        For work that is no step, at a task's end say: importances, training on a memory. Its time
-        counts as training anyway.
+        For work that is no step: importances at a task's end, training on a memory, what is
+        recorded before a task begins.
         """
         return self._meter.whole()
 

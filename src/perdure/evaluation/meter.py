@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,7 @@ class Meter:
         self._apart = 0.0
         self._count_rows: dict[str, float] = {}
         self._tested: dict[str, int] = {}
+        self._ahead = [0.0, 0.0]  # seconds and operations for a task that has not begun
 
     def begin(self, task: str, stored: int | None, data: Any) -> None:
         """Begin a task, which may be one that returns: then its costs add up."""
@@ -57,6 +58,9 @@ class Meter:
             ("seconds_train", "seconds_eval", "flops_train", "flops_eval"), 0.0
         )
         self._row = self.rows.setdefault(task, new | {"stored_bytes": stored, "data_bytes": size})
+        for column, amount in zip(("seconds_train", "flops_train"), self._ahead, strict=True):
+            self._add(column, amount)
+        self._ahead = [0.0, 0.0]
         self._steps, self._flops_a_step, self._doubt = 0, None, False
         self._count_rows, self._tested = {}, {}
         self._lap()
@@ -116,14 +120,16 @@ class Meter:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Count every operation of this block as training, whatever steps are counted."""
+        """Count every operation of this block as training: of this task, or of the next one."""
         other = torch._C._len_torch_dispatch_stack() > (self._counter is not None)  # noqa: SLF001
-        if not (self.on and self._row) or other or _compiled():
+        start, flops = time.perf_counter(), Flops()
+        with nullcontext() if not self.on or other or _compiled() else flops:
             yield
-            return
-        with Flops() as flops:
-            yield
-        self._add("flops_train", flops.total)
+        if self._row:
+            self._add("flops_train", flops.total)
+        else:
+            self._ahead[0] += time.perf_counter() - start
+            self._ahead[1] += flops.total
 
     def elsewhere(self, seconds: float, *, in_trainers_time: bool) -> None:
         """Add the time of a test that ran beside the trainer's process, or in the GPU's queue."""

@@ -85,6 +85,7 @@ def train(
         raise ValueError("going on with patience needs the `stopping` that was saved")
     at = start or Place()
     step, stopping = at.step, stopping or EarlyStopping(plan.patience)
+    counted = nullcontext if evaluator is None else evaluator.counted
     for number, phase in list(enumerate(phases(scenario, plan)))[at.phase :]:
         for task in range(len(scenario.tasks)) if strategy.all_at_once else phase.tasks:
             strategy.model.open(task, scenario.tasks[task].classes)
@@ -92,7 +93,8 @@ def train(
         if number == at.phase and at.rows is not None:
             rows, done = at.rows, at.done
         else:
-            rows, done = strategy.begin_task(number, own), 0
+            with counted():
+                rows, done = strategy.begin_task(number, own), 0
             stopping.begin()
         finite = _Finite(strategy, phase.name, step)
         watch = None
@@ -112,7 +114,7 @@ def train(
                     evaluator.step(strategy.model)
                 yield Place(number, done, step, rows)
             finite.look_now()
-            with evaluator.counted() if evaluator is not None else nullcontext():
+            with counted():
                 strategy.end_task(number, own)
             finite.look_at_weights()
 
@@ -207,7 +209,8 @@ class _Finite:
 
     def look_at_weights(self) -> None:
         """Stop if what is done at a task's end, training from scratch say, went wrong."""
-        if not all(bool(weight.isfinite().all()) for weight in self._strategy.model.parameters()):
+        state = self._strategy.model.state_dict().values()
+        if not all(bool(each.isfinite().all()) for each in state):
             name = type(self._strategy).__name__
             raise self._diverged(f"weights of {name} are not finite after end_task", self._step)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..record import BadInput
 from ._base import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ..data.examples import Batch, Examples
     from ..models import Network
@@ -91,11 +92,7 @@ class CWRStar(Strategy):
     @override
     def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
         self._put(self.temporary)
-        if self.learned:
-            self.model.body.eval()
-            with torch.no_grad():
-                features = self.model.body(new.x)
-        else:
+        with _frozen(self.model.body) if self.learned else nullcontext():
             features = self.model.body(new.x)
         loss = cross_entropy(self.model.classify(features, new.task), new.y)
         if watch is not None:
@@ -148,3 +145,16 @@ class CWRStar(Strategy):
 def _beside(of_classes: Tensor, weight: Tensor) -> Tensor:
     """Return a number for each class in a shape that goes with its weights, or its bias."""
     return of_classes.view(-1, *[1] * (weight.dim() - 1))
+
+
+@contextmanager
+def _frozen(body: nn.Module) -> Iterator[None]:
+    """Hold a body as in a test, without gradients: BatchNorm's statistics stay."""
+    modes = [(module, module.training) for module in body.modules()]
+    body.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training

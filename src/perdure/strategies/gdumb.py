@@ -45,7 +45,7 @@ class GDumb(Strategy):
         seed: of the memory's choice and of the order it is learned in.
         memory: how many examples are kept in all; 0 leaves the initial weights.
         passes: over the memory, when a task ends.
-        portion: examples in a step of these.
+        portion: examples in a step of these, at most; steps of a pass are equally large.
         annealed: lower the learning rate to a hundredth along a cosine, again and again over 1, 2,
             4, 8, … passes, as the paper does.
     """
@@ -94,7 +94,7 @@ class GDumb(Strategy):
             for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * factor
             shuffled = order.permutation(self.memory)
-            for part in np.array_split(shuffled, max(1, len(shuffled) // self.portion)):
+            for part in np.array_split(shuffled, -(-len(shuffled) // self.portion)):
                 self._learn(self.examples.take(part))
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate

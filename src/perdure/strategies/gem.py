@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -63,8 +64,8 @@ class GEM(Strategy):
         super().__init__(model, optimizer, examples, seed=seed)
         if memory < 0:
             raise BadInput(f"memory is {memory}, expected 0 or more examples of each task")
-        if not 0 <= strength < float("inf"):
-            raise BadInput(f"strength is {strength:g}, expected a number of 0 or more")
+        if not 0 <= strength < inf:
+            raise BadInput(f"strength is {strength:g}, expected 0 or more")
         self.capacity, self.strength = memory, strength
         self.memory: list[Rows] = []
         self._priority = np.random.default_rng([seed, 4]).random(len(examples))

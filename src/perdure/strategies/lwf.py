@@ -79,10 +79,11 @@ class LwF(Strategy):
         if self.alpha and self.tasks:
             self.rows = np.unique(rows)
             with untouched(self.model):
-                found = [
-                    self._of_old(self.model.body(batch.x))
-                    for _, batch in parts(self.examples, self.rows)
-                ]
+                found = []
+                for _, batch in parts(self.examples, self.rows):
+                    features = self.model.body(batch.x)
+                    scores = self.model.classify(features, batch.task)
+                    found.append(self._of_old(features, scores))
             self.recorded = [torch.cat(each) for each in zip(*found, strict=True)]
         return rows
 
@@ -98,14 +99,17 @@ class LwF(Strategy):
     @override
     def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
         features = self.model.body(new.x)
-        loss = plasticity = cross_entropy(self.model.classify(features, new.task), new.y)
+        scores = self.model.classify(features, new.task)
+        loss = plasticity = cross_entropy(scores, new.y)
         stability: Tensor | None = None
         if self.recorded:
             at = self._at[: len(new.y)]
             stability = torch.stack(
                 [
                     kl_div(now, before[at], reduction="batchmean", log_target=True)
-                    for now, before in zip(self._of_old(features), self.recorded, strict=True)
+                    for now, before in zip(
+                        self._of_old(features, scores), self.recorded, strict=True
+                    )
                 ]
             ).sum()
             loss = plasticity + self.alpha * stability
@@ -126,14 +130,14 @@ class LwF(Strategy):
     def copies(self) -> Sequence[Tensor]:
         return self.recorded
 
-    def _of_old(self, features: Tensor) -> list[Tensor]:
+    def _of_old(self, features: Tensor, scores: Tensor) -> list[Tensor]:
         """Return the log-probabilities of the classes learned before, one tensor a head."""
         if self.model.opened is None:
-            groups = [self.model.classify(features).index_select(1, self.classes)]
+            groups = [scores.index_select(1, self.classes)]
         else:
             groups = []
             for task in self.tasks:
                 columns = self.model.columns(task)
-                scores = self.model.classify(features, task)
-                groups.append(scores[:, columns.start : columns.stop])
-        return [log_softmax(scores / self.temperature, 1) for scores in groups]
+                of_task = self.model.classify(features, task)
+                groups.append(of_task[:, columns.start : columns.stop])
+        return [log_softmax(group / self.temperature, 1) for group in groups]
