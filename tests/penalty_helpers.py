@@ -94,7 +94,7 @@ class Plain:
         return total
 
     def step(self, batch: Batch, rows: Any) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Return the whole loss, the gradient of the batch's and that of the term."""
+        """Return the loss of the batch, its gradient and that of the term; learn from both."""
         loss = cross_entropy(self.model(batch.x, batch.task), batch.y)
         term = self.term(batch, rows)
         found = [self.of(loss), self.of(term) if term.requires_grad else [None] * len(self.weights)]
@@ -103,7 +103,7 @@ class Plain:
         whole.backward()
         self.before = self.now()
         self.optimizer.step()
-        return whole.detach(), self.zeros(found[0]), self.zeros(found[1])
+        return loss.detach(), self.zeros(found[0]), self.zeros(found[1])
 
     def of(self, value: Tensor) -> Sequence[Tensor | None]:
         return torch.autograd.grad(value, self.weights, retain_graph=True, allow_unused=True)

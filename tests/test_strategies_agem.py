@@ -81,7 +81,7 @@ def test_steps_are_those_of_the_closed_form(
             np.testing.assert_allclose(near, wanted, rtol=1e-9, atol=1e-9)
         elif old is not None:
             feasible += 1
-        loss = step(*batches, watch=lambda *both: terms.extend(both))
+        loss = step(*batches, watch=lambda *both: terms.extend(deepcopy(both)))
         np.testing.assert_allclose(flat(terms[0], twin), plain, rtol=0, atol=0)
         added = flat(terms[1], twin) if old is not None else np.array(terms[1])
         if wanted is plain:

@@ -63,7 +63,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
-        """Learn from one batch and return the detached training loss.
+        """Learn from one batch and return its detached loss, by which divergence is noticed.
 
         Args:
             new: examples of the task.

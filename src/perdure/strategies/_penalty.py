@@ -10,33 +10,56 @@ from torch import Tensor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["add_to_gradients", "quadratic"]
+__all__ = ["penalty_gradient", "pull_back", "room_for"]
+
+
+def room_for(weights: Sequence[Tensor]) -> list[Tensor]:
+    """Return a tensor for each weight to work in: made once, since new ones take longer to get.
+
+    Example:
+        >>> room_for([torch.ones(2, requires_grad=True)])
+        [tensor([0., 0.])]
+    """
+    return [torch.zeros_like(weight.detach()) for weight in weights]
 
 
 @torch.no_grad()
-def quadratic(
-    weights: Sequence[Tensor], importance: Sequence[Tensor], anchor: Sequence[Tensor]
-) -> tuple[Tensor, list[Tensor]]:
-    """Return half the sum of importance x (weight - anchor)^2, and its gradient.
-
-    Written out, since automatic differentiation would go over the weights twice as often.
-
-    Example:
-        >>> quadratic([torch.tensor([3.0])], [torch.tensor([2.0])], [torch.tensor([1.0])])
-        (tensor(4.), [tensor([4.])])
-    """
-    drift = [weight - old for weight, old in zip(weights, anchor, strict=True)]
-    pull = [much * far for much, far in zip(importance, drift, strict=True)]
-    products = [torch.dot(p.flatten(), d.flatten()) for p, d in zip(pull, drift, strict=True)]
-    return torch.stack(products).sum() / 2, pull
-
-
-def add_to_gradients(weights: Sequence[Tensor], pull: Sequence[Tensor], strength: float) -> None:
-    """Add strength x pull to the gradients that there are.
+def pull_back(
+    weights: Sequence[Tensor],
+    importance: Sequence[Tensor],
+    anchor: Sequence[Tensor],
+    strength: float,
+    room: Sequence[Tensor],
+) -> None:
+    """Add strength x importance x (weight - anchor) to the gradients that there are.
 
     A weight without a gradient took no part in the step, the head of an earlier task say: it has
-    not moved since its task, nothing pulls it, and it is to stay without a gradient.
+    not moved since its task, and stays without one. Written out, since automatic differentiation
+    would go over the weights three times as often; the penalty itself is never computed.
+
+    Example:
+        >>> weight = torch.tensor([3.0])
+        >>> weight.grad = torch.tensor([1.0])
+        >>> two, one = torch.tensor([2.0]), torch.tensor([1.0])
+        >>> pull_back([weight], [two], [one], strength=10, room=room_for([weight]))
+        >>> weight.grad
+        tensor([41.])
     """
-    for weight, each in zip(weights, pull, strict=True):
+    for weight, each, old, drift in zip(weights, importance, anchor, room, strict=True):
         if weight.grad is not None:
-            weight.grad.add_(each, alpha=strength)
+            torch.sub(weight, old, out=drift)
+            weight.grad.addcmul_(each, drift, value=strength)
+
+
+@torch.no_grad()
+def penalty_gradient(
+    weights: Sequence[Tensor], importance: Sequence[Tensor], anchor: Sequence[Tensor]
+) -> list[Tensor]:
+    """Return importance x (weight - anchor), for who watches; nothing while none is important.
+
+    Example:
+        >>> penalty_gradient([torch.tensor([3.0])], [torch.tensor([2.0])], [torch.tensor([1.0])])
+        [tensor([4.])]
+    """
+    found = zip(weights, importance, anchor, strict=False)
+    return [each * (weight - old) for weight, each, old in found]

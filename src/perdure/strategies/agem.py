@@ -16,6 +16,8 @@ from ._importance import weights_of
 from ._memory import kept
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..data.examples import Batch, Examples
     from ..models import Network
     from ._base import Rows, Watch
@@ -83,12 +85,14 @@ class AGEM(Strategy):
         self.optimizer.zero_grad()
         loss.backward()
         gradients = [weight.grad for weight in self._weights]
-        added = _needed(gradients, old) if others else []
+        share = _share(gradients, old) if others else loss.new_zeros(())
         if watch is not None:
-            watch(gradients, added)
-        for weight, more in zip(self._weights, added, strict=False):
-            if more is not None:
-                weight.grad = more if weight.grad is None else weight.grad + more
+            watch(gradients, [None if each is None else share * each for each in old])
+        for weight, each in zip(self._weights, old, strict=False):
+            if each is not None and weight.grad is not None:
+                weight.grad.addcmul_(each, share)
+            elif each is not None:
+                weight.grad = each * share
         self.optimizer.step()
         return loss.detach()
 
@@ -102,12 +106,11 @@ class AGEM(Strategy):
         return self.memory
 
 
-def _needed(gradients: list[Tensor | None], old: tuple[Tensor | None, ...]) -> list[Tensor | None]:
-    """Return what makes the product of two gradients 0 where it is negative, and 0 elsewhere."""
-    pairs = [(g, o) for g, o in zip(gradients, old, strict=True) if o is not None]
-    products = [torch.dot(g.flatten(), o.flatten()) for g, o in pairs if g is not None]
-    length = torch.stack([o.square().sum() for _, o in pairs]).sum()
-    product = torch.stack(products).sum() if products else length.new_zeros(())
+def _share(gradients: Sequence[Tensor | None], old: Sequence[Tensor | None]) -> Tensor:
+    """Return how much of `old` brings a negative product of both up to 0, else 0."""
+    pairs = [(g, o.flatten()) for g, o in zip(gradients, old, strict=True) if o is not None]
+    products = [torch.dot(g.flatten(), o) for g, o in pairs if g is not None]
+    length = torch.stack([torch.dot(o, o) for _, o in pairs]).sum()
+    product = torch.stack([length.new_zeros(()), *products]).sum()
     # No branch, so that nothing waits for the device.
-    share = -product.clamp(max=0) / length.clamp(min=torch.finfo(length.dtype).tiny)
-    return [None if o is None else share * o for o in old]
+    return -product.clamp(max=0) / length.clamp(min=torch.finfo(length.dtype).tiny)

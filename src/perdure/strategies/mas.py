@@ -5,18 +5,19 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from ..record import BadInput
 from ._base import Strategy
 from ._importance import importances, parts, weights_of
-from ._penalty import add_to_gradients, quadratic
+from ._penalty import penalty_gradient, pull_back, room_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import torch
+    from torch import Tensor
 
     from ..data.examples import Batch, Examples
     from ..models import Network
@@ -65,21 +66,21 @@ class MAS(Strategy):
         self.importance: list[Tensor] = []
         self.anchor: list[Tensor] = []
         self._weights = weights_of(model)
+        self._room = room_for(self._weights)
 
     @override
     def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
         loss = cross_entropy(self.model(new.x, new.task), new.y)
-        penalty, pull = torch.zeros((), device=loss.device), list[Tensor]()
-        if self.importance and self.strength:
-            penalty, pull = quadratic(self._weights, self.importance, self.anchor)
         if watch is not None:
+            pull = penalty_gradient(self._weights, self.importance, self.anchor)
             watch(loss, [2 * each for each in pull])
         self.optimizer.zero_grad()
         loss.backward()
-        if pull:
-            add_to_gradients(self._weights, pull, 2 * self.strength)
+        if self.importance and self.strength:
+            strength = 2 * self.strength
+            pull_back(self._weights, self.importance, self.anchor, strength, self._room)
         self.optimizer.step()
-        return loss.detach() + 2 * self.strength * penalty
+        return loss.detach()
 
     @override
     def end_task(self, task: int, rows: Rows) -> None:

@@ -13,7 +13,7 @@ from typing_extensions import override
 from ..record import BadInput
 from ._base import Strategy
 from ._importance import weights_of
-from ._penalty import quadratic
+from ._penalty import penalty_gradient, room_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +65,7 @@ class SI(Strategy):
             raise BadInput(f"eps is {eps:g}, expected more than 0")
         self.strength, self.eps = strength, eps
         self._weights = weights_of(model)
+        self._before, self._new = room_for(self._weights), room_for(self._weights)
         self.importance: list[Tensor] = []
         self.anchor = [weight.detach().clone() for weight in self._weights]
         self.share = [torch.zeros_like(weight) for weight in self.anchor]
@@ -72,30 +73,35 @@ class SI(Strategy):
     @override
     def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
         loss = cross_entropy(self.model(new.x, new.task), new.y)
-        penalty, pull = torch.zeros((), device=loss.device), list[Tensor]()
-        if self.importance and self.strength:
-            penalty, pull = quadratic(self._weights, self.importance, self.anchor)
         if watch is not None:
+            pull = penalty_gradient(self._weights, self.importance, self.anchor)
             watch(loss, [2 * each for each in pull])
         self.optimizer.zero_grad()
         loss.backward()
-        before = [weight.detach().clone() for weight in self._weights]
         gradients = [weight.grad for weight in self._weights]  # of the batch's loss alone
-        for weight, each in zip(self._weights, pull, strict=False):
-            if weight.grad is not None:  # else a head that has not moved since its task
-                weight.grad = torch.add(weight.grad, each, alpha=2 * self.strength)
-        self.optimizer.step()
-        self._add_up(before, gradients)
-        return loss.detach() + 2 * self.strength * penalty
+        with torch.no_grad():
+            if self.importance and self.strength:
+                self._pull_back()
+            for weight, before in zip(self._weights, self._before, strict=True):
+                before.copy_(weight)
+            self.optimizer.step()
+            for weight, before, share, gradient in zip(
+                self._weights, self._before, self.share, gradients, strict=True
+            ):
+                if gradient is not None:
+                    share.addcmul_(gradient, before.sub_(weight))
+        return loss.detach()
 
-    @torch.no_grad()
-    def _add_up(self, before: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
-        """Add -gradient x change to every weight's share."""
-        for share, weight, old, gradient in zip(
-            self.share, self._weights, before, gradients, strict=True
+    def _pull_back(self) -> None:
+        """Let every weight have a new gradient, with the penalty's added to the old one."""
+        for weight, omega, anchor, new in zip(
+            self._weights, self.importance, self.anchor, self._new, strict=True
         ):
-            if gradient is not None:
-                share.addcmul_(gradient, old.sub_(weight))
+            if weight.grad is not None:  # else a head that has not moved since its task
+                drift = torch.sub(weight, anchor, out=new)
+                weight.grad = torch.addcmul(
+                    weight.grad, omega, drift, value=2 * self.strength, out=new
+                )
 
     @override
     @torch.no_grad()
