@@ -1,10 +1,14 @@
-"""`perdure explain`: one metric in words."""
+"""`perdure explain`: a metric or a strategy in words."""
 
 from __future__ import annotations
 
 import textwrap
 
+from .._names import near
 from ..metrics import DIAGNOSIS, METRICS, NEEDS, READINGS, find_metric
+from ..record import BadInput
+from ..scenarios import SCENARIOS
+from ..strategies import STRATEGIES
 
 __all__ = ["explain"]
 
@@ -16,15 +20,72 @@ LEGEND = {
 
 
 def explain(*ids: str) -> None:
-    """Explain metrics: formula, source, what they need, their namesakes and how to read them.
+    """Explain metrics and strategies.
+
+    Of a metric: formula, source, what it needs, its namesakes and how to read it. Of a strategy:
+    what it does, keeps and costs, its paper, and its hyperparameters.
 
     Args:
-        ids: ids of metrics, as in `perdure list metrics`.
+        ids: ids of metrics (`perdure list metrics`) or names of strategies (`perdure list
+            strategies`).
     """
     if not ids:
-        raise ValueError("no metric to explain; name one, wc_acc say (see `perdure list metrics`)")
-    pages = [_page(CURVES.get(id_, id_)) for id_ in ids]
-    print("\n\n".join(pages))
+        raise ValueError(
+            "nothing to explain; name a metric, wc_acc say (`perdure list metrics`), or a "
+            "strategy, ewc say (`perdure list strategies`)"
+        )
+    print("\n\n".join(_strategy(id_) if id_ in STRATEGIES else _metric(id_) for id_ in ids))
+
+
+def _metric(id_: str) -> str:
+    try:
+        return _page(CURVES.get(id_, id_))
+    except ValueError as error:
+        if meant := near(id_, STRATEGIES):
+            raise BadInput(f"strategy {id_!r:.60} is not known; {meant.rstrip('; ')}") from None
+        raise error from None
+
+
+def _strategy(name: str) -> str:
+    entry = STRATEGIES[name]
+    parts = [
+        ("keeps", entry.keeps),
+        ("costs", f"against naive: {entry.costs}"),
+        ("paper", entry.paper or "none: a bound that every study needs"),
+        ("takes", "; ".join(_hyperparameters(name))),
+        *(("set-up", text) for text in _set_ups(name)),
+        ("run it", f"perdure run split-digits {name}"),
+        ("code", f"src/perdure/strategies/{entry.file}.py, with what its paper leaves open"),
+    ]
+    return "\n".join([f"{name}: {entry.about}", *_lines(parts)])
+
+
+def _hyperparameters(name: str) -> list[str]:
+    """Return every hyperparameter with its default; reading them needs PyTorch."""
+    try:
+        from ..experiments.hyperparameters import hyperparameters
+        from ..strategies import find_strategy
+
+        found = hyperparameters(find_strategy(name), skip=("seed",))
+    except ModuleNotFoundError:
+        return ["hyperparameters are shown once PyTorch is there: pip install 'perdure[train]'"]
+    return [f"{key}={_plain(default)}" for key, (_, default) in found.items()] or ["nothing"]
+
+
+def _set_ups(name: str) -> list[str]:
+    """Return what scenarios set where their papers differ from the defaults."""
+    by_values: dict[str, list[str]] = {}
+    for scenario, named in SCENARIOS.items():
+        for setting in dict.fromkeys((named.setting, *named.set_ups)):
+            if given := named.set_up_of(setting).strategies.get(name):
+                values = " ".join(f"{key}={_plain(value)}" for key, value in given.items())
+                told = scenario if setting == named.setting else f"{scenario} --setting {setting}"
+                by_values.setdefault(values, []).append(told)
+    return [f"{values} for {', '.join(where)}" for values, where in by_values.items()]
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
 
 
 def _page(id_: str) -> str:
@@ -44,14 +105,20 @@ def _page(id_: str) -> str:
         ("differs", reading.differs),
         ("reading", reading.meaning),
     ]
-    lines = [f"{id_}: {metric.name}"]
-    for label, text in parts:
-        if metric.of not in LEGEND and label in ("scores", "where"):
-            continue
-        lines += textwrap.wrap(
-            text, 96, initial_indent=f"  {label:<9}", subsequent_indent=" " * 11,
-            break_on_hyphens=False,
-        )  # fmt: skip
+    shown = [part for part in parts if metric.of in LEGEND or part[0] not in ("scores", "where")]
+    lines = [f"{id_}: {metric.name}", *_lines(shown)]
     if base in ("acc", "acc.learning", "bwt"):
         lines += ["", "  together (the guide's table)", textwrap.indent(DIAGNOSIS, "  ")]
     return "\n".join(lines)
+
+
+def _lines(parts: list[tuple[str, str]]) -> list[str]:
+    """Return labels and texts, wrapped."""
+    return [
+        line
+        for label, text in parts
+        for line in textwrap.wrap(
+            text, 96, initial_indent=f"  {label:<9}", subsequent_indent=" " * 11,
+            break_on_hyphens=False,
+        )
+    ]  # fmt: skip

@@ -225,9 +225,10 @@ class _Finite:
 
     def _diverged(self, what: str, step: int) -> Diverged:
         where = f" of task {self._task!r}" if self._task else ""
+        less = "lr or strength" if hasattr(self._strategy, "strength") else "lr"
         return Diverged(
             f"the {what} at step {step}{where}, expected a finite number; what was recorded "
-            "stays; try a smaller lr (--set lr=…)"
+            f"stays; try a smaller {less} (--set {less.split()[-1]}=…)"
         )
 
 

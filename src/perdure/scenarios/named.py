@@ -43,20 +43,28 @@ class Named(NamedTuple):
     set_up: SetUp
     tasks: int
     options: Mapping[str, Any] = MappingProxyType({})
-    set_ups: Mapping[str, SetUp] = MappingProxyType({})  # by setting, where they differ
+    set_ups: Mapping[Setting, SetUp] = MappingProxyType({})  # by setting, where they differ
 
     def set_up_of(self, setting: Setting | None) -> SetUp:
         """Return how the scenario is trained in a setting; None is the published one."""
         return self.set_ups.get(setting or self.setting, self.set_up)
 
 
+_DIGITS = {
+    "replay": {"memory": 100},
+    "gem": {"memory": 20},
+    "agem": {"memory": 20, "sample": 32},
+    "gdumb": {"memory": 100, "passes": 63},
+    "si": {"strength": 0.1},
+    "mas": {"strength": 0.1},
+}
 _MNIST = SetUp(
     "mlp",
     strategies={
         "replay": {"alpha": 0.3, "memory": 2000},
         "gem": {"memory": 400},  # 2000 shared equally over five tasks
         "agem": {"memory": 400, "sample": 256},
-        "gdumb": {"memory": 2000},
+        "gdumb": {"memory": 2000, "passes": 63},
         "ewc": {"strength": 100.0},
         "mas": {"strength": 0.1},
     },
@@ -108,7 +116,7 @@ SCENARIOS: dict[str, Named] = {
     "split-digits": Named(
         "scikit-learn's 8x8 digits, two a task: no download, runs anywhere",
         "split", ("digits",), "class",
-        SetUp("mlp", epochs=20, batch=32, lr=0.02, strategies={"replay": {"memory": 100}}), 5,
+        SetUp("mlp", epochs=20, batch=32, lr=0.02, strategies=_DIGITS), 5,
     ),
     "split-mnist": Named(
         "MNIST, two digits a task (De Lange et al. 2023)",

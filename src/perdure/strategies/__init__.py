@@ -71,19 +71,19 @@ STRATEGIES: dict[str, Entry] = {
         "Kirkpatrick et al. 2017, Overcoming catastrophic forgetting in neural networks; "
         "online: Schwarz et al. 2018",
         "an importance and an anchor for each weight, however many tasks",
-        "three passes over the weights a step, a pass over the task's examples at its end",
+        "two passes over the weights a step, a pass over the task's examples at its end",
     ),
     "si": Entry(
         "si", "SI", "weights pulled back as hard as moving them lowered the loss",
         "Zenke, Poole, Ganguli 2017, Continual learning through synaptic intelligence",
         "an importance and an anchor for each weight",
-        "seven passes over the weights a step",
+        "five passes over the weights a step",
     ),
     "mas": Entry(
         "mas", "MAS", "weights pulled back as hard as the outputs depend on them",
         "Aljundi et al. 2018, Memory aware synapses",
         "an importance and an anchor for each weight",
-        "three passes over the weights a step, a pass over the task's examples at its end",
+        "two passes over the weights a step, a pass over the task's examples at its end",
     ),
     "lwf": Entry(
         "lwf", "LwF", "old outputs on new examples are kept",

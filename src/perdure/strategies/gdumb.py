@@ -44,7 +44,8 @@ class GDumb(Strategy):
         examples: what the rows stand for.
         seed: of the memory's choice and of the order it is learned in.
         memory: how many examples are kept in all; 0 leaves the initial weights.
-        passes: over the memory, when a task ends.
+        passes: over the memory, when a task ends; the paper's code has 256, of which 255 are
+            whole cosines.
         portion: examples in a step of these, at most; steps of a pass are equally large.
         annealed: lower the learning rate to a hundredth along a cosine, again and again over 1, 2,
             4, 8, … passes, as the paper does.
@@ -60,7 +61,7 @@ class GDumb(Strategy):
         *,
         seed: int = 0,
         memory: int = 1000,
-        passes: int = 63,
+        passes: int = 255,
         portion: int = 16,
         annealed: bool = True,
     ) -> None:
