@@ -50,7 +50,7 @@ class Named(NamedTuple):
         return self.set_ups.get(setting or self.setting, self.set_up)
 
 
-_DIGITS = {
+_DIGITS: dict[str, dict[str, Any]] = {
     "replay": {"memory": 100},
     "gem": {"memory": 20},
     "agem": {"memory": 20, "sample": 32},
