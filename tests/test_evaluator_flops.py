@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 
 import perdure
 from perdure import Evaluator
+from perdure.evaluation._flops import Flops
 
 from .cli_helpers import scored
 from .evaluator_helpers import (
@@ -387,3 +388,17 @@ def test_a_mode_of_the_users_stays_where_it_is(tmp_path: Path, place: str) -> No
     seen, _ = quietly(run)
     assert torch._C._len_torch_dispatch_stack() == 0
     assert seen == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_groups_of_a_convolution_are_small_convolutions(groups: int) -> None:
+    """Each group by itself takes as many operations as its share; depthwise ones hardly any."""
+    found = []
+    for parts in (groups, 1):
+        times = groups // parts
+        layer = nn.Conv2d(6 // times, 12 // times, 3, padding=1, groups=parts)
+        x = torch.rand(5, 6 // times, 8, 8, requires_grad=True)
+        with Flops() as flops:
+            layer(x).sum().backward()
+        found.append(flops.total * times)
+    assert found[0] == found[1] > 0

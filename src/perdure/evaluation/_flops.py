@@ -48,6 +48,8 @@ class Flops(TorchDispatchMode):
         out = func(*args, **kwargs)
         if formula is not None:
             self.total += int(formula(*args, **kwargs, out_val=out))
+            if func is torch.ops.aten.convolution_backward.default:
+                self.total -= _too_much(formula, args, out)
         return out
 
     def start(self) -> None:
@@ -62,3 +64,12 @@ class Flops(TorchDispatchMode):
         for mode in reversed(above):
             _push_mode(mode)
         return int(self.total)
+
+
+def _too_much(formula: Any, args: tuple[Any, ...], out: Any) -> int:
+    """Return by how much PyTorch counts too many: its gradient of weights knows no groups."""
+    *rest, groups, wanted = args
+    if groups == 1 or not wanted[1]:
+        return 0
+    of_weights = int(formula(*rest, groups, [False, True, False], out_val=out))
+    return of_weights - of_weights // int(groups)
