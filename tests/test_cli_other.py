@@ -13,6 +13,7 @@ import pytest
 
 import perdure
 from perdure.metrics import METRICS, TOOLS
+from perdure.strategies import STRATEGIES
 
 from .cli_helpers import (
     COSTS,
@@ -178,7 +179,7 @@ def test_explain_teaches_what_the_sources_say() -> None:
     says(text, "wc_acc: worst-case accuracy", "acc.lower: ", "bwt: ", "eq. 6", "boundaries")
     says(text, ".8", "severe forgetting", "easy tasks")  # the guide's values, its table, seed 3
     says(refused("explain", "wc_ac"), "'wc_ac'", "did you mean", "wc_acc")
-    says(refused("explain"), "no metric")
+    says(refused("explain"), "nothing to explain", "name a metric", "strategy")
     assert run("explain", "acc", "nope").out == ""
 
 
@@ -241,3 +242,13 @@ def test_what_cannot_be_shown_is_no_bad_input(data: bytes, encoding: str) -> Non
     answer = start("score", "-", "--per-task", stdin=data, PYTHONIOENCODING=encoding)
     assert (answer.code, answer.err) == (0, "")
     says(answer.out, "acc.learning", "after each task")
+
+
+def test_explain_says_what_a_strategy_keeps_costs_and_takes() -> None:
+    page = " ".join(run("explain", "ewc").out.split())
+    says(page, "importance and an anchor for each weight", "Kirkpatrick et al. 2017", "costs")
+    says(page, "strength=1000", "mode=separate", "strength=1 mode=separate for m2i, i2m")
+    says(page, "strength=100000 for split-mnist --setting task")
+    for name in STRATEGIES:
+        says(run("explain", name).out, f"{name}: ", "keeps", "costs", "paper", "takes")
+    says(refused("explain", "gdum"), "'gdum'", "did you mean gdumb?")

@@ -41,9 +41,10 @@ def _metric(id_: str) -> str:
     try:
         return _page(CURVES.get(id_, id_))
     except ValueError as error:
-        if meant := near(id_, STRATEGIES):
-            raise BadInput(f"strategy {id_!r:.60} is not known; {meant.rstrip('; ')}") from None
-        raise error from None
+        meant = near(id_, STRATEGIES).strip()
+        if not meant or "did you mean" in str(error):
+            raise
+        raise BadInput(f"strategy {id_!r:.60} is not known; {meant}") from None
 
 
 def _strategy(name: str) -> str:
