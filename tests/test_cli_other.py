@@ -251,4 +251,4 @@ def test_explain_says_what_a_strategy_keeps_costs_and_takes() -> None:
     says(page, "strength=100000 for split-mnist --setting task")
     for name in STRATEGIES:
         says(run("explain", name).out, f"{name}: ", "keeps", "costs", "paper", "takes")
-    says(refused("explain", "gdum"), "'gdum'", "did you mean gdumb?")
+    says(refused("explain", "gdum"), "'gdum'", "did you mean gdumb")

@@ -58,7 +58,7 @@ STRATEGIES: dict[str, Entry] = {
         "random_", "Random", "guesses among the classes seen",
         "Michel et al., New metrics for analyzing continual learners",
         "nothing",
-        "nothing: it has no steps",
+        "no steps at all",
     ),
     "gdumb": Entry(
         "gdumb", "GDumb", "a balanced memory, learned from scratch when a task ends",
