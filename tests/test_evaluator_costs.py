@@ -241,3 +241,28 @@ def test_clscore_and_clstability(tmp_path: Path) -> None:
     spread = [np.std([run.metrics[id_] for run in found], ddof=1) for id_ in ids]
     assert together["clstability"] == pytest.approx(1 - np.mean(spread))
     assert Options().epsilon == 1.0
+
+
+@pytest.mark.parametrize("place", ["before the task", "first", "between steps", "last"])
+def test_work_that_is_no_step_is_counted_once(place: str, tmp_path: Path) -> None:
+    """Wherever it stands, and whether or not the step around it is counted."""
+    model, x = nn.Linear(10, 10), torch.rand(10, 10)
+
+    def work() -> None:
+        with evaluator.counted(), torch.no_grad():
+            x @ x  # 2000 operations
+
+    with Evaluator({"a": (x, torch.arange(10))}, record=tmp_path / "run") as evaluator:
+        if place == "before the task":
+            work()
+        with evaluator.task("a", model):
+            if place == "first":
+                work()
+            for step in range(5):
+                if step == 2 and place == "between steps":
+                    work()
+                model(x).sum().backward()
+                evaluator.step(model)
+            if place == "last":
+                work()
+    assert costs(tmp_path / "run")["a"]["flops_train"] == 5 * 4000 + 2000

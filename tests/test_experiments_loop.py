@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import perdure
@@ -23,6 +24,7 @@ from .strategy_helpers import (
     blobs,
     description,
     differing,
+    done,
     everything,
     finish,
     made,
@@ -297,3 +299,29 @@ def test_going_on_at_a_later_task_leaves_the_earlier_ones_out() -> None:
     places = finish(train(scenario, strategy, plan, start=Place(phase=2, step=20)))
     assert [at.step for at in places] == list(range(21, 31))
     assert set(np.concatenate(chosen.new).tolist()) == set(scenario.tasks[2].train.tolist())
+
+
+class Masked(nn.Module):
+    """Has a buffer that is not finite, and a state that is no tensor: neither means divergence."""
+
+    def __init__(self, pixels: int, outputs: int) -> None:
+        super().__init__()
+        self.last = nn.Linear(pixels, outputs)
+        self.register_buffer("mask", torch.full((2,), -torch.inf))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(x.flatten(1))  # type: ignore[no-any-return]
+
+    def get_extra_state(self) -> dict[str, int]:
+        return {"version": 1}
+
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        assert state == {"version": 1}
+
+
+def masked(shape: tuple[int, int, int], outputs: int) -> nn.Module:
+    return Masked(int(np.prod(shape)), outputs)
+
+
+def test_buffers_that_are_not_finite_do_not_stop_a_run() -> None:
+    done("naive", blobs(), model="tests.test_experiments_loop:masked")

@@ -51,8 +51,8 @@ def small(labels: Any, **options: Any) -> AGEM:
         ("mlp", "class", 0.9, 0.02),
         ("mlp", "domain", 0.9, 0.02),
         (BATCHED, "class", 0.5, 0.0),
-        ("mlp", "task", 0.0, 0.0),
-        (BATCHED, "task", 0.0, 0.0),
+        ("mlp", "task", 0.9, 0.02),
+        (BATCHED, "task", 0.9, 0.0),
     ],
 )
 def test_steps_are_those_of_the_closed_form(

@@ -194,7 +194,12 @@ def test_labels_are_drawn_unless_told() -> None:
 @pytest.mark.parametrize("more", [{}, {"model": NORMED, "setting": "task", "optimizer": "adam"}])
 @pytest.mark.parametrize("mode", ["separate", "online"])
 def test_going_on_in_the_second_task(more: Any, mode: str, tmp_path: Path) -> None:
-    goes_on("ewc", tmp_path, settings={"mode": mode, "decay": "0.5"}, **more)
+    goes_on(
+        "ewc",
+        tmp_path,
+        settings={"mode": mode} | ({"decay": "0.5"} if mode == "online" else {}),
+        **more,
+    )
 
 
 def test_what_is_kept_does_not_grow() -> None:
@@ -216,6 +221,7 @@ def test_what_is_kept_does_not_grow() -> None:
         ({"strength": float("nan")}, "strength is nan"),
         ({"strength": float("inf")}, "strength is inf"),
         ({"decay": 1.5}, "decay is 1.5, expected a factor from 0 to 1"),
+        ({"decay": 0.5}, "decay is 0.5, which only mode=online uses; leave it out"),
         ({"decay": float("nan")}, "decay is nan"),
         ({"mode": "both"}, "mode is 'both', expected separate or online"),
         ({"labels": "true"}, "labels is 'true', expected drawn or given"),

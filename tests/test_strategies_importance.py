@@ -89,6 +89,9 @@ BODIES: dict[str, Callable[[], nn.Module]] = {
     "parts as rows": lambda: Calls(
         lambda layer, x: layer(x.view(-1, 3)).tanh().view(-1, 2, 6).sum(1), inputs=3
     ),
+    "by its data": lambda: nn.Sequential(
+        conv(), Calls(lambda layer, x: layer(x).tanh() if float(x.detach().sum()) >= 0 else x)
+    ),
     "subclass": lambda: nn.Sequential(nn.Flatten(), Mine(6, 6), nn.Tanh()),
     "frozen first": lambda: frozen("1.weight", "1.bias"),
     "frozen second": lambda: frozen("3.weight", "3.bias"),

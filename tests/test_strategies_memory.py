@@ -13,7 +13,7 @@ from scipy.stats import chi2
 from perdure.data.examples import Examples
 from perdure.experiments import train
 from perdure.models import build
-from perdure.strategies._memory import kept
+from perdure.strategies._memory import remembered
 from perdure.strategies.replay import Replay
 
 from .strategy_helpers import LINEAR, Chosen, blobs, done, finish, made
@@ -65,7 +65,7 @@ def test_shares_against_brute_force() -> None:
         groups = rng.integers(0, rng.integers(1, 6), count)
         priority, capacity = rng.random(count), int(rng.integers(0, 25))
         rows = rng.integers(0, count, rng.integers(0, 2 * count))
-        found = kept(rows, groups, priority, capacity)
+        found = remembered(rows, groups, priority, capacity)
         assert len(set(found.tolist())) == len(found) <= capacity
         assert set(found.tolist()) == by_brute_force(rows, groups, priority, capacity)
 
@@ -80,7 +80,7 @@ def test_rows_that_come_bit_by_bit_leave_what_all_at_once_leave() -> None:
         stream = rng.permutation(np.tile(np.arange(count), 2))  # two epochs
         held = stream[:0]
         for part in np.array_split(stream, rng.integers(1, 12)):
-            held = kept(np.concatenate([held, part]), groups, priority, capacity)
+            held = remembered(np.concatenate([held, part]), groups, priority, capacity)
         assert set(held.tolist()) == by_brute_force(stream, groups, priority, capacity)
 
 

@@ -26,11 +26,15 @@ def main() -> None:
     """Print tables and statements, and write every seed's value."""
     store, here = Path(sys.argv[1]), Path(__file__).parent
     found: dict[str, Numbers] = defaultdict(lambda: defaultdict(list))
+    made: dict[str, dict[str, object]] = {}
     for done in sorted(store.glob("*/done.json")):
         said = json.loads((done.parent / "run.json").read_text())["describe"]
         label = f"{said['scenario']} {said['setting']} {said['strategy']}"
         if said["every"] > 1:
             label = f"all {label}"
+        options = {**said["options"], **said["optimizer_options"], "iterations": said["iterations"]}
+        if made.setdefault(label, options) != options:
+            raise SystemExit(f"{label}: runs differ in their hyperparameters; take a store apart")
         for name, value in numbers(done.parent).items():
             found[label][name].append(value)
     (here / "results.json").write_text(json.dumps(found, indent=1) + "\n")
@@ -88,10 +92,8 @@ def regained(path: Path) -> dict[str, float]:
             low = min(during)
             lost, back = lost + at - low, back + during[-1] - low
             soon.append(at - min(during[:FIRST]))
-    return {
-        "of the dips regained": 100 * back / lost if lost else float("nan"),
-        "deepest in 50": 100 * statistics.fmean(soon),
-    }
+    found = {"deepest in 50": 100 * statistics.fmean(soon)}
+    return found | ({"of the dips regained": 100 * back / lost} if lost else {})
 
 
 def tables(found: dict[str, Numbers]) -> None:

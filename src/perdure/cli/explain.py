@@ -41,10 +41,10 @@ def _metric(id_: str) -> str:
     try:
         return _page(CURVES.get(id_, id_))
     except ValueError as error:
-        meant = near(id_, STRATEGIES).strip()
-        if not meant or "did you mean" in str(error):
+        both = near(id_, [*STRATEGIES, *METRICS]).strip()
+        if not both or not str(error).startswith("no metric has the id"):
             raise
-        raise BadInput(f"strategy {id_!r:.60} is not known; {meant}") from None
+        raise BadInput(f"no metric or strategy is called {id_!r:.60}; {both}") from None
 
 
 def _strategy(name: str) -> str:
@@ -56,7 +56,7 @@ def _strategy(name: str) -> str:
         ("takes", "; ".join(_hyperparameters(name))),
         *(("set-up", text) for text in _set_ups(name)),
         ("run it", f"perdure run split-digits {name}"),
-        ("code", f"src/perdure/strategies/{entry.file}.py, with what its paper leaves open"),
+        ("code", f"perdure.strategies.{entry.file}, with what its paper leaves open"),
     ]
     return "\n".join([f"{name}: {entry.about}", *_lines(parts)])
 

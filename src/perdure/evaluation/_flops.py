@@ -68,8 +68,11 @@ class Flops(TorchDispatchMode):
 
 def _too_much(formula: Any, args: tuple[Any, ...], out: Any) -> int:
     """Return by how much PyTorch counts too many: its gradient of weights knows no groups."""
-    *rest, groups, wanted = args
+    gradient, x, *rest, groups, wanted = args
     if groups == 1 or not wanted[1]:
         return 0
-    of_weights = int(formula(*rest, groups, [False, True, False], out_val=out))
-    return of_weights - of_weights // int(groups)
+    counted = int(formula(gradient, x, *rest, groups, [False, True, False], out_val=out))
+    # Each weight is multiplied once for every example and place of what comes out (or goes in).
+    transposed = rest[5]
+    places = (x if transposed else gradient).shape[2:].numel()
+    return counted - 2 * int(rest[0].numel()) * int(x.shape[0]) * int(places)

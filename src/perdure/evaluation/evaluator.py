@@ -285,6 +285,9 @@ class Evaluator:
     def report(self, *, stored: Any = None, state: Any = None, copies: Any = None) -> None:
         """Report what the loop keeps, as tensors or bytes, for the costs.
 
+        State and copies are those of the task that is being learned, or of the next one; what is
+        made at a task's end for later ones is reported after its block.
+
         Args:
             stored: samples; what is reported last stands when the next task starts.
             state: what belongs to the model beside its own tensors (importances, anchors).

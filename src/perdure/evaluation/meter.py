@@ -127,6 +127,7 @@ class Meter:
             yield
         if self._row:
             self._add("flops_train", flops.total)
+            self._apart += flops.total if self._counter is not None else 0.0  # counted there too
         else:
             self._ahead[0] += time.perf_counter() - start
             self._ahead[1] += flops.total

@@ -231,6 +231,8 @@ def _check(found: Description, kind: type[Strategy], named: Named) -> None:
         raise BadInput("all examples are tested, so there is no subset to redraw; leave redraw out")
     if found.patience is not None and kind.all_at_once:
         raise BadInput(f"{found.strategy} learns all tasks at once; leave patience out")
+    if found.patience is not None and found.strategy == "gdumb":
+        raise BadInput("gdumb does not learn while a task streams by; leave patience out")
 
 
 def _check_stream(found: Description, kind: type[Strategy]) -> None:

@@ -209,8 +209,8 @@ class _Finite:
 
     def look_at_weights(self) -> None:
         """Stop if what is done at a task's end, training from scratch say, went wrong."""
-        state = self._strategy.model.state_dict().values()
-        if not all(bool(each.isfinite().all()) for each in state):
+        found = [weight.isfinite().all() for weight in self._strategy.model.parameters()]
+        if found and not bool(torch.stack(found).all()):
             name = type(self._strategy).__name__
             raise self._diverged(f"weights of {name} are not finite after end_task", self._step)
 
@@ -225,10 +225,9 @@ class _Finite:
 
     def _diverged(self, what: str, step: int) -> Diverged:
         where = f" of task {self._task!r}" if self._task else ""
-        less = "lr or strength" if hasattr(self._strategy, "strength") else "lr"
         return Diverged(
             f"the {what} at step {step}{where}, expected a finite number; what was recorded "
-            f"stays; try a smaller {less} (--set {less.split()[-1]}=…)"
+            "stays; try a smaller lr (--set lr=…), or a weaker penalty where the strategy has one"
         )
 
 

@@ -169,7 +169,31 @@ def _of_any(
     for start in range(0, len(batch.x), size):
         part = slice(start, start + size)
         of = batch.task[part] if isinstance(batch.task, Tensor) else batch.task
-        found = gradients(named, batch.x[part], batch.y[part], of)
+        try:
+            found = gradients(named, batch.x[part], batch.y[part], of)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:  # what a forward decides by its data cannot be done for many at once
+            return _one_by_one(model, weights, batch, objective, power)
         for sum_, each in zip(total, found.values(), strict=True):
             sum_ += each.abs().pow(power).sum(0)
+    return total
+
+
+def _one_by_one(
+    model: Network,
+    weights: Sequence[nn.Parameter],
+    batch: Batch,
+    objective: Objective,
+    power: int,
+) -> list[Tensor]:
+    """Return the sums over a batch, an example at a time: slow, and right for every network."""
+    total = [torch.zeros_like(weight) for weight in weights]
+    for row in range(len(batch.x)):
+        one = slice(row, row + 1)
+        of = batch.task[one] if isinstance(batch.task, Tensor) else batch.task
+        value = objective(model(batch.x[one], of), batch.y[one]).sum()
+        found = torch.autograd.grad(value, weights, allow_unused=True, materialize_grads=True)
+        for sum_, each in zip(total, found, strict=True):
+            sum_ += each.abs().pow(power)
     return total

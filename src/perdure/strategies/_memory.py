@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
     from ._base import Rows
 
-__all__ = ["kept", "shared_out"]
+__all__ = ["remembered", "shared_out"]
 
 
-def kept(rows: Rows, groups: Rows, priority: NDArray[np.float64], capacity: int) -> Rows:
+def remembered(rows: Rows, groups: Rows, priority: NDArray[np.float64], capacity: int) -> Rows:
     """Return the rows a memory of `capacity` keeps of those it has seen, shared out by group.
 
     Each row has a random priority; of every group the rows with the lowest are kept. So at any
@@ -30,9 +30,9 @@ def kept(rows: Rows, groups: Rows, priority: NDArray[np.float64], capacity: int)
 
     Example:
         >>> groups, priority = np.array([0, 0, 0, 1]), np.array([0.3, 0.1, 0.2, 0.9])
-        >>> kept(np.arange(4), groups, priority, capacity=2)
+        >>> remembered(np.arange(4), groups, priority, capacity=2)
         array([1, 3])
-        >>> kept(np.arange(4), groups, priority, capacity=3)
+        >>> remembered(np.arange(4), groups, priority, capacity=3)
         array([1, 2, 3])
     """
     rows = np.unique(rows)

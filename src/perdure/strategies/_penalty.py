@@ -33,8 +33,8 @@ def pull_back(
 ) -> None:
     """Add strength x importance x (weight - anchor) to the gradients that there are.
 
-    A weight without a gradient took no part in the step, the head of an earlier task say: it has
-    not moved since its task, and stays without one. Written out, since automatic differentiation
+    A weight without a gradient took no part in the step, the head of an earlier task say, and
+    stays without one. Written out, since automatic differentiation
     would go over the weights three times as often; the penalty itself is never computed.
 
     Example:
@@ -55,7 +55,7 @@ def pull_back(
 def penalty_gradient(
     weights: Sequence[Tensor], importance: Sequence[Tensor], anchor: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Return importance x (weight - anchor), for who watches; nothing while none is important.
+    """Return importance x (weight - anchor), for who watches; nothing while nothing is important.
 
     Example:
         >>> penalty_gradient([torch.tensor([3.0])], [torch.tensor([2.0])], [torch.tensor([1.0])])

@@ -13,7 +13,7 @@ from typing_extensions import override
 from ..record import BadInput
 from ._base import NOTHING, Strategy
 from ._importance import weights_of
-from ._memory import kept
+from ._memory import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,9 @@ class AGEM(Strategy):
     et al. 2023, eq. 9).
 
     A memory holds examples of its task chosen at random. BatchNorm sees the drawn examples as a
-    batch of their own, and its running statistics follow.
+    batch of their own, and its running statistics follow. Momentum and Adam carry earlier
+    gradients along: only for plain SGD is the step itself without a negative product. With heads
+    a step waits for the device, to see whether an old head is pulled.
 
     Args:
         model: the network to train.
@@ -89,16 +91,20 @@ class AGEM(Strategy):
         if watch is not None:
             watch(gradients, [None if each is None else share * each for each in old])
         for weight, each in zip(self._weights, old, strict=False):
-            if each is not None and weight.grad is not None:
+            if each is None:
+                continue
+            if weight.grad is not None:
                 weight.grad.addcmul_(each, share)
-            elif each is not None:
-                weight.grad = each * share
+            elif (more := each * share).any():  # else no decay, no momentum of an old head either
+                weight.grad = more
         self.optimizer.step()
         return loss.detach()
 
     @override
     def end_task(self, task: int, rows: Rows) -> None:
-        chosen = kept(rows, np.zeros(len(self.examples), np.int64), self._priority, self.capacity)
+        chosen = remembered(
+            rows, np.zeros(len(self.examples), np.int64), self._priority, self.capacity
+        )
         self.memory = np.union1d(self.memory, chosen)
 
     @override

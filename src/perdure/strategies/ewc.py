@@ -33,7 +33,7 @@ class EWC(Strategy):
 
     The loss is that of the batch + strength / 2 x sum of F (weight - anchor)^2, F the diagonal of
     the Fisher matrix after a task, over all of its examples. Plasticity is the first term,
-    stability the sum without its strength; its gradient is written out.
+    stability half the sum, without its strength; its gradient is written out.
 
     `separate` has a penalty for each task, each with its own anchor. Their sum is, but for a
     constant, one penalty around the mean of the anchors weighted by F: this is what is kept, so
@@ -53,8 +53,9 @@ class EWC(Strategy):
         mode: `separate` or `online`.
         decay: of the old importances, gamma; for `online`.
         labels: `drawn` from the model's own predictions (the Fisher matrix), or as `given` in the
-            data (the empirical one). Avalanche squares the gradients of whole batches instead of
-            single examples: its strengths are about a batch size larger for the same pull.
+            data (the empirical one). Avalanche takes the latter, squares the gradients of whole
+            batches instead of single examples, and does not halve: for the same pull its lambda is
+            about half a batch size times ours.
     """
 
     needs_tasks: ClassVar[bool] = True
@@ -76,6 +77,8 @@ class EWC(Strategy):
             raise BadInput(f"strength is {strength:g}, expected 0 or more")
         if not 0 <= decay <= 1:
             raise BadInput(f"decay is {decay:g}, expected a factor from 0 to 1")
+        if decay != 1 and mode == "separate":
+            raise BadInput(f"decay is {decay:g}, which only mode=online uses; leave it out")
         if mode not in MODES:
             raise BadInput(f"mode is {mode!r}, expected {' or '.join(MODES)}")
         if labels not in LABELS:

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from ..record import BadInput
 from ._base import NOTHING, Strategy
-from ._memory import kept
+from ._memory import remembered
 from ._restart import initial_state, restart
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class GDumb(Strategy):
     or the initial one. The memory holds the same number of examples of each class seen, as far as
     there are so many. Each training begins with the initial weights, a new optimizer state, and the
     run's own optimizer and learning rate. There are no terms of a loss to record while tasks stream
-    by. The paper's CutMix is left out.
+    by. The paper's CutMix, its clipping of gradients and its first pass at a tenth of the learning
+    rate are left out.
 
     Args:
         model: the network to train.
@@ -86,7 +87,7 @@ class GDumb(Strategy):
     @override
     def end_task(self, task: int, rows: Rows) -> None:
         seen = np.concatenate([self.memory, rows])
-        self.memory = kept(seen, self.examples.labels, self._priority, self.capacity)
+        self.memory = remembered(seen, self.examples.labels, self._priority, self.capacity)
         restart(self.model, self.optimizer, self.initial)
         order = np.random.default_rng([self.seed, 8, task])
         rates = [group["lr"] for group in self.optimizer.param_groups]

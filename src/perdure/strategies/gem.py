@@ -15,7 +15,7 @@ from typing_extensions import override
 from ..record import BadInput
 from ._base import NOTHING, Strategy
 from ._importance import weights_of
-from ._memory import kept
+from ._memory import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +38,8 @@ class GEM(Strategy):
     A memory holds examples of its task chosen at random; the paper's code keeps the last ones.
     BatchNorm sees each memory as a batch of its own, and its running statistics follow, as in the
     paper's code. The products are solved for on the processor: a step waits for the device.
+    Momentum and Adam carry earlier gradients along: only for plain SGD is the step itself without a
+    negative product.
 
     Args:
         model: the network to train.
@@ -96,7 +98,9 @@ class GEM(Strategy):
 
     @override
     def end_task(self, task: int, rows: Rows) -> None:
-        chosen = kept(rows, np.zeros(len(self.examples), np.int64), self._priority, self.capacity)
+        chosen = remembered(
+            rows, np.zeros(len(self.examples), np.int64), self._priority, self.capacity
+        )
         if len(chosen):
             self.memory.append(chosen)
 

@@ -11,7 +11,7 @@ from typing_extensions import override
 from ..data.examples import joined
 from ..record import BadInput
 from ._base import NOTHING, Strategy
-from ._memory import kept
+from ._memory import remembered
 
 if TYPE_CHECKING:
     import torch
@@ -124,4 +124,4 @@ class Replay(Strategy):
     def _keep(self, rows: Rows) -> None:
         """Let the memory see some rows."""
         seen = np.concatenate([self.memory, rows])
-        self.memory = kept(seen, self._groups, self._priority, self.capacity)
+        self.memory = remembered(seen, self._groups, self._priority, self.capacity)

@@ -97,7 +97,7 @@ class SI(Strategy):
         for weight, omega, anchor, new in zip(
             self._weights, self.importance, self.anchor, self._new, strict=True
         ):
-            if weight.grad is not None:  # else a head that has not moved since its task
+            if weight.grad is not None:  # else a head that took no part
                 drift = torch.sub(weight, anchor, out=new)
                 weight.grad = torch.addcmul(
                     weight.grad, omega, drift, value=2 * self.strength, out=new
