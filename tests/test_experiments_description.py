@@ -14,6 +14,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 import pytest
 
+import perdure.strategies
 from perdure.experiments import Description, described, learner, run
 from perdure.experiments.description import OPTIMIZERS
 from perdure.models import MODELS
@@ -330,3 +331,61 @@ def test_equal_descriptions_begin_with_equal_weights() -> None:
         torch.rand(5)  # whatever was drawn before
         states.append(learner(described(seed=4), scenario)[0].model.state_dict())
     assert all(torch.equal(states[0][k], states[1][k]) for k in states[0])
+
+
+class Halved(find_strategy("ewc")):  # type: ignore[misc]
+    """Hands on what it does not know, as examples/own_strategy.py does."""
+
+    def __init__(self, *learner: Any, half: float = 0.5, **options: Any) -> None:
+        super().__init__(*learner, **options)
+        self.half = half
+
+
+def test_a_class_that_builds_on_another_has_its_hyperparameters_too() -> None:
+    name = "tests.test_experiments_description:Halved"
+    what = described("split-digits", name, settings={"half": "0.25", "mode": "online"})
+    assert what.options == {
+        "half": 0.25, "strength": 1000.0, "mode": "online", "decay": 1.0, "labels": "drawn",
+    }  # fmt: skip
+    assert perdure.strategies.EWC is find_strategy("ewc")
+
+
+def test_the_setting_has_a_set_up_of_its_own() -> None:
+    """Task-incremental Split-MNIST: Adam, batches of 128, 200 iterations (De Lange et al.)."""
+    what = described("split-mnist", "ewc", setting="task")
+    assert (what.optimizer, what.optimizer_options["lr"]) == ("adam", 0.001)
+    assert (what.batch, what.iterations, what.options["strength"]) == (128, 200, 1e5)
+    assert described("split-mnist", "ewc", setting="task", epochs=2).iterations is None
+    assert described("split-mnist", "ewc", setting="task", patience=2).iterations is None
+    plain = described("split-mnist", "gem")
+    assert (plain.optimizer, plain.epochs, plain.iterations) == ("sgd", 10, None)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "more", "says"),
+    [
+        ("gdumb", {"patience": 2}, "does not learn while a task streams by; leave patience out"),
+        ("lwf", {"boundaries": "none"}, "lwf has to be told where tasks end"),
+        ("gem", {"boundaries": "none"}, "take boundaries=blurred, or naive, or replay with fill"),
+    ],
+)
+def test_what_a_strategy_cannot_do(strategy: str, more: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(says)):
+        described("split-digits", strategy, **more)
+
+
+def test_settings_of_m2i_are_facts() -> None:
+    wanted: dict[str, dict[str, Any]] = {
+        "gdumb": {"memory": 200},
+        "gem": {"memory": 256, "strength": 0.5},
+        "agem": {"memory": 256, "sample": 64},
+        "ewc": {"strength": 1.0, "mode": "separate"},
+        "si": {"strength": 1.0, "eps": 0.001},
+        "mas": {"strength": 1.0, "alpha": 0.5},
+        "lwf": {"alpha": 2.0, "temperature": 1.0},
+    }
+    for scenario in ("m2i", "i2m"):
+        for strategy, options in wanted.items():
+            what = described(scenario, strategy)
+            assert options.items() <= what.options.items()
+            assert (what.epochs, what.batch, what.optimizer_options["lr"]) == (50, 128, 0.001)

@@ -38,7 +38,7 @@ def test_a_stream_without_boundaries_tests_all_tasks(name: str, tmp_path: Path) 
         "every": 5,
     }
     if find_strategy(name).needs_tasks:
-        with pytest.raises(BadInput, match=f"{name} is told where tasks end"):
+        with pytest.raises(BadInput, match=f"{name} has to be told where tasks end"):
             description(name, **stream)
         return
     if name == "replay":

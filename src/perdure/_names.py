@@ -18,5 +18,8 @@ def near(name: str, known: Iterable[str]) -> str:
         >>> near("replya", ["naive", "replay"]), near("x", ["naive"])
         ('did you mean replay? ', '')
     """
-    found = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    plain = {each.lower(): each for each in known}
+    found = [
+        plain[each] for each in difflib.get_close_matches(name.lower(), plain, n=3, cutoff=0.5)
+    ]
     return f"did you mean {' or '.join(found)}? " if found else ""

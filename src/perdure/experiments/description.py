@@ -236,13 +236,16 @@ def _check(found: Description, kind: type[Strategy], named: Named) -> None:
 
 
 def _check_stream(found: Description, kind: type[Strategy]) -> None:
+    if kind.needs_tasks:
+        raise BadInput(
+            f"{found.strategy} has to be told where tasks end, and boundaries=none tells nobody; "
+            "take boundaries=blurred, or naive, or replay with fill=reservoir"
+        )
     if found.iterations or found.patience:
         raise BadInput(
             "a stream without boundaries has no tasks to count iterations of or to stop; leave "
             "iterations and patience out"
         )
-    if kind.needs_tasks:
-        raise BadInput(f"{found.strategy} is told where tasks end, which boundaries=none does not")
     if found.options.get("fill") == "end":
         raise BadInput(
             f"{found.strategy} fills its memory at task ends, and a stream without boundaries has "

@@ -38,9 +38,13 @@ def hyperparameters(
         >>> hyperparameters(find_strategy("cumulative"), skip=("seed",))
         {'restart': (<class 'bool'>, True)}
     """
-    found = {}
+    found: dict[str, tuple[Any, Any]] = {}
+    parameters = inspect.signature(function).parameters
+    if isinstance(function, type) and any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        above = function.__mro__[1]  # what **options hands on
+        found = hyperparameters(above, skip) if above is not object else {}
     module = sys.modules.get(function.__module__)
-    for name, parameter in inspect.signature(function).parameters.items():
+    for name, parameter in parameters.items():
         if parameter.kind is not parameter.KEYWORD_ONLY or name in skip:
             continue
         kind, default = parameter.annotation, parameter.default

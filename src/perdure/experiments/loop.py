@@ -225,9 +225,13 @@ class _Finite:
 
     def _diverged(self, what: str, step: int) -> Diverged:
         where = f" of task {self._task!r}" if self._task else ""
+        name = self._strategy.penalty
+        weaker = (
+            f" or {name}, {getattr(self._strategy, name):g} now (--set {name}=…)" if name else ""
+        )
         return Diverged(
             f"the {what} at step {step}{where}, expected a finite number; what was recorded "
-            "stays; try a smaller lr (--set lr=…), or a weaker penalty where the strategy has one"
+            f"stays; try a smaller lr (--set lr=…){weaker}"
         )
 
 

@@ -55,6 +55,7 @@ _DIGITS: dict[str, dict[str, Any]] = {
     "gem": {"memory": 20},
     "agem": {"memory": 20, "sample": 32},
     "gdumb": {"memory": 100, "passes": 63},
+    "ewc": {"strength": 10.0},
     "si": {"strength": 0.1},
     "mas": {"strength": 0.1},
 }

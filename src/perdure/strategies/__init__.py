@@ -156,4 +156,7 @@ def __getattr__(name: str) -> Any:
         from . import _base
 
         return getattr(_base, name)
+    for key, entry in STRATEGIES.items():  # perdure.strategies.EWC, to build on
+        if entry.name == name:
+            return find_strategy(key)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -59,6 +59,7 @@ class EWC(Strategy):
     """
 
     needs_tasks: ClassVar[bool] = True
+    penalty: ClassVar[str | None] = "strength"
 
     def __init__(
         self,

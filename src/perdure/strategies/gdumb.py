@@ -33,7 +33,9 @@ class GDumb(Strategy):
     """Learns nothing while a task streams by; when it ends, trains from scratch on a memory.
 
     So whoever tests the model in the middle of a task tests the one trained after the task before,
-    or the initial one. The memory holds the same number of examples of each class seen, as far as
+    or the initial one; and what is tested after every step (min_acc, wf, the stability gap) sees a
+    task's model from the first step of the next task on, the last one's only in whole sets. The
+    memory holds the same number of examples of each class seen, as far as
     there are so many. Each training begins with the initial weights, a new optimizer state, and the
     run's own optimizer and learning rate. There are no terms of a loss to record while tasks stream
     by. The paper's CutMix, its clipping of gradients and its first pass at a tenth of the learning

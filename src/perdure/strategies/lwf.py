@@ -50,6 +50,7 @@ class LwF(Strategy):
     """
 
     needs_tasks: ClassVar[bool] = True
+    penalty: ClassVar[str | None] = "alpha"
 
     def __init__(
         self,

@@ -46,6 +46,7 @@ class MAS(Strategy):
     """
 
     needs_tasks: ClassVar[bool] = True
+    penalty: ClassVar[str | None] = "strength"
 
     def __init__(
         self,

@@ -47,6 +47,7 @@ class SI(Strategy):
     """
 
     needs_tasks: ClassVar[bool] = True
+    penalty: ClassVar[str | None] = "strength"
 
     def __init__(
         self,
