@@ -24,7 +24,9 @@ SIZES = [len(task.train) for task in make("split-digits").tasks]
 MODEL = 4 * (64 * 16 + 16 + 16 * 10 + 10)  # bytes
 EACH = 8 * 8 + 8  # bytes of an image and its label
 STEPS, BATCH = 5, 30
-NAMES = ["naive", "ewc", "si", "mas", "lwf", "gdumb", "gem", "agem", "cwr-star"]
+NAMES = [
+    "naive", "ewc", "si", "mas", "lwf", "gdumb", "gem", "agem", "cwr-star", "single", "cumulative",
+]  # fmt: skip
 MEMORY: dict[str, dict[str, Any]] = {
     "gdumb": {"memory": 70, "passes": 3, "portion": 16},
     "gem": {"memory": 40},
@@ -118,7 +120,8 @@ def test_initial_weights_are_copies_and_class_weights_belong_to_the_model(
 ) -> None:
     """Both from the start: the model does not grow."""
     last = 4 * (16 * 10 + 10)
-    assert column(runs["gdumb"], "copies_bytes") == [MODEL] * 5
+    for name in ("gdumb", "single", "cumulative"):  # the initial weights
+        assert column(runs[name], "copies_bytes") == [MODEL] * 5
     assert column(runs["gdumb"], "model_bytes") == [MODEL] * 5
     assert column(runs["cwr-star"], "model_bytes") == [MODEL + 2 * last] * 5
     for name in ("gdumb", "cwr-star"):

@@ -116,17 +116,16 @@ def tables(found: dict[str, Numbers]) -> None:
             print(f"\n## {title}{'' if part is metrics else ': norms of gradients'}\n")
             print(f"| strategy | {' | '.join(part)} |\n|---|{'---|' * len(part)}")
             for label, row in rows.items():
-                cells = [shown(row.get(n, []), 1 if part is metrics else 3) for n in part]
+                cells = [shown(row.get(n, []), ".1f" if part is metrics else ".2g") for n in part]
                 print(f"| {label.split()[-1]} | {' | '.join(cells)} |")
 
 
-def shown(values: list[float], digits: int) -> str:
+def shown(values: list[float], how: str) -> str:
     """Return mean and SD."""
     if not values:
         return ""
-    if len(values) == 1:
-        return f"{values[0]:.{digits}f}"
-    return f"{statistics.fmean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
+    mean = f"{statistics.fmean(values):{how}}"
+    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):{how}}"
 
 
 def statements(found: dict[str, Numbers]) -> list[tuple[bool, str, str]]:

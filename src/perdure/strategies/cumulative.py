@@ -12,7 +12,10 @@ from ._restart import initial_state, restart
 from .naive import Naive
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
+    from torch import Tensor
 
     from ..data.examples import Examples
     from ..models import Network
@@ -62,3 +65,7 @@ class Cumulative(Naive):
     @override
     def stored(self) -> Rows:
         return self.seen
+
+    @override
+    def copies(self) -> Sequence[Tensor]:
+        return list(self.initial.values())

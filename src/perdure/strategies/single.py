@@ -10,7 +10,10 @@ from ._restart import initial_state, restart
 from .naive import Naive
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
+    from torch import Tensor
 
     from ..data.examples import Examples
     from ..models import Network
@@ -43,3 +46,7 @@ class Single(Naive):
     def begin_task(self, task: int, rows: Rows) -> Rows:
         restart(self.model, self.optimizer, self.initial)
         return rows
+
+    @override
+    def copies(self) -> Sequence[Tensor]:
+        return list(self.initial.values())
