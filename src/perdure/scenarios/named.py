@@ -67,6 +67,7 @@ _MNIST = SetUp(
         "agem": {"memory": 400, "sample": 256},
         "gdumb": {"memory": 2000, "passes": 63},
         "ewc": {"strength": 100.0},
+        "si": {"strength": 0.1},
         "mas": {"strength": 0.1},
     },
 )
