@@ -1,11 +1,11 @@
 #!/bin/sh
 # Every run behind README.md that two processor cores can do: sh studies/m2i/run.sh [STORE]
-# A narrow net (an eighth of the width), images of 32x32, two epochs: to compare strategies with
+# A narrow net (an eighth of the width), images of 16x16, three epochs: to compare strategies with
 # each other, not with the paper. What is finished in STORE is not run again.
 # On a GPU, as published: sh studies/m2i/run.sh STORE --device cuda
 set -eu
 store=${1:-runs/m2i}
-narrow="--image-size 32 --epochs 2 --set width=.125 --set lr=.01"
+narrow="--image-size 16 --epochs 3 --set width=.125 --set lr=.01"
 [ "${2:-}" != --device ] || narrow="--device $3"
 for setting in class task; do
   for scenario in m2i i2m; do
