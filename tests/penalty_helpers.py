@@ -101,7 +101,7 @@ class Plain:
         self.optimizer.zero_grad()
         whole = loss + self.factor * term
         whole.backward()
-        self.before = self.now()
+        self.before, self.total = self.now(), float(whole.detach())
         self.optimizer.step()
         return loss.detach(), self.zeros(found[0]), self.zeros(found[1])
 
@@ -132,6 +132,7 @@ class Step:
 
     def __init__(self, task: int, loss: float, terms: tuple[Any, Any], plain: Any) -> None:
         self.task, self.loss, self.whole = task, loss, float(plain[0])
+        self.total = self.whole  # with the term
         self.plasticity, self.stability = terms
         self.wanted: tuple[list[Tensor], list[Tensor]] = plain[1:]
 
@@ -177,6 +178,7 @@ def alongside(
         loss = inner["step"](batch, watch=watch)
         wanted = plain.step(batch, at["rows"])
         steps.append(Step(at["task"], float(loss), (terms[0], terms[1]), wanted))
+        steps[-1].total = plain.total
         close(terms[0], wanted[1])
         close(terms[1] or [None] * len(mine), wanted[2])
         close([weight.detach() for weight in mine], plain.now())

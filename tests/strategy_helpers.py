@@ -25,7 +25,7 @@ from perdure.experiments import (
     train,
 )
 from perdure.scenarios import Scenario, split
-from perdure.strategies import STRATEGIES, Strategy
+from perdure.strategies import STRATEGIES, Strategy, find_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -39,6 +39,7 @@ ALL = list(STRATEGIES)
 GUESSES = {"random"}  # no weights: nothing is learned, nothing is drawn while training
 REPLAYS = {"replay", "gem", "agem"}  # take more than the new rows in a step
 TRAINS_AT_ENDS = {"gdumb"}  # of tasks, where its dropout draws from PyTorch
+REFUSE_PATIENCE = {name for name in ALL if find_strategy(name).all_at_once} | TRAINS_AT_ENDS
 
 # Small memories, so that rows are dropped; what is not named here has its defaults.
 SMALL: dict[str, dict[str, str]] = {

@@ -10,9 +10,9 @@ from perdure.record import BadInput, read_costs
 
 HEADER = (
     "task,seconds_train,seconds_eval,flops_train,flops_eval,flops_one_pass,"
-    "peak_bytes,model_bytes,stored_bytes,data_bytes\n"
+    "peak_bytes,model_bytes,copies_bytes,stored_bytes,data_bytes\n"
 )
-LINES = "a,1.5,.25,2e9,1e8,1e9,4096,1000,0,500\nb,2.5,.5,4e9,3e8,1e9,8192,2000,500,500\n"
+LINES = "a,1.5,.25,2e9,1e8,1e9,4096,1000,0,0,500\nb,2.5,.5,4e9,3e8,1e9,8192,2000,10,500,500\n"
 
 
 def test_the_format_of_the_record() -> None:

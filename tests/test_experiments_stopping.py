@@ -11,11 +11,11 @@ import torch
 from perdure.experiments import EarlyStopping, Plan, train
 from perdure.experiments.early_stopping import held_out
 from perdure.experiments.loop import batches
-from perdure.strategies import find_strategy
 
 from .strategy_helpers import (
     ALL,
     NORMED,
+    REFUSE_PATIENCE,
     Chosen,
     accuracy,
     blobs,
@@ -48,7 +48,7 @@ def test_without_patience_nothing_is_held_out() -> None:
     assert len(held) == 0
 
 
-@pytest.mark.parametrize("name", [n for n in ALL if not find_strategy(n).all_at_once])
+@pytest.mark.parametrize("name", [n for n in ALL if n not in REFUSE_PATIENCE])
 def test_held_out_rows_are_never_trained_on(name: str) -> None:
     """Not in their own task, nor in any other; nor are they put into a memory."""
     scenario = blobs()

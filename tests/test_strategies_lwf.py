@@ -79,7 +79,7 @@ def check(steps: list[Step], *, least: float = 1e-3) -> None:
     """Raise unless losses are the whole ones and the old outputs pull, after each first step."""
     first = True
     for before, step in zip([None, *steps], steps, strict=False):
-        assert step.loss == pytest.approx(step.whole, rel=1e-10)
+        assert step.loss == pytest.approx(step.total, rel=1e-10)
         first = before is None or before.task != step.task
         if step.task and first:
             assert max(float(g.abs().max()) for g in step.stability if g is not None) < 1e-12
@@ -127,7 +127,7 @@ def test_statistics_of_the_teacher_are_those_of_a_test() -> None:
     plain = Taught(strategy, blobs())
     plain.term = no_trace(plain)  # type: ignore[method-assign]
     steps = alongside(blobs(), strategy, plan, plain, begin=plain.begin, end=plain.end)
-    assert all(step.loss == pytest.approx(step.whole, rel=1e-9) for step in steps)
+    assert all(step.loss == pytest.approx(step.total, rel=1e-9) for step in steps)
     buffers = zip(strategy.model.buffers(), plain.model.buffers(), strict=True)
     assert all(torch.allclose(a, b) for a, b in buffers)
 

@@ -152,7 +152,7 @@ def statements(found: dict[str, Numbers]) -> list[tuple[bool, str, str]]:
     for where in ("split-mnist task", "rotated-mnist-80 domain"):
         for strategy in ("lwf", "ewc", "si"):
             label = f"{where} {strategy}"
-            named = f"{strategy}, {where.replace(' task', ', task-incremental').split(' ')[0]}"
+            named = f"{strategy} on {where.split()[0]}"
             compare(f"{named}: stability norm of task 2's first update under 1% of its highest",
                     mean(label, "stability, 1st update of task 2"),
                     mean(label, "stability, highest of 50") / 100)  # fmt: skip
