@@ -231,8 +231,10 @@ def _check(found: Description, kind: type[Strategy], named: Named) -> None:
         raise BadInput("all examples are tested, so there is no subset to redraw; leave redraw out")
     if found.patience is not None and kind.all_at_once:
         raise BadInput(f"{found.strategy} learns all tasks at once; leave patience out")
-    if found.patience is not None and found.strategy == "gdumb":
-        raise BadInput("gdumb does not learn while a task streams by; leave patience out")
+    if found.patience is not None and kind.learns_at_ends:
+        raise BadInput(
+            f"{found.strategy} does not learn while a task streams by; leave patience out"
+        )
 
 
 def _check_stream(found: Description, kind: type[Strategy]) -> None:

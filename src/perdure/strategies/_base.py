@@ -39,6 +39,7 @@ class Strategy(ABC):
 
     all_at_once: ClassVar[bool] = False  # learns from all tasks of a scenario from the start
     needs_tasks: ClassVar[bool] = False  # is nothing without being told where tasks end
+    learns_at_ends: ClassVar[bool] = False  # of tasks alone: its steps learn nothing
     penalty: ClassVar[str | None] = None  # the hyperparameter that weighs a penalty
 
     def __init__(

@@ -55,6 +55,7 @@ class GDumb(Strategy):
     """
 
     needs_tasks: ClassVar[bool] = True
+    learns_at_ends: ClassVar[bool] = True
 
     def __init__(
         self,
