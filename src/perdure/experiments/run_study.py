@@ -79,9 +79,9 @@ def plan_study(
             for point in points:
                 wanted += [(cell, each) for each in study.descriptions(cell, point, search=True)]
         choice = choice_of(study, cell, store)
-        point = choice.point if choice is not None else points[0] if everything else None
-        if point is not None:
-            wanted += [(cell, each) for each in study.descriptions(cell, point)]
+        chosen = choice.point if choice is not None else points[0] if everything else None
+        if chosen is not None:
+            wanted += [(cell, each) for each in study.descriptions(cell, chosen)]
     seen: dict[str, tuple[Cell, Description]] = {}
     for cell, description in wanted:
         seen.setdefault(description.folder, (cell, description))
