@@ -145,26 +145,31 @@ def outcome(study: Study, store: Path) -> Outcome:
     found = Outcome()
     for cell in study.cells:
         choice = choice_of(study, cell, store)
-        runs: list[Description] = []
-        if len(points := study.points(cell)) > 1:
-            runs += [d for point in points for d in study.descriptions(cell, point, search=True)]
+        points = study.points(cell)
+        search = [
+            each
+            for point in points
+            if len(points) > 1
+            for each in study.descriptions(cell, point, search=True)
+        ]
         reported: list[Description] = []
         if choice is None:
             found.undecided.append(cell)
         else:
             found.choices[cell] = choice
             reported = study.descriptions(cell, choice.point) if choice.point is not None else []
-        found.done[cell] = [
-            store / each.folder for each in reported if is_finished(store / each.folder)
-        ]
-        for folder in dict.fromkeys(store / each.folder for each in [*runs, *reported]):
+        shown = [each.folder for each in reported]
+        finished = set()
+        for name in dict.fromkeys([*(each.folder for each in search), *shown]):
+            folder = store / name
             if is_finished(folder):
-                found.finished += 1
-                continue
-            if (why := failure_of(folder)) is not None:
+                finished.add(name)
+            elif (why := failure_of(folder)) is not None:
                 found.failed[folder] = why
             else:
                 found.waiting.append(folder)
+        found.finished += len(finished)
+        found.done[cell] = [store / name for name in shown if name in finished]
     return found
 
 
