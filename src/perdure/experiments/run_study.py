@@ -61,6 +61,12 @@ class Outcome:
         """Whether every run is finished or has failed."""
         return not self.waiting and not self.undecided
 
+    @property
+    def whole(self) -> bool:
+        """Whether every line of the tables has all its runs."""
+        chosen = all(choice.point is not None for choice in self.choices.values())
+        return self.complete and chosen and not self.failed
+
 
 def plan_study(
     study: Study, store: Path, *, everything: bool = False
@@ -143,6 +149,8 @@ def run_study(
 def outcome(study: Study, store: Path) -> Outcome:
     """Return where a study is, from what is in its store."""
     found = Outcome()
+    waiting: dict[Path, None] = {}  # two variants may be one and the same run
+    ended: set[str] = set()
     for cell in study.cells:
         choice = choice_of(study, cell, store)
         points = study.points(cell)
@@ -167,9 +175,10 @@ def outcome(study: Study, store: Path) -> Outcome:
             elif (why := failure_of(folder)) is not None:
                 found.failed[folder] = why
             else:
-                found.waiting.append(folder)
-        found.finished += len(finished)
+                waiting[folder] = None
+        ended |= finished
         found.done[cell] = [store / name for name in shown if name in finished]
+    found.waiting, found.finished = list(waiting), len(ended)
     return found
 
 
@@ -185,8 +194,9 @@ def choice_of(study: Study, cell: Cell, store: Path) -> Choice | None:
     tried = []
     for point in points:
         folders = [store / each.folder for each in study.descriptions(cell, point, search=True)]
-        why = next((w for folder in folders if (w := failure_of(folder)) is not None), None)
-        if why is None and not all(is_finished(folder) for folder in folders):
+        left = [folder for folder in folders if not is_finished(folder)]
+        why = next((w for folder in left if (w := failure_of(folder)) is not None), None)
+        if why is None and left:
             return None
         tried.append(Tried(point, None, why) if why is not None else _tried(study, point, folders))
     known = [each for each in tried if each.score is not None]
