@@ -112,7 +112,7 @@ def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> in
     for name in running:
         print(f"running: {name}")
     for folder, error in found.failed.items():
-        print(f"failed: {folder.name}: {error}")
+        print(f"failed: {folder.name}: {' '.join(error.split())}")
     return 0
 
 
@@ -231,7 +231,7 @@ def open_run_json(folder: Path) -> dict[str, Any]:
 
 def _report(study: Study, store: Path, found: Outcome, form: str, ids: list[str]) -> None:
     lines = _lines(study, found)
-    grids = study_grids(lines, ids)
+    grids = study_grids(lines, ids, together=form in ("latex", "csv"))
     chosen_on = study.select.on if any(c.tried for c in found.choices.values()) else None
     judged = guidelines(lines, chosen_on)
     if form == "json":
@@ -242,14 +242,14 @@ def _report(study: Study, store: Path, found: Outcome, form: str, ids: list[str]
         return
     print(f"{study.name}: {study.about}".rstrip(": "))
     _print_grids(grids, form)
-    print("mean ± SD over seeds; `perdure explain ID` has each definition\n")
+    print("\nmean ± SD over seeds; `perdure explain ID` has each definition\n")
     mark = "- " if form == "markdown" else "  "
     notes = [f"{_name(line)}: {line.note}" for line in lines if line.note]
     if notes:
         by = f"by {study.select.by} on {'the test set' if chosen_on == 'test' else 'held-out data'}"
         print(f"chosen {by}:\n", *(f"{mark}{note}\n" for note in notes), sep="")
     if found.failed:
-        said = [f"{mark}{folder.name}: {error}\n" for folder, error in found.failed.items()]
+        said = [f"{mark}{f.name}: {' '.join(why.split())}\n" for f, why in found.failed.items()]
         print("failed:\n", *said, sep="")
     if found.waiting or found.undecided:
         print(f"not finished: {len(found.waiting)} runs; `perdure study run` goes on\n")

@@ -13,7 +13,7 @@ import msgspec
 from ..metrics import find_metric
 from ..record import replace_file, scores_of
 from .jobs import Job
-from .store import is_finished
+from .store import check_store, is_finished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -117,6 +117,7 @@ def run_study(
         checkpoint_every: seconds between two checkpoints.
         planned: called before each round with its jobs.
     """
+    check_store(store)
     tried: set[str] = set()
 
     def listen(job: Job, message: dict[str, Any]) -> None:
@@ -219,7 +220,7 @@ def failure_of(folder: Path) -> str | None:
     """Return why a run has failed, None if it has not."""
     try:
         return str(json.loads((folder / FAILED).read_bytes())["error"])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError):
         return "it failed, and the reason cannot be read"

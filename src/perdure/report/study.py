@@ -34,8 +34,18 @@ class Line(NamedTuple):
     note: str = ""
 
 
-def study_grids(lines: Sequence[Line], ids: Sequence[str] = ()) -> list[Grid]:
-    """Return a table for every scenario, setting and model: mean and SD over seeds."""
+def study_grids(
+    lines: Sequence[Line], ids: Sequence[str] = (), *, together: bool = False
+) -> list[Grid]:
+    """Return a table for every scenario, setting and model: mean and SD over seeds.
+
+    Args:
+        lines: of the study.
+        ids: the metrics to show, the usual ones if there are none.
+        together: all in one table, for forms that have no titles.
+    """
+    if together:
+        return [_grid("", lines, ids)]
     groups: dict[tuple[str, str, str], list[Line]] = {}
     for line in lines:
         groups.setdefault(line[:3], []).append(line)
@@ -44,19 +54,28 @@ def study_grids(lines: Sequence[Line], ids: Sequence[str] = ()) -> list[Grid]:
 
 def _grid(title: str, lines: Sequence[Line], ids: Sequence[str]) -> Grid:
     shown = [id_ for id_ in ids or COLUMNS if ids or any(_has(line, id_) for line in lines)]
+    apart = [f for f in Line._fields[:3] if len({getattr(line, f) for line in lines}) > 1]
     variants = ["variant"] if any(line.variant for line in lines) else []
     costs = {key: said for key, said in COSTS.items() if any(_costs(line, key) for line in lines)}
-    header = ["strategy", *variants, "seeds", *shown, *(title for title, _ in costs.values())]
+    header = [
+        *apart,
+        "strategy",
+        *variants,
+        "seeds",
+        *shown,
+        *(title for title, _ in costs.values()),
+    ]
     rows = []
     for line in lines:
-        cells = [line.strategy, *([line.variant] if variants else [])]
+        cells = [*(getattr(line, each) for each in apart), line.strategy]
+        cells += [line.variant] if variants else []
         cells.append(f"{len(line.runs)} of {line.wanted}")
         cells += [_cell([run.metrics.get(id_) for run in line.runs], id_) for id_ in shown]
         for key, (_, unit) in costs.items():
             each = _costs(line, key)
             cells.append(f"{sum(each) / len(each) / unit:.3g}" if each else "")
         rows.append(cells)
-    return Grid(header, rows, title=title, right={*header[1:]} - {"variant"})
+    return Grid(header, rows, title=title, right={*header} - {*Line._fields})
 
 
 def _cell(values: Sequence[float | None], id_: str) -> str:
