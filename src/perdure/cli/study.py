@@ -276,5 +276,6 @@ def _as_json(study: Study, lines: list[Line], found: Outcome, judged: Any) -> di
         ],
         "failed": {folder.name: error for folder, error in found.failed.items()},
         "waiting": [folder.name for folder in found.waiting],
+        "undecided": [str(cell) for cell in found.undecided],
         "guidelines": [{"met": met, "what": what} for met, what in judged],
     }  # fmt: skip
