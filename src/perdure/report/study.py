@@ -97,6 +97,10 @@ def _costs(line: Line, key: str) -> list[float]:
     return [run.costs[key] for run in line.runs if key in run.costs]
 
 
+def _measured(line: Line, key: str) -> bool:
+    return 0 < len(_costs(line, key)) == len(line.runs)
+
+
 def guidelines(lines: Sequence[Line], chosen_on: str | None) -> list[tuple[bool, str]]:
     """Return for each reporting guideline whether a study meets it, and what is missing.
 
@@ -122,7 +126,7 @@ def guidelines(lines: Sequence[Line], chosen_on: str | None) -> list[tuple[bool,
         baselines += [
             f"{' '.join(key)} has no {each}" for each in ("naive", "joint") if each not in have
         ]
-        for strategy in {line.strategy for line in mine}:
+        for strategy in dict.fromkeys(line.strategy for line in mine):
             models = {line.model for line in mine if line.strategy == strategy}
             every = {line.model for line in mine}
             if models != every:
@@ -131,7 +135,7 @@ def guidelines(lines: Sequence[Line], chosen_on: str | None) -> list[tuple[bool,
         if len(data) > 1:
             splits.append(f"{' '.join(key)} has {len(data)} different: {'; '.join(sorted(data))}")
     few = [_name(line) for line in lines if len(line.runs) < 3]
-    costs = [_name(line) for line in lines if not all(len(_costs(line, key)) for key in COSTS)]
+    costs = [_name(line) for line in lines if not all(_measured(line, key) for key in COSTS)]
     found += [
         _judged("naive and joint training stand beside", baselines),
         _judged("all methods have the same architectures", architectures),
