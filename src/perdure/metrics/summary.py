@@ -81,7 +81,7 @@ def summary(
             extra = {"epsilon": options.epsilon} if id_ == "ce" else {}
             _add(found, id_, _on_costs, metric, costs, extra)
     if matrix is not None:
-        _matrix_extras(found, matrix, options.level)
+        _matrix_extras(found, matrix, options)
     if stream is not None:
         _stream_extras(found, stream, hits or {}, options)
     _fused(found, weights)
@@ -199,7 +199,7 @@ def _instances(id_: str, options: Options) -> list[tuple[str, dict[str, Any]]]:
     return [(id_, {})]
 
 
-def _matrix_extras(found: Summary, matrix: ScoreMatrix, level: float) -> None:
+def _matrix_extras(found: Summary, matrix: ScoreMatrix, options: Options) -> None:
     measured = ~np.isnan(matrix.scores)
     if np.triu(measured, 1).any() and not np.tril(measured, -1).any():
         found.notes.append("only the upper half is filled: are rows tested tasks (--transposed)?")
@@ -214,8 +214,9 @@ def _matrix_extras(found: Summary, matrix: ScoreMatrix, level: float) -> None:
     with suppress(Undefined):
         f = forgetting_matrix(matrix.larger_is_better)
         found.forgetting_matrix = [listed(row) for row in f]
-    if matrix.sizes is None or not matrix.scale.is_accuracy:
+    if matrix.sizes is None or not (matrix.scale.is_accuracy and options.intervals):
         return
+    level = options.level
     then = matrix.sizes if matrix.learned_sizes is None else matrix.learned_sizes
     for id_, scores, sizes in (
         ("acc", matrix.scores[-1], matrix.sizes),
@@ -239,7 +240,7 @@ def _stream_extras(
         found.notes.append(
             f"wf, wp: windows count evaluations; one every {stream.periodicity} iteration(s)"
         )
-    if not stream.scale.is_accuracy:
+    if not (stream.scale.is_accuracy and options.intervals):
         return
     wanted = [id_ for id_ in found.metrics if id_ in ("min_acc", "wc_acc") or id_.startswith("wf")]
     reason = None

@@ -1,0 +1,74 @@
+"""Which methods cannot be told apart, as letters: the compact letter display (Piepho, 2004)."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from string import ascii_letters
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["significance_letters"]
+
+
+def significance_letters(
+    names: Sequence[str], different: Iterable[tuple[str, str]]
+) -> dict[str, str]:
+    """Return letters for each name: two names share one exactly where they are not `different`.
+
+    No letter can be left out; they are given in the order of the names, so name the best first.
+
+    Example:
+        >>> significance_letters(["er", "ewc", "naive"], [("er", "naive")])
+        {'er': 'a', 'ewc': 'ab', 'naive': 'b'}
+    """
+    if len(set(names)) < len(names):
+        raise ValueError(f"names must be told apart, got {list(names)}")
+    apart = {frozenset(pair) for pair in different}
+    if unknown := {name for pair in apart for name in pair} - set(names):
+        raise ValueError(f"{sorted(unknown)} differ from others, expected names in {list(names)}")
+    if any(len(pair) < 2 for pair in apart):
+        raise ValueError("a name differs from itself, expected pairs of two names")
+    alike = [
+        [j for j in range(len(names)) if frozenset((names[i], names[j])) not in apart]
+        for i in range(len(names))
+    ]
+    given = [""] * len(names)
+    for k, group in enumerate(_cover([set(each) for each in alike])):
+        for i in group:
+            given[i] += ascii_letters[k] if k < len(ascii_letters) else f"({k + 1})"
+    return dict(zip(names, given, strict=True))
+
+
+def _cover(alike: list[set[int]]) -> list[list[int]]:
+    """Return sets without a different pair in them, every pair that is alike in one of them.
+
+    To cover with the fewest such sets is hard; this takes polynomial time and leaves none that
+    the others make superfluous.
+    """
+    groups: list[list[int]] = []
+    for i, j in _pairs(alike, range(len(alike))):
+        if not any(i in group and j in group for group in groups):
+            groups.append(_grown({i, j}, alike))
+    for group in reversed(list(groups)):
+        others = [set(other) for other in groups if other is not group]
+        if all(any({i, j} <= other for other in others) for i, j in _pairs(alike, group)):
+            groups.remove(group)
+    return sorted(groups)
+
+
+def _pairs(alike: list[set[int]], members: Iterable[int]) -> list[tuple[int, int]]:
+    """Return each of the members with itself, and with every later one that is like it."""
+    several = list(members)
+    return [(i, i) for i in several] + [
+        (i, j) for i, j in combinations(several, 2) if j in alike[i]
+    ]
+
+
+def _grown(group: set[int], alike: list[set[int]]) -> list[int]:
+    """Return the group with all that still fit in it, in order."""
+    for k in range(len(alike)):
+        if group <= alike[k]:
+            group.add(k)
+    return sorted(group)
