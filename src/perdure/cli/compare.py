@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -16,7 +17,7 @@ from ..report import Compared, comparison_grids
 from ..report.comparison import comparison_dict, comparison_words
 from ..report.scores import reasons
 from ._options import ids_of, scale_of, whole_of, windows_of
-from .score import Flag, _form, _print_grids, _print_notes, _print_wrapped
+from .score import STDIN, Flag, _form, _print_grids, _print_notes, _print_wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,13 +92,16 @@ def compare(
     given = Given(transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better))
     named, notes = _chosen(groups, finished=finished, unfinished=unfinished, anyway=anyway)
     runs, by = paired(named, anyway=anyway)
-    options = _options(wanted)
     found = {
-        name: {seed: _read(run, given, options) for seed, run in mine.items()}
+        name: {seed: _read(run, given, wanted or HEADLINE) for seed, run in mine.items()}
         for name, mine in runs.items()
     }
     scale = _same_scores(found, runs)
     notes += _same_tasks(found, runs, anyway=anyway) + remarks(named)
+    notes += _notes_of([run for mine in found.values() for run in mine.values()])
+    fewest = min(map(len, runs.values()))
+    if interval == "bca" and fewest < 10:
+        notes.append(f"BCa intervals of {fewest} seeds are too narrow; it takes about ten")
     compared = Compared(
         {}, {name: {seed: run.path for seed, run in mine.items()} for name, mine in runs.items()},
         by, alpha, interval, level, scale, notes=notes,
@@ -123,6 +127,8 @@ def _chosen(
     """Return the groups to compare and what to note about them, or refuse."""
     if not words:
         raise ValueError("nothing to compare; name a folder of runs, or groups: er=PATH ewc=PATH")
+    if any(word.endswith(STDIN) for word in words):
+        raise BadInput("- is standard input, expected files or folders: a comparison needs several")
     groups = find_groups(words)
     done, left = only_finished(groups)
     notes = []
@@ -143,16 +149,16 @@ def _chosen(
     mixed = same_scenario(groups)
     if mixed and not anyway:
         raise BadInput(
-            f"{mixed}; expected one: name a part of them by a pattern in quotes, or --anyway"
+            f"{mixed}; expected one: name a part by a pattern, 'runs/NAME-*' say, or --anyway"
         )
     return groups, [*notes, *([mixed] if mixed else [])]
 
 
-def _options(wanted: Sequence[str]) -> Options:
+def _options(ids: Sequence[str]) -> Options:
     """Return how to summarise a run: lca5 asks for 5 batches, wf5 for windows of 5."""
-    batches = [int(id_[3:]) for id_ in wanted if id_.startswith("lca") and id_[3:].isdecimal()]
-    windows = windows_of("10,100,all", list(wanted))
-    return Options(windows, batches[0] if batches else 10, intervals=False)
+    batches = [int(id_[3:]) for id_ in ids if id_.startswith("lca") and id_[3:].isdecimal()]
+    windows = windows_of("10,100,all", list(ids))
+    return Options(windows, batches[0] if batches else 10, only=frozenset(ids))
 
 
 def _some(paths: Sequence[str]) -> str:
@@ -160,8 +166,18 @@ def _some(paths: Sequence[str]) -> str:
     return ", ".join(paths[:3]) + more
 
 
-def _read(run: Member, given: Given, options: Options) -> Summary:
-    return read_source(run.path, Given() if run.ours else given).summary(options)
+def _read(run: Member, given: Given, ids: Sequence[str]) -> Summary:
+    source = read_source(run.path, Given() if run.ours else given, hits=False)
+    return source.summary(_options(ids))
+
+
+def _notes_of(runs: Sequence[Summary]) -> list[str]:
+    """Return what runs note about themselves, once, and of how many it holds."""
+    counts = Counter(note for run in runs for note in dict.fromkeys(run.notes))
+    return [
+        note if count == len(runs) else f"{note} ({count} of {len(runs)} runs)"
+        for note, count in counts.items()
+    ]
 
 
 def _same_scores(found: ByMethod, runs: dict[str, dict[int | str, Member]]) -> ScoreScale:
@@ -253,7 +269,7 @@ def _print(
         print(f"{words.pop(0)}\n")
     if form == "latex":
         for grid in grids:
-            print(f"% {grid.title}\n{grid.latex()}" if grid.title else grid.latex())
+            print(f"\n% {grid.title}\n{grid.latex()}" if grid.title else grid.latex())
     else:
         _print_grids(grids, form)
     if form in ("people", "markdown"):

@@ -47,10 +47,11 @@ def _cover(alike: list[set[int]]) -> list[list[int]]:
     To cover with the fewest such sets is hard; this takes polynomial time and leaves none that
     the others make superfluous.
     """
+    open_ = set(_pairs(alike, range(len(alike))))
     groups: list[list[int]] = []
-    for i, j in _pairs(alike, range(len(alike))):
-        if not any(i in group and j in group for group in groups):
-            groups.append(_grown({i, j}, alike))
+    while open_:
+        groups.append(_grown(min(open_), alike, open_))
+        open_ -= set(_pairs(alike, groups[-1]))
     for group in reversed(list(groups)):
         others = [set(other) for other in groups if other is not group]
         if all(any({i, j} <= other for other in others) for i, j in _pairs(alike, group)):
@@ -66,9 +67,10 @@ def _pairs(alike: list[set[int]], members: Iterable[int]) -> list[tuple[int, int
     ]
 
 
-def _grown(group: set[int], alike: list[set[int]]) -> list[int]:
-    """Return the group with all that still fit in it, in order."""
-    for k in range(len(alike)):
-        if group <= alike[k]:
-            group.add(k)
+def _grown(pair: tuple[int, int], alike: list[set[int]], open_: set[tuple[int, int]]) -> list[int]:
+    """Return a pair with all that still fit beside it, first those with most pairs to cover."""
+    group = set(pair)
+    while fit := set.intersection(*(alike[i] for i in group)) - group:
+        worth = {k: sum((min(i, k), max(i, k)) in open_ for i in group) for k in fit}
+        group.add(max(sorted(fit), key=worth.__getitem__))
     return sorted(group)

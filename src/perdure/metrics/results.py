@@ -31,8 +31,8 @@ class Options:
         epsilon: the factor of ce.
         weights: of the criteria of clscore, by the paper's names or by id.
         level: confidence of the intervals.
-        intervals: whether to say how sure one run's test examples make its numbers, which takes
-            most of the time; where runs are compared, it is the seeds that say it.
+        only: compute these ids alone, and without the intervals and biases of one run, which take
+            most of the time: where runs are compared, the seeds say how sure a number is.
     """
 
     windows: tuple[int | None, ...] = (10, 100, None)
@@ -40,7 +40,7 @@ class Options:
     epsilon: float = 1.0
     weights: Mapping[str, float] | None = None
     level: float = 0.95
-    intervals: bool = True
+    only: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._text import BadInput
-from .members import Member, members_of
+from .members import Member, members_of, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def _parsed(argument: str) -> tuple[str | None, list[str]]:
         return None, _paths(argument)
     if not name.strip():
         raise BadInput(f"{argument!r:.60}: no name before =, expected NAME=PATH")
-    return name.strip(), _paths(rest)
+    return visible(name.strip()), _paths(rest)
 
 
 def _paths(text: str) -> list[str]:

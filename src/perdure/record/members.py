@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ._text import BadInput, read_limited
 
-__all__ = ["Member", "members_of"]
+__all__ = ["Member", "members_of", "visible"]
 
 MAX_BYTES = 16 << 20  # of a run.json
 # What follows from the rest of a description, or may differ from seed to seed.
@@ -107,11 +108,27 @@ def _run(folder: Path) -> Member:
         str(folder),
         ours=True,
         finished=(folder / "done.json").exists(),
-        seed=seed if isinstance(seed, int | str) and not isinstance(seed, bool) else None,
-        setting=setting if isinstance(setting, str) else None,
+        seed=_seed(seed),
+        setting=visible(setting) if isinstance(setting, str) else None,
         said=_flat({name: value for name, value in said.items() if name not in DERIVED}),
         data=_digests(said.get("data")),
     )
+
+
+def _seed(seed: object) -> int | str | None:
+    if isinstance(seed, str):
+        return visible(seed)
+    return seed if isinstance(seed, int) and not isinstance(seed, bool) else None
+
+
+def visible(text: str) -> str:
+    r"""Return text that steers no terminal and ends no line: names come from files.
+
+    Example:
+        >>> visible("a\tb") == "a\ufffdb"
+        True
+    """
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", "\ufffd", text)
 
 
 def _flat(said: dict[str, Any], start: str = "") -> dict[str, Any]:
@@ -121,7 +138,7 @@ def _flat(said: dict[str, Any], start: str = "") -> dict[str, Any]:
         if isinstance(value, dict):
             flat |= _flat(value, f"{start}{name}.")
         else:
-            flat[f"{start}{name}"] = value
+            flat[visible(start + name)] = visible(value) if isinstance(value, str) else value
     return flat
 
 

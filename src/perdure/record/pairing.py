@@ -34,7 +34,7 @@ def same_scenario(groups: Groups) -> str | None:
     ):
         counts = Counter(value for value in values if value is not None)
         if len(counts) > 1:
-            each = ", ".join(f"{value} ({count} runs)" for value, count in counts.most_common(5))
+            each = ", ".join(f"{value} ({count})" for value, count in counts.most_common(5))
             return f"the runs are of {len(counts)} {what}: {each}"
     return None
 

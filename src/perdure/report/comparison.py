@@ -248,11 +248,15 @@ def _tests(found: Compared) -> Grid:
     rows = []
     for pair in every[0].pairs:
         tests = [one.pairs[pair] for one in every]
-        cells = [f"{test.p:.4f}{'*' if test.distinguishable else ' '}" for test in tests]
+        cells = [_p(test.p) + ("*" if test.distinguishable else " ") for test in tests]
         rows.append([" - ".join(pair), *cells])
-    title = f"p after Holm's correction (* below {found.alpha:g})"
+    title = f"p after Holm (* below {found.alpha:g})"
     header = list(found.metrics)
     return Grid(["pair", *header], rows, title=title, right=set(header))
+
+
+def _p(p: float) -> str:
+    return f"{p:.4f}" if p >= 0.0001 else "<0.0001"
 
 
 def _lines(found: Compared) -> Grid:
