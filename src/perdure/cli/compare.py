@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json as json_
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from ..metrics import Options, compare_methods
 from ..record import BadInput, Given, read_source
+from ..record.alike import missing, notes_of, same_scores, same_tasks
 from ..record.groups import find_groups
 from ..record.pairing import in_words, only_finished, paired, remarks, same_scenario
 from ..report import Compared, comparison_grids
@@ -22,11 +22,13 @@ from .score import STDIN, Flag, _form, _print_grids, _print_notes, _print_wrappe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..metrics import ScoreScale, Summary
+    from ..metrics import Summary
     from ..record.groups import Groups
     from ..record.members import Member
+    from ..report import Grid
 
     ByMethod = dict[str, dict[int | str, Summary]]
+    Runs = dict[str, dict[int | str, Member]]
 
 __all__ = ["compare"]
 
@@ -96,18 +98,23 @@ def compare(
         name: {seed: _read(run, given, wanted or HEADLINE) for seed, run in mine.items()}
         for name, mine in runs.items()
     }
-    scale = _same_scores(found, runs)
-    notes += _same_tasks(found, runs, anyway=anyway) + remarks(named)
-    notes += _notes_of([run for mine in found.values() for run in mine.values()])
-    fewest = min(map(len, runs.values()))
-    if interval == "bca" and fewest < 10:
-        notes.append(f"BCa intervals of {fewest} seeds are too narrow; it takes about ten")
+    scale = same_scores(found, runs)
+    notes += same_tasks(found, runs, anyway=anyway) + remarks(named)
+    notes += notes_of([run for mine in found.values() for run in mine.values()])
+    notes += _too_narrow(min(map(len, runs.values()))) if interval == "bca" else []
     compared = Compared(
         {}, {name: {seed: run.path for seed, run in mine.items()} for name, mine in runs.items()},
         by, alpha, interval, level, scale, notes=notes,
     )  # fmt: skip
-    for id_ in wanted or HEADLINE:
-        if reason := _missing(id_, found, runs):
+    _compare(compared, found, runs, wanted or HEADLINE)
+    _print(compared, form, _of_what(named, found), percent=percent, digits=places, details=details)
+    return 1 if compared.undefined and (wanted or not compared.metrics) else 0
+
+
+def _compare(compared: Compared, found: ByMethod, runs: Runs, ids: Sequence[str]) -> None:
+    """Add every metric to the comparison, or why it is not in it."""
+    for id_ in ids:
+        if reason := missing(id_, found, runs):
             compared.undefined[id_] = reason
             continue
         values = {
@@ -115,10 +122,13 @@ def compare(
             for name, mine in found.items()
         }
         compared.metrics[id_] = compare_methods(
-            id_, values, scale=scale, alpha=alpha, interval=interval, level=level
+            id_,
+            values,
+            scale=compared.scale,
+            alpha=compared.alpha,
+            interval=compared.interval,
+            level=compared.level,
         )
-    _print(compared, form, _of_what(named, found), percent=percent, digits=places, details=details)
-    return 1 if compared.undefined and (wanted or not compared.metrics) else 0
 
 
 def _chosen(
@@ -171,76 +181,9 @@ def _read(run: Member, given: Given, ids: Sequence[str]) -> Summary:
     return source.summary(_options(ids))
 
 
-def _notes_of(runs: Sequence[Summary]) -> list[str]:
-    """Return what runs note about themselves, once, and of how many it holds."""
-    counts = Counter(note for run in runs for note in dict.fromkeys(run.notes))
-    return [
-        note if count == len(runs) else f"{note} ({count} of {len(runs)} runs)"
-        for note, count in counts.items()
-    ]
-
-
-def _same_scores(found: ByMethod, runs: dict[str, dict[int | str, Member]]) -> ScoreScale:
-    """Return range and direction of all scores, or refuse where they are not the same."""
-    first: tuple[ScoreScale, str] | None = None
-    for name, mine in found.items():
-        for seed, run in mine.items():
-            path = runs[name][seed].path
-            first = first or (run.scale, path)
-            if run.scale != first[0]:
-                raise BadInput(
-                    f"{path}: scores of another range or direction than in {first[1]}, expected "
-                    "the same kind of score everywhere"
-                )
-    assert first is not None
-    return first[0]
-
-
-def _same_tasks(
-    found: ByMethod, runs: dict[str, dict[int | str, Member]], *, anyway: bool
-) -> list[str]:
-    """Return what to note where tasks differ, or refuse.
-
-    Runs that are paired must have the same tasks: their order may change from seed to seed.
-    """
-    first = next(iter(found))
-    some = next(iter(found[first]))
-    for name, mine in found.items():
-        for seed, run in mine.items():
-            at = seed if seed in found[first] else some
-            other = found[first][at]
-            differ = len(run.tasks) != len(other.tasks)
-            if seed == at and all(map(_named, (run, other))):
-                differ = run.tasks != other.tasks
-            if differ:
-                what = (
-                    f"{runs[name][seed].path}: tasks {_listed(run)}, and {_listed(other)} in "
-                    f"{runs[first][at].path}"
-                )
-                if not anyway:
-                    raise BadInput(f"{what}; expected the same tasks, or --anyway")
-                return [what]
-    return []
-
-
-def _named(run: Summary) -> bool:
-    """Return whether tasks have names of their own; a bare matrix has none."""
-    return run.tasks != tuple(f"task {k}" for k in range(len(run.tasks)))
-
-
-def _listed(run: Summary) -> str:
-    return f"{', '.join(run.tasks[:10]):.80} ({len(run.tasks)})"
-
-
-def _missing(id_: str, found: ByMethod, runs: dict[str, dict[int | str, Member]]) -> str | None:
-    """Return why not all runs have a metric."""
-    for name, mine in found.items():
-        for seed, run in mine.items():
-            if id_ not in run.metrics:
-                reason = run.undefined.get(id_, "not computed")
-                everywhere = all(id_ not in r.metrics for m in found.values() for r in m.values())
-                return reason if everywhere else f"in {runs[name][seed].path}: {reason}"
-    return None
+def _too_narrow(seeds: int) -> list[str]:
+    few = f"BCa intervals of {seeds} seeds are too narrow; it takes about ten"
+    return [few] if seeds < 10 else []
 
 
 def _of_what(groups: Groups, found: ByMethod) -> str:
@@ -264,25 +207,28 @@ def _print(
         words[0] += f", seeds {in_words(found.seeds)}"
     grids = comparison_grids(found, form, percent=percent, digits=digits, details=details)
     if form == "latex":
-        print("".join(f"% {line}\n" for line in [*words, "needs \\usepackage{booktabs}"]), end="")
-    if form == "people":
-        print(f"{words.pop(0)}\n")
-    if form == "latex":
-        for grid in grids:
-            print(f"\n% {grid.title}\n{grid.latex()}" if grid.title else grid.latex())
-    else:
+        _print_latex(grids, words)
+    elif form == "csv":
         _print_grids(grids, form)
-    if form in ("people", "markdown"):
-        print()
+    else:
+        if form == "people":
+            print(f"{words.pop(0)}\n")
+        _print_grids(grids, form)
+        if grids:
+            print()
         for line in words:
             _print_wrapped(f"- {line}" if form == "markdown" else line, "  ")
     for line in reasons(found.undefined):
-        _say(f"undefined: {line}", form)
+        if form == "people":
+            _print_wrapped(f"undefined: {line}", "  ")
+        else:
+            sys.stderr.write(f"perdure: undefined: {line}\n")
     _print_notes(found.notes, form)
 
 
-def _say(line: str, form: str) -> None:
-    if form == "people":
-        _print_wrapped(line, "  ")
-    else:
-        sys.stderr.write(f"perdure: {line}\n")
+def _print_latex(grids: Sequence[Grid], words: Sequence[str]) -> None:
+    """Print tables under what they rest on, in comments: a file of it can be read by a paper."""
+    for line in [*words, r"needs \usepackage{booktabs}"]:
+        print(f"% {line}")
+    for grid in grids:
+        print(f"\n% {grid.title}\n{grid.latex()}" if grid.title else grid.latex())

@@ -115,7 +115,9 @@ def _names(several: Sequence[Mapping[str, Any]]) -> list[str]:
         ['er lr=1', 'ewc', 'er lr=0.1']
     """
     by_value: dict[str, list[int]] = {}
-    shown = [key for key in NAMED if key in unlike(several)] or ["strategy"]
+    shown = [
+        key for key in NAMED if len({str(said[key]) for said in several if key in said}) > 1
+    ] or ["strategy"]
     for k, said in enumerate(several):
         start = " ".join(str(said[key]) for key in shown if key in said)
         by_value.setdefault(start, []).append(k)

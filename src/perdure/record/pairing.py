@@ -83,6 +83,10 @@ def _twice(name: str, one: Member, other: Member) -> BadInput:
 def remarks(groups: Groups) -> list[str]:
     """Return what else differs between groups or inside one, where a description says it."""
     notes = []
+    every = [member for members in groups.values() for member in members]
+    without = [member.path for member in every if member.seed is None]
+    if 0 < len(without) < len(every):
+        notes.append(f"{without[0]}: no seed in a run.json, so no run is paired by its seed")
     for name, members in groups.items():
         mixed = unlike([member.said for member in members if member.said])
         if mixed:
@@ -98,7 +102,7 @@ def remarks(groups: Groups) -> list[str]:
                 values.setdefault(str(said.get(key)), []).append(name)
             each = "; ".join(f"{value} ({', '.join(names)})" for value, names in values.items())
             notes.append(f"groups differ in {key} too: {each:.300}")
-    used = [member.data for members in groups.values() for member in members if member.data]
+    used = [member.data for member in every if member.data]
     if any(data != used[0] for data in used[1:]):
         notes.append("the runs did not all use the same bytes of data (sha256 in run.json)")
     return notes

@@ -70,6 +70,8 @@ def comparison_grids(
 
 def comparison_words(found: Compared) -> list[str]:
     """Return what the numbers rest on: pairing, seeds, tests, and what these can tell at all."""
+    if not found.metrics:
+        return []
     counts = {name: len(runs) for name, runs in found.runs.items()}
     common = len(found.seeds)
     if set(counts.values()) == {common}:
@@ -85,18 +87,16 @@ def comparison_words(found: Compared) -> list[str]:
     else:
         lines.append("seeds are paired by file order: the first of each group, the second, …")
     tests = sorted({test.test for one in found.metrics.values() for test in one.pairs.values()})
-    if tests:
-        family = f"{found.comparisons} pairs" if found.comparisons > 1 else "the one pair"
-        lines.append(
-            f"tests: {' or '.join(tests)}, paired and two-sided, Holm's correction over {family} "
-            "within each metric"
-        )
+    family = f"{found.comparisons} pairs" if found.comparisons > 1 else "the one pair"
+    lines.append(
+        f"tests: {' or '.join(tests)}, paired and two-sided, Holm's correction over {family} "
+        "within each metric"
+    )
     lines.append(
         f"methods that share a letter are not distinguishable at alpha = {found.alpha:g}; "
         f"{_power(found)}"
     )
-    ids = " ".join(found.metrics)
-    return [*lines, f"definitions: perdure explain {ids}"] if ids else lines
+    return [*lines, f"definitions: perdure explain {' '.join(found.metrics)}"]
 
 
 def _power(found: Compared) -> str:
