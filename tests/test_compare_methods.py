@@ -76,6 +76,12 @@ def test_direction_is_the_metrics_and_the_scores() -> None:
     assert compare_methods("acc", both, scale=LOSS).ranks == {"low": 1.0, "high": 2.0}
     assert compare_methods("forgetting.learned", both).best_first == ["low", "high"]
     assert compare_methods("bwt", both, scale=LOSS).best_first == ["high", "low"]  # a gain
+    several: dict[str, dict[int | str, float]] = {
+        name: {seed: level + seed / 100 for seed in range(7)}
+        for name, level in (("low", 0.1), ("high", 0.8))
+    }
+    assert compare_methods("acc", several).letters == {"high": "a", "low": "b"}
+    assert compare_methods("forgetting.learned", several).letters == {"low": "a", "high": "b"}
     for id_, metric in METRICS.items():
         assert better_of(id_, ACCURACY) == metric.better
 

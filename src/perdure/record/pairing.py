@@ -91,20 +91,29 @@ def remarks(groups: Groups) -> list[str]:
         mixed = unlike([member.said for member in members if member.said])
         if mixed:
             notes.append(f"{name} mixes runs with another {', '.join(mixed[:5])}")
-    first = {name: members[0].said for name, members in groups.items() if members[0].said}
-    for key in unlike(list(first.values())):
-        label = key.rpartition(".")[2]
-        method = key.startswith(("options.", "code.")) or key in ("strategy", "scenario", "setting")
-        told = any(f"{label}={said.get(key)}" in name for name, said in first.items())
-        if not method and not told and not all(str(s.get(key)) in n for n, s in first.items()):
-            values: dict[str, list[str]] = {}
-            for name, said in first.items():
-                values.setdefault(str(said.get(key)), []).append(name)
-            each = "; ".join(f"{value} ({', '.join(names)})" for value, names in values.items())
-            notes.append(f"groups differ in {key} too: {each:.300}")
+    notes += _also_differ(groups)
     used = [member.data for member in every if member.data]
     if any(data != used[0] for data in used[1:]):
         notes.append("the runs did not all use the same bytes of data (sha256 in run.json)")
+    return notes
+
+
+def _also_differ(groups: Groups) -> list[str]:
+    """Return what differs between groups beside the method and what their names say."""
+    first = {name: members[0].said for name, members in groups.items() if members[0].said}
+    notes = []
+    for key in unlike(list(first.values())):
+        if key.startswith(("options.", "code.")) or key in ("strategy", "scenario", "setting"):
+            continue
+        label = key.rpartition(".")[2]
+        named = any(f"{label}={said.get(key)}" in name for name, said in first.items())
+        if named or all(str(said.get(key)) in name for name, said in first.items()):
+            continue
+        values: dict[str, list[str]] = {}
+        for name, said in first.items():
+            values.setdefault(str(said.get(key)), []).append(name)
+        each = "; ".join(f"{value} ({', '.join(names)})" for value, names in values.items())
+        notes.append(f"groups differ in {key} too: {each:.300}")
     return notes
 
 
