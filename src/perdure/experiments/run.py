@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,11 +13,16 @@ import torch
 from ..data import load
 from ..data.examples import Examples
 from ..evaluation import Evaluator
+from ..evaluation.meter import forget_peak
 from ..models import build
 from ..record import BadInput
-from ..scenarios import blurred, find_scenario, make, provenance
+from ..scenarios import blurred, find_scenario, make, provenance, validation
 from ..strategies import find_strategy
+from .checkpoint import has_checkpoint, load_checkpoint, record_state
+from .early_stopping import EarlyStopping
+from .keeper import EVERY, Keeper
 from .loop import Plan, length, phases, train
+from .store import check_unchanged, is_finished
 
 if TYPE_CHECKING:
     import os
@@ -24,11 +32,20 @@ if TYPE_CHECKING:
 
     from ..evaluation.live import Live
     from ..models import Network
-    from ..scenarios import Scenario
+    from ..scenarios import Scenario, Setting
     from ..strategies._base import Rows, Strategy
     from .description import Description
 
-__all__ = ["data_of", "device_of", "learner", "run"]
+__all__ = [
+    "data_of",
+    "device_of",
+    "evaluator_of",
+    "learner",
+    "prepared",
+    "run",
+    "scenario_of",
+    "weights_digest",
+]
 
 
 def data_of(scenario: str, *, fetch: bool = True) -> dict[str, Any]:
@@ -73,8 +90,12 @@ def run(
     folder: str | os.PathLike[str],
     *,
     overwrite: bool = False,
+    resume: bool = False,
+    changed: bool = False,
     scenario: Scenario | None = None,
     progress: Callable[[float, Live], None] | None = None,
+    checkpoint_every: float = EVERY,
+    checkpointed: Callable[[], None] | None = None,
 ) -> Strategy:
     """Return the learner of a finished run, whose record is in `folder`.
 
@@ -84,8 +105,12 @@ def run(
         description: what to run.
         folder: of the record.
         overwrite: replace a record that is there.
+        resume: go on from the checkpoint of a run that was stopped, or start where there is none.
+        changed: go on even if data or versions are others than before: other bits may come out.
         scenario: one of your own; the description then only gives the set-up.
         progress: told after every step which share is done, and the live numbers.
+        checkpoint_every: seconds between two checkpoints; also at the ends of tasks.
+        checkpointed: called after each.
 
     Example:
         >>> import tempfile
@@ -99,24 +124,68 @@ def run(
     """
     torch.set_num_threads(description.threads)
     torch.backends.cudnn.deterministic = True
-    scenario = scenario or make(
-        description.scenario,
-        setting=description.setting,
-        order=description.order,
-        size=description.image_size,
-    )
-    if description.boundaries == "blurred":
-        scenario = blurred(scenario, description.blur, description.seed)
+    forget_peak(description.device)
+    scenario = prepared(description, scenario or scenario_of(description))
     strategy, plan = learner(description, scenario)
-    # A guesser has no weights, and no operations to count.
-    meter = any(True for _ in strategy.model.parameters())
-    with _evaluator(description, scenario, folder, overwrite=overwrite, meter=meter) as evaluator:
+    stopping, saved = EarlyStopping(plan.patience), Path(folder) / "checkpoint"
+    start = state = None
+    if resume and has_checkpoint(saved):
+        check_unchanged(Path(folder), description, scenario.data, changed=changed)
+        start, state = load_checkpoint(saved, strategy, stopping), record_state(saved)
+    overwrite = overwrite or (resume and start is None and not is_finished(Path(folder)))
+    with evaluator_of(
+        description, scenario, folder, strategy, overwrite=overwrite, resume=state
+    ) as evaluator:
+        keeper = Keeper(
+            saved, strategy, evaluator, stopping, every=checkpoint_every, saved=checkpointed
+        )
         count = len(phases(scenario, plan))
-        for at in train(scenario, strategy, plan, evaluator, gradients=description.gradients):
+        for at in train(
+            scenario, strategy, plan, evaluator, gradients=description.gradients, start=start,
+            stopping=stopping, keeper=keeper,
+        ):  # fmt: skip
             if progress is not None and at.rows is not None:
                 share = at.done / length(at.rows, plan)
                 progress((at.phase + min(share, 1.0)) / count, evaluator.live)
+        evaluator.close(weights=weights_digest(strategy.model))
+    keeper.remove()
     return strategy
+
+
+def weights_digest(model: Network) -> str:
+    """Return the sha256 of everything in a model's state: the same for the same bits."""
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def scenario_of(description: Description) -> Scenario:
+    """Return the scenario of a run, the last one again where it is the same."""
+    order = description.order
+    return _made(
+        description.scenario,
+        description.setting,
+        tuple(order) if isinstance(order, list) else order,
+        description.image_size,
+    )
+
+
+@lru_cache(maxsize=1)  # one at a time: images take memory
+def _made(
+    name: str, setting: Setting, order: tuple[int, ...] | int | None, size: int | None
+) -> Scenario:
+    return make(name, setting=setting, order=order, size=size)
+
+
+def prepared(description: Description, scenario: Scenario) -> Scenario:
+    """Return the scenario as a run has it: without its test set, or blurred, where it says so."""
+    if description.validate:
+        scenario = validation(scenario, description.validate, description.seed)
+    if description.boundaries == "blurred":
+        scenario = blurred(scenario, description.blur, description.seed)
+    return scenario
 
 
 def learner(description: Description, scenario: Scenario) -> tuple[Strategy, Plan]:
@@ -166,13 +235,14 @@ def _optimizer(description: Description, network: Network) -> torch.optim.Optimi
     return torch.optim.SGD(network.parameters(), **options, fused=network.opened is None)
 
 
-def _evaluator(
+def evaluator_of(
     description: Description,
     scenario: Scenario,
     folder: str | os.PathLike[str],
+    strategy: Strategy,
     *,
-    overwrite: bool,
-    meter: bool,
+    overwrite: bool = False,
+    resume: dict[str, Any] | None = None,
 ) -> Evaluator:
     """Return who tests: every task of the scenario, its images normalised once."""
     heads = scenario.heads is not None
@@ -200,7 +270,9 @@ def _evaluator(
         forward=forward if heads else None,
         record=folder,
         overwrite=overwrite,
-        meter=meter,
+        resume=resume,
+        # A guesser has no weights, and no operations to count.
+        meter=any(True for _ in strategy.model.parameters()),
         progress=False,
         describe={
             **msgspec.to_builtins(description),
