@@ -42,7 +42,7 @@ def found(*arguments: str | Path) -> dict[str, Any]:
 def test_json_has_every_number(runs: Path) -> None:
     answer = found(runs)
     assert list(answer["metrics"]) == [
-        "acc", "acc.learning", "forgetting.learned", "bwt", "min_acc", "wc_acc"
+        "acc", "acc.learning", "bwt", "forgetting.learned", "min_acc", "wc_acc"
     ]  # fmt: skip
     assert answer["paired_by"] == "run.json"
     assert answer["seeds_in_common"] == list(range(9))

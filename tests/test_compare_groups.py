@@ -22,7 +22,7 @@ BOTH = {"replay": spread(0.7, 3), "naive": spread(0.2, 3)}
 
 def groups(*arguments: str | Path) -> dict[str, list[str]]:
     """Return the names of the folders or files in each group."""
-    found = find_groups([str(argument) for argument in arguments])
+    found, _ = find_groups([str(argument) for argument in arguments])
     return {name: [m.path.rpartition("/")[2] for m in members] for name, members in found.items()}
 
 
@@ -47,7 +47,7 @@ def test_a_store_is_taken_apart_by_what_differs(tmp_path: Path) -> None:
 
 def test_seeds_of_a_store_are_in_order(tmp_path: Path) -> None:
     runs = store(tmp_path, {"er": {10: 0.1, 2: 0.2}, "ewc": {2: 0.2, 10: 0.3}})
-    assert [m.seed for m in find_groups([str(runs)])["er"]] == [2, 10]
+    assert [m.seed for m in find_groups([str(runs)])[0]["er"]] == [2, 10]
 
 
 def test_names_say_what_differs_and_no_more(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_files_without_a_name_are_methods_of_their_own(tmp_path: Path) -> None:
 def test_runs_are_paired_by_seed_and_not_by_place(tmp_path: Path) -> None:
     store(tmp_path / "a", {"er": {0: 0.1, 1: 0.2, 2: 0.3}})
     store(tmp_path / "b", {"ewc": {2: 0.3, 1: 0.2, 0: 0.1, 7: 0.9}})
-    found = find_groups([f"er={tmp_path}/a", f"ewc={tmp_path}/b"])
+    found, _ = find_groups([f"er={tmp_path}/a", f"ewc={tmp_path}/b"])
     found["ewc"].reverse()
     by_seed, by = paired(found)
     assert by == "run.json"
@@ -130,7 +130,7 @@ def test_one_run_without_a_seed_and_all_are_paired_by_order(tmp_path: Path, seed
     for k in (1, 2):
         said = {} if seed is None else {"seed": seed}
         made(tmp_path / f"x{k}", 0.3 * k, {"strategy": "x", **said})
-    found = find_groups([str(tmp_path)])
+    found, _ = find_groups([str(tmp_path)])
     by_seed, by = paired(found)
     assert (by, list(by_seed["er"])) == ("file order", [0, 1])
     answer = run("compare", tmp_path, "--only", "acc")
@@ -142,7 +142,7 @@ def test_one_run_without_a_seed_and_all_are_paired_by_order(tmp_path: Path, seed
 def test_an_evaluators_own_seed_is_not_the_runs(tmp_path: Path) -> None:
     for k in (1, 2):
         made(tmp_path / f"{k}", 0.5, None, evaluation={"seed": 0})
-    found = find_groups([str(tmp_path / "1"), str(tmp_path / "2")])
+    found, _ = find_groups([str(tmp_path / "1"), str(tmp_path / "2")])
     assert [member.seed for members in found.values() for member in members] == [None, None]
 
 
@@ -207,6 +207,24 @@ def test_scenarios_and_settings_are_not_mixed(tmp_path: Path) -> None:
     store(tmp_path, {"er2": spread(0.5, 3)}, setting="task")
     line = refused("compare", tmp_path / "split-x-er2-s0", tmp_path / "split-x-naive-s0")
     says(line, "2 settings: task (1), class (1)")
+
+
+def test_runs_that_chose_hyperparameters_are_not_mixed_with_the_others(tmp_path: Path) -> None:
+    store(tmp_path, {"er": spread(0.5, 3)})  # as before a run could say what it was tested on
+    store(tmp_path, {"ewc": spread(0.5, 2)}, validate=0.0)
+    store(tmp_path, {"search": spread(0.5, 2)}, validate=0.1)
+    assert list(groups(tmp_path)) == ["er", "ewc"]
+    says(run("compare", tmp_path, "--only", "acc").out, "2 of 7 runs", "held-out", "left out")
+    er, search = f"er={tmp_path}/*er-s*", f"s={tmp_path}/*search*"
+    says(refused("compare", er, search), "2 kinds", "held-out training data (2)", "--anyway")
+    store(tmp_path / "more", {"b": spread(0.5, 2)}, validate=0.1)
+    assert list(groups(tmp_path / "more", f"{tmp_path}/*search*")) == ["b", "search"]
+
+
+def test_a_run_before_and_one_after_validate_was_there_are_one_method(tmp_path: Path) -> None:
+    store(tmp_path, {"er": {0: 0.5}, "ewc": {0: 0.5}})
+    store(tmp_path, {"er": {1: 0.5}, "ewc": {1: 0.5}}, validate=0.0)
+    assert {name: len(members) for name, members in groups(tmp_path).items()} == {"er": 2, "ewc": 2}
 
 
 def test_tasks_must_be_the_same_in_runs_that_belong_together(tmp_path: Path) -> None:

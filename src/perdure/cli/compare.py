@@ -16,6 +16,7 @@ from ..record.pairing import in_words, only_finished, paired, remarks, same_scen
 from ..report import Compared, comparison_grids
 from ..report.comparison import comparison_dict, comparison_words
 from ..report.scores import reasons
+from ..report.study import COLUMNS
 from ._options import ids_of, scale_of, whole_of, windows_of
 from .score import STDIN, Flag, _form, _print_grids, _print_notes, _print_wrapped
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     Runs = dict[str, dict[int | str, Member]]
 
 __all__ = ["compare"]
-
-HEADLINE = ("acc", "acc.learning", "forgetting.learned", "bwt", "min_acc", "wc_acc")
 
 
 def compare(
@@ -95,7 +94,7 @@ def compare(
     named, notes = _chosen(groups, finished=finished, unfinished=unfinished, anyway=anyway)
     runs, by = paired(named, anyway=anyway)
     found = {
-        name: {seed: _read(run, given, wanted or HEADLINE) for seed, run in mine.items()}
+        name: {seed: _read(run, given, wanted or COLUMNS) for seed, run in mine.items()}
         for name, mine in runs.items()
     }
     scale = same_scores(found, runs)
@@ -106,7 +105,7 @@ def compare(
         {}, {name: {seed: run.path for seed, run in mine.items()} for name, mine in runs.items()},
         by, alpha, interval, level, scale, notes=notes,
     )  # fmt: skip
-    _compare(compared, found, runs, wanted or HEADLINE)
+    _compare(compared, found, runs, wanted or COLUMNS)
     _print(compared, form, _of_what(named, found), percent=percent, digits=places, details=details)
     return 1 if compared.undefined and (wanted or not compared.metrics) else 0
 
@@ -139,9 +138,8 @@ def _chosen(
         raise ValueError("nothing to compare; name a folder of runs, or groups: er=PATH ewc=PATH")
     if any(word.endswith(STDIN) for word in words):
         raise BadInput("- is standard input, expected files or folders: a comparison needs several")
-    groups = find_groups(words)
+    groups, notes = find_groups(words)
     done, left = only_finished(groups)
-    notes = []
     if left and not (finished or unfinished):
         raise BadInput(
             f"unfinished: {_some(left)}; expected finished runs; --finished leaves them out, "

@@ -21,8 +21,8 @@ NAMED = ("scenario", "setting", "strategy", "model")  # whose values need no nam
 LONG = 24  # characters; a value in a name is cut beyond
 
 
-def find_groups(arguments: Sequence[str]) -> Groups:
-    """Return the groups that `name=PATH,PATH… PATH…` or paths without a name stand for.
+def find_groups(arguments: Sequence[str]) -> tuple[Groups, list[str]]:
+    """Return the groups that `name=PATH,PATH… PATH…` or paths without a name stand for, and notes.
 
     A path belongs to the name before it. Runs without a name form groups by what they are: those
     that differ in the seed only are one method, named after what tells it from the others. A file
@@ -41,14 +41,24 @@ def find_groups(arguments: Sequence[str]) -> Groups:
             unnamed[argument] = found
         else:
             groups.setdefault(name, []).extend(found)
-    own = _told_apart([m for members in unnamed.values() for m in members if m.said])
+    described, notes = _on_test_sets([m for several in unnamed.values() for m in several if m.said])
+    own = _told_apart(described)
     rest = {item: [m for m in members if not m.said] for item, members in unnamed.items()}
     own |= _named_after_files({item: members for item, members in rest.items() if members}, own)
     if twice := own.keys() & groups.keys():
         raise BadInput(f"two groups are called {min(twice)!r}, expected other names: NAME=PATH")
     groups = own | groups
     _check_members(groups)
-    return groups
+    return groups, notes
+
+
+def _on_test_sets(members: list[Member]) -> tuple[list[Member], list[str]]:
+    """Return the runs of a store without those that only chose hyperparameters, and a note."""
+    kept = [member for member in members if not member.held_out]
+    if not kept or len(kept) == len(members):
+        return members, []
+    left = f"{len(members) - len(kept)} of {len(members)} runs"
+    return kept, [f"{left} were tested on a held-out part of the training data, and are left out"]
 
 
 def _parsed(argument: str) -> tuple[str | None, list[str]]:

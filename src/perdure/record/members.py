@@ -16,6 +16,7 @@ __all__ = ["Member", "members_of", "visible"]
 MAX_BYTES = 16 << 20  # of a run.json
 # What follows from the rest of a description, or may differ from seed to seed.
 DERIVED = ("seed", "tasks", "task_classes", "examples", "normalised_by", "data", "deviations")
+UNSAID = ("validate", 0)  # tested on the test set, as all runs were before they could say it
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,11 @@ class Member:
         """What its description calls the scenario."""
         name = self.said.get("scenario")
         return name if isinstance(name, str) else None
+
+    @property
+    def held_out(self) -> bool:
+        """Whether it was tested on a part of the training data, to choose among runs."""
+        return "validate" in self.said
 
 
 def members_of(text: str) -> list[Member]:
@@ -110,7 +116,7 @@ def _run(folder: Path) -> Member:
         finished=(folder / "done.json").exists(),
         seed=_seed(seed),
         setting=visible(setting) if isinstance(setting, str) else None,
-        said=_flat({name: value for name, value in said.items() if name not in DERIVED}),
+        said=_flat({k: v for k, v in said.items() if k not in DERIVED and (k, v) != UNSAID}),
         data=_digests(said.get("data")),
     )
 

@@ -26,17 +26,24 @@ def only_finished(groups: Groups) -> tuple[Groups, list[str]]:
 
 
 def same_scenario(groups: Groups) -> str | None:
-    """Return why the runs are not of one scenario and setting, None if they are."""
+    """Return why the runs are not of one scenario, setting and kind of test; None if they are."""
     members = [member for several in groups.values() for member in several]
     for what, values in (
         ("scenarios", [member.scenario for member in members]),
         ("settings", [member.setting for member in members]),
+        ("kinds", [_tested_on(member) for member in members]),
     ):
         counts = Counter(value for value in values if value is not None)
         if len(counts) > 1:
             each = ", ".join(f"{value} ({count})" for value, count in counts.most_common(5))
             return f"the runs are of {len(counts)} {what}: {each}"
     return None
+
+
+def _tested_on(member: Member) -> str | None:
+    if not member.said:
+        return None
+    return "tested on held-out training data" if member.held_out else "tested on the test set"
 
 
 def paired(groups: Groups, *, anyway: bool = False) -> tuple[dict[str, dict[Seed, Member]], str]:
