@@ -9,6 +9,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 from .. import __version__
+from .compare import compare
 from .data import data_app
 from .explain import explain
 from .list_ import list_app
@@ -25,6 +26,7 @@ app = App(
     version=__version__,
 )
 app.command(score)
+app.command(compare)
 app.command(explain)
 app.command(plan)
 app.command(run)
