@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..evaluation.live import Live
     from ..scenarios import Scenario
 
-__all__ = ["Job", "noted", "perform", "scenario_of"]
+__all__ = ["Job", "explained", "noted", "perform", "scenario_of"]
 
 REFRESH = 0.2  # seconds between two messages of how far a run is
 
@@ -93,13 +93,13 @@ def perform(
             progress=progress, checkpoint_every=job.checkpoint_every, checkpointed=checkpointed,
         )  # fmt: skip
     except Exception as error:
-        said, code = _explained(error)
+        said, code = explained(error)
         tell(said)
         return code
     return 0
 
 
-def _explained(error: Exception) -> tuple[dict[str, Any], int]:
+def explained(error: Exception) -> tuple[dict[str, Any], int]:
     """Return what to say about an error, with a traceback unless it explains itself, and a code."""
     said = str(error) or type(error).__name__
     if isinstance(error, ValueError):
