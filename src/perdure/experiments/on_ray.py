@@ -193,6 +193,7 @@ def _connected(address: str, jobs: Sequence[Job]) -> Iterator[Any]:
     """Have Ray at hand, and let go of it if it was not before; it prints nothing of its own."""
     try:
         import ray
+        from ray._private import worker as ray_worker
     except ModuleNotFoundError:
         raise BadInput("running on Ray needs ray: pip install 'perdure[ray]'") from None
     if address.startswith("ray://"):
@@ -209,6 +210,7 @@ def _connected(address: str, jobs: Sequence[Job]) -> Iterator[Any]:
         options = {"address": "local", "num_cpus": max(cores(), most), "include_dashboard": False}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     logging.getLogger("ray").setLevel(logging.ERROR)
+    ray_worker._worker_logs_enabled = False  # noqa: SLF001 - a lost node would print to our output
     try:
         ray.init(**options, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:

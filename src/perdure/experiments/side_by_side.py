@@ -118,9 +118,10 @@ class _Worker:
 
     def _listen(self, messages: queue.Queue[tuple[_Worker, dict[str, Any]]]) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with suppress(ValueError):  # torn: it was killed while it wrote
-                messages.put((self, json.loads(line)))
+        with self.process.stdout as lines:  # closed here: nobody else knows when it ends
+            for line in lines:
+                with suppress(ValueError):  # torn: it was killed while it wrote
+                    messages.put((self, json.loads(line)))
         messages.put((self, {"died": self.process.wait()}))
 
     def close(self) -> None:
