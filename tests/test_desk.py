@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,7 +49,7 @@ def test_killed_at_every_write(
     assert STATE not in last
     assert all(STATE in piece and "done.json" not in piece for piece in pieces[:-1])
     fsync = os.fsync
-    for number, (before, after) in enumerate(zip(pieces, pieces[1:], strict=False)):
+    for number, (before, after) in enumerate(pairwise(pieces)):
         for writes in range(len(after)):
             folder = tmp_path / f"{number}-{writes}"
             unpacked(before, folder)
@@ -72,7 +73,10 @@ def test_killed_at_every_write(
                 run(SHORT, folder, resume=True)  # and it does go on, to the same end
                 finished = packed(folder)
                 assert finished["points.csv"] == last["points.csv"]
-                assert finished["done.json"].split(b"weights")[1] == last["done.json"].split(b"weights")[1]
+                assert (
+                    finished["done.json"].split(b"weights")[1]
+                    == last["done.json"].split(b"weights")[1]
+                )
     unpacked(pieces[0], tmp_path / "whole")
     unpacked(last, tmp_path / "whole")
     assert packed(tmp_path / "whole") == last  # and the checkpoint is gone

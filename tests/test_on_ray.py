@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -27,7 +26,7 @@ from .cli_helpers import environment, says
 from .run_helpers import PATIENCE, is_alive, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from perdure.experiments import Description, Job
@@ -93,7 +92,7 @@ class Place:
     def jobs(self, descriptions: list[Description]) -> list[Job]:
         _, waiting = jobs_for(descriptions, self.store)
         for job in waiting:
-            job.checkpoint_every = 0.3
+            job.checkpoint_every = 0.1
         return waiting
 
     def begun(self) -> dict[int, list[Begun]]:
@@ -121,7 +120,7 @@ def cluster() -> Iterator[Any]:
     """Two nodes of a CPU each; the first is the driver's."""
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    made: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     made.add_node(num_cpus=1)
     yield made
     made.shutdown()
@@ -169,36 +168,40 @@ def test_a_node_killed_in_the_middle(
 ) -> None:
     second = cluster.list_all_nodes()[1]
     jobs = place.jobs([place.description(seed, pause="0.03") for seed in range(4)])
-    killed: list[int] = []
+    done: list[int] = []  # the seeds that were finished then
+    lost: list[int] = []
 
     def kill(job: Job, message: dict[str, Any]) -> None:
-        seed = job.description.seed
+        finished = [each.description.seed for each in jobs if (each.folder / "done.json").exists()]
         saved = (job.folder / "checkpoint" / "state.safetensors").exists()
-        any_done = any((other.folder / "done.json").exists() for other in jobs)
-        if killed or not (saved and any_done and message.get("share", 0) > 0.2):
+        if lost or not (saved and finished and message.get("share", 0) > 0.2):
             return
-        if place.begun()[seed][0].node == second.node_id:
-            killed.append(seed)
+        begun = place.begun()[job.description.seed][0]
+        if begun.node == second.node_id:
+            for process in second.all_processes["raylet"]:
+                process.process.kill()
+            os.kill(begun.pid, signal.SIGKILL)  # a machine takes everything with it
             cluster.remove_node(second, allow_graceful=False)
-            with suppress(ProcessLookupError):  # a machine takes its processes with it
-                os.kill(place.begun()[seed][0].pid, signal.SIGKILL)
+            done.extend(finished)
+            lost.append(job.description.seed)
 
     try:
         run_on_ray(jobs, kill, address=cluster.address, shared=False)
     finally:
-        if killed:
+        if lost:
             cluster.add_node(num_cpus=1)
     assert [(job.code, job.error) for job in jobs] == [(0, None)] * 4
     assert capfd.readouterr().out == ""  # Ray says nothing of its own
     begun = place.begun()
-    assert sorted(len(each) for each in begun.values()) == [1, 1, 1, 2]
-    lost, again = begun[killed[0]]
-    assert lost.node == second.node_id != again.node
-    assert 1 < again.first <= lost.last < again.last  # from the checkpoint that came home
-    says(" ".join(jobs[killed[0]].notes), "lost", "goes on")
+    assert [len(begun[seed]) for seed in done] == [1] * len(done)
+    (seed,) = lost
+    before, after = begun[seed]
+    assert before.node == second.node_id != after.node
+    assert 1 < after.first <= before.last + 1  # from the checkpoint that came home
+    says(" ".join(jobs[seed].notes), "lost", "goes on")
     alone = tmp_path / "alone"
-    run(jobs[killed[0]].description, alone)
-    assert bits(jobs[killed[0]].folder) == bits(alone)
+    run(jobs[seed].description, alone)
+    assert bits(jobs[seed].folder) == bits(alone)
 
 
 def names(folder: Path) -> list[Path]:
@@ -230,8 +233,8 @@ def test_workers_that_die_once_and_again_and_again(joined: str, place: Place) ->
     (job,) = place.jobs([place.description(0, dies="2", pause="0.01")])
     run_on_ray([job], nothing, address=joined)
     assert (job.code, job.error) == (0, None)
-    first, second, third = place.begun()[0]
-    assert 1 < second.first <= first.last < second.last
+    first, second, _ = place.begun()[0]
+    assert 1 < second.first <= first.last + 1
     assert len(job.notes) == 2
     (never,) = place.jobs([place.description(1, dies="99")])
     run_on_ray([never], nothing, address=joined)
@@ -269,7 +272,7 @@ from perdure.experiments.on_ray import run_on_ray
 wanted = msgspec.json.decode(sys.argv[1], type=list[Description])
 _, waiting = jobs_for(wanted, Path("runs"))
 for job in waiting:
-    job.checkpoint_every = 0.3
+    job.checkpoint_every = 0.1
 run_on_ray(waiting, lambda *_: None)
 print([job.error for job in waiting], flush=True)
 """
@@ -291,7 +294,7 @@ class Driver:
 
 @pytest.mark.slow
 def test_a_driver_killed_and_started_again(place: Place, tmp_path: Path) -> None:
-    wanted = [place.description(seed, pause="0.02") for seed in range(4)]
+    wanted = [place.description(seed, pause="0.04") for seed in range(4)]
     first = Driver(wanted, tmp_path)
     until(
         lambda: (
@@ -302,6 +305,10 @@ def test_a_driver_killed_and_started_again(place: Place, tmp_path: Path) -> None
     )
     first.process.kill()
     first.ended()
+    until(
+        lambda: not any(is_alive(each.pid) for runs in place.begun().values() for each in runs),
+        "its workers end without it",
+    )
     done = {path.parent.name: path.stat().st_mtime_ns for path in place.store.glob("*/done.json")}
     begun = place.begun()
     assert 1 <= len(done) < 4
@@ -315,8 +322,6 @@ def test_a_driver_killed_and_started_again(place: Place, tmp_path: Path) -> None
     names = [description.folder for description in wanted]
     assert [len(again[seed]) for seed in range(4)] == [name not in done for name in names]
     assert any(each[0].first > 1 for each in again.values() if each)
-    for pid in {each.pid for runs in begun.values() for each in runs}:
-        assert not is_alive(pid)
     for description in wanted:
         alone = tmp_path / f"alone-{description.seed}"
         run(description, alone)
@@ -327,13 +332,11 @@ def test_a_run_that_cannot_begin_does_not_stop_others(
     joined: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERDURE_DATA", str(tmp_path / "none"))
-    monkeypatch.setenv("PERDURE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PERDURE_OFFLINE", "1")
     wanted = [described("split-mnist", "naive"), described(epochs=1, every=10)]
     _, jobs = jobs_for(wanted, tmp_path / "runs")
     run_on_ray(jobs, nothing, address=joined)
     assert [job.code for job in jobs] == [2, 0]
-    says(jobs[0].error or "", "mnist")
+    says(jobs[0].error or "", "PERDURE_DATA", "none")
 
 
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

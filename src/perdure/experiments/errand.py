@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from contextlib import contextmanager
@@ -56,15 +57,17 @@ def run_errand(errand: Errand, scenario: Scenario, desk: Any) -> int:
         return 0
     if begun.refused:
         return work.failed(begun.refused)
-    with work.heard(), TemporaryDirectory(prefix="perdure-") as temporary:
-        try:
+    try:
+        with work.heard(), TemporaryDirectory(prefix="perdure-") as temporary:
             if work.here:
                 return work.in_place(scenario)
             return work.sent_home(Path(temporary) / "run", begun.files, scenario)
-        except RecordError as error:
-            return work.failed(str(error))
-        except SystemExit as left:  # of the user's code: this process does other runs too
-            return left.code if isinstance(left.code, int) else 1
+    except RecordError as error:
+        return work.failed(str(error))
+    except SystemExit as left:  # of the user's code: this process does other runs too
+        return left.code if isinstance(left.code, int) else 1
+    except KeyboardInterrupt:
+        os._exit(130)  # what it was about to import may be half done: no other run begins here
 
 
 class _Work:

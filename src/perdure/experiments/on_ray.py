@@ -84,6 +84,7 @@ class _Driver:
         self._jobs, self._told, self._gpus, self._tokens = jobs, told, gpus_each, tokens
         self._plain = [{**job.as_dict(), "folder": str(job.folder.absolute())} for job in jobs]
         self._scenarios: dict[str, Any] = {}  # in Ray's store, by what they are made of
+        self._tasks: dict[tuple[int, float], Any] = {}  # by what they need
         self._running: dict[Any, tuple[int, int]] = {}  # number and attempt of each task
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self._desk: Any = (
@@ -102,7 +103,6 @@ class _Driver:
             raise
 
     def _hand_out(self, number: int, attempt: int) -> None:
-        import ray
 
         job = self._jobs[number]
         try:
@@ -114,10 +114,23 @@ class _Driver:
             return
         token = self._tokens.get(job.folder.absolute().parent)
         errand = Errand(number, attempt, self._plain[number], token, _own_paths(), __version__)
-        gpus = self._gpus if job.description.device == "cuda" else 0.0
-        needs = {"num_cpus": job.description.threads, "num_gpus": gpus, "max_retries": 0}
-        task = ray.remote(**needs)(run_errand).remote(errand, scenario, self._desk)
+        task = self._task(number).remote(errand, scenario, self._desk)
         self._running[task] = (number, attempt)
+
+    def _task(self, number: int) -> Any:
+        """Return what Ray calls for a job; one that fits nowhere is said to wait."""
+        import ray
+
+        of = self._jobs[number].description
+        cpus, gpus = of.threads, self._gpus if of.device == "cuda" else 0.0
+        if (cpus, gpus) not in self._tasks:
+            made = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(run_errand)
+            self._tasks[cpus, gpus] = made
+            nodes = [each["Resources"] for each in ray.nodes() if each["Alive"]]
+            if not any(n.get("CPU", 0) >= cpus and n.get("GPU", 0) >= gpus for n in nodes):
+                said = f"no node has {cpus} CPUs" + (f" and {gpus:g} of a GPU" if gpus else "")
+                self._tell(number, {"note": f"{said}: runs like this one wait until one does"})
+        return self._tasks[cpus, gpus]
 
     def _scenario(self, job: Job) -> Any:
         """Return a scenario that is made once and goes to each node once."""
