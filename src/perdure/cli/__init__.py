@@ -15,6 +15,7 @@ from .list_ import list_app
 from .plan import plan
 from .run import run
 from .score import STDIN, score
+from .study import study_app
 
 __all__ = ["app", "main"]
 
@@ -27,6 +28,7 @@ app.command(score)
 app.command(explain)
 app.command(plan)
 app.command(run)
+app.command(study_app)
 app.command(list_app)
 app.command(data_app)
 

@@ -3,20 +3,35 @@
 from .checkpoint import load_checkpoint, save_checkpoint
 from .description import Description, described
 from .early_stopping import EarlyStopping
+from .estimate import estimated_seconds
 from .jobs import Job
 from .loop import Diverged, Place, Plan, train
+from .on_ray import run_on_ray
 from .run import data_of, device_of, learner, run
+from .run_study import Outcome, outcome, plan_study, run_study
 from .serial import run_serially
 from .side_by_side import at_once, run_side_by_side
-from .store import can_go_on, check_unchanged, data_changed, jobs_for, last_of, versions_changed
+from .store import (
+    can_go_on,
+    check_unchanged,
+    data_changed,
+    is_finished,
+    jobs_for,
+    last_of,
+    versions_changed,
+)
+from .study import Cell, Study, read_study, study_of
 
 __all__ = [
+    "Cell",
     "Description",
     "Diverged",
     "EarlyStopping",
     "Job",
+    "Outcome",
     "Place",
     "Plan",
+    "Study",
     "at_once",
     "can_go_on",
     "check_unchanged",
@@ -24,14 +39,22 @@ __all__ = [
     "data_of",
     "described",
     "device_of",
+    "estimated_seconds",
+    "is_finished",
     "jobs_for",
     "last_of",
     "learner",
     "load_checkpoint",
+    "outcome",
+    "plan_study",
+    "read_study",
     "run",
+    "run_on_ray",
     "run_serially",
     "run_side_by_side",
+    "run_study",
     "save_checkpoint",
+    "study_of",
     "train",
     "versions_changed",
 ]

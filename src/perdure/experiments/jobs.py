@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 import traceback
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..record import RecordError
+from ..record import RecordError, scores_of
 from .description import Description
 from .keeper import EVERY
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from ..evaluation.live import Live
     from ..scenarios import Scenario
 
-__all__ = ["Job", "explained", "noted", "perform", "scenario_of"]
+__all__ = ["Job", "explained", "noted", "perform"]
 
 REFRESH = 0.2  # seconds between two messages of how far a run is
 
@@ -38,6 +37,7 @@ class Job:
     checkpoint_every: float = EVERY
     error: str | None = None
     detail: str = ""
+    kind: str = ""  # of the error
     code: int | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -89,9 +89,10 @@ def perform(
     try:
         run(
             job.description, job.folder, overwrite=job.overwrite, resume=job.resume,
-            changed=job.changed, scenario=scenario or scenario_of(job.description),
+            changed=job.changed, scenario=scenario,
             progress=progress, checkpoint_every=job.checkpoint_every, checkpointed=checkpointed,
         )  # fmt: skip
+        scores_of(job.folder)  # kept there: a study's tables need not compute them again
     except Exception as error:
         said, code = explained(error)
         tell(said)
@@ -101,40 +102,22 @@ def perform(
 
 def explained(error: Exception) -> tuple[dict[str, Any], int]:
     """Return what to say about an error, with a traceback unless it explains itself, and a code."""
-    said = str(error) or type(error).__name__
+    kind = type(error).__name__
+    said = {"error": str(error) or kind, "kind": kind}
     if isinstance(error, ValueError):
-        return {"error": said}, 2
-    if isinstance(error, RecordError | MemoryError) or "out of memory" in said:
-        return {"error": said}, 1
+        return said, 2
+    if isinstance(error, RecordError | MemoryError) or "out of memory" in said["error"]:
+        return said, 1
     if not isinstance(error, RuntimeError | OSError):
-        said = f"{type(error).__name__}: {error}"
-    return {"error": said, "detail": traceback.format_exc()}, 1
-
-
-def scenario_of(description: Description) -> Scenario:
-    """Return the scenario of a run, the last one again where it is the same."""
-    order = description.order
-    return _made(
-        description.scenario,
-        description.setting,
-        tuple(order) if isinstance(order, list) else order,
-        description.image_size,
-    )
-
-
-@lru_cache(maxsize=1)  # one at a time: images take memory
-def _made(
-    name: str, setting: Any, order: tuple[int, ...] | int | None, size: int | None
-) -> Scenario:
-    from ..scenarios import make
-
-    return make(name, setting=setting, order=order, size=size)
+        said["error"] = f"{kind}: {error}"
+    return {**said, "detail": traceback.format_exc()}, 1
 
 
 def noted(job: Job, message: dict[str, Any]) -> None:
     """Note in a job what was said about it."""
     if "error" in message:
         job.error, job.detail = message["error"], message.get("detail", "")
+        job.kind = message.get("kind", "")
     if "note" in message:
         job.notes.append(message["note"])
     if "ended" in message:

@@ -20,7 +20,8 @@ from .. import __version__
 from ..record import BadInput
 from .desk import Desk
 from .errand import TOKEN, Errand, run_errand
-from .jobs import REFRESH, explained, noted, scenario_of
+from .jobs import REFRESH, explained, noted
+from .run import scenario_of
 from .side_by_side import cores
 
 if TYPE_CHECKING:
@@ -160,16 +161,19 @@ class _Driver:
         try:
             code = int(ray.get(task))
         except ray.exceptions.RayTaskError as error:  # it would come again
-            self._tell(number, {"error": _line(error.cause or error), "detail": str(error)})
+            cause = error.cause or error
+            said = {"error": _line(cause), "kind": type(cause).__name__, "detail": str(error)}
+            self._tell(number, said)
             code = 1
         except ray.exceptions.RayError as error:
             if attempt < AGAIN:
-                said = f"lost ({_line(error)}); it goes on from what was saved"
-                self._tell(number, {"note": said})
+                note = f"lost ({_line(error)}); it goes on from what was saved"
+                self._tell(number, {"note": note})
                 self._hand_out(number, attempt + 1)
                 return
-            said = f"lost {attempt + 1} times, and given up ({_line(error)})"
-            self._tell(number, {"error": f"{said}; what was recorded stays"})
+            lost = f"lost {attempt + 1} times, and given up ({_line(error)})"
+            said = {"error": f"{lost}; what was recorded stays", "kind": type(error).__name__}
+            self._tell(number, said)
             code = 1
         self._tell(number, {"ended": code})
 
@@ -193,8 +197,8 @@ class _Driver:
 
 
 def _check(jobs: Sequence[Job], gpus_each: float) -> None:
-    if not 0 < gpus_each <= 1:
-        raise BadInput(f"gpus_each is {gpus_each:g}, expected more than 0 and at most 1")
+    if not (0 < gpus_each <= 1 or (gpus_each > 1 and float(gpus_each).is_integer())):
+        raise BadInput(f"gpus_each is {gpus_each:g}, expected a share of a GPU like .25, or 1")
     for job in jobs:
         if ":" in job.description.device:
             device = job.description.device

@@ -107,7 +107,8 @@ class _Worker:
             stdout=subprocess.PIPE,
             env={**os.environ, **dict.fromkeys(several, str(threads))},
         )
-        threading.Thread(target=self._listen, args=(messages,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(messages,), daemon=True)
+        self._listener.start()
 
     def begin(self, job: Job) -> None:
         self.job = job
@@ -118,13 +119,13 @@ class _Worker:
 
     def _listen(self, messages: queue.Queue[tuple[_Worker, dict[str, Any]]]) -> None:
         assert self.process.stdout is not None
-        with self.process.stdout as lines:  # closed here: nobody else knows when it ends
-            for line in lines:
-                with suppress(ValueError):  # torn: it was killed while it wrote
-                    messages.put((self, json.loads(line)))
+        for line in self.process.stdout:
+            with suppress(ValueError):  # torn: it was killed while it wrote
+                messages.put((self, json.loads(line)))
         messages.put((self, {"died": self.process.wait()}))
 
     def close(self) -> None:
+        self._listener.join()
         with suppress(OSError), self.process:  # waits, and closes its pipes
             pass
 
@@ -174,4 +175,4 @@ def _end(crew: Sequence[_Worker]) -> None:
             worker.process.wait(GRACE)
         except subprocess.TimeoutExpired:
             worker.process.kill()
-            worker.process.wait()
+        worker.close()

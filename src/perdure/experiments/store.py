@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .description import Description
 
 __all__ = [
+    "Changed",
     "can_go_on",
     "check_unchanged",
     "data_changed",
@@ -29,6 +31,10 @@ __all__ = [
     "last_of",
     "versions_changed",
 ]
+
+
+class Changed(BadInput):
+    """A run that was stopped cannot go on to the same bits."""
 
 
 def jobs_for(
@@ -56,7 +62,7 @@ def can_go_on(job: Job) -> bool:
 
 def is_finished(folder: Path) -> bool:
     """Return whether a run in `folder` has come to its end."""
-    return (folder / "done.json").exists() and (folder / "run.json").exists()
+    return all(os.path.exists(f"{folder}/{name}") for name in ("done.json", "run.json"))  # noqa: PTH110 - asked of ten thousand
 
 
 def data_changed(folder: Path, data: dict[str, Any]) -> list[str]:
@@ -106,7 +112,7 @@ def check_unchanged(
         raise BadInput(f"{path} does not say what was run; --fresh starts anew") from None
     now = msgspec.to_builtins(description)
     named = ("scenario", "setting")  # a scenario of one's own has its own
-    other = [key for key in now if key not in named and before.get(key) != now[key]]
+    other = [key for key in now if key not in named and before.get(key, 0.0) != now[key]]
     if other:
         was = ", ".join(f"{key} {before.get(key)!r:.60}" for key in other)
         raise BadInput(f"{folder}: a run with {was}, expected the one described; --fresh replaces")
@@ -115,7 +121,7 @@ def check_unchanged(
     if said.get("cpu", cpu) != cpu:
         differ.append(f"made on a processor with {said['cpu']}, this one has {cpu}")
     if differ and not changed:
-        raise BadInput(
+        raise Changed(
             f"{folder} was begun otherwise ({'; '.join(differ)}), so it would not end with the "
             "same bits; --fresh starts it anew, --even-if-changed goes on"
         )
