@@ -6,6 +6,7 @@ from .early_stopping import EarlyStopping
 from .estimate import estimated_seconds
 from .jobs import Job
 from .loop import Diverged, Place, Plan, train
+from .on_ray import run_on_ray
 from .run import data_of, device_of, learner, run
 from .run_study import Outcome, outcome, plan_study, run_study
 from .serial import run_serially
@@ -48,6 +49,7 @@ __all__ = [
     "plan_study",
     "read_study",
     "run",
+    "run_on_ray",
     "run_serially",
     "run_side_by_side",
     "run_study",
