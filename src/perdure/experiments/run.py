@@ -127,9 +127,9 @@ def run(
         scenario = blurred(scenario, description.blur, description.seed)
     strategy, plan = learner(description, scenario)
     stopping, saved = EarlyStopping(plan.patience), Path(folder) / "checkpoint"
-    start = state = None
+    start, state, differ = None, None, list[str]()
     if resume and has_checkpoint(saved):
-        check_unchanged(Path(folder), description, scenario.data, changed=changed)
+        differ = check_unchanged(Path(folder), description, scenario.data, changed=changed)
         start, state = load_checkpoint(saved, strategy, stopping), record_state(saved)
     overwrite = overwrite or (resume and start is None and not is_finished(Path(folder)))
     with _evaluator(
@@ -137,6 +137,8 @@ def run(
         # A guesser has no weights, and no operations to count.
         meter=any(True for _ in strategy.model.parameters()),
     ) as evaluator:  # fmt: skip
+        if differ and start is not None:
+            evaluator.say(f"begun otherwise, and gone on after step {start.step}: {'; '.join(differ)}")
         keeper = Keeper(
             saved, strategy, evaluator, stopping, every=checkpoint_every, saved=checkpointed
         )
