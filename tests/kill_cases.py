@@ -147,8 +147,10 @@ def whole_record(folder: Path) -> dict[str, Any]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    rows = list(csv.DictReader(found["costs.csv"].decode().splitlines()))
-    found["costs.csv"] = [{k: v for k, v in row.items() if k not in TIMED} for row in rows]
+    rows = list(csv.DictReader(found.get("costs.csv", b"").decode().splitlines()))
+    found["costs.csv"] = [  # none in a stream without boundaries
+        {k: v for k, v in row.items() if k not in TIMED} for row in rows
+    ]
     said = json.loads(found["run.json"])
     found["run.json"] = {k: v for k, v in said.items() if k not in OWN}
     assert len(json.loads(found["done.json"])["weights"]) == 64
