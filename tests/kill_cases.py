@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import os
-import platform
-import random
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +24,7 @@ from .kill_helpers import state_of, until
 from .run_helpers import Command
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).parents[1]
@@ -94,7 +94,7 @@ class Runner:
                 there = folders(store)
                 if kind == "folder":
                     return any(path.name not in before for path in there)
-                return bool(there) and last_step(there[0]) >= when
+                return bool(there) and writer_of(there[0]) == pid and last_step(there[0]) >= when
 
             until(lambda: come() or state_of(pid) is None, f"{kind} {when} does not come")
             os.kill(pid, signal.SIGKILL)
@@ -112,6 +112,13 @@ def left(store: Path, moment: str) -> Kill:
     there = folders(store)
     assert not [path for path in there if (path / "done.json").exists()], "it was finished"
     return Kill(moment, *((last_step(there[0]), saved_step(there[0])) if there else (0, 0)))
+
+
+def writer_of(folder: Path) -> int:
+    """Return the process that says it writes into a folder, 0 where none does yet."""
+    with suppress(OSError, ValueError):
+        return int(json.loads((folder / "lock").read_bytes())["pid"])
+    return 0
 
 
 def folders(store: Path) -> list[Path]:
@@ -147,6 +154,7 @@ def whole_record(folder: Path) -> dict[str, Any]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+    found.pop("scores.json", None)  # what readers keep there
     rows = list(csv.DictReader(found.get("costs.csv", b"").decode().splitlines()))
     found["costs.csv"] = [  # none in a stream without boundaries
         {k: v for k, v in row.items() if k not in TIMED} for row in rows
@@ -173,7 +181,7 @@ def moments(chance: random.Random, steps: int, count: int) -> Iterator[tuple[str
     """Yield moments to kill at, later ones further on: half anywhere, half where it hurts."""
     hurts = ["half", "between", "renamed", "torn", "operation", "operation"]
     for k in range(count):
-        if k == 0 and chance.random() < 0.3:
+        if k == 0 and count > 3 and chance.random() < 0.4:
             yield "folder", 0
         elif k == count - 1 and chance.random() < 0.3:
             yield "closing", 0
@@ -181,7 +189,7 @@ def moments(chance: random.Random, steps: int, count: int) -> Iterator[tuple[str
             yield "reach", chance.uniform(0.9 * k, 0.9 * k + 0.8) * steps / count
         else:
             kind = chance.choice(hurts)
-            yield kind, chance.randint(1, {"torn": 60, "operation": 45}.get(kind, 3))
+            yield kind, chance.randint(1 + (k == 0), {"torn": 60, "operation": 45}.get(kind, 3))
 
 
 def killed_and_finished(
@@ -211,10 +219,13 @@ def killed_command_and_finished(
     often = [*arguments, "--checkpoint-every", "0.03", "--store", str(home / "killed")]
     for who, step in kills:
         with Command(*often, cwd=ROOT) as command:
-            until(
-                lambda step=step: any(last_step(f) >= step for f in folders(home / "killed")),
-                f"step {step} does not come",
-            )
+
+            def come(command: Command = command, step: float = step) -> bool:
+                there = folders(home / "killed")
+                mine = any(writer_of(folder) in command.children() for folder in there)
+                return mine and last_step(there[0]) >= step
+
+            until(come, f"step {step} does not come")
             _kill(command, who)
         found.append(left(home / "killed", who))
     with Command(*often, cwd=ROOT) as command:

@@ -148,7 +148,9 @@ def test_a_run_saves_at_the_end_of_each_task(
     monkeypatch.setattr(keeper, "save_checkpoint", saving)
     what = description("replay", model=NORMED)
     expected = whole(what, tmp_path / "whole")
-    steps = [int(json.loads((expected / "done.json").read_text())["steps"]) * k // 3 for k in (1, 2)]
+    steps = [
+        int(json.loads((expected / "done.json").read_text())["steps"]) * k // 3 for k in (1, 2)
+    ]
     assert [(at.phase, at.done, at.rows) for at in places] == [(k, 0, None) for k in (1, 2, 3)]
     assert [at.step for at in places[:2]] == steps
     for count in (1, 2, 3):
@@ -204,7 +206,9 @@ def test_a_checkpoint_that_cannot_be_saved_stops_nobody(
 
     if error is not None:
         monkeypatch.setattr(checkpoint, "save_file", refuse)
-    with pytest.warns(EvaluationWarning, match="no checkpoint could be saved after step 1 ") as said:
+    with pytest.warns(
+        EvaluationWarning, match="no checkpoint could be saved after step 1 "
+    ) as said:
         experiments.run(what, tmp_path / "run", scenario=blobs(), checkpoint_every=0)
     assert len(said) == 1
     words = {None: "a strategy keeps a function"}.get(error, "pace left")

@@ -9,12 +9,14 @@ import sys
 from cyclopts import App, CycloptsError
 
 from .. import __version__
+from .compare import compare
 from .data import data_app
 from .explain import explain
 from .list_ import list_app
 from .plan import plan
 from .run import run
 from .score import STDIN, score
+from .study import study_app
 
 __all__ = ["app", "main"]
 
@@ -24,9 +26,11 @@ app = App(
     version=__version__,
 )
 app.command(score)
+app.command(compare)
 app.command(explain)
 app.command(plan)
 app.command(run)
+app.command(study_app)
 app.command(list_app)
 app.command(data_app)
 

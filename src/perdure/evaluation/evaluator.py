@@ -173,9 +173,7 @@ class Evaluator:
         if resume is not None:
             check_state(resume, self._known)
         # Last: a mistake above leaves no folder.
-        self._recorder.open(
-            record, overwrite=overwrite, resume=resume
-        )
+        self._recorder.open(record, overwrite=overwrite, resume=resume)
         if resume is not None:
             self._load(resume)
         self._progress = Progress(progress)

@@ -3,13 +3,22 @@
 from .checkpoint import load_checkpoint, save_checkpoint
 from .description import Description, described
 from .early_stopping import EarlyStopping
+from .estimate import estimated_seconds
 from .jobs import Job
 from .loop import Diverged, Place, Plan, train
 from .run import data_of, device_of, learner, run
 from .run_study import Outcome, outcome, plan_study, run_study
 from .serial import run_serially
 from .side_by_side import at_once, run_side_by_side
-from .store import can_go_on, check_unchanged, data_changed, jobs_for, last_of, versions_changed
+from .store import (
+    can_go_on,
+    check_unchanged,
+    data_changed,
+    is_finished,
+    jobs_for,
+    last_of,
+    versions_changed,
+)
 from .study import Cell, Study, read_study, study_of
 
 __all__ = [
@@ -29,6 +38,8 @@ __all__ = [
     "data_of",
     "described",
     "device_of",
+    "estimated_seconds",
+    "is_finished",
     "jobs_for",
     "last_of",
     "learner",
