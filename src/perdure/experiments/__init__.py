@@ -3,12 +3,12 @@
 from .checkpoint import load_checkpoint, save_checkpoint
 from .description import Description, described
 from .early_stopping import EarlyStopping
-from .estimate import estimated_seconds
+from .estimate import estimated_seconds, length_of
 from .jobs import Job
 from .loop import Diverged, Place, Plan, train
 from .on_ray import run_on_ray
 from .run import data_of, device_of, learner, run
-from .run_study import Outcome, outcome, plan_study, run_study
+from .run_study import Outcome, failure_of, outcome, plan_study, run_study
 from .serial import run_serially
 from .side_by_side import at_once, run_side_by_side
 from .store import (
@@ -40,10 +40,12 @@ __all__ = [
     "described",
     "device_of",
     "estimated_seconds",
+    "failure_of",
     "is_finished",
     "jobs_for",
     "last_of",
     "learner",
+    "length_of",
     "load_checkpoint",
     "outcome",
     "plan_study",
