@@ -79,16 +79,11 @@ def inside(*arguments: str | Path, terminal: bool = False) -> Answer:
     """Run `perdure run` with the children's work done in this process, which spares seconds."""
 
     def here(
-        jobs: Sequence[Job], *, most: int, told: Callable[[Job, dict[str, Any]], None]
+        jobs: Sequence[Job], told: Callable[[Job, dict[str, Any]], None], *, most: int | None
     ) -> None:
-        for job in jobs:
-            try:
-                experiments.run(job.description, job.folder, overwrite=job.overwrite)
-                job.code = 0
-            except ValueError as error:
-                job.code, job.error = 2, str(error)
+        experiments.run_serially(jobs, lambda *_: None)
 
-    with patch.object(experiments, "run_jobs", here):
+    with patch.object(experiments, "run_side_by_side", here):
         return run("run", *arguments, terminal=terminal)
 
 

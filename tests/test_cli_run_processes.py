@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perdure.experiments import described, run, run_jobs, side_by_side
+from perdure.experiments import Job, described, run, run_side_by_side
 
 from .cli_helpers import Answer, installed, says, scored, start, strict
 from .cli_helpers import run as command
@@ -27,8 +27,6 @@ from .run_helpers import SMALL, Command, done, inside, is_alive, points, recorde
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from perdure.experiments import Job
 
 LONG = ("split-digits", "naive", "--epochs", "400", "--every", "2", "--set", "hidden=16")
 
@@ -99,14 +97,14 @@ def test_own_model_and_strategy_and_lines_of_progress(mine: Path) -> None:
 
 def job_of(seed: int, store: Path) -> Job:
     description = described(epochs=1, every=10, seed=seed, settings={"hidden": "16"})
-    return side_by_side.Job(description, store / description.folder)
+    return Job(description, store / description.folder)
 
 
 @pytest.mark.slow
 def test_side_by_side_and_alone_give_the_same_bits(tmp_path: Path) -> None:
     told: list[dict[str, Any]] = []
     jobs = [job_of(0, tmp_path), job_of(1, tmp_path)]
-    run_jobs(jobs, most=2, told=lambda _, message: told.append(message))
+    run_side_by_side(jobs, lambda _, message: told.append(message), most=2)
     assert [job.code for job in jobs] == [0, 0]
     assert sum(message.get("share") == 1 for message in told) == 2
     alone = tmp_path / "alone"
@@ -120,8 +118,8 @@ def test_side_by_side_and_alone_give_the_same_bits(tmp_path: Path) -> None:
 def test_one_at_a_time_gives_the_same_bits(tmp_path: Path) -> None:
     together = [job_of(k, tmp_path / "two") for k in range(2)]
     one_by_one = [job_of(k, tmp_path / "one") for k in range(2)]
-    run_jobs(together, most=2, told=lambda *_: None)
-    run_jobs(one_by_one, most=1, told=lambda *_: None)
+    run_side_by_side(together, lambda *_: None, most=2)
+    run_side_by_side(one_by_one, lambda *_: None, most=1)
     for a, b in zip(together, one_by_one, strict=True):
         bits = (a.folder / "points.csv").read_bytes()
         assert (b.folder / "points.csv").read_bytes() == bits

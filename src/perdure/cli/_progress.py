@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..experiments.side_by_side import Job
+    from ..experiments.jobs import Job
 
 __all__ = ["SeedBars"]
 

@@ -21,7 +21,7 @@ from .score import Flag  # noqa: TC001 - the parser reads it
 
 if TYPE_CHECKING:
     from ..experiments.description import Description
-    from ..experiments.side_by_side import Job
+    from ..experiments.jobs import Job
     from ..metrics import RunsSummary, Summary
 
 __all__ = ["run"]
@@ -60,13 +60,17 @@ def run(
     jobs: str | None = None,
     store: Path = Path("runs"),
     fresh: Flag = False,
+    resume: Flag = False,
+    even_if_changed: Flag = False,
+    checkpoint_every: float = 120.0,
     dry_run: Flag = False,
     json: Flag = False,
 ) -> int:
     """Train a strategy on a scenario, test it while it learns, and print what was kept and lost.
 
     With no arguments: split-digits, replay, three seeds. A seed that is finished in the store is
-    not run again. What is not given is as the scenario's paper has it.
+    not run again, and one that was stopped goes on from its last checkpoint, to the same bits.
+    What is not given is as the scenario's paper has it.
 
     Args:
         scenario: `perdure list scenarios` names them.
@@ -97,7 +101,10 @@ def run(
         device: cpu, cuda, cuda:1, or auto.
         jobs: seeds side by side; as many as the cores hold if not given.
         store: folder of the runs.
-        fresh: run again what is finished.
+        fresh: run again what is finished, and from its start what is not.
+        resume: refuse to start anything: only go on with what was stopped.
+        even_if_changed: go on with other data or versions than before; other bits may come out.
+        checkpoint_every: seconds between two checkpoints; there is one at the end of each task too.
         dry_run: print every choice, given or by default, and run nothing.
         json: print JSON.
     """
@@ -129,7 +136,13 @@ def run(
         shown = [{"folder": str(store / each.folder), **to_builtins(each)} for each in runs]
         print(json_.dumps(shown, indent=1))
         return 0
+    if checkpoint_every < 0:
+        raise BadInput(f"--checkpoint-every is {checkpoint_every:g}, expected 0 or more seconds")
     finished, waiting = experiments.jobs_for(runs, store, fresh=fresh)
+    for job in waiting:
+        job.changed, job.checkpoint_every = even_if_changed, checkpoint_every
+    if resume:
+        _insist(experiments, waiting, fresh=fresh)
     data = experiments.data_of(scenario, fetch=bool(waiting))
     notes = _notes(experiments, finished, waiting, data, store)
     if not json:
@@ -211,25 +224,38 @@ def _notes(
     elif finished:
         known = ", ".join(str(job.description.seed) for job in finished)
         notes.append(f"finished before: seed {known}")
-    again = [job for job in waiting if job.overwrite]
-    if again:
-        named = ", ".join(str(job.description.seed) for job in again)
-        notes.append(f"starting again: seed {named}")
+    stopped = [job for job in waiting if job.folder.exists()]
+    for said, jobs in (
+        ("starting again", [job for job in stopped if not experiments.can_go_on(job)]),
+        ("going on from a checkpoint", [job for job in stopped if experiments.can_go_on(job)]),
+    ):
+        if jobs:
+            notes.append(f"{said}: seed {', '.join(str(job.description.seed) for job in jobs)}")
     return notes
 
 
+def _insist(experiments: Any, waiting: list[Job], *, fresh: bool) -> None:
+    """Raise unless every run that is not finished can go on."""
+    if fresh:
+        raise BadInput("--fresh starts anew and --resume goes on; give one of them")
+    for job in waiting:
+        if not experiments.can_go_on(job):
+            raise BadInput(
+                f"{job.folder}: no checkpoint to go on from; leave --resume out to start it"
+            )
+
+
 def _do(experiments: Any, waiting: list[Job], most: int | None, *, show: bool) -> None:
-    threads = waiting[0].description.threads
     bars = SeedBars(waiting, show=show)
     try:
         with bars:
-            experiments.run_jobs(waiting, most=most or experiments.at_once(threads), told=bars.told)
+            experiments.run_side_by_side(waiting, bars.told, most=most)
     except KeyboardInterrupt:
         done = sum(job.code == 0 for job in waiting)
         kept = [str(job.folder) for job in waiting if job.code != 0 and job.folder.exists()]
         _say(
             f"interrupted; {done} of {len(waiting)} seeds finished. The same command goes on: it "
-            "keeps what is finished and starts the others again"
+            "keeps what is finished and goes on with the others from their last checkpoints"
         )
         if kept:
             _say(f"what was recorded so far: perdure score {kept[0]}")

@@ -74,6 +74,7 @@ class Evaluator:
         on_alarm: `warn`, or `stop` (raises AlarmRang).
         progress: show live numbers; None does so on a terminal.
         describe: anything about the run that should stand in run.json.
+        resume: `state_dict()` of an evaluator that was stopped: its record goes on from there.
 
     Example:
         >>> import torch
@@ -123,6 +124,7 @@ class Evaluator:
         on_alarm: Literal["warn", "stop"] = "warn",
         progress: bool | None = None,
         describe: Mapping[str, Any] | None = None,
+        resume: Mapping[str, Any] | None = None,
     ) -> None:
         check_arguments(
             subset=subset, audit=audit, queue=queue, batch=batch, seed=seed, initial=initial,
@@ -143,6 +145,7 @@ class Evaluator:
         self._model: Any = None
         self._step = self._since = 0
         self._learning: dict[int, str | None] = {}  # which task, at steps that are being tested
+        self._going_on: str | None = None  # a task that the run goes on in the middle of
         self._called: str | None = None  # a task whose block has not begun
         self._broken = False  # whether the last task was left by an error
         self._owner = os.getpid()
@@ -167,7 +170,17 @@ class Evaluator:
             audit=audit, redraw=redraw, say=self._recorder.say,
         )  # fmt: skip
         self._meter = Meter(on=meter, say=self._recorder.say)
-        self._recorder.open(record, overwrite=overwrite)  # last: a mistake above leaves no folder
+        missing = [] if resume is None else [n for n in resume["learned"] if n not in self._known]
+        if missing:
+            raise ValueError(
+                f"resume is of a run that has learned {missing}, expected evaluation data for it"
+            )
+        # Last: a mistake above leaves no folder.
+        self._recorder.open(
+            record, overwrite=overwrite, resume=None if resume is None else resume["record"]
+        )
+        if resume is not None:
+            self._load(resume)
         self._progress = Progress(progress)
         # Without close() the files are still closed and the terminal is left as it was.
         self._finalizer = weakref.finalize(
@@ -183,6 +196,10 @@ class Evaluator:
     def notes(self) -> list[str]:
         """What was said about this run so far."""
         return list(self._recorder.notes)
+
+    def say(self, message: str) -> None:
+        """Warn the user, and whoever reads the record."""
+        self._recorder.say(message)
 
     def add(self, name: Any, data: Any, *, now: bool = False) -> None:
         """Add an evaluation task, at any time.
@@ -304,6 +321,49 @@ class Evaluator:
         self._recorder.writer.sync()
         self._meter.apart(time.perf_counter() - start, 0.0)
 
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Leave the time of this block out of the costs of training: of saving it, say."""
+        start, flops = time.perf_counter(), self._meter.flops_so_far
+        try:
+            yield
+        finally:
+            self._meter.apart(time.perf_counter() - start, self._meter.flops_so_far - flops)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that going on from here needs, as plain data for a checkpoint of yours.
+
+        `Evaluator(…, record=the same folder, resume=state)` goes on: what was recorded after this
+        is cut off. In the middle of a task, enter that task again.
+        """
+        self._check_open()
+        self.flush()
+        return {
+            "step": self._step,
+            "since": self._since,
+            "task": self._task,
+            "always": list(self._always),
+            "learned": list(self._learned),
+            "stepped": sorted(self._stepped),
+            "before": list(self._before),
+            "stored": self._stored,
+            "extra_bytes": self._extra_bytes,
+            "copies_bytes": self._copies_bytes,
+            "meter": self._meter.state(),
+            "record": self._recorder.state(),
+        }
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self._step, self._since = state["step"], state["since"]
+        self._going_on = state["task"]
+        self._always, self._learned = list(state["always"]), list(state["learned"])
+        self._stepped, self._before = set(state["stepped"]), tuple(state["before"])
+        self._stored, self._extra_bytes = state["stored"], state["extra_bytes"]
+        self._copies_bytes = state["copies_bytes"]
+        self._meter.load(state["meter"])
+        self._recorder.known([self._known[name] for name in self._learned], self._classes)
+        self._recorder.writer.costs(self._meter.ended)
+
     def summary(self, options: Options | None = None) -> Summary:
         """Return every metric of what was recorded so far and, for the rest, why not."""
         start = time.perf_counter()
@@ -313,15 +373,20 @@ class Evaluator:
         self._meter.apart(time.perf_counter() - start, 0.0)
         return found
 
-    def close(self, *, done: bool = True) -> None:
-        """Finish: the rest is recorded, and the run is marked as `done`. A second call is fine."""
+    def close(self, *, done: bool = True, **said: Any) -> None:
+        """Finish: the rest is recorded, and the run is marked as `done`. A second call is fine.
+
+        Args:
+            done: whether the run has come to its end.
+            said: anything that should stand in done.json.
+        """
         if not self._finalizer.alive or os.getpid() != self._owner:
             return  # a forked child's copy: the run is its parent's
         try:
             self._meter.close()
             self._collect_all()
             if done and self._task is None and not self._broken:
-                self._recorder.writer.done(steps=self._step)
+                self._recorder.writer.done(steps=self._step, **said)
         finally:
             self._tester.close()
             self._finalizer()
@@ -338,6 +403,11 @@ class Evaluator:
 
     def _enter(self, task: str, model: Any, data: Any, stored: Any) -> None:
         self._check_entry(task, model)
+        if self._going_on is not None:  # it was entered before
+            self._task, self._going_on = task, None
+            self._model = model
+            self._meter.resume()
+            return
         self.report(stored=stored)
         self._model = self._model if model is None else model
         if unborn(self._model):
@@ -373,6 +443,11 @@ class Evaluator:
             raise ValueError(
                 f"task {task!r} has no evaluation data, expected one of {list(self._known)}; "
                 "evaluator.add(name, data) adds it"
+            )
+        if self._going_on not in (None, task):
+            raise RuntimeError(
+                f"task {task!r} begins, and the run goes on in the middle of {self._going_on!r}; "
+                "enter that one first"
             )
         if self._step and not self._learned:
             raise RuntimeError(

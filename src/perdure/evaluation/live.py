@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..metrics import LiveWindow
 
@@ -76,6 +76,25 @@ class Live:
         if task not in self.tasks:
             self.tasks[task] = LiveTask({w: LiveWindow(w) for w in self.windows})
         return self.tasks[task]
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain data, for a checkpoint."""
+        tasks = {
+            name: vars(mine) | {"windows": [[w, each.state()] for w, each in mine.windows.items()]}
+            for name, mine in self.tasks.items()
+        }
+        here = {"step": self.step, "task": self.task, "entered_at": self.entered_at}
+        return here | {"tasks": tasks}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was; a window that was not there then starts now."""
+        self.step, self.task, self.entered_at = state["step"], state["task"], state["entered_at"]
+        for name, saved in state["tasks"].items():
+            mine = self._of(name)
+            vars(mine).update({key: saved[key] for key in saved if key != "windows"})
+            for window, each in saved["windows"]:
+                if window in mine.windows:
+                    mine.windows[window].load(each)
 
     def older(self) -> list[LiveTask]:
         """Return the tasks that were learned and are not the one being learned."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from numbers import Integral
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from .inputs import EvaluationTask
     from .scoring import Scorer
 
-__all__ = ["Meter", "data_size"]
+__all__ = ["Meter", "data_size", "forget_peak"]
 
 ROWS = 2  # enough to count the operations of one
 
@@ -50,6 +51,36 @@ class Meter:
         self._count_rows: dict[str, float] = {}
         self._tested: dict[str, int] = {}
         self._ahead = [0.0, 0.0]  # seconds and operations for a task that has not begun
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain data, for a checkpoint."""
+        return {
+            "rows": {name: dict(row) for name, row in self.rows.items()},
+            "task": next((name for name, row in self.rows.items() if row is self._row), None),
+            "flops_a_step": self._flops_a_step,
+            "doubt": self._doubt,
+            "unmeasured": sorted(self._unmeasured),
+            "examples": self._examples,
+            "steps": self._steps,
+            "count_rows": dict(self._count_rows),
+            "tested": dict(self._tested),
+            "ahead": list(self._ahead),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was."""
+        self.rows = {name: dict(row) for name, row in state["rows"].items()}
+        self._row = {} if state["task"] is None else self.rows[state["task"]]
+        self._flops_a_step, self._doubt = state["flops_a_step"], state["doubt"]
+        self._unmeasured, self._examples = set(state["unmeasured"]), state["examples"]
+        self._steps, self._ahead = state["steps"], list(state["ahead"])
+        self._count_rows, self._tested = dict(state["count_rows"]), dict(state["tested"])
+        self._lap()
+
+    @property
+    def ended(self) -> dict[str, dict[str, float | None]]:
+        """The rows of the tasks that have ended."""
+        return {name: row for name, row in self.rows.items() if row is not self._row}
 
     def begin(self, task: str, stored: int | None, data: Any) -> None:
         """Begin a task, which may be one that returns: then its costs add up."""
@@ -241,9 +272,20 @@ def _compiled() -> bool:
     return bool(utils.counters["frames"]) or any(backends)
 
 
+def forget_peak(device: torch.device | str) -> None:
+    """Let the peak of memory count from here: another run was in this process before."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    with suppress(OSError):  # not on this system: the peak is the process's
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def _peak_bytes(device: torch.device) -> float | None:
     if device.type == "cuda":
         return float(torch.cuda.max_memory_allocated(device))
+    with suppress(OSError, ValueError, IndexError):
+        said = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return float(said.split("VmHWM:")[1].split()[0]) * 1024
     try:
         import resource
     except ImportError:  # Windows

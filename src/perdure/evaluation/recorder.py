@@ -59,12 +59,48 @@ class Recorder:
         self._classes: Mapping[str, Sequence[int]] = {}
         self._describe = {**_surroundings(), **describe}
 
-    def open(self, folder: str | os.PathLike[str] | None, *, overwrite: bool) -> None:
-        """Begin the record in `folder`; None for a folder that goes with this object."""
+    def open(
+        self,
+        folder: str | os.PathLike[str] | None,
+        *,
+        overwrite: bool,
+        resume: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Begin the record in `folder`, or go on with it; None: one that goes with this object."""
+        if resume is not None:
+            if folder is None:
+                raise ValueError("going on needs the folder of the record; give record=")
+            self.notes, self._with_hits = list(resume["notes"]), list(resume["with_hits"])
+            self.live.load(resume["live"])
+            self._describe["created"] = resume["created"]
+            self._describe["resumed"] = [*resume["resumed"], self._resumed(resume)]
+            self.writer = RunWriter(folder, self._description(), go_on=resume["position"])
+            return
         if folder is None:
             folder = tempfile.mkdtemp(prefix="perdure-")
             weakref.finalize(self, _remove, folder, os.getpid())
         self.writer = RunWriter(folder, self._description(), overwrite=overwrite)
+
+    def state(self) -> dict[str, Any]:
+        """Return how far the record is, as plain data for a checkpoint."""
+        return {
+            "position": self.writer.position(),
+            "notes": list(self.notes),
+            "with_hits": list(self._with_hits),
+            "live": self.live.state(),
+            "created": self._describe["created"],
+            "resumed": list(self._describe.get("resumed", [])),
+        }
+
+    @staticmethod
+    def _resumed(state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return when a run goes on, and after which step, with what."""
+        now = _surroundings()
+        return {
+            "at": now["created"],
+            "after_step": state["live"]["step"],
+            "versions": now["versions"],
+        }
 
     def say(self, message: str) -> None:
         """Tell the user, and whoever reads the record."""
@@ -83,6 +119,11 @@ class Recorder:
         self._learned[task.name] = task
         self._classes = classes
         self.live.entered(task.name, step)
+        self.writer.describe(self._description())
+
+    def known(self, tasks: Sequence[EvaluationTask], classes: Mapping[str, Sequence[int]]) -> None:
+        """Note which tasks were learned before the run goes on."""
+        self._learned, self._classes = {task.name: task for task in tasks}, classes
         self.writer.describe(self._description())
 
     def forget(self, task: str) -> None:
@@ -177,6 +218,7 @@ def _surroundings() -> dict[str, Any]:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "program": sys.argv[0],
         "threads": torch.get_num_threads(),
+        "cpu": torch.backends.cpu.get_cpu_capability(),  # other instructions, other bits
         "versions": {
             "perdure": __version__,
             "python": platform.python_version(),

@@ -1,12 +1,14 @@
-"""Descriptions to finished runs: the only training loop, and seeds side by side."""
+"""Descriptions to finished runs: the only training loop, executors, studies."""
 
 from .checkpoint import load_checkpoint, save_checkpoint
 from .description import Description, described
 from .early_stopping import EarlyStopping
+from .jobs import Job
 from .loop import Diverged, Place, Plan, train
 from .run import data_of, device_of, learner, run
-from .side_by_side import Job, at_once, run_jobs
-from .store import data_changed, jobs_for, last_of, versions_changed
+from .serial import run_serially
+from .side_by_side import at_once, run_side_by_side
+from .store import can_go_on, check_unchanged, data_changed, jobs_for, last_of, versions_changed
 
 __all__ = [
     "Description",
@@ -16,6 +18,8 @@ __all__ = [
     "Place",
     "Plan",
     "at_once",
+    "can_go_on",
+    "check_unchanged",
     "data_changed",
     "data_of",
     "described",
@@ -25,7 +29,8 @@ __all__ = [
     "learner",
     "load_checkpoint",
     "run",
-    "run_jobs",
+    "run_serially",
+    "run_side_by_side",
     "save_checkpoint",
     "train",
     "versions_changed",

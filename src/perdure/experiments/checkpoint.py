@@ -18,13 +18,15 @@ from ..record import BadInput
 from .loop import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..strategies._base import Strategy
     from .early_stopping import EarlyStopping
 
-__all__ = ["load_checkpoint", "save_checkpoint"]
+__all__ = ["has_checkpoint", "load_checkpoint", "record_state", "save_checkpoint"]
 
 FILE = "state.safetensors"
-PARTS = ("kind", "place", "model", "optimizer", "own", "stopping", "random")
+PARTS = ("kind", "place", "model", "optimizer", "own", "stopping", "random", "record")
 ELSEWHERE = ("model", "optimizer", "examples")  # attributes that are not simply put back
 
 
@@ -33,8 +35,17 @@ def save_checkpoint(
     strategy: Strategy,
     place: Place,
     stopping: EarlyStopping | None = None,
+    record: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write everything that going on from `place` needs; an older checkpoint is replaced whole."""
+    """Write everything that going on from `place` needs; an older checkpoint is replaced whole.
+
+    Args:
+        folder: where it goes.
+        strategy: the learner.
+        place: where training is.
+        stopping: what early stopping remembers.
+        record: the evaluator's `state_dict`.
+    """
     tensors: dict[str, Tensor] = {}
     mine = {k: v for k, v in vars(strategy).items() if k not in ELSEWHERE and k[0] != "_"}
     state = {
@@ -45,6 +56,7 @@ def save_checkpoint(
         "own": mine,
         "stopping": None if stopping is None else vars(stopping),
         "random": _random_states(strategy.examples.device),
+        "record": None if record is None else dict(record),
     }
     text = json.dumps(_encoded(state, tensors))
     target = Path(folder)
@@ -57,6 +69,17 @@ def save_checkpoint(
         beside.replace(target / FILE)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
+    """Return whether there is one in `folder`."""
+    return (Path(folder) / FILE).exists()
+
+
+def record_state(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Return the evaluator's state of a checkpoint, None where it was saved without."""
+    found: dict[str, Any] | None = _read(Path(folder) / FILE)["record"]
+    return found
 
 
 def load_checkpoint(

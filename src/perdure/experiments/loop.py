@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..evaluation import Evaluator
     from ..scenarios import Scenario
     from ..strategies._base import Rows, Strategy, Term
+    from .keeper import Keeper
 
 __all__ = ["Diverged", "Phase", "Place", "Plan", "batches", "length", "phases", "train"]
 
@@ -69,6 +70,7 @@ def train(
     gradients: int | None = None,
     start: Place | None = None,
     stopping: EarlyStopping | None = None,
+    keeper: Keeper | None = None,
 ) -> Iterator[Place]:
     """Yield where training is after every step; the model is tested at the steps that are due.
 
@@ -80,6 +82,7 @@ def train(
         gradients: record gradient norms every so many steps.
         start: where to go on, once the strategy's state was loaded.
         stopping: what early stopping remembers; one's own, to save it.
+        keeper: who saves the learner now and then.
     """
     if start is not None and plan.patience and stopping is None:
         raise ValueError("going on with patience needs the `stopping` that was saved")
@@ -112,11 +115,16 @@ def train(
                 finite.look(loss)
                 if evaluator is not None:
                     evaluator.step(strategy.model)
+                if keeper is not None and keeper.due():
+                    finite.look_now()  # weights that are no numbers are not worth saving
+                    keeper.save(Place(number, done, step, rows))
                 yield Place(number, done, step, rows)
             finite.look_now()
             with counted():
                 strategy.end_task(number, own)
             finite.look_at_weights()
+        if keeper is not None and keeper.due(ended=True):
+            keeper.save(Place(number + 1, 0, step))
 
 
 def phases(scenario: Scenario, plan: Plan) -> list[Phase]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,11 +12,16 @@ import torch
 from ..data import load
 from ..data.examples import Examples
 from ..evaluation import Evaluator
+from ..evaluation.meter import forget_peak
 from ..models import build
 from ..record import BadInput
 from ..scenarios import blurred, find_scenario, make, provenance
 from ..strategies import find_strategy
+from .checkpoint import has_checkpoint, load_checkpoint, record_state
+from .early_stopping import EarlyStopping
+from .keeper import EVERY, Keeper
 from .loop import Plan, length, phases, train
+from .store import check_unchanged, is_finished
 
 if TYPE_CHECKING:
     import os
@@ -73,8 +80,12 @@ def run(
     folder: str | os.PathLike[str],
     *,
     overwrite: bool = False,
+    resume: bool = False,
+    changed: bool = False,
     scenario: Scenario | None = None,
     progress: Callable[[float, Live], None] | None = None,
+    checkpoint_every: float = EVERY,
+    checkpointed: Callable[[], None] | None = None,
 ) -> Strategy:
     """Return the learner of a finished run, whose record is in `folder`.
 
@@ -84,8 +95,12 @@ def run(
         description: what to run.
         folder: of the record.
         overwrite: replace a record that is there.
+        resume: go on from the checkpoint of a run that was stopped, or start where there is none.
+        changed: go on even if data or versions are others than before: other bits may come out.
         scenario: one of your own; the description then only gives the set-up.
         progress: told after every step which share is done, and the live numbers.
+        checkpoint_every: seconds between two checkpoints; also at the ends of tasks.
+        checkpointed: called after each.
 
     Example:
         >>> import tempfile
@@ -99,6 +114,7 @@ def run(
     """
     torch.set_num_threads(description.threads)
     torch.backends.cudnn.deterministic = True
+    forget_peak(description.device)
     scenario = scenario or make(
         description.scenario,
         setting=description.setting,
@@ -108,15 +124,40 @@ def run(
     if description.boundaries == "blurred":
         scenario = blurred(scenario, description.blur, description.seed)
     strategy, plan = learner(description, scenario)
-    # A guesser has no weights, and no operations to count.
-    meter = any(True for _ in strategy.model.parameters())
-    with _evaluator(description, scenario, folder, overwrite=overwrite, meter=meter) as evaluator:
+    stopping, saved = EarlyStopping(plan.patience), Path(folder) / "checkpoint"
+    start = state = None
+    if resume and has_checkpoint(saved):
+        check_unchanged(Path(folder), description, scenario.data, changed=changed)
+        start, state = load_checkpoint(saved, strategy, stopping), record_state(saved)
+    overwrite = overwrite or (resume and start is None and not is_finished(Path(folder)))
+    with _evaluator(
+        description, scenario, folder, overwrite=overwrite, resume=state,
+        # A guesser has no weights, and no operations to count.
+        meter=any(True for _ in strategy.model.parameters()),
+    ) as evaluator:  # fmt: skip
+        keeper = Keeper(
+            saved, strategy, evaluator, stopping, every=checkpoint_every, saved=checkpointed
+        )
         count = len(phases(scenario, plan))
-        for at in train(scenario, strategy, plan, evaluator, gradients=description.gradients):
+        for at in train(
+            scenario, strategy, plan, evaluator, gradients=description.gradients, start=start,
+            stopping=stopping, keeper=keeper,
+        ):  # fmt: skip
             if progress is not None and at.rows is not None:
                 share = at.done / length(at.rows, plan)
                 progress((at.phase + min(share, 1.0)) / count, evaluator.live)
+        evaluator.close(weights=weights_digest(strategy.model))
+    keeper.remove()
     return strategy
+
+
+def weights_digest(model: Network) -> str:
+    """Return the sha256 of everything in a model's state: the same for the same bits."""
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
 
 
 def learner(description: Description, scenario: Scenario) -> tuple[Strategy, Plan]:
@@ -172,6 +213,7 @@ def _evaluator(
     folder: str | os.PathLike[str],
     *,
     overwrite: bool,
+    resume: dict[str, Any] | None,
     meter: bool,
 ) -> Evaluator:
     """Return who tests: every task of the scenario, its images normalised once."""
@@ -200,6 +242,7 @@ def _evaluator(
         forward=forward if heads else None,
         record=folder,
         overwrite=overwrite,
+        resume=resume,
         meter=meter,
         progress=False,
         describe={

@@ -1,4 +1,4 @@
-"""Runs as processes side by side, each with its own threads."""
+"""Runs as processes side by side, each with its own threads. A process does many runs in turn."""
 
 from __future__ import annotations
 
@@ -10,81 +10,146 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from .jobs import noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
-    from .description import Description
+    from .jobs import Job
 
-__all__ = ["Job", "at_once", "run_jobs"]
+__all__ = ["at_once", "cores", "run_side_by_side"]
 
 GRACE = 15  # seconds that an interrupted process has to put its record in order
 
 
-@dataclass
-class Job:
-    """One run to do, and how it went."""
-
-    description: Description
-    folder: Path
-    overwrite: bool = False
-    error: str | None = None
-    detail: str = ""
-    code: int | None = None
-    notes: list[str] = field(default_factory=list)
+def cores() -> int:
+    """Return how many cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS
+        return os.cpu_count() or 1
 
 
 def at_once(threads: int) -> int:
     """Return how many runs of so many threads this machine's cores hold."""
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS
-        cores = os.cpu_count() or 1
-    return max(1, cores // threads)
+    return max(1, cores() // threads)
 
 
-def run_jobs(
-    jobs: Sequence[Job], *, most: int, told: Callable[[Job, dict[str, Any]], None]
+def run_side_by_side(
+    jobs: Sequence[Job],
+    told: Callable[[Job, dict[str, Any]], None],
+    *,
+    most: int | None = None,
+    retries: int = 0,
 ) -> None:
-    """Run every job, at most so many at a time; how each ended is noted in it.
+    """Do every job; how each ended is noted in it.
 
     An interrupt ends the processes first and is raised then: what they recorded stays.
 
     Args:
-        jobs: the runs.
-        most: how many at a time.
+        jobs: the runs, begun in this order.
         told: called with each message: `share` and live numbers, a `note`, an `error`, `ended`.
+        most: how many at a time; None for as many as the cores hold by the runs' threads.
+        retries: how often a run whose process was killed goes on in another one.
     """
-    waiting, running = list(jobs), dict[int, subprocess.Popen[bytes]]()
-    messages: queue.Queue[tuple[int, dict[str, Any]]] = queue.Queue()
+    waiting, crew = list(jobs), list[_Worker]()
+    messages: queue.Queue[tuple[_Worker, dict[str, Any]]] = queue.Queue()
+    killed = dict.fromkeys((id(job) for job in jobs), 0)
+
+    def tell(job: Job, message: dict[str, Any]) -> None:
+        noted(job, message)
+        told(job, message)
+
     try:
-        while waiting or running:
-            while waiting and len(running) < most:
-                number = len(jobs) - len(waiting)
-                if not waiting[0].overwrite and (waiting[0].folder / "done.json").exists():
-                    waiting.pop(0).code = 0  # another command has finished it meanwhile
+        while True:
+            while waiting and _fits(waiting[0], crew, most):
+                job = waiting.pop(0)
+                if not job.overwrite and (job.folder / "done.json").exists():
+                    tell(job, {"ended": 0})  # another command has finished it meanwhile
                     continue
                 with _uninterrupted():
-                    running[number] = _started(waiting.pop(0))
-                    threading.Thread(
-                        target=_listen, args=(number, running[number], messages), daemon=True
-                    ).start()
-            if not running:
+                    _hand_over(job, crew, messages)
+            if not any(worker.job for worker in crew):
+                break
+            worker, message = messages.get()
+            if "died" in message:
+                crew[:] = [other for other in crew if other is not worker]
+                worker.close()
+                message = {"ended": message["died"]}
+            if worker.job is None:
                 continue
-            number, message = messages.get()
-            _note(jobs[number], message)
-            told(jobs[number], message)
+            job, code = worker.job, message.get("ended", 0)
+            if code < 0 and killed[id(job)] < retries:
+                killed[id(job)] += 1
+                tell(job, {"note": f"its process was killed by signal {-code}; it goes on"})
+                job.overwrite, job.resume = False, True
+                waiting.insert(0, job)
+                continue
             if "ended" in message:
-                with running.pop(number):  # waits, and closes its pipes
-                    pass
+                worker.job = None
+            tell(job, message)
     finally:
         with _uninterrupted():  # a second interrupt waits: no process is left behind
-            _end(list(running.values()))
+            _end(crew)
+
+
+class _Worker:
+    """A process that does one job after another, and the thread that listens to it."""
+
+    def __init__(self, threads: int, messages: queue.Queue[tuple[_Worker, dict[str, Any]]]) -> None:
+        self.threads, self.job = threads, None  # type: int, Job | None
+        several = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "perdure.experiments.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **dict.fromkeys(several, str(threads))},
+        )
+        threading.Thread(target=self._listen, args=(messages,), daemon=True).start()
+
+    def begin(self, job: Job) -> None:
+        self.job = job
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended already, which `_listen` will tell
+            self.process.stdin.write(json.dumps(job.as_dict()).encode() + b"\n")
+            self.process.stdin.flush()  # and it stays open: the process lives as long as we do
+
+    def _listen(self, messages: queue.Queue[tuple[_Worker, dict[str, Any]]]) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with suppress(ValueError):  # torn: it was killed while it wrote
+                messages.put((self, json.loads(line)))
+        messages.put((self, {"died": self.process.wait()}))
+
+    def close(self) -> None:
+        with suppress(OSError), self.process:  # waits, and closes its pipes
+            pass
+
+
+def _fits(job: Job, crew: Sequence[_Worker], most: int | None) -> bool:
+    """Return whether a job can begin beside those that run."""
+    busy = [worker.threads for worker in crew if worker.job]
+    if not busy:
+        return True
+    if most is not None:
+        return len(busy) < most
+    return sum(busy) + job.description.threads <= cores()
+
+
+def _hand_over(
+    job: Job, crew: list[_Worker], messages: queue.Queue[tuple[_Worker, dict[str, Any]]]
+) -> None:
+    """Give a job to a worker that has its number of threads, a new one if there is none."""
+    idle = [worker for worker in crew if not worker.job]
+    worker = next((w for w in idle if w.threads == job.description.threads), None)
+    if worker is None:
+        _end(idle)  # theirs is another number of threads
+        crew[:] = [worker for worker in crew if worker.job]
+        worker = _Worker(job.description.threads, messages)
+        crew.append(worker)
+    worker.begin(job)
 
 
 @contextmanager
@@ -97,62 +162,15 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _started(job: Job) -> subprocess.Popen[bytes]:
-    threads = str(job.description.threads)
-    several = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "perdure.experiments.child"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, **dict.fromkeys(several, threads)},
-    )
-    what = {
-        "description": msgspec.to_builtins(job.description),
-        "folder": str(job.folder),
-        "overwrite": job.overwrite,
-    }
-    assert process.stdin is not None
-    with suppress(BrokenPipeError):  # it has ended already, which `_listen` will tell
-        process.stdin.write(json.dumps(what).encode() + b"\n")
-        process.stdin.flush()  # and it stays open: the process lives as long as we do
-    return process
-
-
-def _listen(
-    number: int,
-    process: subprocess.Popen[bytes],
-    messages: queue.Queue[tuple[int, dict[str, Any]]],
-) -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        with suppress(ValueError):  # torn: it was killed while it wrote
-            messages.put((number, json.loads(line)))
-    messages.put((number, {"ended": process.wait()}))
-
-
-def _note(job: Job, message: dict[str, Any]) -> None:
-    if "error" in message:
-        job.error, job.detail = message["error"], message.get("detail", "")
-    if "note" in message:
-        job.notes.append(message["note"])
-    if "ended" in message:
-        job.code = int(message["ended"])
-        unfinished = job.code != 0 or not (job.folder / "done.json").exists()
-        if unfinished and job.error is None:
-            by = f"was killed by signal {-job.code}" if job.code < 0 else f"ended with {job.code}"
-            job.error = f"its process {by} before the run was finished; what was recorded stays"
-            job.code = job.code or 1
-
-
-def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+def _end(crew: Sequence[_Worker]) -> None:
     """End processes by closing their input, which they wait for; kill those that do not."""
-    for process in processes:
-        assert process.stdin is not None
+    for worker in crew:
+        assert worker.process.stdin is not None
         with suppress(OSError):
-            process.stdin.close()
-    for process in processes:
+            worker.process.stdin.close()
+    for worker in crew:
         try:
-            process.wait(GRACE)
+            worker.process.wait(GRACE)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            worker.process.kill()
+            worker.process.wait()

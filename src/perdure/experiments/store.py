@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+import numpy as np
 import torch
 
 from .. import __version__
 from ..record import BadInput
-from .side_by_side import Job
+from .checkpoint import has_checkpoint
+from .jobs import Job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +20,15 @@ if TYPE_CHECKING:
 
     from .description import Description
 
-__all__ = ["data_changed", "is_finished", "jobs_for", "last_of", "versions_changed"]
+__all__ = [
+    "can_go_on",
+    "check_unchanged",
+    "data_changed",
+    "is_finished",
+    "jobs_for",
+    "last_of",
+    "versions_changed",
+]
 
 
 def jobs_for(
@@ -25,7 +36,7 @@ def jobs_for(
 ) -> tuple[list[Job], list[Job]]:
     """Return the runs that are finished in the store, and those to be done.
 
-    An unfinished run is done again from its start, and so is a finished one if `fresh`.
+    An unfinished run goes on where it was saved; all are done from the start if `fresh`.
     """
     if not (there := next(p for p in (store, *store.absolute().parents) if p.exists())).is_dir():
         raise BadInput(f"store is {str(store)!r}, and {there} is a file, expected a folder")
@@ -33,9 +44,14 @@ def jobs_for(
     waiting: list[Job] = []
     for description in descriptions:
         job = Job(description, store / description.folder)
-        job.overwrite = job.folder.exists()
+        job.overwrite, job.resume = fresh and job.folder.exists(), not fresh
         (finished if is_finished(job.folder) and not fresh else waiting).append(job)
     return finished, waiting
+
+
+def can_go_on(job: Job) -> bool:
+    """Return whether a run was stopped and has a checkpoint to go on from."""
+    return job.resume and has_checkpoint(job.folder / "checkpoint")
 
 
 def is_finished(folder: Path) -> bool:
@@ -63,12 +79,46 @@ def data_changed(folder: Path, data: dict[str, Any]) -> list[str]:
 
 def versions_changed(folder: Path) -> list[str]:
     """Return which versions a run was made with that are others now."""
-    now = {"perdure": __version__, "torch": torch.__version__}
+    now = {"perdure": __version__, "torch": torch.__version__, "numpy": np.__version__}
     try:
         used = json.loads((folder / "run.json").read_bytes())["versions"]
         return [f"{k} {used[k]}" for k in now if used[k] != now[k]]
     except (OSError, ValueError, KeyError, TypeError):
         return []
+
+
+def check_unchanged(
+    folder: Path, description: Description, data: dict[str, Any], *, changed: bool
+) -> None:
+    """Raise unless the run in `folder` can go on to the same bits; `changed` lets others pass.
+
+    Args:
+        folder: of the run that was stopped.
+        description: of the run that is to go on.
+        data: its scenario's.
+        changed: go on with other data or versions.
+    """
+    path = folder / "run.json"
+    try:
+        said = json.loads(path.read_bytes())
+        before = said["describe"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise BadInput(f"{path} does not say what was run; --fresh starts anew") from None
+    now = msgspec.to_builtins(description)
+    named = ("scenario", "setting")  # a scenario of one's own has its own
+    other = [key for key in now if key not in named and before.get(key) != now[key]]
+    if other:
+        was = ", ".join(f"{key} {before.get(key)!r:.60}" for key in other)
+        raise BadInput(f"{folder}: a run with {was}, expected the one described; --fresh replaces")
+    differ = data_changed(folder, data) + [f"made with {each}" for each in versions_changed(folder)]
+    cpu = torch.backends.cpu.get_cpu_capability()
+    if said.get("cpu", cpu) != cpu:
+        differ.append(f"made on a processor with {said['cpu']}, this one has {cpu}")
+    if differ and not changed:
+        raise BadInput(
+            f"{folder} was begun otherwise ({'; '.join(differ)}), so it would not end with the "
+            "same bits; --fresh starts it anew, --even-if-changed goes on"
+        )
 
 
 def last_of(scenario: str, store: Path) -> Path | None:

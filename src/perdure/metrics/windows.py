@@ -78,6 +78,16 @@ class LiveWindow:
         self._highs: deque[tuple[int, float]] = deque()  # falling scores: the first is the maximum
         self._lows: deque[tuple[int, float]] = deque()  # rising scores: the first is the minimum
 
+    def state(self) -> list[Any]:
+        """Return everything as plain numbers and lists."""
+        return [self.drop, self.rise, self._count, list(self._highs), list(self._lows)]
+
+    def load(self, state: list[Any]) -> None:
+        """Go on where `state` was."""
+        self.drop, self.rise, self._count, highs, lows = state
+        self._highs = deque((int(k), score) for k, score in highs)
+        self._lows = deque((int(k), score) for k, score in lows)
+
     def update(self, score: float) -> None:
         """Take the next evaluation into account."""
         if score != score:

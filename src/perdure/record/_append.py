@@ -34,16 +34,37 @@ class Appender:
 
     Writing goes to a known place in the file, so that an append that was interrupted and is
     repeated changes nothing.
+
+    Args:
+        path: the file.
+        header: its first bytes.
+        keep: go on after so many bytes that are there; None begins anew.
     """
 
-    def __init__(self, path: Path, header: bytes = b"") -> None:
+    def __init__(self, path: Path, header: bytes = b"", *, keep: int | None = None) -> None:
         self.path = path
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
+        flags = os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
+        flags |= os.O_CREAT | os.O_TRUNC if keep is None else 0
         try:
             self._file = os.open(path, flags, 0o666)
+            if keep is not None:
+                there = os.fstat(self._file).st_size
+                if there < keep:
+                    os.close(self._file)
+                    raise RecordError(
+                        f"{path}: {there} bytes, expected the {keep} that were there when the run "
+                        "was saved; it cannot go on, start it anew"
+                    )
+                os.ftruncate(self._file, keep)  # what came after is tested again
         except OSError as error:
             raise explained(path, error) from None
-        self._state = (0, header)  # bytes in the file, bytes that wait: one assignment for both
+        # Bytes in the file, bytes that wait: one assignment for both.
+        self._state = (0, header) if keep is None else (keep, b"")
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return self._state[0]
 
     def append(self, data: bytes) -> None:
         """Write `data` after everything before it, or raise RecordError and keep it waiting."""

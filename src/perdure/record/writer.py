@@ -24,7 +24,7 @@ __all__ = ["RunWriter", "csv_field"]
 
 POINTS_HEADER = b"step,trained,tested,kind,score,n\n"
 GRADIENTS_HEADER = b"step,trained,plasticity,stability\n"
-OURS = ("run.json", "points.csv", "costs.csv", "gradients.csv", "done.json")
+OURS = ("run.json", "points.csv", "costs.csv", "gradients.csv", "failed.json", "done.json")
 
 
 class RunWriter:
@@ -34,6 +34,7 @@ class RunWriter:
         folder: where the record goes; made if it is not there.
         description: what ran, for run.json.
         overwrite: replace a run that is already there.
+        go_on: keep the run that is there up to this `position`.
 
     Example:
         >>> import tempfile
@@ -51,6 +52,7 @@ class RunWriter:
         description: Mapping[str, Any],
         *,
         overwrite: bool = False,
+        go_on: Mapping[str, Any] | None = None,
     ) -> None:
         self.folder = Path(folder).absolute()  # a program may change its own folder
         self._owner, self._open = os.getpid(), False
@@ -66,12 +68,16 @@ class RunWriter:
         except OSError as error:
             raise explained(self.folder, error) from None
         try:
-            _make_room(self.folder, overwrite=overwrite)
+            if go_on is None:
+                _make_room(self.folder, overwrite=overwrite)
         except BaseException as error:
             self._lock.release()
             if isinstance(error, OSError):
                 raise explained(self.folder, error) from None
             raise
+        if go_on is not None:
+            self._go_on(description, go_on)
+            return
         try:
             self._open = True
             self.describe(description)  # first: points without it would look like another tool's
@@ -82,6 +88,33 @@ class RunWriter:
                 (self.folder / name).unlink(missing_ok=True)
             self.close()
             raise
+
+    def _go_on(self, description: Mapping[str, Any], position: Mapping[str, Any]) -> None:
+        """Cut every file back to where it was, so that what follows is not there twice."""
+        try:
+            self._open = True
+            for name in ("done.json", "failed.json"):
+                (self.folder / name).unlink(missing_ok=True)
+            self._points = Appender(self.folder / "points.csv", keep=position["points"])
+            gradients = self.folder / "gradients.csv"
+            if position["gradients"] is None:
+                gradients.unlink(missing_ok=True)
+            else:
+                self._gradients = Appender(gradients, keep=position["gradients"])
+            self._hits = _cut_hits(self.folder / "hits", position["hits"])
+            self.describe(description)
+        except BaseException:
+            self.close()
+            raise
+
+    def position(self) -> dict[str, Any]:
+        """Return how far every file is, for going on from here; the disk has it all."""
+        self.sync()
+        return {
+            "points": self._points.size,
+            "gradients": None if self._gradients is None else self._gradients.size,
+            "hits": [[hits.tasks[-1], hits.size] for hits in self._hits],
+        }
 
     def describe(self, description: Mapping[str, Any]) -> None:
         """Replace run.json."""
@@ -123,7 +156,10 @@ class RunWriter:
         for task, row in rows.items():
             cells = ["" if row.get(name) is None else f"{row[name]:.12g}" for name in COST_COLUMNS]
             lines.append(",".join([csv_field(task), *cells]))
-        replace(self.folder / "costs.csv", "\n".join(lines) + "\n")
+        if rows:
+            replace(self.folder / "costs.csv", "\n".join(lines) + "\n")
+        else:
+            (self.folder / "costs.csv").unlink(missing_ok=True)
 
     def sync(self) -> None:
         """Write what waits, and wait until the disk has everything."""
@@ -176,9 +212,16 @@ class _HitsFile:
     """The hits of one task: begun when there is something to write, and again if that failed."""
 
     def __init__(self, folder: Path, tasks: list[str], indices: NDArray[np.int64]) -> None:
-        self._folder, self._tasks, self._indices = folder, tasks, indices
+        self._folder, self.tasks, self._indices = folder, tasks, indices
         self._file: Appender | None = None
         self._early = b""
+
+    @property
+    def size(self) -> int:
+        return 0 if self._file is None else self._file.size
+
+    def go_on(self, keep: int) -> None:
+        self._file = Appender(self._folder / f"{len(self.tasks) - 1}.bin", keep=keep)
 
     def queue(self, data: bytes) -> None:
         if self._file is None:
@@ -193,7 +236,7 @@ class _HitsFile:
         self._file.flush()
 
     def _begin(self) -> None:
-        number = len(self._tasks) - 1
+        number = len(self.tasks) - 1
         try:
             self._folder.mkdir(exist_ok=True)
             with (self._folder / f"{number}.npy").open("wb") as file:
@@ -202,7 +245,7 @@ class _HitsFile:
                 os.fsync(file.fileno())  # without it no hits are read
         except OSError as error:
             raise explained(self._folder, error) from None
-        replace(self._folder / "tasks.json", json.dumps(self._tasks, ensure_ascii=False))
+        replace(self._folder / "tasks.json", json.dumps(self.tasks, ensure_ascii=False))
         self._file = Appender(self._folder / f"{number}.bin", self._early)
 
     def sync(self) -> None:
@@ -212,6 +255,24 @@ class _HitsFile:
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
+
+
+def _cut_hits(folder: Path, position: Sequence[tuple[str, int]]) -> list[_HitsFile]:
+    """Return the hits of each task, cut back; those of later tasks are removed."""
+    tasks = [task for task, _ in position]
+    for path in [*folder.glob("*.bin"), *folder.glob("*.npy")]:
+        if path.stem.isdecimal() and int(path.stem) >= len(tasks):
+            path.unlink()
+    if tasks:
+        replace(folder / "tasks.json", json.dumps(tasks, ensure_ascii=False))
+    else:
+        (folder / "tasks.json").unlink(missing_ok=True)
+    found = []
+    for number, (_, size) in enumerate(position):
+        hits = _HitsFile(folder, tasks[: number + 1], np.empty(0, np.int64))
+        hits.go_on(size)
+        found.append(hits)
+    return found
 
 
 @cache
@@ -231,7 +292,8 @@ def _make_room(folder: Path, *, overwrite: bool) -> None:
     """Raise if `folder` holds a run, or remove that run if it may be replaced."""
     there = [name for name in OURS if (folder / name).exists()]
     hits = [*folder.glob("hits/*.bin"), *folder.glob("hits/*.npy"), *folder.glob("hits/tasks.json")]
-    if not (there or hits):
+    saved = [*folder.glob("checkpoint/state.safetensors")]
+    if not (there or hits or saved):
         return
     if not overwrite:
         state = "a finished" if "done.json" in there else "an unfinished"
@@ -239,6 +301,8 @@ def _make_room(folder: Path, *, overwrite: bool) -> None:
             f"{folder}: holds {state} run already; choose another record folder, or "
             "overwrite=True to replace it"
         )
+    for path in saved:  # first: there is no going on with what is removed now
+        path.unlink()
     for name in reversed(there):  # points go before run.json: never a log that looks foreign
         (folder / name).unlink()
     for path in hits:

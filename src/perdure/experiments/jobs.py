@@ -1,0 +1,146 @@
+"""A run to do, and doing it: the same in this process, in another one and on another machine."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..record import RecordError
+from .description import Description
+from .keeper import EVERY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..evaluation.live import Live
+    from ..scenarios import Scenario
+
+__all__ = ["Job", "noted", "perform", "scenario_of"]
+
+REFRESH = 0.2  # seconds between two messages of how far a run is
+
+
+@dataclass
+class Job:
+    """One run to do, and how it went."""
+
+    description: Description
+    folder: Path
+    overwrite: bool = False
+    resume: bool = False
+    changed: bool = False  # go on even if data or versions are others
+    checkpoint_every: float = EVERY
+    error: str | None = None
+    detail: str = ""
+    code: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what is to be done as plain data."""
+        return {
+            "description": msgspec.to_builtins(self.description),
+            "folder": str(self.folder),
+            "overwrite": self.overwrite,
+            "resume": self.resume,
+            "changed": self.changed,
+            "checkpoint_every": self.checkpoint_every,
+        }
+
+    @classmethod
+    def of(cls, plain: dict[str, Any]) -> Job:
+        """Return the job that `as_dict` was asked for."""
+        description = msgspec.convert(plain["description"], Description)
+        rest = {k: plain[k] for k in ("overwrite", "resume", "changed", "checkpoint_every")}
+        return cls(description, Path(plain["folder"]), **rest)
+
+
+def perform(
+    job: Job,
+    tell: Callable[[dict[str, Any]], None],
+    *,
+    scenario: Scenario | None = None,
+    checkpointed: Callable[[], None] | None = None,
+) -> int:
+    """Do a run and return its exit code; how it goes and what goes wrong is told.
+
+    Args:
+        job: the run.
+        tell: called with `share` and live numbers now and then, and with an `error`.
+        scenario: the one it is about, where it is at hand.
+        checkpointed: called after each checkpoint.
+    """
+    from .run import run
+
+    following = 0.0
+
+    def progress(share: float, live: Live) -> None:
+        nonlocal following
+        if time.monotonic() >= following or share >= 1:
+            following = time.monotonic() + REFRESH
+            numbers = {"task": live.task, "current": live.current, "min_acc": live["min_acc"]}
+            tell({"share": share, **numbers})
+
+    try:
+        run(
+            job.description, job.folder, overwrite=job.overwrite, resume=job.resume,
+            changed=job.changed, scenario=scenario or scenario_of(job.description),
+            progress=progress, checkpoint_every=job.checkpoint_every, checkpointed=checkpointed,
+        )  # fmt: skip
+    except Exception as error:
+        said, code = _explained(error)
+        tell(said)
+        return code
+    return 0
+
+
+def _explained(error: Exception) -> tuple[dict[str, Any], int]:
+    """Return what to say about an error, with a traceback unless it explains itself, and a code."""
+    said = str(error) or type(error).__name__
+    if isinstance(error, ValueError):
+        return {"error": said}, 2
+    if isinstance(error, RecordError | MemoryError) or "out of memory" in said:
+        return {"error": said}, 1
+    if not isinstance(error, RuntimeError | OSError):
+        said = f"{type(error).__name__}: {error}"
+    return {"error": said, "detail": traceback.format_exc()}, 1
+
+
+def scenario_of(description: Description) -> Scenario:
+    """Return the scenario of a run, the last one again where it is the same."""
+    order = description.order
+    return _made(
+        description.scenario,
+        description.setting,
+        tuple(order) if isinstance(order, list) else order,
+        description.image_size,
+    )
+
+
+@lru_cache(maxsize=1)  # one at a time: images take memory
+def _made(
+    name: str, setting: Any, order: tuple[int, ...] | int | None, size: int | None
+) -> Scenario:
+    from ..scenarios import make
+
+    return make(name, setting=setting, order=order, size=size)
+
+
+def noted(job: Job, message: dict[str, Any]) -> None:
+    """Note in a job what was said about it."""
+    if "error" in message:
+        job.error, job.detail = message["error"], message.get("detail", "")
+    if "note" in message:
+        job.notes.append(message["note"])
+    if "ended" in message:
+        job.code = int(message["ended"])
+        unfinished = job.code != 0 or not (job.folder / "done.json").exists()
+        if unfinished and job.error is None:
+            by = f"was killed by signal {-job.code}" if job.code < 0 else f"ended with {job.code}"
+            job.error = f"its process {by} before the run was finished; what was recorded stays"
+            job.code = job.code or 1
