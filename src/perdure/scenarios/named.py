@@ -169,6 +169,13 @@ SCENARIOS: dict[str, Named] = {
         "the six datasets of M2I, hard to easy",
         "sequence", _M2I_ORDER[::-1], "class", _M2I, 6, {"size": 64, "most": 500},
     ),
+    **{
+        f"{name}-small": Named(
+            f"{name.upper()} with ten images a class at 32x32, for quick trials",
+            "sequence", order, "class", _M2I, 6, {"size": 32, "most": 10},
+        )
+        for name, order in (("m2i", _M2I_ORDER), ("i2m", _M2I_ORDER[::-1]))
+    },
     "mini-domainnet": Named(
         "Mini-DomainNet: clipart, painting, real, sketch (De Lange et al. 2023)",
         "sequence", tuple(f"mini-domainnet-{each}" for each in _DOMAINS), "domain",
