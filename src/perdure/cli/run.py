@@ -55,6 +55,7 @@ def run(
     blur: float = 0.1,
     patience: str | None = None,
     held_out: float = 0.1,
+    validate: float = 0.0,
     threads: str = "1",
     device: str = "auto",
     jobs: str | None = None,
@@ -97,6 +98,7 @@ def run(
         blur: the share of examples that blurred tasks share, or how far a stream's tasks overlap.
         patience: stop a task after so many epochs without a better score on a held-out part.
         held_out: that part of the task's training examples.
+        validate: test on this share of the training data instead of the test set, to choose by it.
         threads: of each run.
         device: cpu, cuda, cuda:1, or auto.
         jobs: seeds side by side; as many as the cores hold if not given.
@@ -128,6 +130,7 @@ def run(
             scenario, strategy, settings=settings, model=model, optimizer=optimizer,
             setting=setting, seed=seed, mask_unseen=mask, order=_order(order), redraw=subset_redraw,
             unseen=unseen, hits=hits, boundaries=boundaries, blur=blur, held_out=held_out,
+            validate=validate,
             device=experiments.device_of(device), **counts,
         )
         for seed in numbers

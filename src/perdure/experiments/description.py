@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import typing
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ..scenarios import Named
     from ..strategies import Strategy
 
-__all__ = ["OPTIMIZERS", "Description", "described"]
+__all__ = ["OPTIMIZERS", "Description", "described", "known_names"]
 
 # What each optimizer takes, with defaults; lr comes from the scenario's set-up where it fits.
 OPTIMIZERS: dict[str, dict[str, float]] = {
@@ -55,6 +56,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     blur: float
     patience: int | None
     held_out: float
+    validate: float  # this share of the training data is tested on; 0 is the test set
     every: int
     subset: int | None
     redraw: bool
@@ -68,7 +70,10 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     @property
     def folder(self) -> str:
         """The name of the run's folder in a store."""
-        digest = hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:8]
+        said = msgspec.to_builtins(self)
+        if not self.validate:
+            del said["validate"]  # folders keep the names they had before it was there
+        digest = hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()[:8]
         strategy = self.strategy.replace(":", "-")
         return f"{self.scenario}-{strategy}-s{self.seed}-{digest}"
 
@@ -126,7 +131,8 @@ def described(
     )  # fmt: skip
     defaults: dict[str, Any] = {
         "seed": 0, "mask_unseen": False, "order": None, "image_size": None,
-        "boundaries": "sharp", "blur": 0.1, "patience": None, "held_out": 0.1, "every": 1,
+        "boundaries": "sharp", "blur": 0.1, "patience": None, "held_out": 0.1, "validate": 0.0,
+        "every": 1,
         "subset": 1000, "redraw": False, "unseen": False, "hits": True, "gradients": None,
         "threads": 1, "device": "cpu",
     }  # fmt: skip
@@ -150,6 +156,18 @@ def described(
     )
     _check(found, kind, named)
     return _without_unused(found)
+
+
+@cache
+def known_names(strategy: str, model: str, optimizer: str) -> tuple[str, ...]:
+    """Return the hyperparameters that `described` takes as settings.
+
+    Example:
+        >>> known_names("ewc", "mlp", "adam")
+        ('strength', 'mode', 'decay', 'labels', 'lr', 'weight_decay', 'hidden', 'layers')
+    """
+    mine = hyperparameters(find_strategy(strategy), skip=("seed",))
+    return (*mine, *OPTIMIZERS[optimizer], *hyperparameters(factory_of(model)))
 
 
 def _given(
@@ -268,6 +286,8 @@ def _check_numbers(found: Description) -> None:
         raise BadInput(f"patience is {found.patience}, expected at least 1 epoch")
     if not 0 < found.held_out < 1:
         raise BadInput(f"held_out is {found.held_out:g}, expected a share between 0 and 1")
+    if not 0 <= found.validate < 1:
+        raise BadInput(f"validate is {found.validate:g}, expected a share from 0 to below 1")
     if not 0 <= found.blur <= 1:
         raise BadInput(f"blur is {found.blur:g}, expected a share from 0 to 1")
     for name, value in found.optimizer_options.items():

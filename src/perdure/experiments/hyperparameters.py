@@ -87,6 +87,8 @@ def value_of(name: str, text: Any, kind: Any) -> Any:
 
 
 def _value_as_it_is(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
+    if str in kinds and type(value) in (int, float):
+        return str(value)  # a number where text may have several: 400 for 400,400
     known = all(each in SIMPLE or typing.get_origin(each) is Literal for each in kinds)
     fits = type(value) in kinds or (type(value) is int and float in kinds)
     if known and not fits:

@@ -38,6 +38,7 @@ class Job:
     checkpoint_every: float = EVERY
     error: str | None = None
     detail: str = ""
+    kind: str = ""  # of the error
     code: int | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -94,7 +95,7 @@ def perform(
         )  # fmt: skip
     except Exception as error:
         said, code = _explained(error)
-        tell(said)
+        tell({**said, "kind": type(error).__name__})
         return code
     return 0
 
@@ -135,6 +136,7 @@ def noted(job: Job, message: dict[str, Any]) -> None:
     """Note in a job what was said about it."""
     if "error" in message:
         job.error, job.detail = message["error"], message.get("detail", "")
+        job.kind = message.get("kind", "")
     if "note" in message:
         job.notes.append(message["note"])
     if "ended" in message:

@@ -15,7 +15,7 @@ from ..evaluation import Evaluator
 from ..evaluation.meter import forget_peak
 from ..models import build
 from ..record import BadInput
-from ..scenarios import blurred, find_scenario, make, provenance
+from ..scenarios import blurred, find_scenario, make, provenance, validation
 from ..strategies import find_strategy
 from .checkpoint import has_checkpoint, load_checkpoint, record_state
 from .early_stopping import EarlyStopping
@@ -121,6 +121,8 @@ def run(
         order=description.order,
         size=description.image_size,
     )
+    if description.validate:
+        scenario = validation(scenario, description.validate, description.seed)
     if description.boundaries == "blurred":
         scenario = blurred(scenario, description.blur, description.seed)
     strategy, plan = learner(description, scenario)

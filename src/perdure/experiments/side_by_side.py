@@ -107,7 +107,8 @@ class _Worker:
             stdout=subprocess.PIPE,
             env={**os.environ, **dict.fromkeys(several, str(threads))},
         )
-        threading.Thread(target=self._listen, args=(messages,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(messages,), daemon=True)
+        self._listener.start()
 
     def begin(self, job: Job) -> None:
         self.job = job
@@ -124,6 +125,7 @@ class _Worker:
         messages.put((self, {"died": self.process.wait()}))
 
     def close(self) -> None:
+        self._listener.join()
         with suppress(OSError), self.process:  # waits, and closes its pipes
             pass
 
@@ -173,4 +175,4 @@ def _end(crew: Sequence[_Worker]) -> None:
             worker.process.wait(GRACE)
         except subprocess.TimeoutExpired:
             worker.process.kill()
-            worker.process.wait()
+        worker.close()

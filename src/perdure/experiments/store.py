@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .description import Description
 
 __all__ = [
+    "Changed",
     "can_go_on",
     "check_unchanged",
     "data_changed",
@@ -29,6 +30,10 @@ __all__ = [
     "last_of",
     "versions_changed",
 ]
+
+
+class Changed(BadInput):
+    """A run that was stopped cannot go on to the same bits."""
 
 
 def jobs_for(
@@ -106,7 +111,7 @@ def check_unchanged(
         raise BadInput(f"{path} does not say what was run; --fresh starts anew") from None
     now = msgspec.to_builtins(description)
     named = ("scenario", "setting")  # a scenario of one's own has its own
-    other = [key for key in now if key not in named and before.get(key) != now[key]]
+    other = [key for key in now if key not in named and before.get(key, 0.0) != now[key]]
     if other:
         was = ", ".join(f"{key} {before.get(key)!r:.60}" for key in other)
         raise BadInput(f"{folder}: a run with {was}, expected the one described; --fresh replaces")
@@ -115,7 +120,7 @@ def check_unchanged(
     if said.get("cpu", cpu) != cpu:
         differ.append(f"made on a processor with {said['cpu']}, this one has {cpu}")
     if differ and not changed:
-        raise BadInput(
+        raise Changed(
             f"{folder} was begun otherwise ({'; '.join(differ)}), so it would not end with the "
             "same bits; --fresh starts it anew, --even-if-changed goes on"
         )

@@ -1,6 +1,7 @@
 """Files in, arrays out: readers of the run folder and of other tools' matrices."""
 
 from ._append import RecordError
+from ._append import replace as replace_file
 from ._text import BadInput
 from .costs_file import read_costs
 from .gradients_file import Gradients, read_gradients
@@ -9,6 +10,7 @@ from .matrix_file import parse_matrix, parse_vector
 from .points import Points
 from .points_file import read_points
 from .run import Run, open_run
+from .scores_file import Scores, scores_of
 from .source import Given, Source, read_source, read_vector
 from .writer import RunWriter, csv_field
 
@@ -20,6 +22,7 @@ __all__ = [
     "RecordError",
     "Run",
     "RunWriter",
+    "Scores",
     "Source",
     "csv_field",
     "open_run",
@@ -31,4 +34,6 @@ __all__ = [
     "read_points",
     "read_source",
     "read_vector",
+    "replace_file",
+    "scores_of",
 ]

@@ -6,6 +6,7 @@ from .named import SCENARIOS, Named, SetUp, find_scenario, make
 from .scenario import SETTINGS, Scenario, Setting, Task, provenance
 from .split import class_order, split
 from .streams import blurred, drifting
+from .validation import validation
 
 __all__ = [
     "SCENARIOS",
@@ -27,4 +28,5 @@ __all__ = [
     "rotations",
     "sequence",
     "split",
+    "validation",
 ]
