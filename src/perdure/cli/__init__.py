@@ -13,6 +13,7 @@ from .data import data_app
 from .explain import explain
 from .list_ import list_app
 from .plan import plan
+from .reproduce import reproduce
 from .run import run
 from .score import STDIN, score
 
@@ -27,6 +28,7 @@ app.command(score)
 app.command(explain)
 app.command(plan)
 app.command(run)
+app.command(reproduce)
 app.command(list_app)
 app.command(data_app)
 

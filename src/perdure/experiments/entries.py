@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -14,6 +14,9 @@ from ..data import where
 from ..metrics import criteria_weights, find_metric
 from ..record import BadInput
 from ..scenarios import find_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["CELL", "Entry", "Figure", "Published", "entries", "find_entry", "missing_data"]
 
@@ -107,30 +110,36 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return self.paper.partition(",")[0]
 
     @property
+    def digits(self) -> int:
+        """How many digits after the point the published numbers have."""
+        means = [row.mean_and_sd(id_)[0] for row in self.published for id_ in row.values]
+        return max([len(str(mean).partition(".")[2]) for mean in means], default=1)
+
+    @property
     def ids(self) -> list[str]:
         """Every metric that is shown, in the order of the tables."""
         shown = [id_ for row in self.published for id_ in row.values]
         return list(dict.fromkeys([*shown, *self.also]))
 
-    def mapping(self, *, quick: bool = False) -> dict[str, Any]:
-        """Return the study as `study_of` takes it.
+    def mapping(self, *, quick: bool = False, without: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the study as `study_of` takes it, without some scenarios.
 
-        The small one has `quick`'s keys in place of its own, `run` merged, and no overrides of what
-        it does not run.
+        The small one has `quick`'s keys in place of its own, and `run` merged.
 
         Example:
             >>> find_entry("delange-speech").mapping(quick=True)["scenarios"]
             ['split-fashion-mnist']
         """
-        if not quick:
-            return self.study
-        both = self.study | self.quick
-        both["run"] = self.study.get("run", {}) | self.quick.get("run", {})
+        both = {**self.study, **(self.quick if quick else {})}
+        both["run"] = {**self.study.get("run", {}), **(self.quick.get("run", {}) if quick else {})}
         if "iterations" in both["run"]:
             both["run"].pop("epochs", None)
+        both["scenarios"] = [name for name in both["scenarios"] if name not in without]
         for table, named in (("scenario", "scenarios"), ("strategy", "strategies")):
-            kept = {key: value for key, value in both.get(table, {}).items() if key in both[named]}
-            both[table] = kept
+            # An override of what is not run would be refused.
+            both[table] = {
+                key: each for key, each in both.get(table, {}).items() if key in both[named]
+            }
         return {key: value for key, value in both.items() if value != {}}
 
 
@@ -162,7 +171,7 @@ def find_entry(name: str) -> Entry:
     return entries()[name]
 
 
-def missing_data(scenarios: list[str]) -> dict[str, list[str]]:
+def missing_data(scenarios: Sequence[str]) -> dict[str, list[str]]:
     """Return which datasets of each scenario are not at hand; nothing is fetched.
 
     Example:

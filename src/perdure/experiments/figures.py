@@ -26,12 +26,12 @@ Keys = tuple[str | int, ...]
 Numbers = dict[Keys, list[float]]  # by what names a row, the number of every run
 
 
-def write_figures(found: Findings, folder: Path) -> list[Path]:
+def write_figures(found: Findings, folder: Path, name: str) -> list[Path]:
     """Return the files written: one a figure of the entry, for the cells that are measured."""
     written = []
     for figure in found.entry.figures:
         label = re.sub(r"[^0-9a-z]+", "-", figure.figure.lower()).strip("-")
-        path = folder / f"{found.entry.name}-{label}.csv"
+        path = folder / f"{name}-figure-{label}.csv"
         header, rows = figure_rows(found, figure)
         if not rows:
             continue

@@ -5,15 +5,64 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
-from .findings import NotMeasured
+from .entries import missing_data
+from .findings import CellRuns, Findings, NotMeasured
+from .run_study import run_study
+from .study import study_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
 
-    from .entries import Published
-    from .findings import Findings
+    from .entries import Entry, Published
+    from .jobs import Job
+    from .run_study import Execute
 
-__all__ = ["Line", "lines_of", "measured_lines"]
+__all__ = ["Line", "Reproduced", "lines_of", "measured_lines", "reproduce"]
+
+
+class Reproduced(NamedTuple):
+    """The finished runs of an entry, which data was not at hand, and what failed."""
+
+    found: Findings
+    missing: Mapping[str, Sequence[str]]  # datasets by scenario
+    failed: Mapping[Path, str]
+
+
+def reproduce(
+    entry: Entry,
+    store: Path,
+    execute: Execute,
+    told: Callable[[Job, dict[str, Any]], None],
+    *,
+    quick: bool = False,
+    device: str = "cpu",
+    planned: Callable[[list[Job]], None] | None = None,
+) -> Reproduced:
+    """Return an entry's finished runs; those that are not in the store yet are done first.
+
+    Args:
+        entry: what to run.
+        store: folder of the runs.
+        execute: does jobs: one after the other, or as processes.
+        told: called with each message of a run.
+        quick: run the small version.
+        device: of the runs.
+        planned: called before each round with its jobs.
+    """
+    missing = missing_data(entry.mapping(quick=quick)["scenarios"])
+    plain = entry.mapping(quick=quick, without=list(missing))
+    if not plain["scenarios"]:
+        return Reproduced(Findings(entry, []), missing, {})
+    plain["run"] = {**plain["run"], "device": device}
+    study = study_of(plain, f"{entry.name}-quick" if quick else entry.name)
+    done = run_study(study, store, execute, told, planned=planned)
+    cells = [
+        CellRuns({k: v or None for k, v in cell._asdict().items()}, folders)
+        for cell, folders in done.done.items()
+    ]
+    return Reproduced(Findings(entry, cells), missing, done.failed)
 
 
 class Line(NamedTuple):
