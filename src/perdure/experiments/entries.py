@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CELL", "Entry", "Figure", "Published", "entries", "find_entry", "missing_data"]
 
+FACTORS = {"scenario": "scenarios", "setting": "settings", "strategy": "strategies"}
 CELL = ("scenario", "setting", "model", "strategy", "variant")  # what names a cell of a study
 
 
