@@ -236,7 +236,7 @@ def test_the_last_checkpoint_stays_where_the_next_cannot_be_saved(
     assert differences(folder, expected) == []
 
 
-def stop_at(moment: bool) -> None:  # noqa: FBT001 - a condition
+def stop_at(moment: bool) -> None:
     if moment:
         raise Stopped
 
