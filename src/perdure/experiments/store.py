@@ -101,8 +101,8 @@ def versions_changed(folder: Path) -> list[str]:
 
 def check_unchanged(
     folder: Path, description: Description, data: dict[str, Any], *, changed: bool
-) -> None:
-    """Raise unless the run in `folder` can go on to the same bits; `changed` lets others pass.
+) -> list[str]:
+    """Return what differs from before where `changed` allows it; raise unless a run can go on.
 
     Args:
         folder: of the run that was stopped.
@@ -131,6 +131,7 @@ def check_unchanged(
             f"{folder} was begun otherwise ({'; '.join(differ)}), so it would not end with the "
             "same bits; --fresh starts it anew, --even-if-changed goes on"
         )
+    return differ
 
 
 def last_of(scenario: str, store: Path) -> Path | None:
