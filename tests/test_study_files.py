@@ -300,7 +300,7 @@ def test_cells_are_all_combinations_in_order(
     variants: list[str], seeds: int | list[int],
 ) -> None:  # fmt: skip
     published = {"split-digits": "mlp", "split-mnist": "mlp", "m2i": "wide-vgg9"}
-    plain = {
+    plain: dict[str, Any] = {
         "scenarios": scenarios, "settings": given_, "models": models, "strategies": strategies,
         "variant": {name: {} for name in variants}, "seeds": seeds,
     }  # fmt: skip
