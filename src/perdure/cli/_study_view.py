@@ -74,7 +74,8 @@ class StudyView:
             _, began, _ = self._running.pop(id(job))
             self.ended["failed" if job.error else "done"] += 1
             if not job.error:
-                self._took.setdefault(_kind(job), []).append(time.monotonic() - began)
+                seconds = job.seconds or time.monotonic() - began
+                self._took.setdefault(_kind(job), []).append(seconds)
             else:
                 self._say(f"{job.folder.name} failed: {job.error}")
         if "note" in message:
@@ -124,7 +125,7 @@ class StudyView:
         if self._live is not None:
             self._live.console.print(text, markup=False, highlight=False)
         elif self._show:
-            sys.stderr.write(f"perdure: {text}\n")
+            sys.stderr.write(f"perdure: {' '.join(text.split())}\n")
 
 
 def _kind(job: Job) -> str:

@@ -139,7 +139,7 @@ def run(
         shown = [{"folder": str(store / each.folder), **to_builtins(each)} for each in runs]
         print(json_.dumps(shown, indent=1))
         return 0
-    if checkpoint_every < 0:
+    if not checkpoint_every >= 0:
         raise BadInput(f"--checkpoint-every is {checkpoint_every:g}, expected 0 or more seconds")
     finished, waiting = experiments.jobs_for(runs, store, fresh=fresh)
     for job in waiting:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from numbers import Integral
 from typing import Any
 
 from ..metrics import ACCURACY, ScoreScale
 
-__all__ = ["as_json", "check_arguments", "check_whole", "named_tasks", "scale_of"]
+__all__ = ["as_json", "check_arguments", "check_state", "check_whole", "named_tasks", "scale_of"]
 
 WORDS: dict[str, tuple[str | None, ...]] = {
     "initial": ("entered", "all", "none"),
@@ -64,6 +64,25 @@ def named_tasks(tasks: Any) -> list[tuple[Any, Any]]:
     if tasks is not None and (pair or not isinstance(tasks, list | tuple)):
         raise TypeError(f"tasks is {type(tasks).__name__}, expected data by name: {{name: (x, y)}}")
     return list(enumerate(tasks or ()))
+
+
+def check_state(state: Mapping[str, Any], tasks: Collection[str]) -> None:
+    """Raise unless `state` is an evaluator's, and all it was about is among `tasks`.
+
+    Example:
+        >>> check_state({"learned": ["a"], "always": [], "record": {}}, ["a", "b"])
+        >>> check_state({"learned": ["c"], "always": [], "record": {}}, ["a", "b"])
+        Traceback (most recent call last):
+        ValueError: resume is of a run that tests ['c'], expected evaluation data for it
+    """
+    lacks = [name for name in ("learned", "always", "record") if name not in state]
+    if lacks:
+        raise ValueError(f"resume has no {lacks[0]!r}, expected what state_dict() returned")
+    missing = [n for n in (*state["learned"], *state["always"]) if n not in tasks]
+    if missing:
+        raise ValueError(
+            f"resume is of a run that tests {missing}, expected evaluation data for it"
+        )
 
 
 def check_whole(name: str, value: Any, least: int) -> None:

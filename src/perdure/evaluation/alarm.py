@@ -38,14 +38,14 @@ class Alarm:
     """
 
     def __init__(self, rule: str | Callable[[Live], bool | str | None]) -> None:
-        self._ringing = False
+        self.ringing = False
         self.function = rule if callable(rule) else None
         self.rule = None if callable(rule) else _parsed(rule)
 
     def heard(self, live: Live) -> str | None:
         """Return what to say if the bell rings now, else None."""
         message = self._message(live)
-        rings, self._ringing = message is not None and not self._ringing, message is not None
+        rings, self.ringing = message is not None and not self.ringing, message is not None
         return message if rings else None
 
     def _message(self, live: Live) -> str | None:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..record import RecordError, read_source
-from ._arguments import as_json, check_arguments, named_tasks, scale_of
+from ._arguments import as_json, check_arguments, check_state, named_tasks, scale_of
 from ._trees import nbytes
 from ._untouched import unborn, unmoved, untouched
 from .alarm import Alarm, AlarmRang
@@ -170,15 +170,10 @@ class Evaluator:
             audit=audit, redraw=redraw, say=self._recorder.say,
         )  # fmt: skip
         self._meter = Meter(on=meter, say=self._recorder.say)
-        missing = [] if resume is None else [n for n in resume["learned"] if n not in self._known]
-        if missing:
-            raise ValueError(
-                f"resume is of a run that has learned {missing}, expected evaluation data for it"
-            )
+        if resume is not None:
+            check_state(resume, self._known)
         # Last: a mistake above leaves no folder.
-        self._recorder.open(
-            record, overwrite=overwrite, resume=None if resume is None else resume["record"]
-        )
+        self._recorder.open(record, overwrite=overwrite, resume=resume)
         if resume is not None:
             self._load(resume)
         self._progress = Progress(progress)
@@ -325,10 +320,13 @@ class Evaluator:
     def uncounted(self) -> Iterator[None]:
         """Leave the time of this block out of the costs of training: of saving it, say."""
         start, flops = time.perf_counter(), self._meter.flops_so_far
+        before = self._meter.left_out
         try:
             yield
         finally:
-            self._meter.apart(time.perf_counter() - start, self._meter.flops_so_far - flops)
+            twice = self._meter.left_out - before  # a flush in here left itself out
+            seconds = time.perf_counter() - start - twice
+            self._meter.apart(seconds, self._meter.flops_so_far - flops)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that going on from here needs, as plain data for a checkpoint of yours.
@@ -349,6 +347,7 @@ class Evaluator:
             "stored": self._stored,
             "extra_bytes": self._extra_bytes,
             "copies_bytes": self._copies_bytes,
+            "ringing": self._alarm is not None and self._alarm.ringing,
             "meter": self._meter.state(),
             "record": self._recorder.state(),
         }
@@ -360,7 +359,12 @@ class Evaluator:
         self._stepped, self._before = set(state["stepped"]), tuple(state["before"])
         self._stored, self._extra_bytes = state["stored"], state["extra_bytes"]
         self._copies_bytes = state["copies_bytes"]
+        if self._alarm is not None:
+            self._alarm.ringing = state["ringing"]
         self._meter.load(state["meter"])
+        with untouched(None):  # data may be read, by code of the user's
+            for name in self._learned:
+                self._known[name].open()  # run.json says how many classes it has
         self._recorder.known([self._known[name] for name in self._learned], self._classes)
         self._recorder.writer.costs(self._meter.ended)
 

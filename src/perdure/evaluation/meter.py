@@ -48,6 +48,7 @@ class Meter:
         self._steps = 0
         self._since = 0.0
         self._apart = 0.0
+        self.left_out = 0.0  # seconds, of all that was done for measuring
         self._count_rows: dict[str, float] = {}
         self._tested: dict[str, int] = {}
         self._ahead = [0.0, 0.0]  # seconds and operations for a task that has not begun
@@ -172,6 +173,7 @@ class Meter:
     def apart(self, seconds: float, flops: float) -> None:
         """Leave out work that was done for measuring in the middle of a step."""
         self._since += seconds
+        self.left_out += seconds
         self._add("seconds_eval", seconds)
         self._apart += flops
 

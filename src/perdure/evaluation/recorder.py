@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -11,12 +12,13 @@ import warnings
 import weakref
 from datetime import UTC, datetime
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from ..record import RunWriter, csv_field
+from ..record import RecordError, RunWriter, csv_field
 from .live import Live
 
 if TYPE_CHECKING:
@@ -70,11 +72,13 @@ class Recorder:
         if resume is not None:
             if folder is None:
                 raise ValueError("going on needs the folder of the record; give record=")
-            self.notes, self._with_hits = list(resume["notes"]), list(resume["with_hits"])
-            self.live.load(resume["live"])
-            self._describe["created"] = resume["created"]
-            self._describe["resumed"] = [*resume["resumed"], self._resumed(resume)]
-            self.writer = RunWriter(folder, self._description(), go_on=resume["position"])
+            state = resume["record"]
+            _check_begun(Path(folder), state["created"])
+            self.notes, self._with_hits = list(state["notes"]), list(state["with_hits"])
+            self.live.load(state["live"])
+            self._describe["created"] = state["created"]
+            self._describe["resumed"] = [*state["resumed"], self._resumed(resume["step"])]
+            self.writer = RunWriter(folder, self._description(), go_on=state["position"])
             return
         if folder is None:
             folder = tempfile.mkdtemp(prefix="perdure-")
@@ -93,14 +97,10 @@ class Recorder:
         }
 
     @staticmethod
-    def _resumed(state: Mapping[str, Any]) -> dict[str, Any]:
+    def _resumed(step: int) -> dict[str, Any]:
         """Return when a run goes on, and after which step, with what."""
         now = _surroundings()
-        return {
-            "at": now["created"],
-            "after_step": state["live"]["step"],
-            "versions": now["versions"],
-        }
+        return {"at": now["created"], "after_step": step, "versions": now["versions"]}
 
     def say(self, message: str) -> None:
         """Tell the user, and whoever reads the record."""
@@ -202,6 +202,21 @@ class Recorder:
             counts.append(len(new))
             seen |= set(labels)
         return counts if counts and min(counts) > 0 else []
+
+
+def _check_begun(folder: Path, created: str) -> None:
+    """Raise unless the record in `folder` is the one that was begun then: it will be cut."""
+    try:
+        found = json.loads((folder / "run.json").read_bytes())["created"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RecordError(
+            f"{folder}: no record to go on with; give the folder that the state was saved with"
+        ) from None
+    if found != created:
+        raise RecordError(
+            f"{folder}: a run begun at {found}, expected the one of the state, begun at {created}; "
+            "give that one's folder"
+        )
 
 
 def _remove(folder: str, owner: int) -> None:

@@ -27,6 +27,7 @@ __all__ = ["has_checkpoint", "load_checkpoint", "record_state", "save_checkpoint
 
 FILE = "state.safetensors"
 PARTS = ("kind", "place", "model", "optimizer", "own", "stopping", "random", "record")
+ANEW = "start the run anew (--fresh)"
 ELSEWHERE = ("model", "optimizer", "examples")  # attributes that are not simply put back
 
 
@@ -92,10 +93,10 @@ def load_checkpoint(
     path = Path(folder) / FILE
     state, expected = _read(path), _kind(strategy)
     if state["kind"] != expected:
-        raise BadInput(f"{path}: a checkpoint of {state['kind']}, expected {expected}")
+        raise BadInput(f"{path}: a checkpoint of {state['kind']}, expected {expected}; {ANEW}")
     seed = state["own"].get("seed") if isinstance(state["own"], dict) else None
     if seed != strategy.seed:
-        raise BadInput(f"{path}: a checkpoint of seed {seed}, expected {strategy.seed}")
+        raise BadInput(f"{path}: a checkpoint of seed {seed}, expected {strategy.seed}; {ANEW}")
     try:
         strategy.model.load_state_dict(state["model"])
         strategy.optimizer.load_state_dict(state["optimizer"])
@@ -110,7 +111,8 @@ def load_checkpoint(
             torch.cuda.set_rng_state(state["random"]["cuda"], device)
         return Place(**state["place"])
     except (KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        raise BadInput(f"{path}: a checkpoint of another run ({_last_line(error)})") from None
+        said = f"a checkpoint of another run ({_last_line(error)})"
+        raise BadInput(f"{path}: {said}; {ANEW}") from None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -125,7 +127,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: no such checkpoint") from None
     except (SafetensorError, KeyError, ValueError, TypeError, AttributeError, OSError) as error:
         said = f"not a checkpoint that can be read ({_last_line(error)})"
-        raise BadInput(f"{path}: {said}") from None
+        raise BadInput(f"{path}: {said}; {ANEW}") from None
 
 
 def _kind(strategy: Strategy) -> str:

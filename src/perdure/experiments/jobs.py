@@ -39,6 +39,7 @@ class Job:
     detail: str = ""
     kind: str = ""  # of the error
     code: int | None = None
+    seconds: float | None = None  # that it took
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def perform(
     """
     from .run import run
 
-    following = 0.0
+    began, following = time.perf_counter(), 0.0
 
     def progress(share: float, live: Live) -> None:
         nonlocal following
@@ -93,6 +94,7 @@ def perform(
             progress=progress, checkpoint_every=job.checkpoint_every, checkpointed=checkpointed,
         )  # fmt: skip
         scores_of(job.folder)  # kept there: a study's tables need not compute them again
+        tell({"seconds": time.perf_counter() - began})
     except Exception as error:
         said, code = explained(error)
         tell(said)
@@ -118,6 +120,8 @@ def noted(job: Job, message: dict[str, Any]) -> None:
     if "error" in message:
         job.error, job.detail = message["error"], message.get("detail", "")
         job.kind = message.get("kind", "")
+    if "seconds" in message:
+        job.seconds = message["seconds"]
     if "note" in message:
         job.notes.append(message["note"])
     if "ended" in message:

@@ -58,12 +58,12 @@ class Keeper:
         return time.monotonic() - self._last >= wait
 
     def save(self, place: Place) -> None:
-        """Save the learner at `place`; a disk that refuses is said once and stops nobody."""
+        """Save the learner at `place`; what cannot be saved is said once and stops nobody."""
         with self._evaluator.uncounted():
             try:
                 state = self._evaluator.state_dict()
                 save_checkpoint(self._folder, self._strategy, place, self._stopping, state)
-            except (OSError, SafetensorError) as error:
+            except (OSError, SafetensorError, TypeError) as error:  # a full disk, an odd strategy
                 if not self._troubled:
                     self._evaluator.say(
                         f"no checkpoint could be saved after step {place.step} ({error}); if this "

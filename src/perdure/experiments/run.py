@@ -128,14 +128,17 @@ def run(
     scenario = prepared(description, scenario or scenario_of(description))
     strategy, plan = learner(description, scenario)
     stopping, saved = EarlyStopping(plan.patience), Path(folder) / "checkpoint"
-    start = state = None
+    start, state, differ = None, None, list[str]()
     if resume and has_checkpoint(saved):
-        check_unchanged(Path(folder), description, scenario.data, changed=changed)
+        differ = check_unchanged(Path(folder), description, scenario.data, changed=changed)
         start, state = load_checkpoint(saved, strategy, stopping), record_state(saved)
     overwrite = overwrite or (resume and start is None and not is_finished(Path(folder)))
     with evaluator_of(
         description, scenario, folder, strategy, overwrite=overwrite, resume=state
     ) as evaluator:
+        if differ and start is not None:
+            what = "; ".join(differ)
+            evaluator.say(f"begun otherwise, and gone on after step {start.step}: {what}")
         keeper = Keeper(
             saved, strategy, evaluator, stopping, every=checkpoint_every, saved=checkpointed
         )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Changed",
     "can_go_on",
+    "check_store",
     "check_unchanged",
     "data_changed",
     "is_finished",
@@ -44,8 +45,7 @@ def jobs_for(
 
     An unfinished run goes on where it was saved; all are done from the start if `fresh`.
     """
-    if not (there := next(p for p in (store, *store.absolute().parents) if p.exists())).is_dir():
-        raise BadInput(f"store is {str(store)!r}, and {there} is a file, expected a folder")
+    check_store(store)
     finished: list[Job] = []
     waiting: list[Job] = []
     for description in descriptions:
@@ -53,6 +53,12 @@ def jobs_for(
         job.overwrite, job.resume = fresh and job.folder.exists(), not fresh
         (finished if is_finished(job.folder) and not fresh else waiting).append(job)
     return finished, waiting
+
+
+def check_store(store: Path) -> None:
+    """Raise if a store cannot be a folder."""
+    if not (there := next(p for p in (store, *store.absolute().parents) if p.exists())).is_dir():
+        raise BadInput(f"store is {str(store)!r}, and {there} is a file, expected a folder")
 
 
 def can_go_on(job: Job) -> bool:
@@ -95,8 +101,8 @@ def versions_changed(folder: Path) -> list[str]:
 
 def check_unchanged(
     folder: Path, description: Description, data: dict[str, Any], *, changed: bool
-) -> None:
-    """Raise unless the run in `folder` can go on to the same bits; `changed` lets others pass.
+) -> list[str]:
+    """Return what differs from before where `changed` allows it; raise unless a run can go on.
 
     Args:
         folder: of the run that was stopped.
@@ -125,6 +131,7 @@ def check_unchanged(
             f"{folder} was begun otherwise ({'; '.join(differ)}), so it would not end with the "
             "same bits; --fresh starts it anew, --even-if-changed goes on"
         )
+    return differ
 
 
 def last_of(scenario: str, store: Path) -> Path | None:

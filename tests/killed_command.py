@@ -1,0 +1,135 @@
+"""`perdure run` in processes to be killed: started by test_kills.py, PyTorch is imported once.
+
+Each is a process of its own that does what the command does, its runs inside it. It may be told to
+kill itself at a moment that nobody outside could hit: in the middle of a write, say.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import perdure.experiments as experiments
+import perdure.experiments.checkpoint as checkpoint
+import perdure.experiments.keeper as keeper
+from perdure.cli import main
+from perdure.record import RunWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from perdure.experiments import Job
+
+TOUCHED = ("open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdir")
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def counted(count: int, then: Callable[..., Any], else_: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is `else_`, but `then` when it is called the `count`-th time."""
+    left = count
+
+    def called(*given: Any, **named: Any) -> Any:
+        nonlocal left
+        left -= 1
+        return (else_ if left else then)(*given, **named)
+
+    return called
+
+
+def arm(kind: str, count: int, store: str) -> None:
+    """Have this process kill itself the `count`-th time that it comes to a moment."""
+    saves, writes = checkpoint.save_file, os.pwrite
+
+    def half(tensors: Any, path: Any, metadata: Any) -> None:
+        saves(tensors, path, metadata)
+        os.truncate(path, Path(path).stat().st_size // 2)
+        die()
+
+    def torn(file: int, data: bytes, place: int) -> int:
+        writes(file, data[: len(data) // 2], place)
+        die()
+        return 0
+
+    def saved(*given: Any) -> None:
+        checkpoint.save_checkpoint(*given)
+        die()
+
+    killed = counted(count, lambda *_: die(), lambda *_: None)
+
+    def heard(event: str, given: tuple[Any, ...]) -> None:
+        if event in TOUCHED and (isinstance(given[0], int) or str(given[0]).startswith(store)):
+            killed()
+
+    if kind == "half":  # a checkpoint is written
+        checkpoint.save_file = counted(count, half, saves)
+    elif kind == "between":  # the record has been synced for it
+        checkpoint.save_file = counted(count, lambda *_, **__: die(), saves)
+    elif kind == "renamed":  # it has just taken the place of the last one
+        keeper.save_checkpoint = counted(count, saved, checkpoint.save_checkpoint)
+    elif kind == "torn":  # a line or hits are appended
+        os.pwrite = counted(count, torn, writes)
+    elif kind == "closing":  # nothing but done.json is missing
+        RunWriter.done = lambda *_, **__: die()  # type: ignore[method-assign]
+    elif kind == "operation":  # a file of the store is opened, renamed, removed or cut
+        sys.addaudithook(heard)
+    else:
+        raise ValueError(kind)
+
+
+def run(arguments: Sequence[str], moment: tuple[str, int] | None) -> None:
+    """Do what `perdure run` does, with the runs in this process."""
+
+    def here(
+        jobs: Sequence[Job], told: Callable[[Job, dict[str, Any]], None], *, most: int | None
+    ) -> None:
+        experiments.run_serially(jobs, lambda *_: None)
+
+    experiments.run_side_by_side = here
+    sys.argv = ["perdure", "run", *arguments]
+    if moment is not None:
+        arm(*moment, arguments[arguments.index("--store") + 1])
+    main()
+
+
+def serve() -> None:
+    """Start a process for each line that asks for one, and answer with its id."""
+    import rich.progress  # the bars
+    import torch
+    import torch._dynamo  # what counts operations would import it
+
+    import perdure.data
+    import tests.strategy_helpers  # every strategy
+
+    assert rich.progress
+    assert tests.strategy_helpers
+    perdure.data.load("digits")
+    torch.set_num_threads(1)
+    gc.freeze()  # nothing to look through when a process ends
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "wait" in request:
+            _, status = os.waitpid(request["wait"], 0)
+            print(os.waitstatus_to_exitcode(status), flush=True)
+            continue
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            out = os.open(request["out"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            for stream in (1, 2):
+                os.dup2(out, stream)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            run(request["start"], request["moment"])
+            return
+        print(pid, flush=True)
+
+
+if __name__ == "__main__":
+    serve()

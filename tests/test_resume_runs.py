@@ -1,0 +1,516 @@
+"""Runs that go on: what is saved and when, what is refused and how it is said, workers."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import SafetensorError
+from torch import nn
+
+import perdure.experiments as experiments
+from perdure.evaluation.recorder import EvaluationWarning
+from perdure.experiments import checkpoint, keeper, loop
+from perdure.experiments.jobs import Job
+from perdure.experiments.keeper import Keeper
+from perdure.record import RunWriter
+from perdure.strategies.naive import Naive
+
+from .cli_helpers import judged_refusal, says
+from .kill_cases import SHORT, differences, folders, last_step, resumed, saved_step
+from .run_helpers import inside, until
+from .strategy_helpers import ALL, NORMED, blobs, description, finish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perdure.experiments import Description
+
+STOPPED = ("split-digits", "naive", *SHORT, "--set", "hidden=8", "--checkpoint-every", "0")
+
+
+class Stopped(BaseException):
+    """What a kill is to a test."""
+
+
+class Poisoned(Naive):
+    """A strategy whose loss is no number at step 7."""
+
+    def step(self, *batches: Any, watch: Any = None) -> torch.Tensor:
+        self.taken = getattr(self, "taken", 0) + 1
+        loss = super().step(*batches, watch=watch)
+        return loss * torch.nan if self.taken == 7 else loss
+
+
+class Odd(Naive):
+    """A strategy that keeps what no checkpoint can hold."""
+
+    def begin_task(self, task: int, rows: Any) -> Any:
+        self.helper = lambda: task
+        return super().begin_task(task, rows)
+
+
+def greedy(shape: tuple[int, int, int], outputs: int, *, megabytes: int = 0) -> nn.Module:
+    """Return softmax regression, after using memory for nothing."""
+    np.ones(megabytes << 20, np.uint8)
+    return nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(shape)), outputs))
+
+
+def stops_after(count: int) -> Callable[[], None]:
+    """Return what to call after every checkpoint: it ends the run after so many."""
+    left = count
+
+    def saved() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise Stopped
+
+    return saved
+
+
+def stopped(what: Description, folder: Path, after: int, **more: Any) -> Path:
+    """Return the folder of a run of blobs that was stopped after so many checkpoints."""
+    with pytest.raises(Stopped):
+        experiments.run(
+            what, folder, scenario=blobs(), checkpoint_every=0, checkpointed=stops_after(after),
+            **more,
+        )  # fmt: skip
+    return folder
+
+
+def whole(what: Description, folder: Path) -> Path:
+    """Return the folder of a run of blobs that nobody disturbed."""
+    experiments.run(what, folder, scenario=blobs())
+    return folder
+
+
+def on(what: Description, folder: Path, **more: Any) -> Path:
+    """Return the folder of a run of blobs that went on to its end."""
+    experiments.run(what, folder, scenario=blobs(), resume=True, **more)
+    return folder
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_strategy_goes_on_with_its_record(name: str, tmp_path: Path) -> None:
+    """Stopped in the middle of each task and at an end; costs too are those of one run."""
+    what = description(name, model=NORMED, gradients=2, optimizer="adam", settings={"lr": "0.01"})
+    expected = whole(what, tmp_path / "whole")
+    each = len(list(csv.DictReader((expected / "gradients.csv").open()))) * 2 // 3
+    folder = tmp_path / "run"
+    for at in (each // 2, each // 2 + 3, each + 1):
+        stopped(what, folder, at, resume=True)
+    on(what, folder)
+    assert differences(folder, expected) == []
+    assert len(resumed(folder)) == 3
+
+
+def test_a_checkpoint_is_removed_when_a_run_is_finished(tmp_path: Path) -> None:
+    folder = stopped(description("naive"), tmp_path / "run", 5)
+    assert [path.name for path in (folder / "checkpoint").iterdir()] == ["state.safetensors"]
+    assert saved_step(folder) == 5
+    on(description("naive"), folder)
+    names = {"run.json", "points.csv", "costs.csv", "done.json", "hits"}
+    assert {path.name for path in folder.iterdir()} == names
+
+
+def test_when_it_is_time_to_save(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every so many seconds, and at a task's end unless there is next to nothing to lose."""
+    now = 1000.0
+    monkeypatch.setattr(keeper.time, "monotonic", lambda: now)
+    one: Any = Keeper(Path(), *[None] * 3, every=60.0)  # type: ignore[arg-type]
+    found = []
+    for now in (1000.0, 1004.9, 1005.0, 1059.9, 1060.0):  # noqa: B007 - the clock reads it
+        found.append((one.due(), one.due(ended=True)))
+    assert found == [(False, False), (False, False), (False, True), (False, True), (True, True)]
+
+
+def test_a_run_saves_at_the_end_of_each_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is saved there begins with the next task, or is all there is."""
+    monkeypatch.setattr(keeper, "APART", 0.0)
+    places = []
+    save = keeper.save_checkpoint
+
+    def saving(folder: Path, strategy: Any, place: Any, *rest: Any) -> None:
+        places.append(place)
+        save(folder, strategy, place, *rest)
+
+    monkeypatch.setattr(keeper, "save_checkpoint", saving)
+    what = description("replay", model=NORMED)
+    expected = whole(what, tmp_path / "whole")
+    steps = [
+        int(json.loads((expected / "done.json").read_text())["steps"]) * k // 3 for k in (1, 2)
+    ]
+    assert [(at.phase, at.done, at.rows) for at in places] == [(k, 0, None) for k in (1, 2, 3)]
+    assert [at.step for at in places[:2]] == steps
+    for count in (1, 2, 3):
+        folder = tmp_path / str(count)
+        with pytest.raises(Stopped):
+            experiments.run(what, folder, scenario=blobs(), checkpointed=stops_after(count))
+        on(what, folder)
+        assert differences(folder, expected) == []
+
+
+def test_a_checkpoint_is_never_ahead_of_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a checkpoint is written, the disk has every line that it counts on, and no other."""
+    save, fsync = keeper.save_checkpoint, os.fsync
+    synced: dict[str, int] = {}
+    checked = []
+
+    def sync(file: int) -> None:
+        synced[str(Path(f"/proc/self/fd/{file}").readlink())] = os.fstat(file).st_size
+        fsync(file)
+
+    def saving(folder: Path, strategy: Any, place: Any, stopping: Any, record: Any) -> None:
+        run, position = folder.parent, record["record"]["position"]
+        assert position["points"] == synced[f"{run / 'points.csv'}"]
+        for number, (_, size) in enumerate(position["hits"]):
+            assert size == synced[f"{run / 'hits'}/{number}.bin"]
+        assert position["points"] == (run / "points.csv").stat().st_size
+        assert record["step"] == place.step
+        checked.append(place.step)
+        save(folder, strategy, place, stopping, record)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(keeper, "save_checkpoint", saving)
+    experiments.run(description("naive"), tmp_path / "run", scenario=blobs(), checkpoint_every=0)
+    assert len(set(checked)) > 10
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, "No space left on device"), SafetensorError("no space left"), None],
+    ids=["disk", "safetensors", "strategy"],
+)
+def test_a_checkpoint_that_cannot_be_saved_stops_nobody(
+    error: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    what = description("naive" if error else f"{__name__}:Odd")
+    expected = whole(description("naive"), tmp_path / "whole")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        assert error is not None
+        raise error
+
+    if error is not None:
+        monkeypatch.setattr(checkpoint, "save_file", refuse)
+    with pytest.warns(
+        EvaluationWarning, match="no checkpoint could be saved after step 1 "
+    ) as said:
+        experiments.run(what, tmp_path / "run", scenario=blobs(), checkpoint_every=0)
+    assert len(said) == 1
+    words = {None: "a strategy keeps a function"}.get(error, "pace left")
+    (note,) = json.loads((tmp_path / "run" / "run.json").read_text())["notes"]
+    says(note, words, "if this run is stopped")
+    for name in ("points.csv", "done.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (expected / name).read_bytes()
+
+
+def test_the_last_checkpoint_stays_where_the_next_cannot_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    what = description("replay", model=NORMED)
+    expected, folder = whole(what, tmp_path / "whole"), tmp_path / "run"
+    stopped(what, folder, 7)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save_file", lambda *_, **__: (_ for _ in ()).throw(OSError(28)))
+        with pytest.warns(EvaluationWarning, match="no checkpoint"), pytest.raises(Stopped):
+            experiments.run(
+                what, folder, scenario=blobs(), resume=True, checkpoint_every=0,
+                progress=lambda share, _: stop_at(share > 0.6),
+            )  # fmt: skip
+    assert saved_step(folder) == 7
+    on(what, folder)
+    assert differences(folder, expected) == []
+
+
+def stop_at(moment: bool) -> None:
+    if moment:
+        raise Stopped
+
+
+def test_a_loss_that_is_no_number_never_gets_into_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where losses are looked at now and then, as on a GPU: they are before saving."""
+
+    def later(self: Any, loss: torch.Tensor) -> None:
+        self._step += 1
+        self._losses.append((self._step, loss))
+
+    monkeypatch.setattr(loop._Finite, "look", later)
+    with pytest.raises(loop.Diverged, match="is nan at step 7"):
+        experiments.run(
+            description(f"{__name__}:Poisoned"), tmp_path, scenario=blobs(), checkpoint_every=0
+        )
+    assert saved_step(tmp_path) == 6
+
+
+def test_seeds_in_one_process_do_not_share_a_generator(tmp_path: Path) -> None:
+    """Runs one after the other, some of them stopped and gone on with, are as each alone."""
+    first, second = (description("replay", model=NORMED, seed=k) for k in (0, 1))
+    expected = [whole(what, tmp_path / f"{what.seed}") for what in (second, first)][::-1]
+    folders = [stopped(what, tmp_path / f"b{what.seed}", 9) for what in (first, second)]
+    for what, folder, same in zip((first, second), folders, expected, strict=True):
+        on(what, folder)
+        assert differences(folder, same) == []
+
+
+# What the command says
+
+
+@pytest.fixture
+def unfinished(tmp_path: Path) -> Path:
+    """The folder of a run that `perdure run` was stopped in, after 20 steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Keeper, "__init__", _stopping(Keeper.__init__, 20))
+        with pytest.raises(Stopped):
+            inside(*STOPPED, "--store", tmp_path)
+    (folder,) = folders(tmp_path)
+    assert saved_step(folder) == 20
+    return folder
+
+
+def _stopping(begin: Any, after: int) -> Any:
+    def init(self: Any, *given: Any, **named: Any) -> None:
+        begin(self, *given, **named | {"saved": stops_after(after)})
+
+    return init
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change what a run says of itself."""
+    said = json.loads((folder / "run.json").read_text())
+    change(said)
+    (folder / "run.json").write_text(json.dumps(said))
+
+
+def test_the_command_goes_on_by_itself(unfinished: Path) -> None:
+    edit(unfinished, lambda said: said["notes"].append("from before"))  # cut back with the rest
+    answer = inside(*STOPPED, "--store", unfinished.parent)
+    assert answer.code == 0, answer.err
+    assert "going on from a checkpoint: seed 0" in answer.err
+    assert resumed(unfinished) == [20]
+    again = inside(*STOPPED, "--resume", "--store", unfinished.parent)
+    assert again.code == 0
+    assert "finished before" in again.err
+
+
+def test_fresh_starts_again(unfinished: Path) -> None:
+    answer = inside(*STOPPED, "--fresh", "--store", unfinished.parent)
+    assert answer.code == 0, answer.err
+    assert "starting again: seed 0" in answer.err
+    assert resumed(unfinished) == []
+
+
+def test_resume_with_nothing_to_go_on_from(tmp_path: Path) -> None:
+    line = judged_refusal(inside(*STOPPED, "--resume", "--store", tmp_path / "none"))
+    says(line, "no checkpoint to go on from; leave --resume out to start it")
+    assert not (tmp_path / "none").exists()
+
+
+def test_resume_where_a_run_has_no_checkpoint_yet(unfinished: Path) -> None:
+    (unfinished / "checkpoint" / "state.safetensors").unlink()
+    before = (unfinished / "points.csv").read_bytes()
+    line = judged_refusal(inside(*STOPPED, "--resume", "--store", unfinished.parent))
+    says(line, str(unfinished), "no checkpoint to go on from")
+    assert (unfinished / "points.csv").read_bytes() == before
+    answer = inside(*STOPPED, "--store", unfinished.parent)
+    assert answer.code == 0, answer.err
+    assert "starting again: seed 0" in answer.err
+
+
+def test_fresh_and_resume(unfinished: Path) -> None:
+    line = judged_refusal(inside(*STOPPED, "--resume", "--fresh", "--store", unfinished.parent))
+    says(line, "--fresh starts anew and --resume goes on; give one of them")
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan"])
+def test_seconds_that_are_none(seconds: str, tmp_path: Path) -> None:
+    line = judged_refusal(inside(*STOPPED[:-1], seconds, "--store", tmp_path))
+    says(line, f"--checkpoint-every is {seconds}, expected 0 or more seconds")
+
+
+def _other_data(said: dict[str, Any]) -> None:
+    ((_, digits),) = said["describe"]["data"].items()
+    digits["sha256"] = dict.fromkeys(digits["sha256"], "ab" * 32)
+
+
+CHANGES: dict[str, tuple[Callable[[dict[str, Any]], Any], tuple[str, ...]]] = {
+    "torch": (lambda said: said["versions"].update(torch="1.0"), ("made with torch 1.0",)),
+    "perdure": (lambda said: said["versions"].update(perdure="0"), ("made with perdure 0",)),
+    "data": (_other_data, ("digits: ", " now, and was abababababab…")),
+    "cpu": (lambda said: said.update(cpu="SSE9"), ("made on a processor with SSE9, this one has",)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_has_changed_is_said_and_refused(name: str, unfinished: Path) -> None:
+    change, words = CHANGES[name]
+    edit(unfinished, change)
+    before = (unfinished / "points.csv").read_bytes(), saved_step(unfinished)
+    for more in ((), ("--resume",)):
+        answer = inside(*STOPPED, *more, "--store", unfinished.parent)
+        assert answer.code == 2
+        (line,) = [line for line in answer.err.splitlines() if " failed: " in line]
+        says(line, *words, "--fresh starts it anew, --even-if-changed goes on")
+    assert ((unfinished / "points.csv").read_bytes(), saved_step(unfinished)) == before
+    answer = inside(*STOPPED, "--even-if-changed", "--store", unfinished.parent)
+    assert answer.code == 0, answer.err
+    assert resumed(unfinished) == [20]
+    (note,) = json.loads((unfinished / "run.json").read_text())["notes"]
+    says(note, "begun otherwise, and gone on after step 20: ", *words)
+
+
+def test_a_run_of_something_else_does_not_go_on(unfinished: Path) -> None:
+    edit(unfinished, lambda said: said["describe"].update(batch=7))
+    for more in ((), ("--even-if-changed",)):
+        answer = inside(*STOPPED, *more, "--store", unfinished.parent)
+        assert answer.code == 2
+        says(answer.err, "a run with batch 7, expected the one described; --fresh replaces")
+
+
+def _foreign(path: Path) -> None:
+    strategy, plan = experiments.learner(description("replay"), blobs())
+    place = finish(loop.train(blobs(), strategy, plan))[-1]
+    checkpoint.save_checkpoint(path.parent, strategy, place)
+
+
+BROKEN: dict[str, Callable[[Path], Any]] = {
+    "torn": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "empty": lambda path: path.write_bytes(b""),
+    "text": lambda path: path.write_text("a checkpoint, they said"),
+    "foreign": _foreign,
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_checkpoint_that_is_none(name: str, unfinished: Path) -> None:
+    BROKEN[name](unfinished / "checkpoint" / "state.safetensors")
+    before = (unfinished / "points.csv").read_bytes()
+    answer = inside(*STOPPED, "--store", unfinished.parent)
+    assert answer.code == 2
+    lines = [line for line in answer.err.splitlines() if " failed: " in line]
+    assert len(lines) == 1
+    says(lines[0], "state.safetensors: ", "start the run anew (--fresh)")
+    assert "Traceback" not in answer.err
+    assert (unfinished / "points.csv").read_bytes() == before
+    assert inside(*STOPPED, "--fresh", "--store", unfinished.parent).code == 0
+
+
+def test_two_on_one_folder(unfinished: Path) -> None:
+    """The second says who writes there, and leaves record and checkpoint alone."""
+    position = checkpoint.record_state(unfinished / "checkpoint")
+    assert position is not None
+    first = RunWriter(unfinished, {}, go_on=position["record"]["position"])
+    (unfinished / "run.json").unlink()  # it says nothing of its own here
+    first.close()
+    assert first.folder == unfinished
+
+
+@pytest.mark.parametrize("more", [(), ("--fresh",)])
+def test_another_process_is_at_it(more: tuple[str, ...], unfinished: Path) -> None:
+    import subprocess
+    import sys
+
+    holder = subprocess.Popen(
+        [sys.executable, "-c", "import fcntl, os, sys, time; f = open(sys.argv[1], 'a');"
+         "fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(600)",
+         str(unfinished / "lock")], stdout=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        before = {p: p.read_bytes() for p in unfinished.rglob("*") if p.is_file()}
+        answer = inside(*STOPPED, *more, "--store", unfinished.parent)
+        assert answer.code == 1
+        says(answer.err, str(unfinished), "writes here; wait for it")
+        assert {p: p.read_bytes() for p in unfinished.rglob("*") if p.is_file()} == before
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert inside(*STOPPED, *more, "--store", unfinished.parent).code == 0
+
+
+# Processes that do many runs
+
+
+def job(store: Path, **more: Any) -> Job:
+    what = experiments.described(
+        "split-digits", "replay", **{"epochs": 2, "every": 2, "model": f"{__name__}:greedy"} | more
+    )
+    return Job(what, store / what.folder, resume=True, checkpoint_every=0.01)
+
+
+def test_a_process_does_many_runs_as_each_alone(tmp_path: Path) -> None:
+    """Nothing of the first is left in the second: no bits, and no peak of memory."""
+    big = job(tmp_path / "one", settings={"megabytes": "700"})
+    jobs = [big, job(tmp_path / "one", seed=3), job(tmp_path / "one", seed=4, threads=1)]
+    experiments.run_side_by_side(jobs, lambda *_: None, most=1)
+    assert [each.code for each in jobs] == [0, 0, 0], jobs[0].error
+    peaks = []
+    for each in jobs:
+        alone = tmp_path / "alone" / each.folder.name
+        if each is not big:
+            experiments.run(each.description, alone)
+            assert differences(each.folder, alone) == []
+        rows = list(csv.DictReader((each.folder / "costs.csv").open()))
+        peaks.append(max(float(row["peak_bytes"]) for row in rows))
+    assert peaks[0] > 700 << 20
+    assert max(peaks[1:]) < 700 << 20
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_killed_worker(retries: int, tmp_path: Path) -> None:
+    """With a retry another one goes on where it was, and the next run follows."""
+    jobs = [job(tmp_path / "store", epochs=12), job(tmp_path / "store", seed=1, epochs=1)]
+    killed: list[int] = []
+
+    def told(which: Job, message: dict[str, Any]) -> None:
+        if which is jobs[0] and message.get("share", 0) > 0.1 and not killed:
+            until(lambda: saved_step(which.folder) > 0, "a checkpoint")
+            (pid,) = workers()
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+    experiments.run_side_by_side(jobs, told, most=1, retries=retries)
+    assert killed
+    assert not workers()
+    assert jobs[1].code == 0
+    if not retries:
+        assert jobs[0].code == -signal.SIGKILL
+        says(str(jobs[0].error), "killed by signal 9 before the run was finished")
+        assert last_step(jobs[0].folder) > 0
+        return
+    assert jobs[0].code == 0
+    assert jobs[0].notes == ["its process was killed by signal 9; it goes on"]
+    assert resumed(jobs[0].folder)[0] > 0
+    alone = tmp_path / "alone"
+    experiments.run(jobs[0].description, alone)
+    assert differences(jobs[0].folder, alone) == []
+
+
+def workers() -> list[int]:
+    """Return the processes that this one has for runs."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rsplit(")", 1)[1].split()[1])
+            command = (path.parent / "cmdline").read_bytes()
+        except OSError:  # it ended just now
+            continue
+        if parent == os.getpid() and b"perdure.experiments.child" in command:
+            found.append(int(path.parent.name))
+    return found
