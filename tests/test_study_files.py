@@ -250,7 +250,7 @@ def study_with(layers: Layers, strategy: str) -> Study:
     if strategy == "naive":  # its own layer may only have what it knows
         own.pop("strength", None)
         own["grid"] = {name: each for name, each in own["grid"].items() if name != "strength"}
-    plain = {
+    plain: dict[str, Any] = {
         **BARE, "run": {k: v for k, v in run.items() if k != "grid"}, "grid": run["grid"],
         "scenario": {"split-digits": scenario}, "setting": {"class": setting},
         "model": {"mlp": model}, "strategy": {strategy: own}, "variant": {"one": variant},
@@ -300,7 +300,7 @@ def test_cells_are_all_combinations_in_order(
     variants: list[str], seeds: int | list[int],
 ) -> None:  # fmt: skip
     published = {"split-digits": "mlp", "split-mnist": "mlp", "m2i": "wide-vgg9"}
-    plain = {
+    plain: dict[str, Any] = {
         "scenarios": scenarios, "settings": given_, "models": models, "strategies": strategies,
         "variant": {name: {} for name in variants}, "seeds": seeds,
     }  # fmt: skip
@@ -320,7 +320,7 @@ def test_cells_are_all_combinations_in_order(
 
 
 def test_a_searched_length_replaces_a_fixed_one_and_the_other_way_round() -> None:
-    plain = {
+    plain: dict[str, Any] = {
         **BARE, "run": {"iterations": 5}, "strategy": {"ewc": {"grid": {"epochs": [2, 3]}}},
         "variant": {"short": {}, "long": {"iterations": 50}},
     }  # fmt: skip

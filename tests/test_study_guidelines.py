@@ -141,7 +141,8 @@ def test_grids_by_hand() -> None:
     )  # fmt: skip
     assert first.header == ["strategy", "seeds", "acc", "bwt"]  # nothing that nobody has
     assert first.rows == [
-        ["naive", "3 of 3", "0.500 ± 0.250", "-0.250 ± 0.000"], ["ewc", "1 of 3", "0.250", "-0.250"],
+        ["naive", "3 of 3", "0.500 ± 0.250", "-0.250 ± 0.000"],
+        ["ewc", "1 of 3", "0.250", "-0.250"],
     ]  # fmt: skip
     assert second.rows == [["ewc", "0 of 3"]]
     (whole,) = study_grids(lines, together=True)
