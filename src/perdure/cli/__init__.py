@@ -9,6 +9,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 from .. import __version__
+from .compare import compare
 from .data import data_app
 from .explain import explain
 from .list_ import list_app
@@ -16,6 +17,7 @@ from .plan import plan
 from .reproduce import reproduce
 from .run import run
 from .score import STDIN, score
+from .study import study_app
 
 __all__ = ["app", "main"]
 
@@ -25,10 +27,12 @@ app = App(
     version=__version__,
 )
 app.command(score)
+app.command(compare)
 app.command(explain)
 app.command(plan)
 app.command(run)
 app.command(reproduce)
+app.command(study_app)
 app.command(list_app)
 app.command(data_app)
 

@@ -4,17 +4,26 @@ from .checkpoint import load_checkpoint, save_checkpoint
 from .description import Description, described
 from .early_stopping import EarlyStopping
 from .entries import Entry, entries, find_entry, missing_data
+from .estimate import estimated_seconds
 from .figures import write_figures
 from .findings import CellRuns, Findings
 from .jobs import Job
 from .loop import Diverged, Place, Plan, train
-from .reproduce import Line, Reproduced, lines_of, measured_lines, reproduce
+from .reproduce import Line, findings_of, lines_of, measured_lines, study_for
 from .run import data_of, device_of, learner, run
 from .run_study import Outcome, outcome, plan_study, run_study
 from .serial import run_serially
 from .shapes import statements
 from .side_by_side import at_once, run_side_by_side
-from .store import can_go_on, check_unchanged, data_changed, jobs_for, last_of, versions_changed
+from .store import (
+    can_go_on,
+    check_unchanged,
+    data_changed,
+    is_finished,
+    jobs_for,
+    last_of,
+    versions_changed,
+)
 from .study import Cell, Study, read_study, study_of
 
 __all__ = [
@@ -30,7 +39,6 @@ __all__ = [
     "Outcome",
     "Place",
     "Plan",
-    "Reproduced",
     "Study",
     "at_once",
     "can_go_on",
@@ -40,7 +48,10 @@ __all__ = [
     "described",
     "device_of",
     "entries",
+    "estimated_seconds",
     "find_entry",
+    "findings_of",
+    "is_finished",
     "jobs_for",
     "last_of",
     "learner",
@@ -51,13 +62,13 @@ __all__ = [
     "outcome",
     "plan_study",
     "read_study",
-    "reproduce",
     "run",
     "run_serially",
     "run_side_by_side",
     "run_study",
     "save_checkpoint",
     "statements",
+    "study_for",
     "study_of",
     "train",
     "versions_changed",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 import traceback
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..record import RecordError
+from ..record import RecordError, scores_of
 from .description import Description
 from .keeper import EVERY
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from ..evaluation.live import Live
     from ..scenarios import Scenario
 
-__all__ = ["Job", "noted", "perform", "scenario_of"]
+__all__ = ["Job", "noted", "perform"]
 
 REFRESH = 0.2  # seconds between two messages of how far a run is
 
@@ -40,6 +39,7 @@ class Job:
     detail: str = ""
     kind: str = ""  # of the error
     code: int | None = None
+    seconds: float | None = None  # that it took
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def perform(
     """
     from .run import run
 
-    following = 0.0
+    began, following = time.perf_counter(), 0.0
 
     def progress(share: float, live: Live) -> None:
         nonlocal following
@@ -90,9 +90,11 @@ def perform(
     try:
         run(
             job.description, job.folder, overwrite=job.overwrite, resume=job.resume,
-            changed=job.changed, scenario=scenario or scenario_of(job.description),
+            changed=job.changed, scenario=scenario,
             progress=progress, checkpoint_every=job.checkpoint_every, checkpointed=checkpointed,
         )  # fmt: skip
+        scores_of(job.folder)  # kept there: a study's tables need not compute them again
+        tell({"seconds": time.perf_counter() - began})
     except Exception as error:
         said, code = _explained(error)
         tell({**said, "kind": type(error).__name__})
@@ -112,31 +114,13 @@ def _explained(error: Exception) -> tuple[dict[str, Any], int]:
     return {"error": said, "detail": traceback.format_exc()}, 1
 
 
-def scenario_of(description: Description) -> Scenario:
-    """Return the scenario of a run, the last one again where it is the same."""
-    order = description.order
-    return _made(
-        description.scenario,
-        description.setting,
-        tuple(order) if isinstance(order, list) else order,
-        description.image_size,
-    )
-
-
-@lru_cache(maxsize=1)  # one at a time: images take memory
-def _made(
-    name: str, setting: Any, order: tuple[int, ...] | int | None, size: int | None
-) -> Scenario:
-    from ..scenarios import make
-
-    return make(name, setting=setting, order=order, size=size)
-
-
 def noted(job: Job, message: dict[str, Any]) -> None:
     """Note in a job what was said about it."""
     if "error" in message:
         job.error, job.detail = message["error"], message.get("detail", "")
         job.kind = message.get("kind", "")
+    if "seconds" in message:
+        job.seconds = message["seconds"]
     if "note" in message:
         job.notes.append(message["note"])
     if "ended" in message:

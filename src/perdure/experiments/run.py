@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +32,20 @@ if TYPE_CHECKING:
 
     from ..evaluation.live import Live
     from ..models import Network
-    from ..scenarios import Scenario
+    from ..scenarios import Scenario, Setting
     from ..strategies._base import Rows, Strategy
     from .description import Description
 
-__all__ = ["data_of", "device_of", "learner", "run"]
+__all__ = [
+    "data_of",
+    "device_of",
+    "evaluator_of",
+    "learner",
+    "prepared",
+    "run",
+    "scenario_of",
+    "weights_digest",
+]
 
 
 def data_of(scenario: str, *, fetch: bool = True) -> dict[str, Any]:
@@ -115,16 +125,7 @@ def run(
     torch.set_num_threads(description.threads)
     torch.backends.cudnn.deterministic = True
     forget_peak(description.device)
-    scenario = scenario or make(
-        description.scenario,
-        setting=description.setting,
-        order=description.order,
-        size=description.image_size,
-    )
-    if description.validate:
-        scenario = validation(scenario, description.validate, description.seed)
-    if description.boundaries == "blurred":
-        scenario = blurred(scenario, description.blur, description.seed)
+    scenario = prepared(description, scenario or scenario_of(description))
     strategy, plan = learner(description, scenario)
     stopping, saved = EarlyStopping(plan.patience), Path(folder) / "checkpoint"
     start = state = None
@@ -132,11 +133,9 @@ def run(
         check_unchanged(Path(folder), description, scenario.data, changed=changed)
         start, state = load_checkpoint(saved, strategy, stopping), record_state(saved)
     overwrite = overwrite or (resume and start is None and not is_finished(Path(folder)))
-    with _evaluator(
-        description, scenario, folder, overwrite=overwrite, resume=state,
-        # A guesser has no weights, and no operations to count.
-        meter=any(True for _ in strategy.model.parameters()),
-    ) as evaluator:  # fmt: skip
+    with evaluator_of(
+        description, scenario, folder, strategy, overwrite=overwrite, resume=state
+    ) as evaluator:
         keeper = Keeper(
             saved, strategy, evaluator, stopping, every=checkpoint_every, saved=checkpointed
         )
@@ -160,6 +159,33 @@ def weights_digest(model: Network) -> str:
         digest.update(name.encode())
         digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def scenario_of(description: Description) -> Scenario:
+    """Return the scenario of a run, the last one again where it is the same."""
+    order = description.order
+    return _made(
+        description.scenario,
+        description.setting,
+        tuple(order) if isinstance(order, list) else order,
+        description.image_size,
+    )
+
+
+@lru_cache(maxsize=1)  # one at a time: images take memory
+def _made(
+    name: str, setting: Setting, order: tuple[int, ...] | int | None, size: int | None
+) -> Scenario:
+    return make(name, setting=setting, order=order, size=size)
+
+
+def prepared(description: Description, scenario: Scenario) -> Scenario:
+    """Return the scenario as a run has it: without its test set, or blurred, where it says so."""
+    if description.validate:
+        scenario = validation(scenario, description.validate, description.seed)
+    if description.boundaries == "blurred":
+        scenario = blurred(scenario, description.blur, description.seed)
+    return scenario
 
 
 def learner(description: Description, scenario: Scenario) -> tuple[Strategy, Plan]:
@@ -209,14 +235,14 @@ def _optimizer(description: Description, network: Network) -> torch.optim.Optimi
     return torch.optim.SGD(network.parameters(), **options, fused=network.opened is None)
 
 
-def _evaluator(
+def evaluator_of(
     description: Description,
     scenario: Scenario,
     folder: str | os.PathLike[str],
+    strategy: Strategy,
     *,
-    overwrite: bool,
-    resume: dict[str, Any] | None,
-    meter: bool,
+    overwrite: bool = False,
+    resume: dict[str, Any] | None = None,
 ) -> Evaluator:
     """Return who tests: every task of the scenario, its images normalised once."""
     heads = scenario.heads is not None
@@ -245,7 +271,8 @@ def _evaluator(
         record=folder,
         overwrite=overwrite,
         resume=resume,
-        meter=meter,
+        # A guesser has no weights, and no operations to count.
+        meter=any(True for _ in strategy.model.parameters()),
         progress=False,
         describe={
             **msgspec.to_builtins(description),

@@ -53,15 +53,25 @@ class Outcome:
     done: dict[Cell, list[Path]] = field(default_factory=dict)
     failed: dict[Path, str] = field(default_factory=dict)
     waiting: list[Path] = field(default_factory=list)  # of those known by now
+    undecided: list[Cell] = field(default_factory=list)  # their search is not finished
+    finished: int = 0  # runs, searches included
 
     @property
     def complete(self) -> bool:
         """Whether every run is finished or has failed."""
-        return not self.waiting
+        return not self.waiting and not self.undecided
 
 
-def plan_study(study: Study, store: Path) -> list[tuple[Cell, Description]]:
-    """Return every run that can be named by now: searches, and the reported ones of choices."""
+def plan_study(
+    study: Study, store: Path, *, everything: bool = False
+) -> list[tuple[Cell, Description]]:
+    """Return every run that can be named by now: searches, and the reported ones of choices.
+
+    Args:
+        study: what to run.
+        store: folder of the runs.
+        everything: of a cell that is not decided take the first point, to see how many there are.
+    """
     wanted = []
     for cell in study.cells:
         points = study.points(cell)
@@ -69,8 +79,9 @@ def plan_study(study: Study, store: Path) -> list[tuple[Cell, Description]]:
             for point in points:
                 wanted += [(cell, each) for each in study.descriptions(cell, point, search=True)]
         choice = choice_of(study, cell, store)
-        if choice is not None and choice.point is not None:
-            wanted += [(cell, each) for each in study.descriptions(cell, choice.point)]
+        chosen = choice.point if choice is not None else points[0] if everything else None
+        if chosen is not None:
+            wanted += [(cell, each) for each in study.descriptions(cell, chosen)]
     seen: dict[str, tuple[Cell, Description]] = {}
     for cell, description in wanted:
         seen.setdefault(description.folder, (cell, description))
@@ -134,23 +145,31 @@ def outcome(study: Study, store: Path) -> Outcome:
     found = Outcome()
     for cell in study.cells:
         choice = choice_of(study, cell, store)
-        runs: list[Description] = []
-        if len(points := study.points(cell)) > 1:
-            runs += [d for point in points for d in study.descriptions(cell, point, search=True)]
+        points = study.points(cell)
+        search = [
+            each
+            for point in points
+            if len(points) > 1
+            for each in study.descriptions(cell, point, search=True)
+        ]
         reported: list[Description] = []
-        if choice is not None:
+        if choice is None:
+            found.undecided.append(cell)
+        else:
             found.choices[cell] = choice
             reported = study.descriptions(cell, choice.point) if choice.point is not None else []
-        found.done[cell] = [
-            store / each.folder for each in reported if is_finished(store / each.folder)
-        ]
-        for folder in dict.fromkeys(store / each.folder for each in [*runs, *reported]):
+        shown = [each.folder for each in reported]
+        finished = set()
+        for name in dict.fromkeys([*(each.folder for each in search), *shown]):
+            folder = store / name
             if is_finished(folder):
-                continue
-            if (why := failure_of(folder)) is not None:
+                finished.add(name)
+            elif (why := failure_of(folder)) is not None:
                 found.failed[folder] = why
             else:
                 found.waiting.append(folder)
+        found.finished += len(finished)
+        found.done[cell] = [store / name for name in shown if name in finished]
     return found
 
 

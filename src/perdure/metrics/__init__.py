@@ -12,6 +12,8 @@ from .gap import *
 from .hits import *
 from .honesty import *
 from .learning import *
+from .letters import *
+from .methods import *
 from .plan import *
 from .reading import *
 from .rescaled import *

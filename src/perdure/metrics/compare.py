@@ -12,7 +12,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Comparison", "compare_pair", "compare_pairs", "holm", "ranks", "seeds_needed"]
+__all__ = [
+    "Comparison",
+    "compare_pair",
+    "compare_pairs",
+    "holm",
+    "least_p",
+    "ranks",
+    "seeds_needed",
+]
 
 EXACT_SEEDS = 12
 
@@ -43,7 +51,7 @@ def compare_pair(first: ArrayLike, second: ArrayLike, *, alpha: float = 0.05) ->
         'not distinguishable: 5 seeds cannot go below p = 0.0625; it takes at least 6'
     """
     d = _differences(first, second)
-    return _judged(d, _p_value(d), alpha, family=1)
+    return _judged(d, _p_value(d), least_p(int(np.count_nonzero(d))), alpha, family=1)
 
 
 def compare_pairs(
@@ -58,12 +66,13 @@ def compare_pairs(
     """
     pairs = list(combinations(methods, 2))
     differences = [_differences(methods[one], methods[other]) for one, other in pairs]
-    corrected = holm([_p_value(d) for d in differences])
-    family = len(pairs)
-    return {
-        pair: _judged(d, p, alpha, family)
-        for pair, d, p in zip(pairs, differences, corrected, strict=True)
-    }
+    p_values = [_p_value(d) for d in differences]
+    found = {}
+    for k, (pair, d, p) in enumerate(zip(pairs, differences, holm(p_values), strict=True)):
+        # Holm multiplies by less where other pairs are clearer: what this one could have reached.
+        clearest = [*p_values[:k], least_p(int(np.count_nonzero(d))), *p_values[k + 1 :]]
+        found[pair] = _judged(d, float(p), float(holm(clearest)[k]), alpha, len(pairs))
+    return found
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -110,12 +119,19 @@ def seeds_needed(alpha: float = 0.05, *, comparisons: int = 1) -> int:
     """
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")
-    return next(n for n in range(1, 1000) if comparisons * _least_p(n) < alpha)
+    return next(n for n in range(1, 1000) if least_p(n, comparisons=comparisons) < alpha)
 
 
-def _least_p(seeds: int) -> float:
-    """Return the smallest two-sided p-value of a sign-flip or signed-rank test of so many seeds."""
-    return 2.0 ** (1 - seeds) if seeds else 1.0
+def least_p(seeds: int, *, comparisons: int = 1) -> float:
+    """Return the smallest two-sided p-value that a paired test of so many seeds can have.
+
+    Of a sign-flip or signed-rank test; with `comparisons` of them, after Holm's correction.
+
+    Example:
+        >>> least_p(5), least_p(6, comparisons=3)
+        (0.0625, 0.09375)
+    """
+    return min(1.0, comparisons * 2.0 ** (1 - seeds)) if seeds else 1.0
 
 
 def _p_value(d: NDArray[np.float64]) -> float:
@@ -133,11 +149,12 @@ def _p_value(d: NDArray[np.float64]) -> float:
     return float(wilcoxon(d, method="approx" if ties else "auto").pvalue)
 
 
-def _judged(d: NDArray[np.float64], p: float, alpha: float, family: int) -> Comparison:
+def _judged(
+    d: NDArray[np.float64], p: float, least: float, alpha: float, family: int
+) -> Comparison:
     needed = seeds_needed(alpha, comparisons=family)
     differ = int(np.count_nonzero(d))
     test = "exact permutation" if differ <= EXACT_SEEDS else "Wilcoxon signed-rank"
-    least = min(1.0, family * _least_p(differ))
     if p < alpha:
         words = f"distinguishable (p = {p:.4g})"
     elif least >= alpha:
@@ -148,7 +165,7 @@ def _judged(d: NDArray[np.float64], p: float, alpha: float, family: int) -> Comp
         )
     else:
         words = f"not distinguishable (p = {p:.4g})"
-    return Comparison(float(d.mean()), float(p), bool(p < alpha), words, test)
+    return Comparison(float(d.mean()), p, p < alpha, words, test)
 
 
 def _differences(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:

@@ -31,6 +31,8 @@ class Options:
         epsilon: the factor of ce.
         weights: of the criteria of clscore, by the paper's names or by id.
         level: confidence of the intervals.
+        only: compute these ids alone, and without the intervals and biases of one run, which take
+            most of the time: where runs are compared, the seeds say how sure a number is.
     """
 
     windows: tuple[int | None, ...] = (10, 100, None)
@@ -38,6 +40,7 @@ class Options:
     epsilon: float = 1.0
     weights: Mapping[str, float] | None = None
     level: float = 0.95
+    only: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:

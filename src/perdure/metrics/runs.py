@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .results import Summary
-    from .seeds import IntervalMethod
+    from .score_matrix import ScoreScale
+    from .seeds import IntervalMethod, MeanOverSeeds
 
-__all__ = ["RunsSummary", "summary_of_runs"]
+__all__ = ["RunsSummary", "mean_of_metric", "summary_of_runs"]
 
 
 @dataclass
@@ -83,12 +84,10 @@ def summary_of_runs(
             everywhere = len(missing) == len(runs)
             found.undefined[id_] = reason if everywhere else f"in run {missing[0]}: {reason}"
             continue
-        over = over_seeds([run.metrics[id_] for run in runs], method=method, level=level)
+        values = [run.metrics[id_] for run in runs]
+        over = mean_of_metric(id_, values, runs[0].scale, method=method, level=level)
         found.metrics[id_], found.sd[id_] = over.mean, over.sd
-        low, high = over.low, over.high
-        if runs[0].scale.is_accuracy:  # an interval reaches no further than the metric can
-            low, high = max(low, find_metric(id_).low), min(high, find_metric(id_).high)
-        found.intervals[id_] = (low, high)
+        found.intervals[id_] = (over.low, over.high)
     try:
         by_id = criteria_weights(weights)
         check_scores(by_id, runs[0].scale)
@@ -104,6 +103,28 @@ def summary_of_runs(
     if any(run.tasks != found.tasks for run in runs):
         found.notes.append("runs name other tasks or another order: each task is a place in it")
     return found
+
+
+def mean_of_metric(
+    id_: str,
+    values: Sequence[float],
+    scale: ScoreScale,
+    *,
+    method: IntervalMethod = "t",
+    level: float = 0.95,
+) -> MeanOverSeeds:
+    """Return a metric over seeds; the interval of accuracies reaches no further than the metric.
+
+    Example:
+        >>> from perdure.metrics import ACCURACY
+        >>> mean_of_metric("acc", [0.5, 0.75, 1.0], ACCURACY).high
+        1.0
+    """
+    over = over_seeds(values, method=method, level=level)
+    if not scale.is_accuracy or over.seeds < 2:
+        return over
+    metric = find_metric(id_)
+    return over._replace(low=max(over.low, metric.low), high=min(over.high, metric.high))
 
 
 def _means(each: list[dict[str, list[float | None]]]) -> dict[str, list[float | None]]:

@@ -20,7 +20,7 @@ from .table import METRICS, NEEDS, Metric
 from .wilson import mean_of_proportions, wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -71,22 +71,22 @@ def summary(
         found.tasks, found.notes = matrix.tasks, list(matrix.notes)
     if stream is not None and len(stream.names) > len(found.tasks):
         found.tasks = stream.names  # learned tasks first, as in the matrix, then others tested
-    for id_, metric in METRICS.items():
+    for full_id, metric, extra in _asked(options, weights):
         if metric.of == "matrix":
-            _add(found, id_, _on_matrix, metric, matrix)
+            _add(found, full_id, _on_matrix, metric, matrix)
         elif metric.of == "stream":
-            for full_id, extra in _instances(id_, options):
-                _add(found, full_id, _on_stream, metric, stream, extra)
+            _add(found, full_id, _on_stream, metric, stream, extra)
         elif metric.of == "costs":
-            extra = {"epsilon": options.epsilon} if id_ == "ce" else {}
-            _add(found, id_, _on_costs, metric, costs, extra)
+            _add(found, full_id, _on_costs, metric, costs, extra)
     if matrix is not None:
-        _matrix_extras(found, matrix, options.level)
+        _matrix_extras(found, matrix, options)
     if stream is not None:
         _stream_extras(found, stream, hits or {}, options)
     _fused(found, weights)
     if "ce" in found.metrics:
         found.notes.append(f"ce: epsilon = {options.epsilon:g}")
+    if options.only is not None:
+        found.keep_only(sorted(options.only))
     return found
 
 
@@ -190,8 +190,23 @@ def _check_scale(metric: Metric, scale: ScoreScale) -> None:
         raise Undefined("is made for scores that are never negative and better when larger")
 
 
+def _asked(
+    options: Options, weights: Mapping[str, float]
+) -> Iterator[tuple[str, Metric, dict[str, Any]]]:
+    """Yield every id to compute, with its metric and arguments."""
+    only = options.only
+    if only is not None and "clscore" in only:
+        only = only.union(weights)
+    for id_, metric in METRICS.items():
+        for full_id, extra in _instances(id_, options):
+            if only is None or full_id in only:
+                yield full_id, metric, extra
+
+
 def _instances(id_: str, options: Options) -> list[tuple[str, dict[str, Any]]]:
     """Return the ids under which a metric is computed, wf10 and wf100 for wf, with arguments."""
+    if id_ == "ce":
+        return [(id_, {"epsilon": options.epsilon})]
     if id_ in ("wf", "wp"):
         return [(f"{id_}{w or 'all'}", {"window": w}) for w in options.windows]
     if id_ == "lca":
@@ -199,7 +214,7 @@ def _instances(id_: str, options: Options) -> list[tuple[str, dict[str, Any]]]:
     return [(id_, {})]
 
 
-def _matrix_extras(found: Summary, matrix: ScoreMatrix, level: float) -> None:
+def _matrix_extras(found: Summary, matrix: ScoreMatrix, options: Options) -> None:
     measured = ~np.isnan(matrix.scores)
     if np.triu(measured, 1).any() and not np.tril(measured, -1).any():
         found.notes.append("only the upper half is filled: are rows tested tasks (--transposed)?")
@@ -214,8 +229,9 @@ def _matrix_extras(found: Summary, matrix: ScoreMatrix, level: float) -> None:
     with suppress(Undefined):
         f = forgetting_matrix(matrix.larger_is_better)
         found.forgetting_matrix = [listed(row) for row in f]
-    if matrix.sizes is None or not matrix.scale.is_accuracy:
+    if matrix.sizes is None or not matrix.scale.is_accuracy or options.only is not None:
         return
+    level = options.level
     then = matrix.sizes if matrix.learned_sizes is None else matrix.learned_sizes
     for id_, scores, sizes in (
         ("acc", matrix.scores[-1], matrix.sizes),
@@ -239,7 +255,7 @@ def _stream_extras(
         found.notes.append(
             f"wf, wp: windows count evaluations; one every {stream.periodicity} iteration(s)"
         )
-    if not stream.scale.is_accuracy:
+    if not stream.scale.is_accuracy or options.only is not None:
         return
     wanted = [id_ for id_ in found.metrics if id_ in ("min_acc", "wc_acc") or id_.startswith("wf")]
     reason = None

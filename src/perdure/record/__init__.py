@@ -1,6 +1,6 @@
 """Files in, arrays out: readers of the run folder and of other tools' matrices."""
 
-from ._append import RecordError
+from ._append import RecordError, is_locked
 from ._append import replace as replace_file
 from ._text import BadInput
 from .costs_file import read_costs
@@ -25,6 +25,7 @@ __all__ = [
     "Scores",
     "Source",
     "csv_field",
+    "is_locked",
     "open_run",
     "parse_matrix",
     "parse_vector",

@@ -13,7 +13,7 @@ from weakref import WeakSet
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Appender", "Lock", "RecordError", "replace"]
+__all__ = ["Appender", "Lock", "RecordError", "is_locked", "replace"]
 
 
 class RecordError(RuntimeError):
@@ -180,6 +180,21 @@ def _lock(file: int) -> None:
     except ImportError:  # no such locks on Windows: the folder's run.json still protects it
         return
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_locked(folder: Path) -> bool:
+    """Return whether a process writes into `folder`, as far as its lock tells.
+
+    The lock is not tried: whoever wants it at that moment would be refused.
+    """
+    try:
+        who = json.loads((folder / "lock").read_bytes())
+        if who["host"] != socket.gethostname():
+            return True
+        os.kill(int(who["pid"]), 0)
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+        return isinstance(error, PermissionError)  # of somebody else's process
+    return True
 
 
 def _holder(file: int) -> str:

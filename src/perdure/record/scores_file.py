@@ -7,10 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ._append import RecordError, replace
-from .source import read_source
+from .run import open_run
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from .run import Run
 
 __all__ = ["Scores", "scores_of"]
 
@@ -18,10 +20,11 @@ FILE = "scores.json"
 
 
 class Scores(NamedTuple):
-    """Metrics by id, and why the others are undefined."""
+    """Metrics by id, why the others are undefined, and what the run cost, where measured."""
 
     metrics: dict[str, float]
     undefined: dict[str, str]
+    costs: dict[str, float]
 
 
 def scores_of(folder: Path) -> Scores:
@@ -33,9 +36,21 @@ def scores_of(folder: Path) -> Scores:
     with suppress(OSError, ValueError, KeyError, TypeError):
         said = json.loads(kept.read_bytes())
         if said["of"] == when:
-            return Scores(dict(said["metrics"]), dict(said["undefined"]))
-    found = read_source(str(folder)).summary()
-    scores = Scores({id_: float(v) for id_, v in found.metrics.items()}, dict(found.undefined))
+            return Scores(dict(said["metrics"]), dict(said["undefined"]), dict(said["costs"]))
+    run = open_run(folder)
+    found = run.summary()
+    metrics = {id_: float(value) for id_, value in found.metrics.items()}
+    scores = Scores(metrics, dict(found.undefined), _costs(run))
     with suppress(RecordError):  # a store that may only be read
         replace(kept, json.dumps({"of": when, **scores._asdict()}) + "\n")
     return scores
+
+
+def _costs(run: Run) -> dict[str, float]:
+    """Return seconds of training and the largest numbers of bytes, over all tasks."""
+    found = {}
+    for name, whole in (("seconds_train", sum), ("peak_bytes", max), ("model_bytes", max)):
+        each = [] if run.costs is None else [float(value) for value in run.costs.column(name)]
+        if each and all(value == value for value in each):
+            found[name] = float(whole(each))
+    return found

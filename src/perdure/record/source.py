@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 
@@ -88,9 +88,11 @@ def read_source(
     *,
     pipe: BinaryIO | None = None,
     costs: Path | None = None,
-    hits: Path | None = None,
+    hits: Path | Literal[False] | None = None,
 ) -> Source:
     r"""Return what the file or run folder at `path` holds; `-` reads `pipe`.
+
+    `hits` names a folder of them; False leaves a run's own unread, which only intervals need.
 
     Raises BadInput with one line that names the file, the place, the value and what was expected.
 
@@ -102,12 +104,12 @@ def read_source(
     given = given or Given()
     try:
         if path != "-" and Path(path).is_dir():
-            found = _read_run(Path(path), given)
+            found = _read_run(Path(path), given, hits=hits is not False)
         else:
             found = _read_file(path, given, pipe)
         if costs is not None:
             _add_costs(found, costs, ours=False)
-        if hits is not None:
+        if isinstance(hits, Path):
             _add_hits(found, hits)
     except OSError as error:
         name = error.filename or path
@@ -227,7 +229,7 @@ def _unfinished(points: Points, given: Given, described: dict[str, Any], name: s
     return found
 
 
-def _read_run(folder: Path, given: Given) -> Source:
+def _read_run(folder: Path, given: Given, *, hits: bool) -> Source:
     """Return what a run folder holds; of an unfinished run, the tasks finished so far."""
     path = folder / "points.csv"
     if not path.is_file():
@@ -241,7 +243,7 @@ def _read_run(folder: Path, given: Given) -> Source:
         found = _from_points(_points(data, str(path), given, ours=True), given, {}, str(path))
     if (folder / "costs.csv").is_file():
         _add_costs(found, folder / "costs.csv", ours=True)
-    if any(folder.glob("hits/*.bin")):
+    if hits and any(folder.glob("hits/*.bin")):
         _add_hits(found, folder / "hits")
     return found
 

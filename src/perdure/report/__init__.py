@@ -1,7 +1,16 @@
 """Numbers in, things to read out: tables for the terminal, Markdown, LaTeX and CSV."""
 
+from .comparison import Compared, comparison_grids
 from .grid import Grid
 from .kept import headline_grid, kept_grid
 from .scores import scores_grids, tool_grid
 
-__all__ = ["Grid", "headline_grid", "kept_grid", "scores_grids", "tool_grid"]
+__all__ = [
+    "Compared",
+    "Grid",
+    "comparison_grids",
+    "headline_grid",
+    "kept_grid",
+    "scores_grids",
+    "tool_grid",
+]

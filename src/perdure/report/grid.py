@@ -14,20 +14,31 @@ if TYPE_CHECKING:
 __all__ = ["Grid"]
 
 
+Cell = tuple[int, int]  # row, column
+
+
 @dataclass
 class Grid:
-    """A header and rows of text; columns named in `right` are numbers."""
+    """A header and rows of text; columns named in `right` are numbers.
+
+    Cells in `best` are bold, and those in `second` underlined, but not in Markdown, which cannot.
+    `raised` holds what stands small behind a cell: letters of significance, say.
+    """
 
     header: list[str]
     rows: list[list[str]]
     title: str = ""
     right: set[str] = field(default_factory=set)
+    best: set[Cell] = field(default_factory=set)
+    second: set[Cell] = field(default_factory=set)
+    raised: dict[Cell, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Names come from files: a control character could steer a terminal or break a table.
         self.header = [_visible(cell) for cell in self.header]
         self.rows = [[_visible(cell) for cell in row] for row in self.rows]
         self.right = {_visible(name) for name in self.right}
+        self.raised = {cell: _visible(text) for cell, text in self.raised.items()}
 
     def text(self) -> str:
         """Return aligned plain text, for pipes and logs.
@@ -37,7 +48,7 @@ class Grid:
             id   value
             acc    0.5
         """
-        table = [self.header, *self.rows]
+        table = [self.header, *self._cells(raised=" {}")]
         widths = [max(len(row[k]) for row in table) for k in range(len(self.header))]
         lines = [self.title] if self.title else []
         for row in table:
@@ -66,8 +77,10 @@ class Grid:
                 no_wrap=numbers or k == 0,
                 overflow="fold",  # nothing is cut off
             )
-        for row in self.rows:
-            table.add_row(*(Text(cell) for cell in row))  # Text: names may hold markup
+        for i, row in enumerate(self._cells(raised=" {}")):
+            styles = [self._style((i, k)) for k in range(len(row))]
+            # Text: names may hold markup
+            table.add_row(*(Text(cell, style) for cell, style in zip(row, styles, strict=True)))
         Console(file=out).print(table)
 
     def markdown(self) -> str:
@@ -80,8 +93,10 @@ class Grid:
             | a\|b | 0.5 |
         """
         rule = ["---:" if name in self.right else "---" for name in self.header]
-        lines = [self._line(self.header, _markdown), f"|{'|'.join(rule)}|"]
-        lines += [self._line(row, _markdown) for row in self.rows]
+        body = self._cells(_markdown, best="**{}**", raised="<sup>{}</sup>")
+        rows = [list(map(_markdown, self.header)), *body]
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        lines.insert(1, f"|{'|'.join(rule)}|")
         return "\n".join(([f"**{_markdown(self.title)}**", ""] if self.title else []) + lines)
 
     def latex(self) -> str:
@@ -99,7 +114,13 @@ class Grid:
         """
         spec = "".join("r" if name in self.right else "l" for name in self.header)
         head = " & ".join(map(_latex, self.header))
-        body = [" & ".join(map(_latex, row)) + r" \\" for row in self.rows]
+        marked = self._cells(
+            _latex,
+            best=r"\textbf{{{}}}",
+            second=r"\underline{{{}}}",
+            raised=r"\textsuperscript{{{}}}",
+        )
+        body = [" & ".join(row) + r" \\" for row in marked]
         lines = [rf"\begin{{tabular}}{{{spec}}}", r"\toprule", head + r" \\", r"\midrule"]
         return "\n".join([*lines, *body, r"\bottomrule", r"\end{tabular}"])
 
@@ -110,9 +131,25 @@ class Grid:
         writer.writerows([self.header, *self.rows])
         return out.getvalue().rstrip("\n")
 
-    @staticmethod
-    def _line(cells: list[str], escape: Callable[[str], str]) -> str:
-        return f"| {' | '.join(map(escape, cells))} |"
+    def _cells(
+        self,
+        escape: Callable[[str], str] = str,
+        *,
+        best: str = "{}",
+        second: str = "{}",
+        raised: str = "{}",
+    ) -> list[list[str]]:
+        """Return the rows as a form writes them, given how it marks what stands out."""
+        rows = [list(map(escape, row)) for row in self.rows]
+        for cells, mark in ((self.best, best), (self.second, second)):
+            for i, k in cells:
+                rows[i][k] = mark.format(rows[i][k])
+        for (i, k), text in self.raised.items():
+            rows[i][k] += raised.format(escape(text)) if text else ""
+        return rows
+
+    def _style(self, cell: Cell) -> str:
+        return "bold" if cell in self.best else "underline" if cell in self.second else ""
 
 
 def _visible(cell: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..metrics import RunsSummary, find_metric
+from ..metrics import RunsSummary, better_of, find_metric
 from .grid import Grid
 
 if TYPE_CHECKING:
@@ -92,29 +92,26 @@ def _headline(found: Summary | RunsSummary, percent: bool, digits: int | None) -
     for id_, number_ in found.metrics.items():
         metric = find_metric(id_)
         shown = partial(_shown, metric=metric, percent=percent, digits=digits)
-        row = [id_, _direction(found, metric, plain=digits is None), shown(number_)]
+        row = [id_, _direction(found, id_, plain=digits is None), shown(number_)]
         row += [shown(sd[id_]) if id_ in sd else ""] if sd else []
         if found.intervals:
             both = [shown(end) for end in found.intervals.get(id_, ())]
             row += (both or ["", ""]) if digits is None else [" to ".join(both)]
         row += [shown(bias[id_]) if id_ in bias else ""] if bias else []
-        rows.append([*row, _name(found, metric)])
+        rows.append([*row, name_of(metric, _scale(found))])
     right = {value, "SD", "95% interval", "bias at most"}
     return Grid([*header, "name"], rows, right=right)
 
 
-def _direction(found: Summary | RunsSummary, metric: Metric, *, plain: bool) -> str:
+def _direction(found: Summary | RunsSummary, id_: str, *, plain: bool) -> str:
     """Return which way is better: a level of a loss is better when lower."""
-    better = metric.better
-    if metric.level and _scale(found).lower_is_better:
-        better = "lower"
+    better = better_of(id_, _scale(found))
     return better if plain else ARROWS[better]
 
 
-def _name(found: Summary | RunsSummary, metric: Metric) -> str:
-    if _scale(found).is_accuracy:
-        return metric.name
-    return metric.name.replace("accuracy", "score")
+def name_of(metric: Metric, scale: ScoreScale) -> str:
+    """Return a metric's name, where other scores than accuracies are meant without that word."""
+    return metric.name if scale.is_accuracy else metric.name.replace("accuracy", "score")
 
 
 def _scale(found: Summary | RunsSummary) -> ScoreScale:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
@@ -158,6 +157,8 @@ def projected(gradient: Tensor, old: Tensor, strength: float = 0.0) -> Tensor:
     # on each other, u would be free to grow without bounds; a little more on the diagonal holds it.
     target = products / length + gram @ least
     lower = np.linalg.cholesky(gram + 1e-12 * np.eye(len(gram)))
+    from scipy.optimize import nnls  # imported here: it takes half a second
+
     solved, _ = nnls(lower.T, -np.linalg.solve(lower, target))
     v = torch.tensor((solved + least) / length, device=old.device)
     return (wanted + v @ rows).to(gradient.dtype)

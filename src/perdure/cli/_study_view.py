@@ -1,0 +1,147 @@
+"""A study while it runs: how many runs are done, what runs now, the tables so far, time left."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from ._progress import live_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..experiments.jobs import Job
+    from ..report import Grid
+
+__all__ = ["StudyView", "in_words"]
+
+EVERY = 10  # seconds between two lines where there is no terminal
+REDRAWN = 5  # seconds between two looks at the tables
+
+
+class StudyView:
+    """Shows a study on a terminal as it goes; elsewhere a line now and then, and each failure.
+
+    Args:
+        done: runs that were finished before.
+        at_once: how many run side by side.
+        tables: returns the tables so far.
+        show: False shows nothing.
+    """
+
+    def __init__(
+        self, done: int, at_once: int, tables: Callable[[], Sequence[Grid]], *, show: bool
+    ) -> None:
+        self._show, self._at_once, self._tables = show, at_once, tables
+        self.ended: Counter[str] = Counter(done=done)
+        self._waiting: dict[int, Job] = {}
+        self._running: dict[int, tuple[Job, float, dict[str, Any]]] = {}
+        self._took: dict[str, list[float]] = {}  # seconds by kind of run
+        self._line_at = self._tables_at = 0.0
+        self._grids: Sequence[Grid] = ()
+        self._live: Any = None
+
+    def __enter__(self) -> StudyView:
+        if self._show and sys.stderr.isatty() and not os.environ.get("CI"):
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def planned(self, jobs: Sequence[Job]) -> None:
+        """Take a round of runs into account."""
+        self._waiting |= {id(job): job for job in jobs}
+        self._draw(force=True)
+
+    def told(self, job: Job, message: dict[str, Any]) -> None:
+        """Take a message of a run into account."""
+        if id(job) in self._waiting and ("share" in message or "ended" in message):
+            del self._waiting[id(job)]
+            self._running[id(job)] = (job, time.monotonic(), {})
+        if "share" in message:
+            self._running[id(job)] = (*self._running[id(job)][:2], message)
+        if "ended" in message and id(job) in self._running:
+            _, began, _ = self._running.pop(id(job))
+            self.ended["failed" if job.error else "done"] += 1
+            if not job.error:
+                seconds = job.seconds or time.monotonic() - began
+                self._took.setdefault(_kind(job), []).append(seconds)
+            else:
+                self._say(f"{job.folder.name} failed: {job.error}")
+        if "note" in message:
+            self._say(f"{job.folder.name}: {message['note']}")
+        self._draw(force="ended" in message)
+
+    @property
+    def left(self) -> float | None:
+        """About how many seconds are left, None while nothing is known."""
+        if not self._took:
+            return None
+        usual = fmean(fmean(each) for each in self._took.values())
+
+        def of(job: Job) -> float:
+            return fmean(self._took.get(_kind(job), [usual]))
+
+        waiting = sum(of(job) for job in self._waiting.values())
+        shares = [(of(job), float(said.get("share", 0))) for job, _, said in self._running.values()]
+        return (waiting + sum(each * (1 - share) for each, share in shares)) / self._at_once
+
+    def _status(self) -> str:
+        parts = [f"{self.ended['done']} done", f"{len(self._running)} running"]
+        parts += [f"{self.ended['failed']} failed"] if self.ended["failed"] else []
+        parts += [f"{len(self._waiting)} waiting"] if self._waiting else []
+        parts += [f"about {in_words(self.left)} left"] if self.left is not None else []
+        return ", ".join(parts)
+
+    def _draw(self, *, force: bool) -> None:
+        now = time.monotonic()
+        if self._live is None:
+            if self._show and now - self._line_at >= EVERY:
+                self._line_at = now
+                self._say(self._status())
+            return
+        if force and now - self._tables_at >= REDRAWN:
+            self._tables_at, self._grids = now, self._tables()
+        lines = [self._status()]
+        for job, _, said in self._running.values():
+            share = f"{said.get('share', 0):>4.0%}"
+            lines.append(f"  {share}  {job.folder.name}  {live_of(said)}")
+        lines += ["", *(grid.text() + "\n" for grid in self._grids)]
+        from rich.text import Text
+
+        self._live.update(Text("\n".join(lines)), refresh=True)
+
+    def _say(self, text: str) -> None:
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False)
+        elif self._show:
+            sys.stderr.write(f"perdure: {text}\n")
+
+
+def _kind(job: Job) -> str:
+    what = job.description
+    return f"{what.scenario} {what.setting} {what.model} {what.strategy}"
+
+
+def in_words(seconds: float | None) -> str:
+    """Return a time for people.
+
+    Example:
+        >>> in_words(42), in_words(125), in_words(7300), in_words(None)
+        ('42 s', '2 min', '2.0 h', '?')
+    """
+    if seconds is None:
+        return "?"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,232 @@
+"""`perdure compare`: several methods, seed by seed: who differs, and what the seeds can tell."""
+
+from __future__ import annotations
+
+import json as json_
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from ..metrics import Options, compare_methods
+from ..record import BadInput, Given, read_source
+from ..record.alike import missing, notes_of, same_scores, same_tasks
+from ..record.groups import find_groups
+from ..record.pairing import in_words, only_finished, paired, remarks, same_scenario
+from ..report import Compared, comparison_grids
+from ..report.comparison import comparison_dict, comparison_words
+from ..report.scores import reasons
+from ..report.study import COLUMNS
+from ._options import ids_of, scale_of, whole_of, windows_of
+from .score import STDIN, Flag, _form, _print_grids, _print_notes, _print_wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..metrics import Summary
+    from ..record.groups import Groups
+    from ..record.members import Member
+    from ..report import Grid
+
+    ByMethod = dict[str, dict[int | str, Summary]]
+    Runs = dict[str, dict[int | str, Member]]
+
+__all__ = ["compare"]
+
+
+def compare(
+    *groups: str,
+    only: str | None = None,
+    alpha: float = 0.05,
+    interval: Literal["t", "bca"] = "t",
+    level: float = 0.95,
+    percent: Flag = False,
+    digits: str | None = None,
+    details: Flag = False,
+    finished: Flag = False,
+    unfinished: Flag = False,
+    anyway: Flag = False,
+    transposed: Flag = False,
+    range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
+    lower_is_better: Flag = False,
+    json: Flag = False,
+    markdown: Flag = False,
+    latex: Flag = False,
+    csv: Flag = False,
+) -> int:
+    """Print means over seeds, ranks and paired tests of several methods.
+
+    `perdure compare runs` takes a folder of runs apart by itself: runs that differ in the seed
+    only are one method. `perdure compare er=runs/a-* ewc=runs/b-*` names them. Seeds are paired
+    by run.json where every run has one that says its seed, else by file order.
+
+    Args:
+        groups: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
+            or patterns of such. A path belongs to the name before it.
+        only: compare by these ids only; exit code 1 if one is undefined.
+        alpha: methods are distinguishable where p after Holm's correction is below it.
+        interval: over seeds: Student's t, or the BCa bootstrap.
+        level: confidence of the intervals.
+        percent: tables are printed in percent, JSON and CSV never are; files that are no runs of
+            ours are in percent too.
+        digits: after the point; 4, or 2 in percent.
+        details: Markdown, LaTeX and CSV with more tables: intervals, ranks, p-values.
+        finished: leave unfinished runs out.
+        unfinished: take them as far as they are.
+        anyway: compare what is of several scenarios, settings or tasks, or not as many files.
+        transposed: in matrices, rows are tested tasks, columns trained ones.
+        range_: LO,HI of scores in files that are not accuracies; inf is allowed.
+        lower_is_better: the scores in files are losses or errors.
+        json: print JSON.
+        markdown: print Markdown.
+        latex: print LaTeX (booktabs): the best mean bold, the second underlined.
+        csv: print CSV.
+    """
+    form = _form(json=json, markdown=markdown, latex=latex, csv=csv)
+    places = whole_of(digits, "--digits", 0) if digits is not None else 2 if percent else 4
+    wanted = ids_of(only)
+    for name, value in (("--alpha", alpha), ("--level", level)):
+        if not 0 < value < 1:
+            raise BadInput(f"{name} is {value:g}, expected a number between 0 and 1")
+    if finished and unfinished:
+        raise BadInput("--finished and --unfinished exclude each other; choose one")
+    given = Given(transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better))
+    named, notes = _chosen(groups, finished=finished, unfinished=unfinished, anyway=anyway)
+    runs, by = paired(named, anyway=anyway)
+    found = {
+        name: {seed: _read(run, given, wanted or COLUMNS) for seed, run in mine.items()}
+        for name, mine in runs.items()
+    }
+    scale = same_scores(found, runs)
+    notes += same_tasks(found, runs, anyway=anyway) + remarks(named)
+    notes += notes_of([run for mine in found.values() for run in mine.values()])
+    notes += _too_narrow(min(map(len, runs.values()))) if interval == "bca" else []
+    compared = Compared(
+        {}, {name: {seed: run.path for seed, run in mine.items()} for name, mine in runs.items()},
+        by, alpha, interval, level, scale, notes=notes,
+    )  # fmt: skip
+    _compare(compared, found, runs, wanted or COLUMNS)
+    _print(compared, form, _of_what(named, found), percent=percent, digits=places, details=details)
+    return 1 if compared.undefined and (wanted or not compared.metrics) else 0
+
+
+def _compare(compared: Compared, found: ByMethod, runs: Runs, ids: Sequence[str]) -> None:
+    """Add every metric to the comparison, or why it is not in it."""
+    for id_ in ids:
+        if reason := missing(id_, found, runs):
+            compared.undefined[id_] = reason
+            continue
+        values = {
+            name: {seed: run.metrics[id_] for seed, run in mine.items()}
+            for name, mine in found.items()
+        }
+        compared.metrics[id_] = compare_methods(
+            id_,
+            values,
+            scale=compared.scale,
+            alpha=compared.alpha,
+            interval=compared.interval,
+            level=compared.level,
+        )
+
+
+def _chosen(
+    words: Sequence[str], *, finished: bool, unfinished: bool, anyway: bool
+) -> tuple[Groups, list[str]]:
+    """Return the groups to compare and what to note about them, or refuse."""
+    if not words:
+        raise ValueError("nothing to compare; name a folder of runs, or groups: er=PATH ewc=PATH")
+    if any(word.endswith(STDIN) for word in words):
+        raise BadInput("- is standard input, expected files or folders: a comparison needs several")
+    groups, notes = find_groups(words)
+    done, left = only_finished(groups)
+    if left and not (finished or unfinished):
+        raise BadInput(
+            f"unfinished: {_some(left)}; expected finished runs; --finished leaves them out, "
+            "--unfinished takes them as far as they are"
+        )
+    if left and finished:
+        notes.append(f"unfinished and left out: {_some(left)}")
+        groups = done
+    if len(groups) < 2:
+        what = "; ".join(f"{name}, {len(runs)} run(s)" for name, runs in groups.items()) or "none"
+        raise BadInput(
+            f"one group only ({what}), expected two or more methods; name them: er=PATH ewc=PATH, "
+            "or see `perdure score` for one"
+        )
+    mixed = same_scenario(groups)
+    if mixed and not anyway:
+        raise BadInput(
+            f"{mixed}; expected one: name a part by a pattern, 'runs/NAME-*' say, or --anyway"
+        )
+    return groups, [*notes, *([mixed] if mixed else [])]
+
+
+def _options(ids: Sequence[str]) -> Options:
+    """Return how to summarise a run: lca5 asks for 5 batches, wf5 for windows of 5."""
+    batches = [int(id_[3:]) for id_ in ids if id_.startswith("lca") and id_[3:].isdecimal()]
+    windows = windows_of("10,100,all", list(ids))
+    return Options(windows, batches[0] if batches else 10, only=frozenset(ids))
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return ", ".join(paths[:3]) + more
+
+
+def _read(run: Member, given: Given, ids: Sequence[str]) -> Summary:
+    source = read_source(run.path, Given() if run.ours else given, hits=False)
+    return source.summary(_options(ids))
+
+
+def _too_narrow(seeds: int) -> list[str]:
+    few = f"BCa intervals of {seeds} seeds are too narrow; it takes about ten"
+    return [few] if seeds < 10 else []
+
+
+def _of_what(groups: Groups, found: ByMethod) -> str:
+    """Return scenario, setting and number of tasks in one line, as far as they are known."""
+    members = [member for several in groups.values() for member in several]
+    scenarios = dict.fromkeys(member.scenario for member in members if member.scenario)
+    settings = dict.fromkeys(member.setting for member in members if member.setting)
+    tasks = sorted({len(run.tasks) for mine in found.values() for run in mine.values()})
+    parts = [*scenarios, *(f"{setting}-incremental" for setting in settings)]
+    return ", ".join([*parts, f"{' or '.join(map(str, tasks))} tasks"])
+
+
+def _print(
+    found: Compared, form: str, title: str, *, percent: bool, digits: int, details: bool
+) -> None:
+    if form == "json":
+        print(json_.dumps(comparison_dict(found), allow_nan=False, indent=1))
+        return
+    words = [f"{title}: {len(found.runs)} methods", *comparison_words(found)]
+    if found.paired_by == "run.json":
+        words[0] += f", seeds {in_words(found.seeds)}"
+    grids = comparison_grids(found, form, percent=percent, digits=digits, details=details)
+    if form == "latex":
+        _print_latex(grids, words)
+    elif form == "csv":
+        _print_grids(grids, form)
+    else:
+        if form == "people":
+            print(f"{words.pop(0)}\n")
+        _print_grids(grids, form)
+        if grids:
+            print()
+        for line in words:
+            _print_wrapped(f"- {line}" if form == "markdown" else line, "  ")
+    for line in reasons(found.undefined):
+        if form == "people":
+            _print_wrapped(f"undefined: {line}", "  ")
+        else:
+            sys.stderr.write(f"perdure: undefined: {line}\n")
+    _print_notes(found.notes, form)
+
+
+def _print_latex(grids: Sequence[Grid], words: Sequence[str]) -> None:
+    """Print tables under what they rest on, in comments: a file of it can be read by a paper."""
+    for line in [*words, r"needs \usepackage{booktabs}"]:
+        print(f"% {line}")
+    for grid in grids:
+        print(f"\n% {grid.title}\n{grid.latex()}" if grid.title else grid.latex())

@@ -1,0 +1,308 @@
+"""`perdure study`: hundreds of runs from one file, and their tables."""
+
+from __future__ import annotations
+
+import json as json_
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from ..record import BadInput, is_locked, scores_of
+from ..report.study import Line, guidelines, study_grids
+from ._options import ids_of, whole_of
+from ._study_view import StudyView, in_words
+from .run import _experiments, _say
+from .score import Flag, _form, _print_grids
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..experiments import Outcome, Study
+
+__all__ = ["executor", "show_study", "study_app"]
+
+study_app = App(name="study", help="Run many runs from one file, and make their tables.")
+Store = Annotated[Path, Parameter("--store")]
+
+
+@study_app.command(name="run")
+def run_(
+    file: Path,
+    *,
+    store: Store = Path("runs"),
+    jobs: str | None = None,
+    serial: Flag = False,
+    ray: str | None = None,
+    gpus_each: float = 1.0,
+    retry_failed: Flag = False,
+    even_if_changed: Flag = False,
+    checkpoint_every: float = 120.0,
+    dry_run: Flag = False,
+    json: Flag = False,
+) -> int:
+    """Run what a study has not finished, choose where there is a grid, and print the tables.
+
+    It can be stopped at any time: the same command goes on. A run that fails is written down and
+    does not stop the others.
+
+    Args:
+        file: the study, a TOML file; docs/studies.md says what may stand in it.
+        store: folder of the runs.
+        jobs: runs side by side; as many as the cores hold if not given.
+        serial: one run after the other, in this process.
+        ray: `auto` starts Ray on this machine, an address joins a cluster.
+        gpus_each: of a run on CUDA, with --ray: .25 lets four share one.
+        retry_failed: run again what has failed.
+        even_if_changed: go on with unfinished runs though data or versions are others.
+        checkpoint_every: seconds between two checkpoints of a run.
+        dry_run: list the runs and about how long they take, measured on a few steps of each kind.
+        json: print JSON.
+    """
+    experiments = _experiments()
+    study = experiments.read_study(file)
+    if dry_run:
+        return _dry_run(experiments, study, store, jobs, json=json)
+    execute, at_once = executor(experiments, jobs, serial=serial, ray=ray, gpus_each=gpus_each)
+    before = experiments.outcome(study, store)
+    _fetch(experiments, study, before)
+    found = show_study(
+        experiments, study, store, execute, at_once, show=not json, retry=retry_failed,
+        changed=even_if_changed, checkpoint_every=checkpoint_every,
+    )  # fmt: skip
+    _report(study, store, found, "json" if json else "text", [])
+    return 0 if found.complete and not found.failed else 1
+
+
+@study_app.command
+def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> int:
+    """Print how far a study is: runs done, running, failed and waiting, and what was chosen.
+
+    Args:
+        file: the study.
+        store: folder of the runs.
+        json: print JSON.
+    """
+    experiments = _experiments()
+    study = experiments.read_study(file)
+    found = experiments.outcome(study, store)
+    running = [folder.name for folder in found.waiting if is_locked(folder)]
+    done = sum(len(folders) for folders in found.done.values())
+    searched = found.finished - done
+    if json:
+        said = {
+            "done": done, "searched": searched, "failed": {f.name: e for f, e in
+            found.failed.items()}, "running": running,
+            "waiting": len(found.waiting) - len(running), "undecided": len(found.undecided),
+        }  # fmt: skip
+        print(json_.dumps(said, indent=1))
+        return 0
+    parts = [f"{done} of {len(study.cells) * len(study.seed_list)} runs done"]
+    parts += [f"{searched} of the search"] if searched else []
+    parts += [f"{len(running)} running", f"{len(found.failed)} failed"]
+    parts.append(f"{len(found.waiting) - len(running)} waiting")
+    print(f"{study.name}: {', '.join(parts)}")
+    if found.undecided:
+        print(f"{len(found.undecided)} of {len(study.cells)} cells wait for their search")
+    for name in running:
+        print(f"running: {name}")
+    for folder, error in found.failed.items():
+        print(f"failed: {folder.name}: {error}")
+    return 0
+
+
+@study_app.command
+def report(
+    file: Path,
+    *,
+    store: Store = Path("runs"),
+    only: str | None = None,
+    json: Flag = False,
+    markdown: Flag = False,
+    latex: Flag = False,
+    csv: Flag = False,
+) -> int:
+    """Print the tables of what is finished, what was chosen, and which guidelines are met.
+
+    Args:
+        file: the study.
+        store: folder of the runs.
+        only: the metrics to print, by id.
+        json: print JSON.
+        markdown: print Markdown.
+        latex: print LaTeX (booktabs).
+        csv: print CSV.
+    """
+    experiments = _experiments()
+    study = experiments.read_study(file)
+    form = _form(json=json, markdown=markdown, latex=latex, csv=csv)
+    _report(study, store, experiments.outcome(study, store), form, ids_of(only))
+    return 0
+
+
+def executor(
+    experiments: Any, jobs: str | None, *, serial: bool, ray: str | None, gpus_each: float
+) -> tuple[Callable[..., None], int]:
+    """Return who does the runs, and how many at a time."""
+    if sum((serial, ray is not None, jobs is not None)) > 1:
+        raise BadInput("--serial, --jobs and --ray exclude each other; give one")
+    if serial:
+        return experiments.run_serially, 1
+    if ray is not None:
+        if not 0 < gpus_each <= 8:
+            raise BadInput(f"--gpus-each is {gpus_each:g}, expected a share of a GPU like .25")
+        on_ray = experiments.run_on_ray
+        return partial(on_ray, address=ray, gpus_each=gpus_each), experiments.at_once(1)
+    most = None if jobs is None else whole_of(jobs, "--jobs", 1)
+    side_by_side = partial(experiments.run_side_by_side, most=most, retries=1)
+    return side_by_side, most or experiments.at_once(1)
+
+
+def show_study(
+    experiments: Any,
+    study: Study,
+    store: Path,
+    execute: Callable[..., None],
+    at_once: int,
+    *,
+    show: bool,
+    **how: Any,
+) -> Outcome:
+    """Run a study with a view of it, and return where it is then."""
+    before = experiments.outcome(study, store)
+    tables = lambda: study_grids(_lines(study, experiments.outcome(study, store)))  # noqa: E731
+    view = StudyView(before.finished, at_once, tables, show=show)
+    try:
+        with view:
+            found: Outcome = experiments.run_study(
+                study, store, execute, view.told, planned=view.planned, **how
+            )
+    except KeyboardInterrupt:
+        _say(
+            f"interrupted; {view.ended['done']} runs are done. The same command goes on with the "
+            "others from their last checkpoints"
+        )
+        raise
+    return found
+
+
+def _fetch(experiments: Any, study: Study, before: Outcome) -> None:
+    """Have the data at hand before anything starts: a missing pack is a mistake of now."""
+    if before.waiting or before.undecided:
+        for scenario in study.scenarios:
+            experiments.data_of(scenario)
+
+
+def _lines(study: Study, found: Outcome) -> list[Line]:
+    lines = []
+    for cell in study.cells:
+        folders = found.done[cell]
+        choice = found.choices.get(cell)
+        note = "" if choice is None or not choice.tried else _chosen(choice.point)
+        data = [_data_of(folder) for folder in folders]
+        scores = [scores_of(folder) for folder in folders]
+        lines.append(Line(*cell, len(study.seed_list), scores, data, note))
+    return lines
+
+
+def _chosen(point: dict[str, Any] | None) -> str:
+    if point is None:
+        return "no point of the grid has a score"
+    return ", ".join(f"{name} = {value}" for name, value in point.items())
+
+
+def _data_of(folder: Path) -> str:
+    """Return in words what a run learned from: data, order of classes, sizes of tasks."""
+    said = open_run_json(folder)
+    hashes = [f"{k} {v['sha256']}" for k, v in sorted(said.get("data", {}).items())]
+    return f"order {said.get('order')}, {said.get('examples')}, {', '.join(hashes)}"
+
+
+def open_run_json(folder: Path) -> dict[str, Any]:
+    """Return what run.json says of the run."""
+    said: dict[str, Any] = json_.loads((folder / "run.json").read_bytes()).get("describe") or {}
+    return said
+
+
+def _report(study: Study, store: Path, found: Outcome, form: str, ids: list[str]) -> None:
+    lines = _lines(study, found)
+    grids = study_grids(lines, ids)
+    chosen_on = study.select.on if any(c.tried for c in found.choices.values()) else None
+    judged = guidelines(lines, chosen_on)
+    if form == "json":
+        print(json_.dumps(_as_json(study, lines, found, judged), indent=1, allow_nan=False))
+        return
+    if form in ("latex", "csv"):
+        _print_grids(grids, form)
+        return
+    print(f"{study.name}: {study.about}".rstrip(": "))
+    _print_grids(grids, form)
+    print("mean ± SD over seeds; `perdure explain ID` has each definition\n")
+    mark = "- " if form == "markdown" else "  "
+    notes = [f"{_name(line)}: {line.note}" for line in lines if line.note]
+    if notes:
+        by = f"by {study.select.by} on {'the test set' if chosen_on == 'test' else 'held-out data'}"
+        print(f"chosen {by}:\n", *(f"{mark}{note}\n" for note in notes), sep="")
+    if found.failed:
+        said = [f"{mark}{folder.name}: {error}\n" for folder, error in found.failed.items()]
+        print("failed:\n", *said, sep="")
+    if found.waiting or found.undecided:
+        print(f"not finished: {len(found.waiting)} runs; `perdure study run` goes on\n")
+    print("reporting guidelines:")
+    for met, what in judged:
+        print(f"{mark}{'met' if met else 'not met'}: {what}")
+    print(f"\nruns: {store}")
+
+
+def _name(line: Line) -> str:
+    return " ".join(part for part in line[:5] if part)
+
+
+def _as_json(study: Study, lines: list[Line], found: Outcome, judged: Any) -> dict[str, Any]:
+    return {
+        "study": study.name,
+        "cells": [
+            {
+                "scenario": line.scenario, "setting": line.setting, "model": line.model,
+                "strategy": line.strategy, "variant": line.variant, "wanted": line.wanted,
+                "chosen": line.note, "runs": [run._asdict() for run in line.runs],
+            }
+            for line in lines
+        ],
+        "failed": {folder.name: error for folder, error in found.failed.items()},
+        "waiting": [folder.name for folder in found.waiting],
+        "guidelines": [{"met": met, "what": what} for met, what in judged],
+    }  # fmt: skip
+
+
+def _dry_run(experiments: Any, study: Study, store: Path, jobs: str | None, *, json: bool) -> int:
+    """List the runs and about how long each takes here."""
+    most = None if jobs is None else whole_of(jobs, "--jobs", 1)
+    seconds: dict[str, float] = {}
+    runs = []
+    for cell, description in experiments.plan_study(study, store, everything=True):
+        done = experiments.is_finished(store / description.folder)
+        kind = str(cell)
+        if not done and kind not in seconds:
+            if not json:
+                _say(f"measuring {kind}")
+            seconds[kind] = experiments.estimated_seconds(description)
+        runs.append(
+            {"folder": description.folder, "done": done, "seconds": 0 if done else seconds[kind]}
+        )
+    total = sum(run["seconds"] for run in runs)
+    if json:
+        print(json_.dumps({"runs": runs, "seconds": total}, indent=1))
+        return 0
+    for run in runs:
+        print(f"{run['folder']}  {'done' if run['done'] else in_words(run['seconds'])}")
+    at_once = most or experiments.at_once(1)
+    left = sum(not run["done"] for run in runs)
+    print(
+        f"{len(runs)} runs, {left} to do: about {in_words(total)} one after the other, "
+        f"{in_words(total / at_once)} with {at_once} at a time"
+    )
+    sys.stdout.flush()
+    return 0

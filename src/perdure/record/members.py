@@ -1,0 +1,155 @@
+"""The runs and files that a user names: found, and what their run.json says of them."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ._text import BadInput, read_limited
+
+__all__ = ["Member", "members_of", "visible"]
+
+MAX_BYTES = 16 << 20  # of a run.json
+# What follows from the rest of a description, or may differ from seed to seed.
+DERIVED = ("seed", "tasks", "task_classes", "examples", "normalised_by", "data", "deviations")
+UNSAID = ("validate", 0)  # tested on the test set, as all runs were before they could say it
+
+
+@dataclass(frozen=True)
+class Member:
+    """One run or file. `said` is its description, nested names joined by dots, without the seed.
+
+    `ours` says that a run.json is there; only such a run can be unfinished.
+    """
+
+    path: str
+    ours: bool = False
+    finished: bool = True
+    seed: int | str | None = None
+    setting: str | None = None
+    said: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def scenario(self) -> str | None:
+        """What its description calls the scenario."""
+        name = self.said.get("scenario")
+        return name if isinstance(name, str) else None
+
+    @property
+    def held_out(self) -> bool:
+        """Whether it was tested on a part of the training data, to choose among runs."""
+        return "validate" in self.said
+
+
+def members_of(text: str) -> list[Member]:
+    r"""Return the runs and files that a path or a pattern stands for; a store is all its runs.
+
+    Example:
+        >>> import tempfile
+        >>> store = Path(tempfile.mkdtemp())
+        >>> for seed in (0, 1):
+        ...     (store / f"s{seed}").mkdir()
+        ...     described = '{"describe": {"seed": %d}}' % seed
+        ...     _ = (store / f"s{seed}" / "run.json").write_text(described)
+        >>> [member.seed for member in members_of(str(store))]
+        [0, 1]
+    """
+    # A folder may be called a[1]: what is there is no pattern. Path raises for odd names.
+    there = os.path.exists(text)  # noqa: PTH110
+    matches = [text] if there else sorted(glob.glob(text, recursive=True))  # noqa: PTH207
+    try:
+        found = [member for match in matches for member in _at(Path(match))]
+    except OSError as error:
+        what = (error.strerror or "cannot be read").lower()
+        raise BadInput(f"{error.filename or text}: {what}") from None
+    if not found:
+        raise BadInput(
+            f"{text!r:.200}: no such file or folder, and as a pattern it matches nothing"
+        )
+    return found
+
+
+def _at(path: Path) -> list[Member]:
+    """Return the run or file at a path, or the runs of a store."""
+    if path.name == "points.csv" and (path.parent / "run.json").is_file():
+        return [_run(path.parent)]
+    if not path.is_dir():
+        return [Member(str(path))]
+    if _is_run(path):
+        return [_run(path)]
+    runs = [_run(each) for each in sorted(path.iterdir()) if each.is_dir() and _is_run(each)]
+    if not runs:
+        raise BadInput(
+            f"{path}: no points.csv and no run folders in it, expected a run or a folder of runs; "
+            f"name files by a pattern: '{path / '*.csv'}'"
+        )
+    return runs
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("points.csv", "run.json"))
+
+
+def _run(folder: Path) -> Member:
+    path = folder / "run.json"
+    if not path.is_file():
+        return Member(str(folder))
+    import msgspec  # imported here: a matrix needs none
+
+    with path.open("rb") as file:
+        data = read_limited(file, str(path), MAX_BYTES)
+    try:
+        run = msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise BadInput(f"{path}: {error}") from None
+    described = run.get("describe")
+    said: dict[str, Any] = described if isinstance(described, dict) else {}
+    seed, setting = said.get("seed"), said.get("setting", run.get("setting"))
+    return Member(
+        str(folder),
+        ours=True,
+        finished=(folder / "done.json").exists(),
+        seed=_seed(seed),
+        setting=visible(setting) if isinstance(setting, str) else None,
+        said=_flat({k: v for k, v in said.items() if k not in DERIVED and (k, v) != UNSAID}),
+        data=_digests(said.get("data")),
+    )
+
+
+def _seed(seed: object) -> int | str | None:
+    if isinstance(seed, str):
+        return visible(seed)
+    return seed if isinstance(seed, int) and not isinstance(seed, bool) else None
+
+
+def visible(text: str) -> str:
+    r"""Return text that steers no terminal and ends no line: names come from files.
+
+    Example:
+        >>> visible("a\tb") == "a\ufffdb"
+        True
+    """
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", "\ufffd", text)
+
+
+def _flat(said: dict[str, Any], start: str = "") -> dict[str, Any]:
+    """Return nested dictionaries as one, names joined by dots."""
+    flat: dict[str, Any] = {}
+    for name, value in said.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{start}{name}.")
+        else:
+            flat[visible(start + name)] = visible(value) if isinstance(value, str) else value
+    return flat
+
+
+def _digests(data: object) -> dict[str, Any]:
+    """Return the hashes of the bytes that were used, wherever they came from."""
+    if not isinstance(data, dict):
+        return {}
+    return {name: each.get("sha256") for name, each in data.items() if isinstance(each, dict)}
