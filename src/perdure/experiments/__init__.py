@@ -10,7 +10,7 @@ from .findings import CellRuns, Findings
 from .jobs import Job
 from .loop import Diverged, Place, Plan, train
 from .on_ray import run_on_ray
-from .reproduce import Line, Reproduced, findings_of, lines_of, measured_lines, reproduce, study_for
+from .reproduce import Line, findings_of, lines_of, measured_lines, study_for
 from .run import data_of, device_of, learner, run
 from .run_study import Outcome, failure_of, outcome, plan_study, run_study
 from .serial import run_serially
