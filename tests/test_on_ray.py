@@ -345,6 +345,7 @@ def test_a_run_that_cannot_begin_does_not_stop_others(
 
 
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.is_initialized", lambda: False)  # other tests may be connected
     description = described()
     (job,) = jobs_for([description], tmp_path)[1]
     for address in ("ray://there:10001", "there", "there:", ":1", "there:x"):
