@@ -239,14 +239,13 @@ def killed_command_and_finished(
 def _kill(command: Command, who: str) -> None:
     """Kill the command with its child, or one of the two alone."""
     pid = command.process.pid
-    children = command.children()
-    assert len(children) == 1
+    (child,) = command.children()
     if who == "both":
         os.killpg(pid, signal.SIGKILL)
     elif who == "parent":
         os.kill(pid, signal.SIGKILL)
     else:
-        os.kill(*children, signal.SIGKILL)
+        os.kill(child, signal.SIGKILL)
         answer = command.end()
         assert answer.code == 1, answer.err
         assert "killed by signal 9 before the run was finished" in answer.err

@@ -7,17 +7,21 @@ kill itself at a moment that nobody outside could hit: in the middle of a write,
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from safetensors.torch import save_file
 
 import perdure.experiments as experiments
-import perdure.experiments.checkpoint as checkpoint
-import perdure.experiments.keeper as keeper
 from perdure.cli import main
+from perdure.data import load
+from perdure.experiments import checkpoint, keeper
 from perdure.record import RunWriter
 
 if TYPE_CHECKING:
@@ -46,7 +50,7 @@ def counted(count: int, then: Callable[..., Any], else_: Callable[..., Any]) -> 
 
 def arm(kind: str, count: int, store: str) -> None:
     """Have this process kill itself the `count`-th time that it comes to a moment."""
-    saves, writes = checkpoint.save_file, os.pwrite
+    saves, writes = save_file, os.pwrite
 
     def half(tensors: Any, path: Any, metadata: Any) -> None:
         saves(tensors, path, metadata)
@@ -69,11 +73,13 @@ def arm(kind: str, count: int, store: str) -> None:
             killed()
 
     if kind == "half":  # a checkpoint is written
-        checkpoint.save_file = counted(count, half, saves)
+        patch.object(checkpoint, "save_file", counted(count, half, saves)).start()
     elif kind == "between":  # the record has been synced for it
-        checkpoint.save_file = counted(count, lambda *_, **__: die(), saves)
+        dies = counted(count, lambda *_, **__: die(), saves)
+        patch.object(checkpoint, "save_file", dies).start()
     elif kind == "renamed":  # it has just taken the place of the last one
-        keeper.save_checkpoint = counted(count, saved, checkpoint.save_checkpoint)
+        dies = counted(count, saved, checkpoint.save_checkpoint)
+        patch.object(keeper, "save_checkpoint", dies).start()
     elif kind == "torn":  # a line or hits are appended
         os.pwrite = counted(count, torn, writes)
     elif kind == "closing":  # nothing but done.json is missing
@@ -92,7 +98,7 @@ def run(arguments: Sequence[str], moment: tuple[str, int] | None) -> None:
     ) -> None:
         experiments.run_serially(jobs, lambda *_: None)
 
-    experiments.run_side_by_side = here
+    patch.object(experiments, "run_side_by_side", here).start()
     sys.argv = ["perdure", "run", *arguments]
     if moment is not None:
         arm(*moment, arguments[arguments.index("--store") + 1])
@@ -101,16 +107,12 @@ def run(arguments: Sequence[str], moment: tuple[str, int] | None) -> None:
 
 def serve() -> None:
     """Start a process for each line that asks for one, and answer with its id."""
-    import rich.progress  # the bars
     import torch
-    import torch._dynamo  # what counts operations would import it
 
-    import perdure.data
-    import tests.strategy_helpers  # every strategy
-
-    assert rich.progress
-    assert tests.strategy_helpers
-    perdure.data.load("digits")
+    # The bars, what counts operations, every strategy: what the runs would import one by one.
+    for name in ("rich.progress", "torch._dynamo", "tests.strategy_helpers"):
+        importlib.import_module(name)
+    load("digits")
     torch.set_num_threads(1)
     gc.freeze()  # nothing to look through when a process ends
     for line in sys.stdin:

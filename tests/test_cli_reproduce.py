@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from perdure import experiments
-from perdure.experiments import entries, find_entry, reproduce, study_of
+from perdure.experiments import entries, find_entry, study_for, study_of
 
 from .cli_helpers import Answer, run
 from .reproduce_helpers import finished
@@ -49,7 +49,7 @@ def all_data() -> Iterator[None]:
 def reproduce_module() -> Any:
     import sys
 
-    return sys.modules[reproduce.__module__]
+    return sys.modules[study_for.__module__]
 
 
 def called(*arguments: str | Path) -> Answer:
@@ -147,7 +147,7 @@ def test_a_run_that_fails_is_named_and_ends_with_1(tmp_path: Path) -> None:
         entry = find_entry("delange-speech")
         broken = {**entry.quick, "run": {**entry.quick["run"], "lr": 1e30}}
         with patch.dict(entries(), {"delange-speech": _with_quick(entry, broken)}):
-            answer = called("delange-speech", "--quick", "--store", tmp_path, "--jobs", "1")
+            answer = called("delange-speech", "--quick", "--store", tmp_path, "--serial")
     assert answer.code == 1
     assert "failed:" in answer.err
 
@@ -161,11 +161,10 @@ def _with_quick(entry: Any, quick: dict[str, Any]) -> Any:
 def test_a_small_entry_runs_and_is_not_run_again(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with real_data():
-        answer = called("delange-gem-mnist", "--quick", "--store", store, "--jobs", "1")
+        answer = called("delange-gem-mnist", "--quick", "--store", store, "--serial")
         assert answer.code == 0, answer.err
-        assert "2 runs to do" in answer.err
-        again = called("delange-gem-mnist", "--quick", "--store", store, "--jobs", "1")
-    assert "to do" not in again.err
+        again = called("delange-gem-mnist", "--quick", "--store", store, "--serial")
+    assert " done" not in again.err  # nothing was run
     assert again.out == answer.out
     assert "not to be compared with the paper" in answer.out
     assert "published" not in answer.out.replace("not as published", "")
@@ -181,13 +180,13 @@ def test_a_small_entry_runs_and_is_not_run_again(tmp_path: Path) -> None:
 def test_quick_without_names_is_all_of_them(tmp_path: Path) -> None:
     asked: list[tuple[str, bool]] = []
 
-    def note(entry: Any, *_: Any, quick: bool, **__: Any) -> Any:
+    def note(entry: Any, *, quick: bool, **_: Any) -> Any:
         asked.append((entry.name, quick))
-        return experiments.Reproduced(experiments.Findings(entry, []), {}, {})
+        return None, {}
 
-    with patch.object(experiments, "reproduce", note):
+    with patch.object(experiments, "study_for", note):
         assert called("--quick", "--store", tmp_path).code == 0
-        assert asked == [(name, True) for name in entries()]
+    assert asked == [(name, True) for name in entries()]
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:

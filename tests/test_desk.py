@@ -85,7 +85,20 @@ def test_killed_at_every_write(
 
 @pytest.mark.parametrize(
     "name",
-    ["../x", "/tmp/x", "a/../../x", "", ".", "..", "a//b", "./a", "a\\..\\x", "out/x", "a\0b"],
+    [
+        "../x",
+        "/tmp/x",
+        "a/../../x",
+        "a/../x",
+        "",
+        ".",
+        "..",
+        "a//b",
+        "./a",
+        "a\\..\\x",
+        "out/x",
+        "a\0b",
+    ],
 )
 def test_nothing_is_written_outside(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "one"

@@ -345,10 +345,15 @@ def test_a_run_that_cannot_begin_does_not_stop_others(
 
 
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.is_initialized", lambda: False)  # other tests may be connected
     description = described()
     (job,) = jobs_for([description], tmp_path)[1]
-    with pytest.raises(BadInput, match=r"ray://.*host:port"):
-        run_on_ray([job], nothing, address="ray://there:10001")
+    for address in ("ray://there:10001", "there", "there:", ":1", "there:x"):
+        with pytest.raises(BadInput, match=f"{address!r}, expected auto or the host:port"):
+            run_on_ray([job], nothing, address=address)
+    for address in ("127.0.0.1:1", "127.0.0.1:99999"):
+        with pytest.raises(BadInput, match=f"no Ray answers at {address}"):
+            run_on_ray([job], nothing, address=address)
     for share in (0.0, -1.0, 1.5, float("nan")):
         with pytest.raises(BadInput, match="gpus_each"):
             run_on_ray([job], nothing, gpus_each=share)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ..record import BadInput
 from ..report import Grid
 from ..report.reproduced import lines_as_dicts, lines_grid, statements_grid
 from ..scenarios import find_scenario
-from ._options import whole_of
+from .run import _experiments, _say
 from .score import Flag  # noqa: TC001 - the parser reads it
+from .study import executor, show_study
 
 if TYPE_CHECKING:
     from ..experiments.entries import Entry
-    from ..experiments.jobs import Job
-    from ..experiments.reproduce import Reproduced
+    from ..experiments.findings import Findings
 
 __all__ = ["reproduce"]
 
@@ -32,6 +30,10 @@ def reproduce(
     quick: Flag = False,
     store: Path = Path("runs/reproduce"),
     jobs: str | None = None,
+    serial: Flag = False,
+    ray: str | None = None,
+    gpus_each: float = 1.0,
+    retry_failed: Flag = False,
     device: str = "auto",
     format: Literal["text", "markdown", "json"] = "text",  # noqa: A002 - as it is on the line
     out: Annotated[Path | None, Parameter(["--out", "-o"])] = None,
@@ -46,45 +48,41 @@ def reproduce(
         quick: a small version of each, on data at hand; nothing is compared with the papers.
         store: folder of the runs.
         jobs: runs side by side; as many as the cores hold if not given.
+        serial: one run after the other, in this process.
+        ray: `auto` starts Ray on this machine, an address joins a cluster.
+        gpus_each: of a run on CUDA, with --ray: .25 lets four share one.
+        retry_failed: run again what has failed.
         device: cpu, cuda, cuda:1, or auto.
         format: of what is printed.
         out: folder for tables as JSON and for the data behind figures as CSV; STORE/tables if not
             given.
     """
-    room = _room()
-    most = None if jobs is None else whole_of(jobs, "--jobs", 1)
+    room = _experiments()
     chosen = [room.find_entry(name) for name in dict.fromkeys(names or [])]
     if not chosen and not quick:
         _list(room, format)
         return 0
     where = room.device_of(device)
-    execute = room.run_serially if most == 1 else partial(room.run_side_by_side, most=most)
+    execute, at_once = executor(room, jobs, serial=serial, ray=ray, gpus_each=gpus_each)
     written, complete = [], True
     for entry in chosen or list(room.entries().values()):
-        counter = _Counter(entry.name)
-        made = room.reproduce(
-            entry, store, execute, counter.told, quick=quick, device=where, planned=counter.planned
-        )
-        _say_what_lacks(entry, made)
-        complete = complete and not made.missing and not made.failed
-        folder = out or store / "tables"
-        plain = _written(room, entry, made, folder, quick=quick)
-        written.append(plain)
+        study, missing = room.study_for(entry, quick=quick, device=where)
+        _say_what_lacks(entry, missing)
+        done, failed = {}, {}
+        if study is not None:
+            _say(f"{study.name}: {entry.stand_in if quick else entry.tables}")
+            found = show_study(
+                room, study, store, execute, at_once, show=format != "json", retry=retry_failed
+            )
+            done, failed = found.done, found.failed
+        made = _Made(room, entry, room.findings_of(entry, done), quick=quick)
+        complete = complete and not missing and not failed
+        written.append(made.write(out or store / "tables", missing, failed))
         if format != "json":
-            _show(room, entry, made, plain, format, quick=quick)
+            made.show(written[-1], markdown=format == "markdown")
     if format == "json":
         print(json.dumps(written, indent=1, allow_nan=False))
     return 0 if complete else 1
-
-
-def _room() -> Any:
-    """Return the room that trains, or say what it needs."""
-    try:
-        from .. import experiments
-    except ModuleNotFoundError as error:
-        said = f"perdure reproduce needs {error.name}: pip install 'perdure[train]'"
-        raise BadInput(said) from None
-    return experiments
 
 
 def _list(room: Any, format_: str) -> None:
@@ -123,88 +121,58 @@ def _time(hours: float) -> str:
     return f"{hours:.0f} h" if hours < 72 else f"{hours / 24:.0f} days"
 
 
-def _say_what_lacks(entry: Entry, made: Reproduced) -> None:
-    data = dict.fromkeys(name for each in made.missing.values() for name in each)
+def _say_what_lacks(entry: Entry, missing: dict[str, list[str]]) -> None:
+    data = dict.fromkeys(name for each in missing.values() for name in each)
     if data:
-        which = ", ".join(made.missing)
+        which = ", ".join(missing)
         _say(f"{entry.name}: {which} not run: perdure data fetch {' '.join(data)}")
-    for folder, why in made.failed.items():
-        _say(f"{entry.name}: {folder.name} failed: {why}")
 
 
-def _written(
-    room: Any, entry: Entry, made: Reproduced, folder: Path, *, quick: bool
-) -> dict[str, Any]:
-    """Return what was found as plain data; it and the data behind figures are written down."""
-    name = f"{entry.name}-quick" if quick else entry.name
-    figures = room.write_figures(made.found, folder, name)
-    lines = _lines(room, made, quick=quick)
-    said = [] if quick else room.statements(made.found)
-    plain = {
-        "entry": entry.name, "paper": entry.paper, "tables": entry.tables, "quick": quick,
-        "stand_in": entry.stand_in if quick else None, "unit": entry.unit,
-        "numbers": lines_as_dicts(lines, quick=quick),
-        "statements": [each._asdict() for each in said],
-        "deviations": [*([] if quick else entry.deviations), *made.found.deviations],
-        "figures": [str(path) for path in figures],
-        "not_at_hand": {name: list(data) for name, data in made.missing.items()},
-        "failed": {str(path): why for path, why in made.failed.items()},
-    }  # fmt: skip
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(plain, indent=1, allow_nan=False)
-    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    return plain
+class _Made:
+    """What was found for an entry: numbers and statements, written down and shown."""
 
+    def __init__(self, room: Any, entry: Entry, found: Findings, *, quick: bool) -> None:
+        self.room, self.entry, self.found, self.quick = room, entry, found, quick
+        self.lines = room.measured_lines(found, entry.ids) if quick else room.lines_of(found)
+        self.said = [] if quick else room.statements(found)
 
-def _lines(room: Any, made: Reproduced, *, quick: bool) -> Any:
-    found = made.found
-    return room.measured_lines(found, found.entry.ids) if quick else room.lines_of(found)
+    def write(
+        self, folder: Path, missing: dict[str, list[str]], failed: dict[Path, str]
+    ) -> dict[str, Any]:
+        """Return all of it as plain data; it and the data behind figures are written down."""
+        entry, quick = self.entry, self.quick
+        name = f"{entry.name}-quick" if quick else entry.name
+        plain = {
+            "entry": entry.name, "paper": entry.paper, "tables": entry.tables, "quick": quick,
+            "stand_in": entry.stand_in if quick else None, "unit": entry.unit,
+            "numbers": lines_as_dicts(self.lines, quick=quick),
+            "statements": [each._asdict() for each in self.said],
+            "deviations": [*([] if quick else entry.deviations), *self.found.deviations],
+            "figures": [str(path) for path in self.room.write_figures(self.found, folder, name)],
+            "not_at_hand": missing,
+            "failed": {path.name: why for path, why in failed.items()},
+        }  # fmt: skip
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(plain, indent=1, allow_nan=False)
+        (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+        return plain
 
-
-def _show(
-    room: Any, entry: Entry, made: Reproduced, plain: dict[str, Any], format_: str, *, quick: bool
-) -> None:
-    markdown = format_ == "markdown"
-    title = f"{entry.name}: {entry.about}" if quick else f"{entry.name}: {entry.tables}"
-    print(f"## {title}\n" if markdown else title)
-    if quick:
-        print(f"small: {entry.stand_in}; not to be compared with the paper\n")
-    else:
-        print(f"{entry.paper}; {'percent' if entry.unit == 'percent' else 'shares'}\n")
-    grids = [lines_grid(_lines(room, made, quick=quick), entry.digits, quick=quick)]
-    if not quick:
-        grids.append(statements_grid(room.statements(made.found)))
-    for grid in grids:
-        if grid.rows and markdown:
-            print(grid.markdown() + "\n")
-        elif grid.rows:
-            grid.show(sys.stdout)
-            print()
-    start = "- " if markdown else "  "
-    if plain["deviations"]:
-        print("not as published:\n", *[f"{start}{each}\n" for each in plain["deviations"]], sep="")
-    if plain["figures"]:
-        print("data behind figures:\n", *[f"{start}{each}\n" for each in plain["figures"]], sep="")
-
-
-class _Counter:
-    """Says how many runs of an entry have ended: on a terminal in one line that changes."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.total, self.ended = name, 0, 0
-
-    def planned(self, jobs: list[Job]) -> None:
-        self.total += len(jobs)
-        _say(f"{self.name}: {len(jobs)} runs to do")
-
-    def told(self, job: Job, message: dict[str, Any]) -> None:  # noqa: ARG002
-        if "ended" not in message:
-            return
-        self.ended += 1
-        if sys.stderr.isatty():
-            end = "\n" if self.ended == self.total else "\r"
-            sys.stderr.write(f"perdure: {self.name}: {self.ended} of {self.total} ended{end}")
-
-
-def _say(message: str) -> None:
-    sys.stderr.write(f"perdure: {' '.join(message.split())}\n")
+    def show(self, plain: dict[str, Any], *, markdown: bool) -> None:
+        """Print the tables, and what is not as published."""
+        entry, quick = self.entry, self.quick
+        title = f"{entry.name}: {entry.about if quick else entry.tables}"
+        print(f"## {title}\n" if markdown else title)
+        unit = "percent" if entry.unit == "percent" else "shares"
+        small = f"small: {entry.stand_in}; not to be compared with the paper"
+        print(f"{small if quick else entry.paper}; {unit}\n")
+        grids = [lines_grid(self.lines, entry.digits, quick=quick), statements_grid(self.said)]
+        for grid in grids:
+            if grid.rows and markdown:
+                print(grid.markdown() + "\n")
+            elif grid.rows:
+                grid.show(sys.stdout)
+                print()
+        mark = "- " if markdown else "  "
+        for what, key in (("not as published", "deviations"), ("data behind figures", "figures")):
+            if plain[key]:
+                print(f"{what}:\n", *[f"{mark}{each}\n" for each in plain[key]], sep="")

@@ -10,7 +10,7 @@ from .findings import CellRuns, Findings
 from .jobs import Job
 from .loop import Diverged, Place, Plan, train
 from .on_ray import run_on_ray
-from .reproduce import Line, Reproduced, lines_of, measured_lines, reproduce
+from .reproduce import Line, findings_of, lines_of, measured_lines, study_for
 from .run import data_of, device_of, learner, run
 from .run_study import Outcome, failure_of, outcome, plan_study, run_study
 from .serial import run_serially
@@ -40,7 +40,6 @@ __all__ = [
     "Outcome",
     "Place",
     "Plan",
-    "Reproduced",
     "Study",
     "at_once",
     "can_go_on",
@@ -53,6 +52,7 @@ __all__ = [
     "estimated_seconds",
     "failure_of",
     "find_entry",
+    "findings_of",
     "is_finished",
     "jobs_for",
     "last_of",
@@ -65,7 +65,6 @@ __all__ = [
     "outcome",
     "plan_study",
     "read_study",
-    "reproduce",
     "run",
     "run_on_ray",
     "run_serially",
@@ -73,6 +72,7 @@ __all__ = [
     "run_study",
     "save_checkpoint",
     "statements",
+    "study_for",
     "study_of",
     "train",
     "versions_changed",

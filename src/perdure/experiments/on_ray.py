@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import socket
 import sys
 import time
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ __all__ = ["run_on_ray"]
 
 AGAIN = 3  # times that a run begins again after its node or worker was lost
 GRACE = 15.0  # seconds that an interrupted run has to put its record in order
+ANSWER = 10.0  # seconds that a cluster has to answer
 LATE = 5.0  # seconds that a file of another machine may take to be seen
 
 
@@ -213,16 +215,13 @@ def _connected(address: str, jobs: Sequence[Job]) -> Iterator[Any]:
         from ray._private import worker as ray_worker
     except ModuleNotFoundError:
         raise BadInput("running on Ray needs ray: pip install 'perdure[ray]'") from None
-    if address.startswith("ray://"):
-        raise BadInput(
-            f"address is {address!r:.60}, expected host:port; start this on a machine of the "
-            "cluster (ray start --address=host:port makes it one)"
-        )
     if ray.is_initialized():
         yield ray
         return
     options: dict[str, Any] = {"address": address}
-    if address == "auto":
+    if address != "auto":
+        _check_address(address)
+    else:
         most = max(job.description.threads for job in jobs)
         options = {"address": "local", "num_cpus": max(cores(), most), "include_dashboard": False}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -237,6 +236,22 @@ def _connected(address: str, jobs: Sequence[Job]) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Raise where nobody answers at once: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        raise BadInput(
+            f"address is {address!r:.60}, expected auto or the host:port of a Ray cluster this "
+            "machine belongs to (ray start --address=host:port makes it one)"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER).close()
+    except (OSError, OverflowError) as error:
+        raise BadInput(
+            f"no Ray answers at {address} ({error}); ray start --head starts one"
+        ) from None
 
 
 @contextmanager

@@ -7,62 +7,49 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .entries import missing_data
 from .findings import CellRuns, Findings, NotMeasured
-from .run_study import run_study
 from .study import study_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
-    from typing import Any
 
     from .entries import Entry, Published
-    from .jobs import Job
-    from .run_study import Execute
+    from .study import Cell, Study
 
-__all__ = ["Line", "Reproduced", "lines_of", "measured_lines", "reproduce"]
-
-
-class Reproduced(NamedTuple):
-    """The finished runs of an entry, which data was not at hand, and what failed."""
-
-    found: Findings
-    missing: Mapping[str, Sequence[str]]  # datasets by scenario
-    failed: Mapping[Path, str]
+__all__ = ["Line", "findings_of", "lines_of", "measured_lines", "study_for"]
 
 
-def reproduce(
-    entry: Entry,
-    store: Path,
-    execute: Execute,
-    told: Callable[[Job, dict[str, Any]], None],
-    *,
-    quick: bool = False,
-    device: str = "cpu",
-    planned: Callable[[list[Job]], None] | None = None,
-) -> Reproduced:
-    """Return an entry's finished runs; those that are not in the store yet are done first.
+def study_for(
+    entry: Entry, *, quick: bool = False, device: str = "cpu"
+) -> tuple[Study | None, dict[str, list[str]]]:
+    """Return the study of an entry, as far as its data is at hand, and what is not, by scenario.
 
     Args:
         entry: what to run.
-        store: folder of the runs.
-        execute: does jobs: one after the other, or as processes.
-        told: called with each message of a run.
-        quick: run the small version.
+        quick: the small version.
         device: of the runs.
-        planned: called before each round with its jobs.
+
+    Example:
+        >>> from perdure.experiments import find_entry
+        >>> _, missing = study_for(find_entry("delange-mnist"))
+        >>> set(missing) <= {"split-mnist"}
+        True
     """
     missing = missing_data(entry.mapping(quick=quick)["scenarios"])
     plain = entry.mapping(quick=quick, without=list(missing))
     if not plain["scenarios"]:
-        return Reproduced(Findings(entry, []), missing, {})
+        return None, missing
     plain["run"] = {**plain["run"], "device": device}
-    study = study_of(plain, f"{entry.name}-quick" if quick else entry.name)
-    done = run_study(study, store, execute, told, planned=planned)
+    return study_of(plain, f"{entry.name}-quick" if quick else entry.name), missing
+
+
+def findings_of(entry: Entry, done: Mapping[Cell, Sequence[Path]]) -> Findings:
+    """Return what was found in the finished runs of a study's cells."""
     cells = [
-        CellRuns({k: v or None for k, v in cell._asdict().items()}, folders)
-        for cell, folders in done.done.items()
+        CellRuns({name: value or None for name, value in cell._asdict().items()}, folders)
+        for cell, folders in done.items()
     ]
-    return Reproduced(Findings(entry, cells), missing, done.failed)
+    return Findings(entry, cells)
 
 
 class Line(NamedTuple):
