@@ -19,6 +19,7 @@ import perdure.experiments as experiments
 from perdure.experiments import outcome, run_serially, run_side_by_side, run_study, study_of
 from perdure.record import RunWriter
 from perdure.scenarios import domains, make, permutations, validation
+from perdure.strategies.naive import Naive
 
 from .cli_helpers import Answer, run, says, strict, write
 from .run_helpers import Command, points, recorded, until
@@ -199,6 +200,27 @@ def test_a_dry_run_lists_all_and_starts_none(whole: Reference, tmp_path: Path) -
     assert said["seconds"] == pytest.approx(sum(each["seconds"] for each in said["runs"]))
     good = sum(each["seconds"] for each in said["runs"] if runs_on(whole.store, each["folder"]))
     assert whole.seconds / 10 < good < whole.seconds * 10
+
+
+def test_an_estimate_of_steps_whose_time_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Naive.step
+
+    def slow(self: Naive, *batch: Any, **more: Any) -> Any:
+        time.sleep(0.01)
+        return step(self, *batch, **more)
+
+    monkeypatch.setattr(Naive, "step", slow)
+    settings = {"hidden": "16"}
+    mine = experiments.described(
+        "split-digits", "naive", iterations=60, every=60, settings=settings
+    )
+    estimate = experiments.estimated_seconds(mine)
+    began = time.perf_counter()
+    experiments.run(mine, tmp_path / "run")
+    real = time.perf_counter() - began
+    assert 5 * 60 * 0.01 <= estimate < 4 * real
 
 
 def runs_on(store: Path, name: str) -> bool:
