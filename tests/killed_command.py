@@ -19,9 +19,9 @@ from unittest.mock import patch
 from safetensors.torch import save_file
 
 import perdure.experiments as experiments
-from perdure.experiments import checkpoint, keeper
 from perdure.cli import main
 from perdure.data import load
+from perdure.experiments import checkpoint, keeper
 from perdure.record import RunWriter
 
 if TYPE_CHECKING:
