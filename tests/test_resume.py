@@ -34,7 +34,7 @@ LATER = 7  # steps that are lost: another task may begin in them
 PLACES = [(0, 1), (0, 5), (1, 0), (1, 3), (2, 1), (2, 5), (3, 0)]
 SETTINGS: dict[str, dict[str, Any]] = {
     "usual": {"subset": 7, "windows": (2, 3)},
-    "all": {"unseen": True, "initial": "all", "every": 2, "setting": "class"},
+    "all": {"unseen": True, "initial": "all", "every": 2, "setting": "task"},
     "redrawn": {"redraw": True, "subset": 7, "initial": "none"},
     "loss": {"score": "loss", "lower_is_better": True, "meter": False},
 }
