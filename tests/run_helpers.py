@@ -147,11 +147,13 @@ def printed_table(text: str) -> dict[str, dict[str, str]]:
 
 
 class Command:
-    """`perdure run`, really started in a process group of its own."""
+    """`perdure run`, or another command, really started in a process group of its own."""
 
-    def __init__(self, *arguments: str | Path, cwd: Path, **variables: str) -> None:
+    def __init__(
+        self, *arguments: str | Path, cwd: Path, words: Sequence[str] = ("run",), **variables: str
+    ) -> None:
         self.process = subprocess.Popen(
-            [*installed(), "run", *map(str, arguments)],
+            [*installed(), *words, *map(str, arguments)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, start_new_session=True,
             env=environment() | {"OMP_NUM_THREADS": "1"} | variables,
         )  # fmt: skip

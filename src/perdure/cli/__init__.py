@@ -14,6 +14,7 @@ from .data import data_app
 from .explain import explain
 from .list_ import list_app
 from .plan import plan
+from .reproduce import reproduce
 from .run import run
 from .score import STDIN, score
 from .study import study_app
@@ -31,6 +32,7 @@ app.command(explain)
 app.command(plan)
 app.command(run)
 app.command(study_app)
+app.command(reproduce)
 app.command(list_app)
 app.command(data_app)
 

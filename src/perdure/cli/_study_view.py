@@ -125,7 +125,7 @@ class StudyView:
         if self._live is not None:
             self._live.console.print(text, markup=False, highlight=False)
         elif self._show:
-            sys.stderr.write(f"perdure: {text}\n")
+            sys.stderr.write(f"perdure: {' '.join(text.split())}\n")
 
 
 def _kind(job: Job) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +12,8 @@ from cyclopts import App, Parameter
 from ..record import BadInput, is_locked, scores_of
 from ..report.study import Line, guidelines, study_grids
 from ._options import ids_of, whole_of
-from ._study_view import StudyView, in_words
+from ._study_plan import dry_run as dry_run_
+from ._study_view import StudyView
 from .run import _experiments, _say
 from .score import Flag, _form, _print_grids
 
@@ -64,16 +64,19 @@ def run_(
     experiments = _experiments()
     study = experiments.read_study(file)
     if dry_run:
-        return _dry_run(experiments, study, store, jobs, json=json)
+        return dry_run_(experiments, study, store, jobs, retry=retry_failed, json=json)
     execute, at_once = executor(experiments, jobs, serial=serial, ray=ray, gpus_each=gpus_each)
     before = experiments.outcome(study, store)
+    if ray is None:  # its nodes may have what this machine has not
+        for device in {each.device for _, each in experiments.plan_study(study, store)}:
+            experiments.device_of(device)
     _fetch(experiments, study, before)
     found = show_study(
         experiments, study, store, execute, at_once, show=not json, retry=retry_failed,
         changed=even_if_changed, checkpoint_every=checkpoint_every,
     )  # fmt: skip
     _report(study, store, found, "json" if json else "text", [])
-    return 0 if found.complete and not found.failed else 1
+    return 0 if found.whole else 1
 
 
 @study_app.command
@@ -90,7 +93,7 @@ def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> in
     found = experiments.outcome(study, store)
     running = [folder.name for folder in found.waiting if is_locked(folder)]
     done = sum(len(folders) for folders in found.done.values())
-    searched = found.finished - done
+    searched = found.finished - len({each for folders in found.done.values() for each in folders})
     if json:
         said = {
             "done": done, "searched": searched, "failed": {f.name: e for f, e in
@@ -109,7 +112,7 @@ def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> in
     for name in running:
         print(f"running: {name}")
     for folder, error in found.failed.items():
-        print(f"failed: {folder.name}: {error}")
+        print(f"failed: {folder.name}: {' '.join(error.split())}")
     return 0
 
 
@@ -228,7 +231,7 @@ def open_run_json(folder: Path) -> dict[str, Any]:
 
 def _report(study: Study, store: Path, found: Outcome, form: str, ids: list[str]) -> None:
     lines = _lines(study, found)
-    grids = study_grids(lines, ids)
+    grids = study_grids(lines, ids, together=form in ("latex", "csv"))
     chosen_on = study.select.on if any(c.tried for c in found.choices.values()) else None
     judged = guidelines(lines, chosen_on)
     if form == "json":
@@ -239,14 +242,14 @@ def _report(study: Study, store: Path, found: Outcome, form: str, ids: list[str]
         return
     print(f"{study.name}: {study.about}".rstrip(": "))
     _print_grids(grids, form)
-    print("mean ± SD over seeds; `perdure explain ID` has each definition\n")
+    print("\nmean ± SD over seeds; `perdure explain ID` has each definition\n")
     mark = "- " if form == "markdown" else "  "
     notes = [f"{_name(line)}: {line.note}" for line in lines if line.note]
     if notes:
         by = f"by {study.select.by} on {'the test set' if chosen_on == 'test' else 'held-out data'}"
         print(f"chosen {by}:\n", *(f"{mark}{note}\n" for note in notes), sep="")
     if found.failed:
-        said = [f"{mark}{folder.name}: {error}\n" for folder, error in found.failed.items()]
+        said = [f"{mark}{f.name}: {' '.join(why.split())}\n" for f, why in found.failed.items()]
         print("failed:\n", *said, sep="")
     if found.waiting or found.undecided:
         print(f"not finished: {len(found.waiting)} runs; `perdure study run` goes on\n")
@@ -273,36 +276,6 @@ def _as_json(study: Study, lines: list[Line], found: Outcome, judged: Any) -> di
         ],
         "failed": {folder.name: error for folder, error in found.failed.items()},
         "waiting": [folder.name for folder in found.waiting],
+        "undecided": [str(cell) for cell in found.undecided],
         "guidelines": [{"met": met, "what": what} for met, what in judged],
     }  # fmt: skip
-
-
-def _dry_run(experiments: Any, study: Study, store: Path, jobs: str | None, *, json: bool) -> int:
-    """List the runs and about how long each takes here."""
-    most = None if jobs is None else whole_of(jobs, "--jobs", 1)
-    seconds: dict[str, float] = {}
-    runs = []
-    for cell, description in experiments.plan_study(study, store, everything=True):
-        done = experiments.is_finished(store / description.folder)
-        kind = str(cell)
-        if not done and kind not in seconds:
-            if not json:
-                _say(f"measuring {kind}")
-            seconds[kind] = experiments.estimated_seconds(description)
-        runs.append(
-            {"folder": description.folder, "done": done, "seconds": 0 if done else seconds[kind]}
-        )
-    total = sum(run["seconds"] for run in runs)
-    if json:
-        print(json_.dumps({"runs": runs, "seconds": total}, indent=1))
-        return 0
-    for run in runs:
-        print(f"{run['folder']}  {'done' if run['done'] else in_words(run['seconds'])}")
-    at_once = most or experiments.at_once(1)
-    left = sum(not run["done"] for run in runs)
-    print(
-        f"{len(runs)} runs, {left} to do: about {in_words(total)} one after the other, "
-        f"{in_words(total / at_once)} with {at_once} at a time"
-    )
-    sys.stdout.flush()
-    return 0

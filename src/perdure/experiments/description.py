@@ -116,8 +116,8 @@ def described(
     if lengths == (None, None, None) and more.get("boundaries") != "none":
         iterations = set_up.iterations
     chosen = optimizer or set_up.optimizer
-    if chosen not in OPTIMIZERS:
-        raise BadInput(f"optimizer is {chosen!r}, expected sgd or adam")
+    if chosen not in [*OPTIMIZERS]:  # a study may give a list, which has no hash
+        raise BadInput(f"optimizer is {chosen!r:.40}, expected sgd or adam")
     network = model or set_up.model
     kind, factory = find_strategy(strategy), factory_of(network)
     rates = OPTIMIZERS[chosen] | ({"lr": set_up.lr} if chosen == set_up.optimizer else {})
@@ -164,7 +164,7 @@ def known_names(strategy: str, model: str, optimizer: str) -> tuple[str, ...]:
 
     Example:
         >>> known_names("ewc", "mlp", "adam")
-        ('strength', 'mode', 'decay', 'labels', 'lr', 'weight_decay', 'hidden', 'layers')
+        ('strength', 'mode', 'decay', 'labels', 'lr', 'weight_decay', 'hidden')
     """
     mine = hyperparameters(find_strategy(strategy), skip=("seed",))
     return (*mine, *OPTIMIZERS[optimizer], *hyperparameters(factory_of(model)))

@@ -9,18 +9,36 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
+import msgspec
 import torch
 
-from .loop import length, phases, train
+from .loop import Diverged, length, phases, train
 from .run import evaluator_of, learner, prepared, scenario_of
 
 if TYPE_CHECKING:
     from .description import Description
 
-__all__ = ["estimated_seconds"]
+__all__ = ["estimated_seconds", "length_of"]
 
 STEPS = 8  # of each task; the first three are slower, their operations are counted
 LIMIT = 3.0  # seconds after which later tasks are taken to be like the last one seen
+
+
+def length_of(description: Description) -> bytes:
+    """Return what a run's time depends on: equal for runs that take about equally long.
+
+    Example:
+        >>> from perdure.experiments import described
+        >>> slow, fast = (described("split-digits", "naive", settings={"lr": r}) for r in (1, 2))
+        >>> length_of(slow) == length_of(fast)
+        True
+    """
+    said = msgspec.to_builtins(description)
+    for name in ("seed", "validate", "optimizer_options"):
+        del said[name]
+    options = description.options.items()
+    said["options"] = {name: value for name, value in options if not isinstance(value, float)}
+    return msgspec.json.encode(said, order="sorted")
 
 
 def estimated_seconds(description: Description) -> float:
@@ -34,6 +52,14 @@ def estimated_seconds(description: Description) -> float:
         >>> 0 < estimated_seconds(described("split-digits", "naive", epochs=1)) < 1000
         True
     """
+    began = time.perf_counter()
+    try:
+        return _measured(description)
+    except Diverged:  # and so will the run, about here
+        return time.perf_counter() - began
+
+
+def _measured(description: Description) -> float:
     torch.set_num_threads(description.threads)
     scenario = prepared(description, scenario_of(description))
     strategy, plan = learner(description, scenario)

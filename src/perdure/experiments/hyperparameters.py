@@ -91,9 +91,13 @@ def _value_as_it_is(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
         return str(value)  # a number where text may have several: 400 for 400,400
     known = all(each in SIMPLE or typing.get_origin(each) is Literal for each in kinds)
     fits = type(value) in kinds or (type(value) is int and float in kinds)
-    if known and not fits:
+    if known and not (fits and _is_finite(value)):
         raise BadInput(f"{name} is {value!r:.40}, expected {expected(kinds)}")
     return list(value) if isinstance(value, tuple) else value
+
+
+def _is_finite(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def expected(kinds: tuple[Any, ...]) -> str:

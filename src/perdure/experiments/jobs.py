@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..evaluation.live import Live
     from ..scenarios import Scenario
 
-__all__ = ["Job", "noted", "perform"]
+__all__ = ["Job", "explained", "noted", "perform"]
 
 REFRESH = 0.2  # seconds between two messages of how far a run is
 
@@ -96,22 +96,23 @@ def perform(
         scores_of(job.folder)  # kept there: a study's tables need not compute them again
         tell({"seconds": time.perf_counter() - began})
     except Exception as error:
-        said, code = _explained(error)
-        tell({**said, "kind": type(error).__name__})
+        said, code = explained(error)
+        tell(said)
         return code
     return 0
 
 
-def _explained(error: Exception) -> tuple[dict[str, Any], int]:
+def explained(error: Exception) -> tuple[dict[str, Any], int]:
     """Return what to say about an error, with a traceback unless it explains itself, and a code."""
-    said = str(error) or type(error).__name__
+    kind = type(error).__name__
+    said = {"error": str(error) or kind, "kind": kind}
     if isinstance(error, ValueError):
-        return {"error": said}, 2
-    if isinstance(error, RecordError | MemoryError) or "out of memory" in said:
-        return {"error": said}, 1
+        return said, 2
+    if isinstance(error, RecordError | MemoryError) or "out of memory" in said["error"]:
+        return said, 1
     if not isinstance(error, RuntimeError | OSError):
-        said = f"{type(error).__name__}: {error}"
-    return {"error": said, "detail": traceback.format_exc()}, 1
+        said["error"] = f"{kind}: {error}"
+    return {**said, "detail": traceback.format_exc()}, 1
 
 
 def noted(job: Job, message: dict[str, Any]) -> None:

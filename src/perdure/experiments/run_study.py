@@ -13,7 +13,7 @@ import msgspec
 from ..metrics import find_metric
 from ..record import replace_file, scores_of
 from .jobs import Job
-from .store import is_finished
+from .store import check_store, is_finished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,6 +60,12 @@ class Outcome:
     def complete(self) -> bool:
         """Whether every run is finished or has failed."""
         return not self.waiting and not self.undecided
+
+    @property
+    def whole(self) -> bool:
+        """Whether every line of the tables has all its runs."""
+        chosen = all(choice.point is not None for choice in self.choices.values())
+        return self.complete and chosen and not self.failed
 
 
 def plan_study(
@@ -111,6 +117,7 @@ def run_study(
         checkpoint_every: seconds between two checkpoints.
         planned: called before each round with its jobs.
     """
+    check_store(store)
     tried: set[str] = set()
 
     def listen(job: Job, message: dict[str, Any]) -> None:
@@ -143,6 +150,8 @@ def run_study(
 def outcome(study: Study, store: Path) -> Outcome:
     """Return where a study is, from what is in its store."""
     found = Outcome()
+    waiting: dict[Path, None] = {}  # two variants may be one and the same run
+    ended: set[str] = set()
     for cell in study.cells:
         choice = choice_of(study, cell, store)
         points = study.points(cell)
@@ -167,9 +176,10 @@ def outcome(study: Study, store: Path) -> Outcome:
             elif (why := failure_of(folder)) is not None:
                 found.failed[folder] = why
             else:
-                found.waiting.append(folder)
-        found.finished += len(finished)
+                waiting[folder] = None
+        ended |= finished
         found.done[cell] = [store / name for name in shown if name in finished]
+    found.waiting, found.finished = list(waiting), len(ended)
     return found
 
 
@@ -185,8 +195,9 @@ def choice_of(study: Study, cell: Cell, store: Path) -> Choice | None:
     tried = []
     for point in points:
         folders = [store / each.folder for each in study.descriptions(cell, point, search=True)]
-        why = next((w for folder in folders if (w := failure_of(folder)) is not None), None)
-        if why is None and not all(is_finished(folder) for folder in folders):
+        left = [folder for folder in folders if not is_finished(folder)]
+        why = next((w for folder in left if (w := failure_of(folder)) is not None), None)
+        if why is None and left:
             return None
         tried.append(Tried(point, None, why) if why is not None else _tried(study, point, folders))
     known = [each for each in tried if each.score is not None]
@@ -209,7 +220,7 @@ def failure_of(folder: Path) -> str | None:
     """Return why a run has failed, None if it has not."""
     try:
         return str(json.loads((folder / FAILED).read_bytes())["error"])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError):
         return "it failed, and the reason cannot be read"

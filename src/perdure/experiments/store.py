@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Changed",
     "can_go_on",
+    "check_store",
     "check_unchanged",
     "data_changed",
     "is_finished",
@@ -44,8 +45,7 @@ def jobs_for(
 
     An unfinished run goes on where it was saved; all are done from the start if `fresh`.
     """
-    if not (there := next(p for p in (store, *store.absolute().parents) if p.exists())).is_dir():
-        raise BadInput(f"store is {str(store)!r}, and {there} is a file, expected a folder")
+    check_store(store)
     finished: list[Job] = []
     waiting: list[Job] = []
     for description in descriptions:
@@ -53,6 +53,12 @@ def jobs_for(
         job.overwrite, job.resume = fresh and job.folder.exists(), not fresh
         (finished if is_finished(job.folder) and not fresh else waiting).append(job)
     return finished, waiting
+
+
+def check_store(store: Path) -> None:
+    """Raise if a store cannot be a folder."""
+    if not (there := next(p for p in (store, *store.absolute().parents) if p.exists())).is_dir():
+        raise BadInput(f"store is {str(store)!r}, and {there} is a file, expected a folder")
 
 
 def can_go_on(job: Job) -> bool:

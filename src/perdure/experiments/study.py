@@ -11,25 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from .._names import near
-from ..metrics import find_metric
-from ..models._factory import factory_of
 from ..record import BadInput
 from ..scenarios import Setting, find_scenario
-from ..strategies import find_strategy
-from .description import OPTIMIZERS, Description, described, known_names
+from ._study_checks import FACTORS, OPTIONS, check_study, known_in, refuse_wrong, replaced_by
+from .description import Description, described
+from .run import device_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["Cell", "Point", "Select", "Study", "read_study", "study_of"]
 
 Point = dict[str, Any]  # one value for each thing that is searched
-FACTORS = ("scenario", "setting", "model", "strategy", "variant")  # a later one overrides
-NOT_OPTIONS = {
-    "scenario", "strategy", "model", "setting", "seed", "optimizer_options", "options",
-    "model_options", "code", "validate",
-}  # fmt: skip
-OPTIONS = [field for field in Description.__struct_fields__ if field not in NOT_OPTIONS]
 
 
 class Select(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -116,10 +109,13 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if key in self._described:
             return self._described[key]
         fixed, _ = self.values(cell)
-        given = {**fixed, **point}
+        known = {*OPTIONS, *known_in(cell, {**fixed, **point})}  # an optimizer may be searched
+        given = {name: each for name, each in {**fixed, **point}.items() if name in known}
         options = {name: given.pop(name) for name in OPTIONS if name in given}
         if options.get("subset") == "all":
             options["subset"] = None
+        if options.get("device") == "auto":
+            options["device"] = device_of("auto")  # a run is described by where it runs
         if search and self.select.on == "held-out":
             options["validate"] = self.select.share
         try:
@@ -144,22 +140,25 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             for name, value in layer.items():
                 if name == "grid":
                     continue
-                for other in _replaces(name):
+                for other in replaced_by(name):
                     fixed.pop(other, None)
                     grid.pop(other, None)
                 fixed[name] = value
             for name, values in searched.items():
                 if name in layer:
                     raise BadInput(f"study {self.name}: {where} both fixes and searches {name}")
-                fixed.pop(name, None)
+                for other in replaced_by(name):
+                    fixed.pop(other, None)
+                    grid.pop(other, None)
                 grid[name] = values
-        known = {*OPTIONS, *_known(cell, fixed)}
+        taken = known_in(cell, fixed, grid)
+        known = {*OPTIONS, *taken}
         own = self.strategy.get(cell.strategy, {})
         for name in [*own, *own.get("grid", {})]:
             if name not in known and name != "grid":
                 raise BadInput(
                     f"study {self.name}: [strategy.{cell.strategy}] has {name!r:.40}, which is "
-                    f"not known; {near(name, known)}it takes {', '.join(_known(cell, fixed))}"
+                    f"not known; {near(name, known)}it takes {', '.join(taken)}"
                 )
         return (
             {name: value for name, value in fixed.items() if name in known},
@@ -181,7 +180,11 @@ def read_study(path: Path | str) -> Study:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file, expected a study in TOML") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+    ) as error:  # a number of 5000 digits, 10000 brackets
         raise BadInput(f"{path}: cannot be read as TOML ({error})") from None
     return study_of(plain, path.stem)
 
@@ -195,86 +198,12 @@ def study_of(plain: Mapping[str, Any], name: str) -> Study:
         >>> [(cell.strategy, len(study.points(cell))) for cell in study.cells]
         [('naive', 1), ('ewc', 2)]
     """
-    _refuse_unknown(plain, Study, f"study {name}", {"name"})
+    refuse_wrong(plain, Study, f"study {name}")
     if isinstance(select := plain.get("select", {}), dict):
-        _refuse_unknown(select, Select, f"study {name}: [select]")
+        refuse_wrong(select, Select, f"study {name}: [select]")
     try:
         study = msgspec.convert({**plain, "name": name}, Study)
     except msgspec.ValidationError as error:
         raise BadInput(f"study {name}: {error}") from None
-    _check(study)
+    check_study(study)
     return study
-
-
-def _refuse_unknown(
-    given: Mapping[str, Any], kind: type[msgspec.Struct], where: str, hidden: set[str] | None = None
-) -> None:
-    known = [field for field in kind.__struct_fields__ if field not in (hidden or ())]
-    for name in given:
-        if name not in known:
-            said = f"{where}: key {name!r:.40} is not known; {near(name, known)}"
-            raise BadInput(f"{said}expected some of {', '.join(known)}")
-
-
-def _check(study: Study) -> None:
-    where = f"study {study.name}"
-    for factor, values in (
-        ("scenario", study.scenarios), ("strategy", study.strategies), ("model", study.models),
-        ("setting", study.settings), ("seed", study.seed_list),
-    ):  # fmt: skip
-        if len(set(map(str, values))) < len(values):
-            raise BadInput(f"{where}: a {factor} is listed twice, expected each once")
-    if not (study.scenarios and study.strategies and study.seed_list):
-        raise BadInput(f"{where}: needs at least one scenario, one strategy and one seed")
-    for name in study.strategies:
-        find_strategy(name)
-    for name in study.models:
-        factory_of(name)
-    metric = find_metric(study.select.by)
-    if metric.of in ("costs", "runs"):
-        raise BadInput(f"{where}: [select] by is {study.select.by!r}, expected a metric of scores")
-    if not 0 < study.select.share < 1:
-        raise BadInput(f"{where}: [select] share is {study.select.share:g}, expected 0 to 1")
-    if isinstance(study.select.seeds, int) and study.select.seeds < 1:
-        raise BadInput(f"{where}: [select] seeds is {study.select.seeds}, expected 1 or more")
-    if any(seed < 0 for seed in study.seed_list):
-        raise BadInput(f"{where}: seeds are {study.seed_list}, expected 0 or more")
-    _check_layers(study)
-    for cell in study.cells:
-        for point in study.points(cell):
-            study.descriptions(cell, point)
-
-
-def _check_layers(study: Study) -> None:
-    """Raise for an override of nothing, and for a name that no cell knows."""
-    cells = study.cells
-    everywhere = {name for cell in cells for name in _known(cell, study.values(cell)[0])}
-    for factor in FACTORS:
-        there = {getattr(cell, factor) for cell in cells}
-        for value in getattr(study, factor):
-            if value not in there:
-                said = f"study {study.name}: [{factor}.{value}] is about nothing here; "
-                raise BadInput(said + near(value, there) + f"expected {', '.join(sorted(there))}")
-    for where, layer in {w: each for cell in cells for w, each in study.layers(cell)}.items():
-        grid = layer.get("grid", {})
-        if not isinstance(grid, dict) or not all(isinstance(v, list) and v for v in grid.values()):
-            raise BadInput(f"study {study.name}: the grid of {where} needs a list for each name")
-        for name in [*layer, *grid]:
-            if name != "grid" and name not in OPTIONS and name not in everywhere:
-                known = [*OPTIONS, *sorted(everywhere)]
-                raise BadInput(
-                    f"study {study.name}: {where} has {name!r:.40}, which nothing here knows; "
-                    f"{near(name, known)}expected an option or hyperparameter: {', '.join(known)}"
-                )
-
-
-def _known(cell: Cell, fixed: Mapping[str, Any]) -> Sequence[str]:
-    """Return the hyperparameters that strategy, optimizer and model of a cell take."""
-    set_up = find_scenario(cell.scenario).set_up_of(cell.setting)
-    optimizer = fixed.get("optimizer", set_up.optimizer)
-    return known_names(cell.strategy, cell.model, optimizer if optimizer in OPTIMIZERS else "sgd")
-
-
-def _replaces(name: str) -> tuple[str, ...]:
-    """Return what a name stands instead of: a length replaces any other length."""
-    return ("epochs", "iterations") if name in ("epochs", "iterations") else (name,)

@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..metrics import Undefined
 from ._append import RecordError, replace
 from .run import open_run
 
@@ -48,9 +49,10 @@ def scores_of(folder: Path) -> Scores:
 
 def _costs(run: Run) -> dict[str, float]:
     """Return seconds of training and the largest numbers of bytes, over all tasks."""
-    found = {}
+    found: dict[str, float] = {}
+    if run.costs is None:
+        return found
     for name, whole in (("seconds_train", sum), ("peak_bytes", max), ("model_bytes", max)):
-        each = [] if run.costs is None else [float(value) for value in run.costs.column(name)]
-        if each and all(value == value for value in each):
-            found[name] = float(whole(each))
+        with suppress(Undefined):  # not measured
+            found[name] = float(whole(float(value) for value in run.costs.column(name)))
     return found

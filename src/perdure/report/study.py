@@ -34,8 +34,18 @@ class Line(NamedTuple):
     note: str = ""
 
 
-def study_grids(lines: Sequence[Line], ids: Sequence[str] = ()) -> list[Grid]:
-    """Return a table for every scenario, setting and model: mean and SD over seeds."""
+def study_grids(
+    lines: Sequence[Line], ids: Sequence[str] = (), *, together: bool = False
+) -> list[Grid]:
+    """Return a table for every scenario, setting and model: mean and SD over seeds.
+
+    Args:
+        lines: of the study.
+        ids: the metrics to show, the usual ones if there are none.
+        together: all in one table, for forms that have no titles.
+    """
+    if together:
+        return [_grid("", lines, ids)]
     groups: dict[tuple[str, str, str], list[Line]] = {}
     for line in lines:
         groups.setdefault(line[:3], []).append(line)
@@ -44,19 +54,28 @@ def study_grids(lines: Sequence[Line], ids: Sequence[str] = ()) -> list[Grid]:
 
 def _grid(title: str, lines: Sequence[Line], ids: Sequence[str]) -> Grid:
     shown = [id_ for id_ in ids or COLUMNS if ids or any(_has(line, id_) for line in lines)]
+    apart = [f for f in Line._fields[:3] if len({getattr(line, f) for line in lines}) > 1]
     variants = ["variant"] if any(line.variant for line in lines) else []
     costs = {key: said for key, said in COSTS.items() if any(_costs(line, key) for line in lines)}
-    header = ["strategy", *variants, "seeds", *shown, *(title for title, _ in costs.values())]
+    header = [
+        *apart,
+        "strategy",
+        *variants,
+        "seeds",
+        *shown,
+        *(title for title, _ in costs.values()),
+    ]
     rows = []
     for line in lines:
-        cells = [line.strategy, *([line.variant] if variants else [])]
+        cells = [*(getattr(line, each) for each in apart), line.strategy]
+        cells += [line.variant] if variants else []
         cells.append(f"{len(line.runs)} of {line.wanted}")
         cells += [_cell([run.metrics.get(id_) for run in line.runs], id_) for id_ in shown]
         for key, (_, unit) in costs.items():
             each = _costs(line, key)
             cells.append(f"{sum(each) / len(each) / unit:.3g}" if each else "")
         rows.append(cells)
-    return Grid(header, rows, title=title, right={*header[1:]} - {"variant"})
+    return Grid(header, rows, title=title, right={*header} - {*Line._fields})
 
 
 def _cell(values: Sequence[float | None], id_: str) -> str:
@@ -76,6 +95,10 @@ def _has(line: Line, id_: str) -> bool:
 
 def _costs(line: Line, key: str) -> list[float]:
     return [run.costs[key] for run in line.runs if key in run.costs]
+
+
+def _measured(line: Line, key: str) -> bool:
+    return 0 < len(_costs(line, key)) == len(line.runs)
 
 
 def guidelines(lines: Sequence[Line], chosen_on: str | None) -> list[tuple[bool, str]]:
@@ -103,7 +126,7 @@ def guidelines(lines: Sequence[Line], chosen_on: str | None) -> list[tuple[bool,
         baselines += [
             f"{' '.join(key)} has no {each}" for each in ("naive", "joint") if each not in have
         ]
-        for strategy in {line.strategy for line in mine}:
+        for strategy in dict.fromkeys(line.strategy for line in mine):
             models = {line.model for line in mine if line.strategy == strategy}
             every = {line.model for line in mine}
             if models != every:
@@ -112,7 +135,7 @@ def guidelines(lines: Sequence[Line], chosen_on: str | None) -> list[tuple[bool,
         if len(data) > 1:
             splits.append(f"{' '.join(key)} has {len(data)} different: {'; '.join(sorted(data))}")
     few = [_name(line) for line in lines if len(line.runs) < 3]
-    costs = [_name(line) for line in lines if not all(len(_costs(line, key)) for key in COSTS)]
+    costs = [_name(line) for line in lines if not all(_measured(line, key) for key in COSTS)]
     found += [
         _judged("naive and joint training stand beside", baselines),
         _judged("all methods have the same architectures", architectures),

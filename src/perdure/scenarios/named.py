@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._names import near
+from ..data import load
 from ..record import BadInput
 from .datasets import Member, sequence
 from .domains import domains, permutations, rotations
@@ -113,6 +114,7 @@ _M2I = SetUp(  # 50 epochs as the paper says; its released settings of naive say
         "lwf": {"alpha": 2.0, "temperature": 1.0},
     },
 )
+_DOMAINS = ("clipart", "painting", "real", "sketch")
 _M2I_ORDER = ("mnist", "omniglot-magi", "fashion-mnist", "svhn", "cifar10", "tiny-imagenet-10")
 
 SCENARIOS: dict[str, Named] = {
@@ -161,11 +163,30 @@ SCENARIOS: dict[str, Named] = {
     ),
     "m2i": Named(
         "MNIST, Omniglot, Fashion-MNIST, SVHN, CIFAR-10, Tiny ImageNet: easy to hard",
-        "sequence", _M2I_ORDER, "class", _M2I, 6,
+        "sequence", _M2I_ORDER, "class", _M2I, 6, {"size": 64, "most": 500},
     ),
     "i2m": Named(
         "the six datasets of M2I, hard to easy",
-        "sequence", _M2I_ORDER[::-1], "class", _M2I, 6,
+        "sequence", _M2I_ORDER[::-1], "class", _M2I, 6, {"size": 64, "most": 500},
+    ),
+    **{
+        f"{name}-small": Named(
+            f"{name.upper()} with ten images a class at 32x32, for quick trials",
+            "sequence", order, "class", _M2I, 6, {"size": 32, "most": 10},
+        )
+        for name, order in (("m2i", _M2I_ORDER), ("i2m", _M2I_ORDER[::-1]))
+    },
+    "mini-domainnet": Named(
+        "Mini-DomainNet: clipart, painting, real, sketch (De Lange et al. 2023)",
+        "sequence", tuple(f"mini-domainnet-{each}" for each in _DOMAINS), "domain",
+        SetUp("resnet18-slim", iterations=300, batch=128, lr=0.1,
+              strategies={"replay": {"alpha": 0.3, "memory": 1000}}), 4, {"size": 96},
+    ),
+    "split-speech-commands": Named(
+        "Synthetic Speech Commands, two words a task (De Lange et al. 2023, Figure 8)",
+        "split", ("synthetic-speech-commands",), "class",
+        SetUp("speech-mlp", iterations=200, optimizer="adam", lr=0.0001,
+              strategies={"replay": {"alpha": 0.5, "memory": 3000}}), 15,
     ),
 }  # fmt: skip
 
@@ -208,7 +229,7 @@ def make(
         name: one of `SCENARIOS`.
         setting: what is incremental; None as published.
         order: of the classes, for scenarios that are split by class.
-        size: height and width of the images of a sequence; None as published (64).
+        size: height and width of the images of a sequence; None as published (64, or 96).
 
     Example:
         >>> make("split-digits").tasks[0].classes
@@ -223,7 +244,7 @@ def make(
     if found.kind == "split":
         return split(found.data[0], found.tasks, order=order, setting=setting, name=name)
     if found.kind == "sequence":
-        return _m2i(found, setting, size or 64, name)
+        return _sequence(found, setting, size, name)
     size_ = (28, 28)
     maps = permutations(size_, found.tasks)
     if found.kind == "rotated":
@@ -232,10 +253,21 @@ def make(
     return domains(found.data[0], maps, setting=setting, name=name)
 
 
-def _m2i(found: Named, setting: Setting, size: int, name: str) -> Scenario:
-    members = [Member(each, 10, *_M2I_NORMAL[each]) for each in found.data]
-    made = sequence(members, size=(size, size), channels=3, most=500, setting=setting, name=name)
-    if size == 64:
+def _sequence(found: Named, setting: Setting, size: int | None, name: str) -> Scenario:
+    usual = found.options["size"]
+    size = size or usual
+    members = [
+        Member(each, 10, *_M2I_NORMAL[each]) if each in _M2I_NORMAL else Member(load(each))
+        for each in found.data
+    ]
+    whole = [each.dataset.classes for each in members if not isinstance(each.dataset, str)]
+    if any(classes != whole[0] for classes in whole):
+        raise BadInput(f"{name}: the datasets name other classes, expected all the same in order")
+    made = sequence(
+        members, size=(size, size), channels=3, most=found.options.get("most"), setting=setting,
+        name=name,
+    )  # fmt: skip
+    if size == usual:
         return made
-    said = f"images of {size}x{size}, where the benchmark has 64x64"
+    said = f"images of {size}x{size}, where the benchmark has {usual}x{usual}"
     return replace(made, deviations=(said, *made.deviations))

@@ -1,0 +1,60 @@
+"""A study before it runs: its runs, and about how long each takes here."""
+
+from __future__ import annotations
+
+import json as json_
+from typing import TYPE_CHECKING, Any
+
+from ._options import whole_of
+from ._study_view import in_words
+from .run import _say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..experiments import Description, Study
+
+__all__ = ["dry_run"]
+
+
+def dry_run(
+    experiments: Any, study: Study, store: Path, jobs: str | None, *, retry: bool, json: bool
+) -> int:
+    """List the runs and about how long each takes here, and return the exit code."""
+    most = None if jobs is None else whole_of(jobs, "--jobs", 1)
+    seconds: dict[bytes, float] = {}
+    runs = []
+    for cell, description in experiments.plan_study(study, store, everything=True):
+        state = _state(experiments, description, store, retry=retry)
+        kind = experiments.length_of(description)
+        if state == "waiting" and kind not in seconds:
+            if not json:
+                _say(f"measuring {cell}")
+            seconds[kind] = experiments.estimated_seconds(description)
+        takes = seconds[kind] if state == "waiting" else 0
+        runs.append(
+            {"folder": description.folder, "done": state == "done", "state": state,
+             "seconds": takes}
+        )  # fmt: skip
+    total = sum(run["seconds"] for run in runs)
+    if json:
+        print(json_.dumps({"runs": runs, "seconds": total}, indent=1))
+        return 0
+    for run in runs:
+        waits = run["state"] == "waiting"
+        print(f"{run['folder']}  {in_words(run['seconds']) if waits else run['state']}")
+    at_once = most or experiments.at_once(1)
+    left = sum(run["state"] == "waiting" for run in runs)
+    print(
+        f"{len(runs)} runs, {left} to do: about {in_words(total)} one after the other, "
+        f"{in_words(total / at_once)} with {at_once} at a time"
+    )
+    return 0
+
+
+def _state(experiments: Any, description: Description, store: Path, *, retry: bool) -> str:
+    folder = store / description.folder
+    if experiments.is_finished(folder):
+        return "done"
+    failed = experiments.failure_of(folder) is not None
+    return "failed" if failed and not retry else "waiting"

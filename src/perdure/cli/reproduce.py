@@ -1,0 +1,178 @@
+"""`perdure reproduce`: the papers' tables and figures, run again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from ..report import Grid
+from ..report.reproduced import lines_as_dicts, lines_grid, statements_grid
+from ..scenarios import find_scenario
+from .run import _experiments, _say
+from .score import Flag  # noqa: TC001 - the parser reads it
+from .study import executor, show_study
+
+if TYPE_CHECKING:
+    from ..experiments.entries import Entry
+    from ..experiments.findings import Findings
+
+__all__ = ["reproduce"]
+
+
+def reproduce(
+    names: list[str] | None = None,
+    /,
+    *,
+    quick: Flag = False,
+    store: Path = Path("runs/reproduce"),
+    jobs: str | None = None,
+    serial: Flag = False,
+    ray: str | None = None,
+    gpus_each: float = 1.0,
+    retry_failed: Flag = False,
+    device: str = "auto",
+    format: Literal["text", "markdown", "json"] = "text",  # noqa: A002 - as it is on the line
+    out: Annotated[Path | None, Parameter(["--out", "-o"])] = None,
+) -> int:
+    """Run published tables and figures again, and print published and measured side by side.
+
+    Without names it lists what there is: what data each needs and how long it takes. What is
+    finished in the store is not run again. Ends with 1 if something could not be run.
+
+    Args:
+        names: which ones; with --quick all if none is named.
+        quick: a small version of each, on data at hand; nothing is compared with the papers.
+        store: folder of the runs.
+        jobs: runs side by side; as many as the cores hold if not given.
+        serial: one run after the other, in this process.
+        ray: `auto` starts Ray on this machine, an address joins a cluster.
+        gpus_each: of a run on CUDA, with --ray: .25 lets four share one.
+        retry_failed: run again what has failed.
+        device: cpu, cuda, cuda:1, or auto.
+        format: of what is printed.
+        out: folder for tables as JSON and for the data behind figures as CSV; STORE/tables if not
+            given.
+    """
+    room = _experiments()
+    chosen = [room.find_entry(name) for name in dict.fromkeys(names or [])]
+    if not chosen and not quick:
+        _list(room, format)
+        return 0
+    where = room.device_of(device)
+    execute, at_once = executor(room, jobs, serial=serial, ray=ray, gpus_each=gpus_each)
+    written, complete = [], True
+    for entry in chosen or list(room.entries().values()):
+        study, missing = room.study_for(entry, quick=quick, device=where)
+        _say_what_lacks(entry, missing)
+        done, failed = {}, {}
+        if study is not None:
+            _say(f"{study.name}: {entry.stand_in if quick else entry.tables}")
+            found = show_study(
+                room, study, store, execute, at_once, show=format != "json", retry=retry_failed
+            )
+            done, failed = found.done, found.failed
+        made = _Made(room, entry, room.findings_of(entry, done), quick=quick)
+        complete = complete and not missing and not failed
+        written.append(made.write(out or store / "tables", missing, failed))
+        if format != "json":
+            made.show(written[-1], markdown=format == "markdown")
+    if format == "json":
+        print(json.dumps(written, indent=1, allow_nan=False))
+    return 0 if complete else 1
+
+
+def _list(room: Any, format_: str) -> None:
+    rows, plain = [], []
+    for entry in room.entries().values():
+        scenarios = entry.study["scenarios"]
+        needed = {name: None for each in scenarios for name in find_scenario(each).data}
+        lacking = {name for each in room.missing_data(scenarios).values() for name in each}
+        data = [name + (" (not at hand)" if name in lacking else "") for name in needed]
+        took = _time(entry.hours) + (f", GPU {_time(entry.gpu_hours)}" if entry.gpu_hours else "")
+        rows.append([entry.name, f"{entry.authors}: {entry.tables}", ", ".join(data), took])
+        plain.append(
+            {"entry": entry.name, "paper": entry.paper, "tables": entry.tables,
+             "about": entry.about, "data": list(needed), "not_at_hand": sorted(lacking),
+             "hours": entry.hours, "gpu_hours": entry.gpu_hours}
+        )  # fmt: skip
+    grid = Grid(["entry", "what", "data", "two cores take about"], rows)
+    if format_ == "json":
+        print(json.dumps(plain, indent=1))
+    elif format_ == "markdown":
+        print(grid.markdown())
+    else:
+        grid.show(sys.stdout)
+        print("\nrun one: perdure reproduce NAME; all of them small: perdure reproduce --quick")
+
+
+def _time(hours: float) -> str:
+    """Return a time in words.
+
+    Example:
+        >>> _time(0.4), _time(30), _time(500)
+        ('24 min', '30 h', '21 days')
+    """
+    if hours < 1:
+        return f"{60 * hours:.0f} min"
+    return f"{hours:.0f} h" if hours < 72 else f"{hours / 24:.0f} days"
+
+
+def _say_what_lacks(entry: Entry, missing: dict[str, list[str]]) -> None:
+    data = dict.fromkeys(name for each in missing.values() for name in each)
+    if data:
+        which = ", ".join(missing)
+        _say(f"{entry.name}: {which} not run: perdure data fetch {' '.join(data)}")
+
+
+class _Made:
+    """What was found for an entry: numbers and statements, written down and shown."""
+
+    def __init__(self, room: Any, entry: Entry, found: Findings, *, quick: bool) -> None:
+        self.room, self.entry, self.found, self.quick = room, entry, found, quick
+        self.lines = room.measured_lines(found, entry.ids) if quick else room.lines_of(found)
+        self.said = [] if quick else room.statements(found)
+
+    def write(
+        self, folder: Path, missing: dict[str, list[str]], failed: dict[Path, str]
+    ) -> dict[str, Any]:
+        """Return all of it as plain data; it and the data behind figures are written down."""
+        entry, quick = self.entry, self.quick
+        name = f"{entry.name}-quick" if quick else entry.name
+        plain = {
+            "entry": entry.name, "paper": entry.paper, "tables": entry.tables, "quick": quick,
+            "stand_in": entry.stand_in if quick else None, "unit": entry.unit,
+            "numbers": lines_as_dicts(self.lines, quick=quick),
+            "statements": [each._asdict() for each in self.said],
+            "deviations": [*([] if quick else entry.deviations), *self.found.deviations],
+            "figures": [str(path) for path in self.room.write_figures(self.found, folder, name)],
+            "not_at_hand": missing,
+            "failed": {path.name: why for path, why in failed.items()},
+        }  # fmt: skip
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(plain, indent=1, allow_nan=False)
+        (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+        return plain
+
+    def show(self, plain: dict[str, Any], *, markdown: bool) -> None:
+        """Print the tables, and what is not as published."""
+        entry, quick = self.entry, self.quick
+        title = f"{entry.name}: {entry.about if quick else entry.tables}"
+        print(f"## {title}\n" if markdown else title)
+        unit = "percent" if entry.unit == "percent" else "shares"
+        small = f"small: {entry.stand_in}; not to be compared with the paper"
+        print(f"{small if quick else entry.paper}; {unit}\n")
+        grids = [lines_grid(self.lines, entry.digits, quick=quick), statements_grid(self.said)]
+        for grid in grids:
+            if grid.rows and markdown:
+                print(grid.markdown() + "\n")
+            elif grid.rows:
+                grid.show(sys.stdout)
+                print()
+        mark = "- " if markdown else "  "
+        for what, key in (("not as published", "deviations"), ("data behind figures", "figures")):
+            if plain[key]:
+                print(f"{what}:\n", *[f"{mark}{each}\n" for each in plain[key]], sep="")

@@ -1,0 +1,173 @@
+"""What runs on other machines send home: written so that a kill leaves a run that can go on."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perdure.experiments import Job, described, run
+from perdure.experiments.carried import alone, emptied, packed, unpacked
+from perdure.experiments.desk import Desk
+from perdure.record import BadInput, RecordError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STATE = "checkpoint/state.safetensors"
+SHORT = described(epochs=1, every=5, settings={"hidden": "16"})
+
+
+class Killed(BaseException):
+    """The end of the process that writes."""
+
+
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, bytes]]:
+    """A run as it is sent home: after each of its checkpoints, and finished."""
+    folder = tmp_path_factory.mktemp("node") / "run"
+    sent: list[dict[str, bytes]] = []
+    run(
+        SHORT, folder, checkpoint_every=0,
+        checkpointed=lambda: sent.append(packed(folder)),
+    )  # fmt: skip
+    return [*sent[:: len(sent) // 3], packed(folder)]
+
+
+def resumable(files: dict[str, bytes]) -> dict[str, int]:
+    """Return how much of each growing file there is."""
+    return {name: len(data) for name, data in files.items() if name.endswith((".csv", ".bin"))}
+
+
+def test_killed_at_every_write(
+    pieces: list[dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = pieces[-1]
+    assert "done.json" in last
+    assert STATE not in last
+    assert all(STATE in piece and "done.json" not in piece for piece in pieces[:-1])
+    fsync = os.fsync
+    for number, (before, after) in enumerate(pairwise(pieces)):
+        for writes in range(len(after)):
+            folder = tmp_path / f"{number}-{writes}"
+            unpacked(before, folder)
+            left = iter([True] * writes)
+
+            def dies(file: int, left: Any = left) -> None:
+                if not next(left, False):
+                    raise Killed
+                fsync(file)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "fsync", dies)
+                with pytest.raises(Killed):
+                    unpacked(after, folder)
+            found = packed(folder)
+            assert found[STATE] == before[STATE]  # the newer one comes last
+            assert "done.json" not in found
+            for name, size in resumable(before).items():
+                assert found[name][:size] == before[name][:size], name
+            if writes % 4 == number:
+                run(SHORT, folder, resume=True)  # and it does go on, to the same end
+                finished = packed(folder)
+                assert finished["points.csv"] == last["points.csv"]
+                assert (
+                    finished["done.json"].split(b"weights")[1]
+                    == last["done.json"].split(b"weights")[1]
+                )
+    unpacked(pieces[0], tmp_path / "whole")
+    unpacked(last, tmp_path / "whole")
+    assert packed(tmp_path / "whole") == last  # and the checkpoint is gone
+    assert not (tmp_path / "whole" / "checkpoint").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../x",
+        "/tmp/x",
+        "a/../../x",
+        "a/../x",
+        "",
+        ".",
+        "..",
+        "a//b",
+        "./a",
+        "a\\..\\x",
+        "out/x",
+        "a\0b",
+    ],
+)
+def test_nothing_is_written_outside(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "one"
+    folder.mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "out").symlink_to(tmp_path / "elsewhere")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(BadInput, match="inside its folder"):
+        unpacked({"run.json": b"{}", name: b"evil"}, folder)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_links_locks_and_half_written_files_stay(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    folder = tmp_path / "run"
+    unpacked({"points.csv": b"step"}, folder)
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / ".points.csv.new").write_text("half")
+    with alone(folder):
+        assert (folder / "lock").exists()
+        assert packed(folder) == {"points.csv": b"step"}
+        with pytest.raises(RecordError, match="writes here"), alone(folder):
+            pass
+    emptied(folder)
+    assert packed(folder) == {}
+
+
+def job(folder: Path, **more: Any) -> Job:
+    return Job(SHORT, folder, **more)
+
+
+def test_a_run_that_comes_back_late_is_not_listened_to(
+    pieces: list[dict[str, bytes]], tmp_path: Path
+) -> None:
+    desk = Desk([job(tmp_path / "run", resume=True).as_dict()])
+    assert desk.begin(0, 0, here=False).files == {}
+    desk.tell(0, 0, {"share": 0.1})
+    desk.tell(0, 0, {"note": "slow"})
+    desk.tell(0, 0, {"share": 0.2})
+    assert desk.heard() == [(0, {"share": 0.2}), (0, {"note": "slow"})]
+    assert desk.keep(0, 0, pieces[0]) is None
+    assert desk.begin(0, 1, here=False).files == pieces[0]
+    assert desk.begin(0, 1, here=True).files == {}
+    assert desk.keep(0, 1, pieces[1]) is None
+    desk.tell(0, 0, {"note": "here I am again"})
+    assert "elsewhere" in (desk.keep(0, 0, pieces[0]) or "")
+    assert desk.heard() == []
+    assert packed(tmp_path / "run") == pieces[1]
+    assert desk.keep(0, 1, pieces[-1]) is None
+    assert desk.begin(0, 2, here=False).finished  # lost after it was finished: not done again
+
+
+def test_a_fresh_run_replaces_once(pieces: list[dict[str, bytes]], tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    unpacked(pieces[-1], folder)
+    assert Desk([job(folder, resume=True).as_dict()]).begin(0, 0, here=False).finished
+    desk = Desk([job(folder, overwrite=True).as_dict()])
+    with alone(folder):
+        assert "writes here" in (desk.begin(0, 0, here=True).refused or "")
+        assert "writes here" in (desk.keep(0, 0, pieces[0]) or "")
+    assert packed(folder) == pieces[-1]
+    begun = desk.begin(0, 0, here=True)
+    assert (begun.finished, begun.files, packed(folder)) == (False, {}, {})
+    assert desk.keep(0, 0, pieces[0]) is None
+    assert desk.begin(0, 1, here=False).files == pieces[0]  # only the first attempt is fresh
+
+
+def test_a_disk_that_refuses_is_said(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file")
+    desk = Desk([job(tmp_path / "run").as_dict()])
+    desk.begin(0, 0, here=False)
+    assert "exists" in (desk.keep(0, 0, {"run.json": b"{}"}) or "")

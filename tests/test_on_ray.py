@@ -1,0 +1,366 @@
+"""Runs on Ray: the same bits as processes, nodes and drivers lost, nothing finished run twice.
+
+`MINE` below is a user's own strategy: it writes down every process that begins a run and every
+step that it takes, which is how the tests count what ran where.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import pytest
+
+from perdure.experiments import described, jobs_for, run, run_side_by_side
+from perdure.experiments.on_ray import run_on_ray
+from perdure.record import BadInput
+
+from .cli_helpers import environment, says
+from .run_helpers import PATIENCE, is_alive, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from perdure.experiments import Description, Job
+
+pytest.importorskip("ray")
+
+MINE = """
+import os, signal, time
+from pathlib import Path
+from perdure.strategies import Naive
+
+LOG, DIED = Path({log!r}), Path({died!r})
+
+
+def where():
+    import ray
+    return ray.get_runtime_context().get_node_id() if ray.is_initialized() else "here"
+
+
+class Slow(Naive):
+    def __init__(self, model, optimizer, examples, *, seed=0, pause: float = 0.0, dies: int = 0):
+        super().__init__(model, optimizer, examples, seed=seed)
+        self.pause, self.dies, self.count = pause, dies, 0
+
+    def step(self, new, *others, watch=None):
+        self.count += 1
+        with LOG.open("a") as log:
+            log.write(f"{{self.seed}} {{os.getpid()}} {{where()}} {{self.count}}\\n")
+        time.sleep(self.pause)
+        if self.dies and self.count % 20 == 0:
+            deaths = DIED.stat().st_size if DIED.exists() else 0
+            if deaths < self.dies:
+                DIED.write_bytes(b"x" * (deaths + 1))
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(new, *others, watch=watch)
+"""
+
+
+class Begun(NamedTuple):
+    """A process that did a part of a run."""
+
+    pid: int
+    node: str
+    first: int  # the step it went on with
+    last: int
+
+
+class Place:
+    """A user's folder with a strategy of their own, and what that wrote down."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = folder / "runs"
+        self._log = folder / "log"
+        text = MINE.format(log=str(self._log), died=str(folder / "died"))
+        (folder / "mine.py").write_text(text)
+
+    def description(self, seed: int, **settings: str) -> Description:
+        return described(
+            strategy="mine:Slow", epochs=4, every=5, seed=seed,
+            settings={"hidden": "16", **settings},
+        )  # fmt: skip
+
+    def jobs(self, descriptions: list[Description]) -> list[Job]:
+        _, waiting = jobs_for(descriptions, self.store)
+        for job in waiting:
+            job.checkpoint_every = 0.1
+        return waiting
+
+    def begun(self) -> dict[int, list[Begun]]:
+        """Return by seed who did which steps, in order."""
+        steps: dict[int, dict[tuple[int, str], list[int]]] = defaultdict(dict)
+        lines = self._log.read_text().splitlines() if self._log.exists() else []
+        for seed, pid, node, count in (line.split() for line in lines):
+            steps[int(seed)].setdefault((int(pid), node), []).append(int(count))
+        return {
+            seed: [Begun(*who, counts[0], counts[-1]) for who, counts in each.items()]
+            for seed, each in steps.items()
+        }
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    return Place(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two nodes of a CPU each; the first is the driver's."""
+    from ray.cluster_utils import Cluster
+
+    # A process that was killed does not answer at once, and four times of that are soon over.
+    soon = {"health_check_period_ms": 500, "health_check_failure_threshold": 4}
+    head = {"num_cpus": 1, "_system_config": {"health_check_initial_delay_ms": 0, **soon}}
+    made: Any = Cluster(initialize_head=True, head_node_args=head)
+    made.add_node(num_cpus=1)
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture(scope="module")
+def joined(cluster: Any) -> Iterator[str]:
+    """Be connected all the time: workers do many runs, and what is connected stays so."""
+    import ray
+
+    ray.init(address=cluster.address, log_to_driver=False)
+    yield cluster.address
+    assert ray.is_initialized()
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
+    """Short runs as processes: two that finish, and one that diverges."""
+    short: dict[str, Any] = {"epochs": 1, "every": 5}
+    every = [
+        described("split-digits", "replay", seed=1, **short),
+        described("split-digits", "gem", setting="task", boundaries="blurred", **short),
+        described("split-digits", "naive", settings={"lr": "1e30"}, **short),
+    ]
+    _, jobs = jobs_for(every, tmp_path_factory.mktemp("processes"))
+    run_side_by_side(jobs, nothing)
+    assert [job.code for job in jobs] == [0, 0, 2]
+    return jobs
+
+
+def nothing(job: Job, message: dict[str, Any]) -> None:
+    """Hear a message."""
+
+
+def bits(folder: Path) -> tuple[bytes, str]:
+    """Return what a finished run recorded, and its last weights."""
+    weights = json.loads((folder / "done.json").read_text())["weights"]
+    hits = b"".join(path.read_bytes() for path in sorted(folder.glob("hits/*")))
+    return (folder / "points.csv").read_bytes() + hits, weights
+
+
+def test_a_node_killed_in_the_middle(
+    cluster: Any, place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    second = cluster.list_all_nodes()[1]
+    jobs = place.jobs([place.description(seed, pause="0.03") for seed in range(4)])
+    done: list[int] = []  # the seeds that were finished then
+    lost: list[int] = []
+
+    def kill(job: Job, message: dict[str, Any]) -> None:
+        finished = [each.description.seed for each in jobs if (each.folder / "done.json").exists()]
+        saved = (job.folder / "checkpoint" / "state.safetensors").exists()
+        if lost or not (saved and finished and message.get("share", 0) > 0.2):
+            return
+        begun = place.begun()[job.description.seed][0]
+        if begun.node == second.node_id:
+            for process in second.all_processes["raylet"]:
+                process.process.kill()
+            os.kill(begun.pid, signal.SIGKILL)  # a machine takes everything with it
+            cluster.remove_node(second, allow_graceful=False)
+            done.extend(finished)
+            lost.append(job.description.seed)
+
+    try:
+        run_on_ray(jobs, kill, address=cluster.address, shared=False)
+    finally:
+        if lost:
+            cluster.add_node(num_cpus=1)
+    assert [(job.code, job.error) for job in jobs] == [(0, None)] * 4
+    assert capfd.readouterr().out == ""  # Ray says nothing of its own
+    begun = place.begun()
+    assert [len(begun[seed]) for seed in done] == [1] * len(done)
+    (seed,) = lost
+    before, after = begun[seed]
+    assert before.node == second.node_id != after.node
+    assert 1 < after.first <= before.last + 1  # from the checkpoint that came home
+    says(" ".join(jobs[seed].notes), "lost", "goes on")
+    alone = tmp_path / "alone"
+    run(jobs[seed].description, alone)
+    assert bits(jobs[seed].folder) == bits(alone)
+
+
+def names(folder: Path) -> list[Path]:
+    """Return the files of a run."""
+    return sorted(path.relative_to(folder) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("shared", [None, False], ids=["in place", "sent home"])
+def test_the_bits_of_processes_and_one_run_that_diverges(
+    shared: bool | None, joined: str, beside: list[Job], tmp_path: Path
+) -> None:
+    _, jobs = jobs_for([job.description for job in beside], tmp_path)
+    told: list[dict[str, Any]] = []
+    run_on_ray(jobs, lambda _, said: told.append(said), address=joined, shared=shared)
+    for one, other in zip(jobs, beside, strict=True):
+        assert (one.code, one.error, one.detail) == (other.code, other.error, other.detail)
+        assert one.notes == other.notes == []
+        assert names(one.folder) == names(other.folder)
+        if one.code == 0:
+            assert bits(one.folder) == bits(other.folder)
+    says(jobs[2].error or "", "step", "task '0-1'", "Naive", "lr")
+    assert (jobs[2].folder / "points.csv").exists()  # what was recorded stays
+    assert sum(said.get("share") == 1 for said in told) == 2
+    assert sum("ended" in said for said in told) == 3
+    assert len(list(tmp_path.iterdir())) == 3  # and no token
+
+
+@pytest.mark.slow
+def test_workers_that_die_once_and_again_and_again(joined: str, place: Place) -> None:
+    (job,) = place.jobs([place.description(0, dies="2", pause="0.01")])
+    run_on_ray([job], nothing, address=joined)
+    assert (job.code, job.error) == (0, None)
+    first, second, _ = place.begun()[0]
+    assert 1 < second.first <= first.last + 1
+    assert len(job.notes) == 2
+    (never,) = place.jobs([place.description(1, dies="99")])
+    run_on_ray([never], nothing, address=joined)
+    assert never.code == 1
+    says(never.error or "", "lost 4 times", "stays")
+    assert len(place.begun()[1]) == 4
+
+
+@pytest.mark.slow
+def test_interrupted_and_gone_on_with(joined: str, place: Place) -> None:
+    jobs = place.jobs([place.description(seed, pause="0.01") for seed in range(2)])
+
+    def interrupt(job: Job, message: dict[str, Any]) -> None:
+        if (job.folder / "checkpoint" / "state.safetensors").exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_on_ray(jobs, interrupt, address=joined)
+    steps = sum(each[-1].last for each in place.begun().values())
+    time.sleep(0.5)
+    assert sum(each[-1].last for each in place.begun().values()) == steps  # nobody goes on
+    again = place.jobs([job.description for job in jobs])
+    assert len(again) == 2
+    run_on_ray(again, nothing, address=joined, shared=False)
+    assert [(job.code, job.error) for job in again] == [(0, None)] * 2
+    assert any('"resumed"' in (job.folder / "run.json").read_text() for job in again)
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+import msgspec
+from perdure.experiments import Description, jobs_for
+from perdure.experiments.on_ray import run_on_ray
+
+wanted = msgspec.json.decode(sys.argv[1], type=list[Description])
+_, waiting = jobs_for(wanted, Path("runs"))
+for job in waiting:
+    job.checkpoint_every = 0.1
+run_on_ray(waiting, lambda *_: None)
+print([job.error for job in waiting], flush=True)
+"""
+
+
+class Driver:
+    """A process that does some runs on a Ray of its own."""
+
+    def __init__(self, wanted: list[Description], folder: Path) -> None:
+        said = msgspec.json.encode(wanted).decode()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, said], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            cwd=folder, env=environment() | {"OMP_NUM_THREADS": "1"}, text=True,
+        )  # fmt: skip
+
+    def ended(self) -> tuple[str, str]:
+        return self.process.communicate(timeout=PATIENCE)
+
+
+@pytest.mark.slow
+def test_a_driver_killed_and_started_again(place: Place, tmp_path: Path) -> None:
+    wanted = [place.description(seed, pause="0.04") for seed in range(4)]
+    first = Driver(wanted, tmp_path)
+    until(
+        lambda: (
+            list(place.store.glob("*/done.json"))
+            and list(place.store.glob("*/checkpoint/state.safetensors"))
+        ),
+        "one is done and another was saved",
+    )
+    first.process.kill()
+    first.ended()
+    until(
+        lambda: not any(is_alive(each.pid) for runs in place.begun().values() for each in runs),
+        "its workers end without it",
+    )
+    done = {path.parent.name: path.stat().st_mtime_ns for path in place.store.glob("*/done.json")}
+    begun = place.begun()
+    assert 1 <= len(done) < 4
+    out, err = Driver(wanted, tmp_path).ended()
+    assert json.loads(out.replace("None", "null")) == [None] * (4 - len(done))
+    assert err == ""
+    assert len(list(place.store.glob("*/done.json"))) == 4
+    for name, when in done.items():
+        assert (place.store / name / "done.json").stat().st_mtime_ns == when
+    again = {seed: each[len(begun.get(seed, [])) :] for seed, each in place.begun().items()}
+    names = [description.folder for description in wanted]
+    assert [len(again[seed]) for seed in range(4)] == [name not in done for name in names]
+    assert any(each[0].first > 1 for each in again.values() if each)
+    for description in wanted:
+        alone = tmp_path / f"alone-{description.seed}"
+        run(description, alone)
+        assert bits(place.store / description.folder) == bits(alone)
+
+
+def test_a_run_that_cannot_begin_does_not_stop_others(
+    joined: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDURE_DATA", str(tmp_path / "none"))
+    wanted = [described("split-mnist", "naive"), described(epochs=1, every=10)]
+    _, jobs = jobs_for(wanted, tmp_path / "runs")
+    run_on_ray(jobs, nothing, address=joined)
+    assert [job.code for job in jobs] == [2, 0]
+    says(jobs[0].error or "", "PERDURE_DATA", "none")
+
+
+def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.is_initialized", lambda: False)  # other tests may be connected
+    description = described()
+    (job,) = jobs_for([description], tmp_path)[1]
+    for address in ("ray://there:10001", "there", "there:", ":1", "there:x"):
+        with pytest.raises(BadInput, match=f"{address!r}, expected auto or the host:port"):
+            run_on_ray([job], nothing, address=address)
+    for address in ("127.0.0.1:1", "127.0.0.1:99999"):
+        with pytest.raises(BadInput, match=f"no Ray answers at {address}"):
+            run_on_ray([job], nothing, address=address)
+    for share in (0.0, -1.0, 1.5, float("nan")):
+        with pytest.raises(BadInput, match="gpus_each"):
+            run_on_ray([job], nothing, gpus_each=share)
+    other = msgspec.structs.replace(description, device="cuda:1")
+    with pytest.raises(BadInput, match=r"'cuda:1', expected cpu or cuda"):
+        run_on_ray(jobs_for([other], tmp_path)[1], nothing)
+    run_on_ray([], nothing)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(BadInput, match=r"pip install 'perdure\[ray\]'"):
+        run_on_ray([job], nothing)

@@ -1,0 +1,81 @@
+"""Mini-DomainNet, spoken words and the small M2I: datasets that few have, made up here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from perdure.record import BadInput
+from perdure.scenarios import SCENARIOS, make
+
+from .run_helpers import made_up, named
+
+if TYPE_CHECKING:
+    from perdure.data import Dataset
+
+
+def domain(name: str, **_: object) -> Dataset:
+    """Return four classes in colour; the others of a domain are its own images."""
+    made = made_up(4, 40, (3, 96, 96), name)
+    seed = sum(map(ord, name))
+    x = np.random.default_rng(seed).integers(0, 256, made.train.x.shape, dtype=np.uint8)
+    return replace(made, train=made.train._replace(x=x))
+
+
+def test_the_domains_share_their_classes_and_come_in_the_papers_order() -> None:
+    with patch("perdure.scenarios.named.load", domain):
+        scenario = make("mini-domainnet")
+    assert [task.name for task in scenario.tasks] == [
+        f"mini-domainnet-{each}" for each in ("clipart", "painting", "real", "sketch")
+    ]
+    assert scenario.setting == "domain"
+    assert scenario.outputs == 4
+    assert {task.classes for task in scenario.tasks} == {(0, 1, 2, 3)}
+    assert scenario.shape == (3, 96, 96)
+    assert len(scenario.train.x) == 4 * 40  # all of them, where M2I takes 500 a class
+    assert scenario.mean[0] == (0.485, 0.456, 0.406)
+    first = domain("mini-domainnet-clipart").train
+    order = np.argsort(first.y, kind="stable")
+    assert (scenario.train.x[:40] == first.x[order]).all()
+
+
+def test_domains_with_other_classes_are_refused() -> None:
+    def other(name: str) -> Dataset:
+        made = domain(name)
+        return replace(made, classes=("z", *made.classes[1:])) if "real" in name else made
+
+    with (
+        patch("perdure.scenarios.named.load", other),
+        pytest.raises(BadInput, match="mini-domainnet: the datasets name other classes"),
+    ):
+        make("mini-domainnet")
+
+
+def test_the_set_ups_are_the_papers() -> None:
+    domains, speech = SCENARIOS["mini-domainnet"], SCENARIOS["split-speech-commands"]
+    assert (domains.set_up.iterations, domains.set_up.batch, domains.set_up.lr) == (300, 128, 0.1)
+    assert domains.set_up.strategies["replay"] == {"alpha": 0.3, "memory": 1000}
+    assert (speech.tasks, speech.set_up.model) == (15, "speech-mlp")
+    assert (speech.set_up.iterations, speech.set_up.batch) == (200, 256)
+    assert (speech.set_up.optimizer, speech.set_up.lr) == ("adam", 0.0001)
+
+
+def test_words_are_learned_two_at_a_time() -> None:
+    words = made_up(30, 60, (1, 40, 101), "synthetic-speech-commands")
+    with patch("perdure.scenarios.split.load", lambda _: words):
+        scenario = make("split-speech-commands")
+    assert len(scenario.tasks) == 15
+    assert scenario.tasks[14].classes == (28, 29)
+
+
+def test_the_small_m2i_has_ten_images_a_class() -> None:
+    small, back = named("m2i-small"), named("i2m-small")
+    assert [task.name for task in small.tasks] == [task.name for task in back.tasks][::-1]
+    assert small.shape == (3, 32, 32)
+    assert [len(task.train) for task in small.tasks] == [100] * 6
+    assert [len(task.test) for task in small.tasks] == [100, 40, 100, 100, 100, 100]
+    assert not any("32x32" in said for said in small.deviations)
