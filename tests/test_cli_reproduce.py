@@ -194,3 +194,14 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         answer = called(*arguments, "--store", tmp_path)
         assert answer.code == 2
         assert len(answer.err.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_quick_passes_through_every_entry(tmp_path: Path) -> None:
+    with real_data():
+        answer = called("--quick", "--store", tmp_path)
+    assert answer.code == 0, answer.err
+    for entry in entries().values():
+        plain = json.loads((tmp_path / "tables" / f"{entry.name}-quick.json").read_text())
+        assert plain["numbers"], entry.name
+        assert len(plain["figures"]) == len(entry.figures), entry.name
