@@ -76,19 +76,19 @@ def test_the_list_says_what_each_needs(no_data: None) -> None:
     assert answer.code == 0, answer.err
     lines = {line.split()[0]: line for line in answer.out.splitlines() if line.strip()}
     assert set(entries()) <= set(lines)
-    assert "mnist (not at hand)" in lines["delange-rotated"]
+    assert lines["delange-rotated"].split()[-4:] == ["mnist", "all", "9", "min"]  # none at hand
     assert "Table 2, Figure 3" in lines["delange-rotated"]
     assert "9 min" in lines["delange-rotated"]
-    plain = json.loads(called("--format", "json").out)
+    plain = json.loads(called("--json").out)
     assert {each["entry"] for each in plain} == set(entries())
-    assert called("--format", "markdown").out.startswith("| entry |")
+    assert called("--markdown").out.startswith("| entry |")
 
 
 @pytest.mark.usefixtures("all_data")
 def test_finished_runs_stand_beside_the_published_numbers(tmp_path: Path) -> None:
     store = tmp_path / "store"
     faked("delange-rotated", store, dict.fromkeys(ROTATED, (0.6, 0.62, 0.64, 0.66, 0.68)))
-    answer = called("delange-rotated", "--store", store, "--format", "json")
+    answer = called("delange-rotated", "--store", store, "--json")
     assert answer.code == 0, answer.err
     (plain,) = json.loads(answer.out)
     numbers = {(each["scenario"], each["id"]): each for each in plain["numbers"]}
@@ -120,7 +120,7 @@ def test_the_printed_table(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert "NO     min-ACC falls more than twice as far" in text
     assert (tmp_path / "out" / "delange-rotated-figure-3.csv").exists()
-    marked = called("delange-rotated", "--store", store, "--format", "markdown").out
+    marked = called("delange-rotated", "--store", store, "--markdown").out
     assert (
         "| 2 | rotated-mnist-80 | min_acc | 69.2 ± 2.2 | 64.0 ± 3.2 | -5.2 | -2.4 (paper) |"
         in marked
@@ -194,3 +194,14 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         answer = called(*arguments, "--store", tmp_path)
         assert answer.code == 2
         assert len(answer.err.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_quick_passes_through_every_entry(tmp_path: Path) -> None:
+    with real_data():
+        answer = called("--quick", "--store", tmp_path)
+    assert answer.code == 0, answer.err
+    for entry in entries().values():
+        plain = json.loads((tmp_path / "tables" / f"{entry.name}-quick.json").read_text())
+        assert plain["numbers"], entry.name
+        assert len(plain["figures"]) == len(entry.figures), entry.name

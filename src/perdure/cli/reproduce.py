@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import json as json_
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -13,7 +13,7 @@ from ..report import Grid
 from ..report.reproduced import lines_as_dicts, lines_grid, statements_grid
 from ..scenarios import find_scenario
 from .run import _experiments, _say
-from .score import Flag  # noqa: TC001 - the parser reads it
+from .score import Flag, _form
 from .study import executor, show_study
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def reproduce(
     gpus_each: float = 1.0,
     retry_failed: Flag = False,
     device: str = "auto",
-    format: Literal["text", "markdown", "json"] = "text",  # noqa: A002 - as it is on the line
+    json: Flag = False,
+    markdown: Flag = False,
     out: Annotated[Path | None, Parameter(["--out", "-o"])] = None,
 ) -> int:
     """Run published tables and figures again, and print published and measured side by side.
@@ -53,14 +54,16 @@ def reproduce(
         gpus_each: of a run on CUDA, with --ray: .25 lets four share one.
         retry_failed: run again what has failed.
         device: cpu, cuda, cuda:1, or auto.
-        format: of what is printed.
+        json: print JSON.
+        markdown: print Markdown.
         out: folder for tables as JSON and for the data behind figures as CSV; STORE/tables if not
             given.
     """
+    form = _form(json=json, markdown=markdown)
     room = _experiments()
     chosen = [room.find_entry(name) for name in dict.fromkeys(names or [])]
     if not chosen and not quick:
-        _list(room, format)
+        _list(room, form)
         return 0
     where = room.device_of(device)
     execute, at_once = executor(room, jobs, serial=serial, ray=ray, gpus_each=gpus_each)
@@ -72,16 +75,16 @@ def reproduce(
         if study is not None:
             _say(f"{study.name}: {entry.stand_in if quick else entry.tables}")
             found = show_study(
-                room, study, store, execute, at_once, show=format != "json", retry=retry_failed
+                room, study, store, execute, at_once, show=form != "json", retry=retry_failed
             )
             done, failed = found.done, found.failed
         made = _Made(room, entry, room.findings_of(entry, done), quick=quick)
         complete = complete and not missing and not failed
         written.append(made.write(out or store / "tables", missing, failed))
-        if format != "json":
-            made.show(written[-1], markdown=format == "markdown")
-    if format == "json":
-        print(json.dumps(written, indent=1, allow_nan=False))
+        if form != "json":
+            made.show(written[-1], markdown=form == "markdown")
+    if form == "json":
+        print(json_.dumps(written, indent=1, allow_nan=False))
     return 0 if complete else 1
 
 
@@ -91,17 +94,19 @@ def _list(room: Any, format_: str) -> None:
         scenarios = entry.study["scenarios"]
         needed = {name: None for each in scenarios for name in find_scenario(each).data}
         lacking = {name for each in room.missing_data(scenarios).values() for name in each}
-        data = [name + (" (not at hand)" if name in lacking else "") for name in needed]
+        missing = "all" if lacking == set(needed) else ", ".join(sorted(lacking))
         took = _time(entry.hours) + (f", GPU {_time(entry.gpu_hours)}" if entry.gpu_hours else "")
-        rows.append([entry.name, f"{entry.authors}: {entry.tables}", ", ".join(data), took])
+        rows.append(
+            [entry.name, f"{entry.authors}: {entry.tables}", ", ".join(needed), missing, took]
+        )
         plain.append(
             {"entry": entry.name, "paper": entry.paper, "tables": entry.tables,
              "about": entry.about, "data": list(needed), "not_at_hand": sorted(lacking),
              "hours": entry.hours, "gpu_hours": entry.gpu_hours}
         )  # fmt: skip
-    grid = Grid(["entry", "what", "data", "two cores take about"], rows)
+    grid = Grid(["entry", "what", "data", "not at hand", "two cores take about"], rows)
     if format_ == "json":
-        print(json.dumps(plain, indent=1))
+        print(json_.dumps(plain, indent=1))
     elif format_ == "markdown":
         print(grid.markdown())
     else:
@@ -153,7 +158,7 @@ class _Made:
             "failed": {path.name: why for path, why in failed.items()},
         }  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(plain, indent=1, allow_nan=False)
+        text = json_.dumps(plain, indent=1, allow_nan=False)
         (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
         return plain
 

@@ -136,11 +136,10 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if "iterations" in both["run"]:
             both["run"].pop("epochs", None)
         both["scenarios"] = [name for name in both["scenarios"] if name not in without]
-        for table, named in (("scenario", "scenarios"), ("strategy", "strategies")):
-            # An override of what is not run would be refused.
-            both[table] = {
-                key: each for key, each in both.get(table, {}).items() if key in both[named]
-            }
+        for table, factor in FACTORS.items():
+            if table in both and factor in both:
+                # An override of what is not run would be refused.
+                both[table] = {k: v for k, v in both[table].items() if k in both[factor]}
         return {key: value for key, value in both.items() if value != {}}
 
 
