@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 from ..record import BadInput, is_locked, scores_of
 from ..report.study import Line, guidelines, study_grids
 from ._options import ids_of, whole_of
+from ._study_known import recall, remember
 from ._study_plan import dry_run as dry_run_
 from ._study_view import StudyView
 from .run import _experiments, _say
@@ -75,6 +76,7 @@ def run_(
         experiments, study, store, execute, at_once, show=not json, retry=retry_failed,
         changed=even_if_changed, checkpoint_every=checkpoint_every,
     )  # fmt: skip
+    remember(file, store, study, found)
     _report(study, store, found, "json" if json else "text", [])
     return 0 if found.whole else 1
 
@@ -88,9 +90,14 @@ def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> in
         store: folder of the runs.
         json: print JSON.
     """
+    if not json and (known := recall(file, store)) is not None:
+        more = f", {known['searched']} of the search" if known["searched"] else ""
+        print(f"{file.stem}: {known['done']} of {known['done']} runs done{more}; finished")
+        return 0
     experiments = _experiments()
     study = experiments.read_study(file)
     found = experiments.outcome(study, store)
+    remember(file, store, study, found)
     running = [folder.name for folder in found.waiting if is_locked(folder)]
     done = sum(len(folders) for folders in found.done.values())
     searched = found.finished - len({each for folders in found.done.values() for each in folders})

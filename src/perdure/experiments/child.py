@@ -92,4 +92,6 @@ def _listen(wanted: queue.SimpleQueue[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # at once: taking PyTorch down needs a second

@@ -1,0 +1,49 @@
+"""A study that is finished is known by its runs' names, so that asking needs no PyTorch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+from ..record import RecordError, replace_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..experiments import Outcome, Study
+
+__all__ = ["recall", "remember"]
+
+
+def remember(file: Path, store: Path, study: Study, found: Outcome) -> None:
+    """Write down which runs make up a study that is finished, in its store."""
+    own = any(":" in name for name in (*study.strategies, *study.models))  # their code may change
+    if not found.whole or own:
+        return
+    runs = sorted(folder.name for folders in found.done.values() for folder in folders)
+    said = {
+        "of": _of(file), "runs": runs, "done": len(runs), "finished": found.finished,
+        "searched": found.finished - len(set(runs)),
+    }  # fmt: skip
+    with suppress(RecordError):  # a store that may only be read
+        replace_file(store / f"{study.name}.known.json", json.dumps(said) + "\n")
+
+
+def recall(file: Path, store: Path) -> dict[str, Any] | None:
+    """Return what `remember` wrote if it is of this file and all the runs are there; else None."""
+    try:
+        said: dict[str, Any] = json.loads((store / f"{file.stem}.known.json").read_bytes())
+        if said["of"] != _of(file):
+            return None
+        there = all(os.path.exists(f"{store}/{name}/done.json") for name in said["runs"])  # noqa: PTH110 - ten thousand
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return said if there else None
+
+
+def _of(file: Path) -> list[str]:
+    return [__version__, hashlib.sha256(file.read_bytes()).hexdigest()]
