@@ -94,6 +94,15 @@ def test_a_method_without_one_of_the_architectures() -> None:
     assert broken([*GOOD, *other]) == {}
 
 
+def test_one_name_for_two_networks() -> None:
+    narrow = [each._replace(networks=["mlp hidden=16"] * 3) for each in GOOD]
+    assert broken(narrow) == {}
+    wide = [*narrow[:2], narrow[2]._replace(networks=["mlp hidden=800"] * 3)]
+    assert broken(wide) == {"architectures": "digits class has mlp hidden=16; mlp hidden=800"}
+    # A variant may be about the network.
+    assert broken([*narrow, *(each._replace(variant="wide") for each in wide[2:] * 1)]) == {}
+
+
 def test_methods_with_other_data() -> None:
     lines = [*GOOD[:2], line("ewc", data=["order 0", "order 0", "order 7"])]
     found = broken(lines)

@@ -161,7 +161,7 @@ def executor(
     if serial:
         return experiments.run_serially, 1
     if ray is not None:
-        if not 0 < gpus_each <= 8:
+        if not gpus_each > 0:
             raise BadInput(f"--gpus-each is {gpus_each:g}, expected a share of a GPU like .25")
         on_ray = experiments.run_on_ray
         return partial(on_ray, address=ray, gpus_each=gpus_each), experiments.at_once(1)
@@ -213,7 +213,8 @@ def _lines(study: Study, found: Outcome) -> list[Line]:
         note = "" if choice is None or not choice.tried else _chosen(choice.point)
         data = [_data_of(folder) for folder in folders]
         scores = [scores_of(folder) for folder in folders]
-        lines.append(Line(*cell, len(study.seed_list), scores, data, note))
+        networks = [_network_of(folder) for folder in folders]
+        lines.append(Line(*cell, len(study.seed_list), scores, data, note, networks))
     return lines
 
 
@@ -228,6 +229,13 @@ def _data_of(folder: Path) -> str:
     said = open_run_json(folder)
     hashes = [f"{k} {v['sha256']}" for k, v in sorted(said.get("data", {}).items())]
     return f"order {said.get('order')}, {said.get('examples')}, {', '.join(hashes)}"
+
+
+def _network_of(folder: Path) -> str:
+    """Return in words what a run's network is."""
+    said = open_run_json(folder)
+    options = said.get("model_options") or {}
+    return " ".join([str(said.get("model")), *(f"{k}={v}" for k, v in sorted(options.items()))])
 
 
 def open_run_json(folder: Path) -> dict[str, Any]:

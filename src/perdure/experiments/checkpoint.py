@@ -62,6 +62,8 @@ def save_checkpoint(
     text = json.dumps(_encoded(state, tensors))
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
+    for stale in target.glob(f".{FILE}.*"):  # of a process that was killed while it saved
+        stale.unlink(missing_ok=True)
     beside = target / f".{FILE}.{os.getpid()}"
     try:
         save_file(tensors, beside, metadata={"state": text})

@@ -129,7 +129,7 @@ def run(
     strategy, plan = learner(description, scenario)
     stopping, saved = EarlyStopping(plan.patience), Path(folder) / "checkpoint"
     start, state, differ = None, None, list[str]()
-    if resume and has_checkpoint(saved):
+    if resume and has_checkpoint(saved) and not is_finished(Path(folder)):
         differ = check_unchanged(Path(folder), description, scenario.data, changed=changed)
         start, state = load_checkpoint(saved, strategy, stopping), record_state(saved)
     overwrite = overwrite or (resume and start is None and not is_finished(Path(folder)))

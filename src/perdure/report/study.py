@@ -32,6 +32,7 @@ class Line(NamedTuple):
     runs: Sequence[Scores]
     data: Sequence[str]  # what was learned from in each run, in words
     note: str = ""
+    networks: Sequence[str] = ()  # of each run, in words
 
 
 def study_grids(
@@ -131,6 +132,11 @@ def guidelines(lines: Sequence[Line], chosen_on: str | None) -> list[tuple[bool,
             every = {line.model for line in mine}
             if models != every:
                 architectures.append(f"{strategy} lacks {', '.join(sorted(every - models))}")
+        for model, variant in dict.fromkeys((line.model, line.variant) for line in mine):
+            alike = [line for line in mine if (line.model, line.variant) == (model, variant)]
+            networks = {each for line in alike for each in line.networks}
+            if len(networks) > 1:
+                architectures.append(f"{' '.join(key)} has {'; '.join(sorted(networks))}")
         data = {each for line in mine for each in line.data}
         if len(data) > 1:
             splits.append(f"{' '.join(key)} has {len(data)} different: {'; '.join(sorted(data))}")
