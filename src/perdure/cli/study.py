@@ -92,7 +92,8 @@ def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> in
     """
     if not json and (known := recall(file, store)) is not None:
         more = f", {known['searched']} of the search" if known["searched"] else ""
-        print(f"{file.stem}: {known['done']} of {known['done']} runs done{more}; finished")
+        rest = "0 running, 0 failed, 0 waiting"
+        print(f"{file.stem}: {known['done']} of {known['done']} runs done{more}, {rest}")
         return 0
     experiments = _experiments()
     study = experiments.read_study(file)
