@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow check bench bench-watching bench-running bench-strategies bench-peers coverage lock clean
+.PHONY: demo test test-slow check bench bench-watching bench-running bench-strategies bench-studies bench-peers coverage lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -36,6 +36,10 @@ bench-running: .venv/dev
 # What a step of each strategy costs, against one of naive.
 bench-strategies: .venv/dev
 	$(BIN)/python benchmarks/strategies.py
+
+# What a study costs beside its runs, and the executors against each other.
+bench-studies: .venv/dev
+	$(BIN)/python benchmarks/studies.py
 
 # Another library at the same work, in an environment of its own.
 PEERS := .venv-peers
