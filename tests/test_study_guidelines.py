@@ -100,7 +100,7 @@ def test_one_name_for_two_networks() -> None:
     wide = [*narrow[:2], narrow[2]._replace(networks=["mlp hidden=800"] * 3)]
     assert broken(wide) == {"architectures": "digits class has mlp hidden=16; mlp hidden=800"}
     # A variant may be about the network.
-    assert broken([*narrow, *(each._replace(variant="wide") for each in wide[2:] * 1)]) == {}
+    assert broken([*narrow, *(each._replace(variant="wide") for each in wide[2:])]) == {}
 
 
 def test_methods_with_other_data() -> None:

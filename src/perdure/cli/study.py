@@ -212,9 +212,10 @@ def _lines(study: Study, found: Outcome) -> list[Line]:
         folders = found.done[cell]
         choice = found.choices.get(cell)
         note = "" if choice is None or not choice.tried else _chosen(choice.point)
-        data = [_data_of(folder) for folder in folders]
+        described = [_described(folder) for folder in folders]
+        data = [_data_of(said) for said in described]
         scores = [scores_of(folder) for folder in folders]
-        networks = [_network_of(folder) for folder in folders]
+        networks = [_network_of(said) for said in described]
         lines.append(Line(*cell, len(study.seed_list), scores, data, note, networks))
     return lines
 
@@ -225,21 +226,19 @@ def _chosen(point: dict[str, Any] | None) -> str:
     return ", ".join(f"{name} = {value}" for name, value in point.items())
 
 
-def _data_of(folder: Path) -> str:
+def _data_of(said: dict[str, Any]) -> str:
     """Return in words what a run learned from: data, order of classes, sizes of tasks."""
-    said = open_run_json(folder)
     hashes = [f"{k} {v['sha256']}" for k, v in sorted(said.get("data", {}).items())]
     return f"order {said.get('order')}, {said.get('examples')}, {', '.join(hashes)}"
 
 
-def _network_of(folder: Path) -> str:
+def _network_of(said: dict[str, Any]) -> str:
     """Return in words what a run's network is."""
-    said = open_run_json(folder)
     options = said.get("model_options") or {}
     return " ".join([str(said.get("model")), *(f"{k}={v}" for k, v in sorted(options.items()))])
 
 
-def open_run_json(folder: Path) -> dict[str, Any]:
+def _described(folder: Path) -> dict[str, Any]:
     """Return what run.json says of the run."""
     said: dict[str, Any] = json_.loads((folder / "run.json").read_bytes()).get("describe") or {}
     return said

@@ -180,11 +180,8 @@ def read_study(path: Path | str) -> Study:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file, expected a study in TOML") from None
-    except (
-        OSError,
-        ValueError,
-        RecursionError,
-    ) as error:  # a number of 5000 digits, 10000 brackets
+    # A number of 5000 digits is a ValueError too, 10000 brackets are a RecursionError.
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: cannot be read as TOML ({error})") from None
     return study_of(plain, path.stem)
 
