@@ -20,7 +20,7 @@ import perdure
 
 from . import killed_command
 from .cli_helpers import environment
-from .kill_helpers import state_of, until
+from .kill_helpers import asked, state_of, until
 from .run_helpers import Command
 
 if TYPE_CHECKING:
@@ -55,12 +55,7 @@ class Runner:
         )
 
     def ask(self, **what: object) -> int:
-        asks, answers = self._process.stdin, self._process.stdout
-        assert asks is not None
-        assert answers is not None
-        asks.write(json.dumps(what) + "\n")
-        asks.flush()
-        return int(answers.readline())
+        return asked(self._process, what)
 
     def start(
         self, arguments: Sequence[str], store: Path, moment: tuple[str, int] | None = None

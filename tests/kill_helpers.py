@@ -108,12 +108,7 @@ class Server:
         )
 
     def ask(self, **what: object) -> int:
-        asks, answers = self._process.stdin, self._process.stdout
-        assert asks is not None
-        assert answers is not None
-        asks.write(json.dumps(what) + "\n")
-        asks.flush()
-        return int(answers.readline())
+        return asked(self._process, what)
 
     def start(self, home: Path, where: str = "inline", then: str = "go") -> Trainer:
         self._trainers.append(Trainer(self, home, where, then))
@@ -126,6 +121,16 @@ class Server:
                     if killed_trainer.__name__ in Path(f"/proc/{pid}/cmdline").read_text():
                         os.kill(pid, signal.SIGKILL)
         self._process.communicate(timeout=PATIENCE)
+
+
+def asked(process: subprocess.Popen[str], what: dict[str, object]) -> int:
+    """Return what a serving process answers to a request of one line."""
+    asks, answers = process.stdin, process.stdout
+    assert asks is not None
+    assert answers is not None
+    asks.write(json.dumps(what) + "\n")
+    asks.flush()
+    return int(answers.readline())
 
 
 def until(true: Callable[[], object], else_: str) -> None:
