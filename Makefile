@@ -69,7 +69,7 @@ coverage: .venv/dev
 	@echo "installing PyTorch and the rest (once, some minutes)"
 	$(PIP) install -c requirements.lock hatchling editables
 	$(PIP) install $$(grep '^torch==' requirements.lock)
-	$(PIP) install -c requirements.lock --no-build-isolation -e ".[train]"
+	$(PIP) install -c requirements.lock --no-build-isolation -e ".[train,report]"
 	@touch $@
 
 .venv/dev: .venv/train

@@ -14,6 +14,7 @@ from .data import data_app
 from .explain import explain
 from .list_ import list_app
 from .plan import plan
+from .plot import plot
 from .reproduce import reproduce
 from .run import run
 from .score import STDIN, score
@@ -30,6 +31,7 @@ app.command(score)
 app.command(compare)
 app.command(explain)
 app.command(plan)
+app.command(plot)
 app.command(run)
 app.command(study_app)
 app.command(reproduce)

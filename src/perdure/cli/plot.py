@@ -1,0 +1,115 @@
+"""`perdure plot`: a figure for a paper or a slide, from runs, matrices or logs."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from inspect import signature
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from .._names import near
+from ..record import BadInput, Given
+from ..report.opened import open_methods
+from ._options import scale_of, whole_of
+from .score import Flag  # noqa: TC001  (the parser reads annotations)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.figure import Figure
+
+__all__ = ["KINDS", "plot"]
+
+# What each kind shows; the function of that name in report.figures draws it.
+KINDS: dict[str, str] = {}
+
+
+def plot(
+    kind: str | None = None,
+    *sources: str,
+    output: Annotated[str | None, Parameter(("--output", "-o"))] = None,
+    size: Literal["column", "page", "slide"] = "page",
+    dpi: str = "200",
+    title: str | None = None,
+    transposed: Flag = False,
+    percent: Flag = False,
+    range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
+    lower_is_better: Flag = False,
+) -> int:
+    """Draw a figure and write it as PDF, SVG, PNG or EPS.
+
+    Without a kind, say which there are. `perdure plot curves runs -o curves.pdf` draws the runs in
+    a folder, those that differ in the seed only together; `er=runs/a-* ewc=runs/b-*` names them.
+
+    Args:
+        kind: what to draw.
+        sources: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
+            or patterns of such. A path belongs to the name before it.
+        output: the file to write; its ending says the format.
+        size: for a column or a page of a paper, or a slide.
+        dpi: dots per inch of a PNG.
+        title: above the figure.
+        transposed: in matrices, rows are tested tasks, columns trained ones.
+        percent: scores in matrices and logs are from 0 to 100.
+        range_: LO,HI of scores in files that are not accuracies; inf is allowed.
+        lower_is_better: the scores in files are losses or errors.
+    """
+    if kind is None:
+        _list()
+        return 0
+    if kind not in KINDS:
+        raise BadInput(
+            f"{kind!r:.40} is no figure; {near(kind, KINDS)}there are {', '.join(KINDS)}"
+        )
+    if not sources:
+        raise BadInput("nothing to draw; name a folder of runs, a matrix or a points.csv")
+    if output is None:
+        raise BadInput(f"no file to write; name one: -o {kind}.pdf")
+    draw = _function(kind)
+    options = _fitting(kind, draw)
+    given = Given(transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better))
+    methods, notes = open_methods(sources, given)
+    figure = draw(methods, size=size, **options)
+    if title is not None:
+        figure.suptitle(title)
+    from ..report.figures import save
+
+    path = save(figure, output, whole_of(dpi, "--dpi", 10))
+    for note in notes:
+        sys.stderr.write(f"perdure: note: {note}\n")
+    print(f"wrote {path}")
+    return 0
+
+
+def _list() -> None:
+    width = max(map(len, KINDS))
+    print("perdure plot KIND SOURCE… -o FILE.pdf\n")
+    for kind, about in KINDS.items():
+        print(f"{kind:{width}}  {about}")
+
+
+def _function(kind: str) -> Callable[..., Figure]:
+    try:
+        figures = import_module("perdure.report.figures")
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        raise BadInput(
+            "matplotlib is not installed, expected it for figures; pip install 'perdure[report]'"
+        ) from None
+    function: Callable[..., Figure] = getattr(figures, kind)
+    return function
+
+
+def _fitting(kind: str, draw: Callable[..., Figure], **options: Any) -> dict[str, Any]:
+    """Return the options that were given, or refuse one that this kind does not have."""
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in signature(draw).parameters:
+            takes = [f"--{each}" for each in options if each in signature(draw).parameters]
+            raise BadInput(
+                f"--{name} is not for {kind}, which takes {', '.join(takes) or 'no such option'}"
+            )
+    return given

@@ -1,0 +1,105 @@
+"""One look for every method wherever it is drawn: colours that colour-blind readers can tell apart.
+
+Eight hues after Okabe and Ito, yellow left out (unreadable on white). Methods of one family share
+a hue and differ in their dashes, so that black-and-white prints can be read too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .opened import strategy_of
+
+if TYPE_CHECKING:
+    from .opened import Methods
+
+__all__ = ["HUES", "Look", "looks", "sequence", "task_colours"]
+
+GREY, BLUE, ORANGE, GREEN = "#6b6b6b", "#0072b2", "#c97b00", "#009e73"
+SKY, VERMILION, PURPLE = "#3a9bdc", "#d55e00", "#b8598a"
+HUES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
+
+# From dark blue to yellow (cividis): what is ordered, memory sizes or many tasks, say.
+ORDERED = ("#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369")
+
+
+class Look(NamedTuple):
+    """How a method is drawn: its colour, and its dashes in the words of both drawing libraries."""
+
+    colour: str
+    dashes: str = "solid"  # solid | dashed | dotted | dashdot, as matplotlib has them
+
+    @property
+    def plotly(self) -> str:
+        """The same dashes as plotly calls them."""
+        return {"solid": "solid", "dashed": "dash", "dotted": "dot"}.get(self.dashes, "dashdot")
+
+
+STRATEGIES = {
+    "naive": Look(GREY),
+    "joint": Look(GREY, "dashed"),
+    "single": Look(GREY, "dotted"),
+    "random": Look(GREY, "dashdot"),
+    "cumulative": Look(SKY),
+    "replay": Look(BLUE),
+    "gdumb": Look(BLUE, "dashed"),
+    "gem": Look(VERMILION),
+    "agem": Look(VERMILION, "dashed"),
+    "ewc": Look(GREEN),
+    "si": Look(GREEN, "dashed"),
+    "mas": Look(GREEN, "dotted"),
+    "lwf": Look(PURPLE),
+    "cwr-star": Look(ORANGE),
+}
+
+
+def looks(methods: Methods) -> dict[str, Look]:
+    """Return how each method is drawn: by its strategy, or in order where several share one.
+
+    Example:
+        >>> looks({"replay": [], "gem": []})["gem"].colour
+        '#d55e00'
+        >>> len({look.colour for look in looks({"replay m=1": [], "replay m=2": []}).values()})
+        2
+    """
+    strategies = {name: strategy_of(name, runs) for name, runs in methods.items()}
+    times = list(strategies.values())
+    if len(methods) > 1 and len(set(times)) == 1:
+        return dict(zip(methods, map(Look, sequence(len(methods))), strict=True))
+    found: dict[str, Look] = {}
+    for name, strategy in strategies.items():
+        if strategy in STRATEGIES and times.count(strategy) == 1:
+            found[name] = STRATEGIES[strategy]
+    free = [
+        Look(hue, dashes)
+        for dashes in ("solid", "dashed", "dotted", "dashdot")
+        for hue in HUES
+        if Look(hue, dashes) not in found.values()
+    ]
+    rest = [name for name in methods if name not in found]
+    return found | {name: free[k % len(free)] for k, name in enumerate(rest)}
+
+
+def task_colours(count: int) -> list[str]:
+    """Return a colour for each task: hues for few, an ordered scale for many.
+
+    Example:
+        >>> task_colours(2), len(task_colours(20))
+        (['#0072b2', '#d55e00'], 20)
+    """
+    return list(HUES[:count]) if count <= len(HUES) else sequence(count)
+
+
+def sequence(count: int) -> list[str]:
+    """Return colours from dark to light, for what has an order.
+
+    Example:
+        >>> sequence(2)
+        ['#00224e', '#c3b369']
+    """
+    anchors = np.array([[int(c[k : k + 2], 16) for k in (1, 3, 5)] for c in ORDERED])
+    places = np.linspace(0, len(ORDERED) - 1, count) if count > 1 else np.zeros(count)
+    mixed = [np.interp(places, range(len(ORDERED)), anchors[:, k]).round() for k in range(3)]
+    return [f"#{int(r):02x}{int(g):02x}{int(b):02x}" for r, g, b in zip(*mixed, strict=True)]

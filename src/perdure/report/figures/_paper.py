@@ -1,0 +1,89 @@
+"""Paper and slides: sizes, letters and lines that all figures share, and how they are saved."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from ...record import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Size = Literal["column", "page", "slide"]
+
+__all__ = ["FORMATS", "SIZES", "drawing", "grid_of", "save"]
+
+FORMATS = ("pdf", "svg", "png", "eps")
+# Width in inches and letters in points: a column and a page of a paper, a 16:9 slide.
+SIZES: dict[str, tuple[float, float]] = {"column": (3.4, 8), "page": (7.0, 8), "slide": (12.0, 16)}
+
+
+@contextmanager
+def drawing(
+    size: Size, height: float, rows: int = 1, columns: int = 1, **axes: Any
+) -> Iterator[Figure]:
+    """Give a figure with `rows` x `columns` axes to draw on; `height` is a share of its width.
+
+    Example:
+        >>> with drawing("page", 0.5, 1, 2) as figure:
+        ...     _ = figure.axes[0].set_title("left")
+        >>> figure.get_size_inches().tolist(), len(figure.axes)
+        ([7.0, 3.5], 2)
+    """
+    if size not in SIZES:
+        raise BadInput(f"size is {size!r:.40}, expected one of {', '.join(SIZES)}")
+    width, points = SIZES[size]
+    with mpl.rc_context(_letters(points)):
+        figure = Figure(figsize=(width, width * height), layout="constrained")
+        figure.subplots(rows, columns, squeeze=False, **axes)
+        yield figure
+
+
+def _letters(points: float) -> Any:  # the names of settings are typed one by one
+    return {
+        "font.size": points,
+        "axes.titlesize": points,
+        "axes.labelsize": points,
+        "legend.fontsize": points - 1,
+        "xtick.labelsize": points - 1,
+        "ytick.labelsize": points - 1,
+        "lines.linewidth": points / 7,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "legend.frameon": False,
+    }
+
+
+def grid_of(count: int, most: int = 4) -> tuple[int, int]:
+    """Return rows and columns for so many panels, at most `most` beside each other.
+
+    Example:
+        >>> grid_of(5), grid_of(3)
+        ((2, 4), (1, 3))
+    """
+    columns = min(count, most)
+    return -(-count // columns), columns
+
+
+def save(figure: Figure, path: str | Path, dpi: int = 200) -> Path:
+    """Return the path that the figure was written to, in the format its ending names.
+
+    Letters stay letters in PDF and SVG, and the same figure gives the same bytes.
+    """
+    target = Path(path)
+    form = target.suffix.lower().removeprefix(".")
+    if form not in FORMATS:
+        named = ", ".join(f".{each}" for each in FORMATS)
+        raise BadInput(f"{target}: a figure is written as {named}; end the name in one of them")
+    if not target.parent.is_dir():
+        raise BadInput(f"{target}: there is no folder {target.parent}; make it first")
+    fixed: Any = {"svg.hashsalt": "perdure", "svg.fonttype": "none", "pdf.fonttype": 42}
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
+    with mpl.rc_context(fixed):
+        figure.savefig(target, dpi=dpi, metadata=undated)
+    return target

@@ -1,0 +1,73 @@
+"""What is to be shown, opened: methods by name, each with its runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..record import Run, open_run, read_source
+from ..record.groups import find_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..record import Given, Source
+
+    Methods = Mapping[str, Sequence[Source]]  # seeds of one method together
+
+__all__ = ["described", "open_methods", "strategy_of"]
+
+
+def open_methods(
+    arguments: Sequence[str], given: Given | None = None
+) -> tuple[dict[str, list[Source]], list[str]]:
+    r"""Return methods by name, each with its runs, and notes on what was left out.
+
+    Args:
+        arguments: NAME=PATH,PATH… or PATH: runs, folders of runs, score matrices, points.csv.
+            Runs without a name that differ in the seed only are one method.
+        given: what the user says about files that are no runs of ours.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "mine.csv"
+        >>> _ = path.write_text("0.9,\n0.6,0.8\n")
+        >>> methods, notes = open_methods([str(path)])
+        >>> methods["mine"][0].matrix.scores[1, 0]
+        np.float64(0.6)
+    """
+    groups, notes = find_groups(arguments)
+    methods: dict[str, list[Source]] = {}
+    for name, members in groups.items():
+        methods[name] = [
+            open_run(member.path) if Path(member.path).is_dir() else read_source(member.path, given)
+            for member in members
+        ]
+    return methods, notes
+
+
+def described(run: Source) -> dict[str, object]:
+    """Return what a run's description says of it; nothing for a file.
+
+    Example:
+        >>> from perdure.record import Source
+        >>> described(Source())
+        {}
+    """
+    said = run.description.get("describe") if isinstance(run, Run) else None
+    return said if isinstance(said, dict) else {}
+
+
+def strategy_of(name: str, runs: Sequence[Source]) -> str:
+    """Return the strategy of a method: as its runs say, or the first word of its name.
+
+    Example:
+        >>> strategy_of("GEM lr=0.1", [])
+        'gem'
+    """
+    for run in runs:
+        said = described(run).get("strategy")
+        if isinstance(said, str):
+            return said
+    return re.split(r"[\s,=]", name.strip().lower(), maxsplit=1)[0]
