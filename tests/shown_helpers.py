@@ -1,0 +1,26 @@
+"""Real runs to be shown: five tasks of digits, several strategies, two seeds, made once."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from perdure.experiments import described, run
+
+_FOLDER = TemporaryDirectory(prefix="perdure-shown-")
+STRATEGIES = ("naive", "cumulative", "replay", "gem")
+
+
+@cache
+def store(strategies: tuple[str, ...] = STRATEGIES, seeds: int = 2) -> Path:
+    """Return a folder of finished runs with gradient norms, tested after every step."""
+    folder = Path(_FOLDER.name) / f"{'-'.join(strategies)}-{seeds}"
+    for strategy in strategies:
+        for seed in range(seeds):
+            what = described(
+                "split-digits", strategy, seed=seed, epochs=2, every=1, gradients=1,
+                settings={"hidden": 16},
+            )  # fmt: skip
+            run(what, folder / what.folder)
+    return folder
