@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from .._names import near
 from ..record import BadInput, Given
 from ..report.opened import open_methods
-from ._options import scale_of, whole_of
+from ._options import scale_of, values_of, whole_of
 from .score import Flag  # noqa: TC001  (the parser reads annotations)
 
 if TYPE_CHECKING:
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "plot"]
 
 # What each kind shows; the function of that name in report.figures draws it.
-KINDS: dict[str, str] = {}
+KINDS: dict[str, str] = {
+    "panels": "one method: its matrix, learned against kept, forgetting, each task's course",
+    "heatmaps": "score matrices by method, one colour scale",
+    "changes": "what learning each task did to the score on every task, by method",
+    "rescaled": "AA beside RAA and AF beside RAF after each task (needs class counts)",
+    "guessing": "the factors of RAA and RAF, from how a guesser does (needs class counts)",
+    "spider": "seven criteria by method, naive and cumulative as bounds",
+    "fixed": "accuracy over all tasks, learned or not, after each task",
+    "ranks": "mean ranks over seeds with their critical difference",
+}
 
 
 def plot(
@@ -37,6 +46,11 @@ def plot(
     percent: Flag = False,
     range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
     lower_is_better: Flag = False,
+    classes: str | None = None,
+    setting: Literal["class", "task", "domain"] | None = None,
+    method: str | None = None,
+    metric: str | None = None,
+    alpha: float | None = None,
 ) -> int:
     """Draw a figure and write it as PDF, SVG, PNG or EPS.
 
@@ -55,6 +69,11 @@ def plot(
         percent: scores in matrices and logs are from 0 to 100.
         range_: LO,HI of scores in files that are not accuracies; inf is allowed.
         lower_is_better: the scores in files are losses or errors.
+        classes: how many classes each task brings, of files that do not say it: 2,2,2 or a file.
+        setting: what is incremental, of files that do not say it.
+        method: which of several methods (panels).
+        metric: the id to rank by; acc unless given (ranks).
+        alpha: of the critical difference; 0.05 unless given (ranks).
     """
     if kind is None:
         _list()
@@ -68,8 +87,11 @@ def plot(
     if output is None:
         raise BadInput(f"no file to write; name one: -o {kind}.pdf")
     draw = _function(kind)
-    options = _fitting(kind, draw)
-    given = Given(transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better))
+    options = _fitting(kind, draw, method=method, metric=metric, alpha=alpha)
+    given = Given(
+        transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better),
+        classes=values_of(classes, "--classes"), setting=setting,
+    )  # fmt: skip
     methods, notes = open_methods(sources, given)
     figure = draw(methods, size=size, **options)
     if title is not None:

@@ -1,0 +1,53 @@
+"""Values after each task as lines, a method each, with a band of one SD over its seeds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from ._cells import em
+from ._paper import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ..colours import Look
+    from ._matrices import Spread
+    from ._paper import Size
+
+__all__ = ["lines_by_task", "shared_legend"]
+
+
+def lines_by_task(axes: Axes, curves: Mapping[str, Spread], styles: Mapping[str, Look]) -> None:
+    """Draw a value after each task, tasks counted from 1: the mean, and a band of one SD."""
+    for name, over in curves.items():
+        k = np.arange(1, len(over.mean) + 1)
+        look = styles[name]
+        marker = "o" if len(k) <= 20 else ""
+        axes.plot(
+            k, over.mean, color=look.colour, linestyle=look.dashes, label=name, marker=marker,
+            markersize=axes.xaxis.label.get_fontsize() / 2.7,  # type: ignore[operator]
+        )  # fmt: skip
+        if over.runs > 1:
+            axes.fill_between(
+                k, over.mean - over.sd, over.mean + over.sd, color=look.colour, alpha=0.2, lw=0
+            )
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.grid(alpha=0.3, axis="y")
+
+
+def shared_legend(figure: Figure, size: Size, axes: Axes | None = None) -> None:
+    """Write one legend under the whole figure, in as many columns as its width has room for."""
+    handles, names = (axes or figure.axes[0]).get_legend_handles_labels()
+    if len(names) < 2:
+        return
+    width, points = SIZES[size]
+    each = (max(map(em, names)) + 4.5) * (points - 1) / 72  # with the line and the space around
+    columns = min(len(names), max(1, int(0.95 * width / each)))
+    rows = -(-len(names) // columns)
+    figure.legend(handles, names, loc="outside lower center", ncols=-(-len(names) // rows))
