@@ -11,7 +11,7 @@ from ._cells import em
 from ._paper import SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ._matrices import Spread
     from ._paper import Size
 
-__all__ = ["lines_by_task", "shared_legend"]
+__all__ = ["legend_height", "lines_by_task", "shared_legend"]
 
 
 def lines_by_task(axes: Axes, curves: Mapping[str, Spread], styles: Mapping[str, Look]) -> None:
@@ -35,19 +35,28 @@ def lines_by_task(axes: Axes, curves: Mapping[str, Spread], styles: Mapping[str,
         )  # fmt: skip
         if over.runs > 1:
             axes.fill_between(
-                k, over.mean - over.sd, over.mean + over.sd, color=look.colour, alpha=0.2, lw=0
+                k, over.mean - over.sd, over.mean + over.sd, color=look.colour, alpha=0.15, lw=0
             )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(alpha=0.3, axis="y")
 
 
-def shared_legend(figure: Figure, size: Size, axes: Axes | None = None) -> None:
-    """Write one legend under the whole figure, in as many columns as its width has room for."""
-    handles, names = (axes or figure.axes[0]).get_legend_handles_labels()
-    if len(names) < 2:
-        return
-    width, points = SIZES[size]
+def legend_shape(names: Sequence[str], size: Size) -> tuple[int, int]:
+    """Return rows and columns of a legend as wide as the figure, the columns about even."""
+    width, points = SIZES.get(size, SIZES["page"])
     each = (max(map(em, names)) + 4.5) * (points - 1) / 72  # with the line and the space around
-    columns = min(len(names), max(1, int(0.95 * width / each)))
-    rows = -(-len(names) // columns)
-    figure.legend(handles, names, loc="outside lower center", ncols=-(-len(names) // rows))
+    rows = -(-len(names) // max(1, int(0.95 * width / each)))
+    return rows, -(-len(names) // rows)
+
+
+def legend_height(names: Sequence[str], size: Size) -> float:
+    """Return by how much a legend makes a figure higher, as a share of its width; no slide."""
+    width, points = SIZES.get(size, SIZES["page"])
+    return 0.0 if size == "slide" else legend_shape(names, size)[0] * 1.4 * points / 72 / width
+
+
+def shared_legend(figure: Figure, size: Size) -> None:
+    """Write one legend under the whole figure, in as many columns as its width has room for."""
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    columns = legend_shape(names, size)[1]
+    figure.legend(handles, names, loc="outside lower center", ncols=columns)

@@ -25,7 +25,7 @@ __all__ = ["cells", "change_colours", "em", "name_cells", "score_colours", "writ
 # Both can be told apart by all colour-blind readers, cividis also in black and white.
 SCORES, CHANGES = "cividis", "PuOr"
 LEAST = 0.6  # of the letters' size: smaller numbers are left out
-UNMEASURED = "#ececec"
+UNMEASURED = "#d4d4d4"  # in neither of them
 
 
 def score_colours(scale: ScoreScale, low: float, high: float) -> tuple[str, Normalize]:
@@ -55,7 +55,7 @@ def name_cells(axes: Axes, rows: Sequence[str], columns: Sequence[str], size: Si
     width, points = SIZES[size]
     place = axes.get_subplotspec()
     inches = width / (place.get_geometry()[1] if place is not None else 1)
-    letters = max(map(em, columns)) * len(columns) * points / 72
+    letters = max(map(em, columns)) * len(columns) * (points - 1) / 72
     axes.tick_params(length=0)
     axes.tick_params(axis="x", rotation=0 if letters < 0.6 * inches else 90)
 
@@ -63,7 +63,7 @@ def name_cells(axes: Axes, rows: Sequence[str], columns: Sequence[str], size: Si
 def write_numbers(figure: Figure, size: Size, *, signed: bool = False) -> None:
     """Write the value into each cell of the figure's images, where it can be read at all.
 
-    One size of letters for all; also leaves out names of rows and columns that would overlap.
+    One size of letters for all; names of rows and columns are made to fit too.
     """
     points = SIZES[size][1]
     images = [image for axes in figure.axes for image in axes.get_images()]
@@ -71,11 +71,11 @@ def write_numbers(figure: Figure, size: Size, *, signed: bool = False) -> None:
     room = [_cell_points(image) for image in images]
     wide, high = min(each[0] for each in room), min(each[1] for each in room)
     for image in images:
-        _thin_names(image.axes, wide, high, points)
+        _fit_names(image.axes, wide, high, points)
     values = np.concatenate([_shown(image).compressed() for image in images])
     for form in _forms(values, signed=signed):
         longest = max(em(_number(value, form)) for value in values)
-        letters = min(points - 1, 0.9 * wide / longest, 0.75 * high)
+        letters = min(points - 1, 0.8 * wide / longest, 0.75 * high)
         if letters >= LEAST * points:
             for image in images:
                 _write(image, form, letters)
@@ -93,16 +93,18 @@ def _forms(values: NDArray[np.float64], *, signed: bool) -> list[str]:
     sign = "+" if signed else ""
     if np.abs(values).max(initial=0.0) < 10:
         return [f"{sign}.2f", f".{sign}.2f"]
-    return [f"{sign}.3g"]
+    return [f"{sign}.1f" if np.abs(values).max() < 100 else f"{sign}.3g"]
 
 
 def _number(value: float, form: str) -> str:
     """Return a number as text.
 
     Example:
-        >>> _number(0.25, ".2f"), _number(-0.25, ".+.2f")
-        ('0.25', '-.25')
+        >>> _number(0.25, ".2f"), _number(-0.25, ".+.2f"), _number(-0.001, "+.2f")
+        ('0.25', '-.25', '0.00')
     """
+    if not float(f"{value:.2e}" if form.endswith("g") else f"{value:.2f}"):
+        value, form = 0.0, form.replace("+", "")  # neither a gain nor a loss
     if form.startswith((".+", "..")):
         return f"{value:{form[1:]}}".replace("0.", ".", 1)
     return f"{value:{form}}"
@@ -120,14 +122,20 @@ def _cell_points(image: AxesImage) -> tuple[float, float]:
     return box.width * 72 / figure.dpi / columns, box.height * 72 / figure.dpi / rows
 
 
-def _thin_names(axes: Axes, wide: float, high: float, points: float) -> None:
+def _fit_names(axes: Axes, wide: float, high: float, points: float) -> None:
+    """Make names of rows and columns smaller where they would overlap, and then fewer."""
     for axis, room in ((axes.yaxis, high), (axes.xaxis, wide)):
-        every = int(np.ceil(points / room))
         labels = axis.get_ticklabels()
-        if every > 1 and (axis is axes.yaxis or labels[0].get_rotation() == 90):
-            axis.set_ticks(
-                range(0, len(labels), every), [each.get_text() for each in labels[::every]]
-            )
+        if axis is axes.xaxis and any(label.get_rotation() != 90 for label in labels):
+            continue  # short enough to stand beside each other
+        fits = room >= 1.25 * LEAST * points
+        letters = min(points - 1, room / 1.25) if fits else points - 1
+        every = 1 if fits else int(np.ceil(1.25 * letters / room))
+        for each in [*labels, *(axes.texts if axis is axes.xaxis else [])]:
+            each.set_fontsize(letters)
+        if labels and every > 1:
+            names = [label.get_text() for label in labels]
+            axis.set_ticks(range(0, len(names), every), names[::every], fontsize=letters)
 
 
 def _write(image: AxesImage, form: str, letters: float) -> None:

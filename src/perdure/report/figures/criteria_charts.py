@@ -16,9 +16,9 @@ from ...metrics import CRITERIA, Options, Undefined, fixed_curve
 from ...record import BadInput
 from ..colours import looks
 from ..opened import strategy_of
-from ._by_task import lines_by_task, shared_legend
+from ._by_task import legend_height, lines_by_task, shared_legend
 from ._matrices import matrices_of, score_word, spread
-from ._paper import drawing, grid_of
+from ._paper import SIZES, drawing, grid_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["fixed", "spider"]
 
 BOUNDS = ("naive", "cumulative")
-MOST = {"column": 2, "page": 3, "slide": 4}  # panels beside each other
+MOST = {"column": 2, "page": 3, "slide": 6}  # panels beside each other
 
 
 def spider(methods: Methods, *, size: Size = "page") -> Figure:
@@ -54,13 +54,18 @@ def spider(methods: Methods, *, size: Size = "page") -> Figure:
     bounds = _bounds(methods)
     shown = [name for name in methods if name not in bounds] or bounds
     styles = looks(methods)
-    rows, columns = grid_of(len(shown), MOST.get(size, 3))
-    height = min((0.95 if columns > 1 else 0.8) * rows / columns + 0.1, 1.4)
+    rows, _ = grid_of(len(shown), MOST.get(size, 3))
+    columns = -(-len(shown) // rows)
+    width, points = SIZES.get(size, SIZES["page"])
+    letters = min(0.7 * points, 2.9 * width / columns)  # "undefined" is shorter than a spoke
+    height = 0.5625
+    if size != "slide":
+        height = min((1.1 if columns > 1 else 0.8) * rows / columns + 0.1, 9 / width)
     polar = {"projection": "polar"}
     with drawing(size, height, rows, columns, subplot_kw=polar) as figure:
         for axes, name in zip(figure.axes, shown, strict=False):
             assert isinstance(axes, PolarAxes)
-            _web(axes, name, values[name])
+            _web(axes, name, values[name], letters)
             for each in [*(bound for bound in bounds if bound != name), name]:
                 _polygon(axes, each, values[each], styles[each], own=each == name)
         for empty in figure.axes[len(shown) :]:
@@ -94,8 +99,8 @@ def fixed(methods: Methods, *, size: Size = "page") -> Figure:
                 "not yet learned too; see --unseen of `perdure run`"
             )
     scale = next(iter(found.values()))[0].scale
-    height = {"column": 0.85, "page": 0.55, "slide": 0.5625}.get(size, 0.6)
-    with drawing(size, height) as figure:
+    height = {"column": 0.75, "page": 0.5, "slide": 0.5625}.get(size, 0.6)
+    with drawing(size, height + legend_height(list(found), size)) as figure:
         axes = figure.axes[0]
         lines_by_task(axes, curves, looks(methods))
         axes.set(xlabel="tasks learned", ylabel=f"{score_word(scale)} over all tasks")
@@ -135,19 +140,30 @@ def _angles() -> NDArray[np.float64]:
     return np.linspace(0, 2 * np.pi, len(CRITERIA), endpoint=False)
 
 
-def _web(axes: PolarAxes, name: str, values: Mapping[str, float]) -> None:
-    """Draw circles and spokes; the name of a criterion that is undefined says so."""
+def _web(axes: PolarAxes, name: str, values: Mapping[str, float], letters: float) -> None:
+    """Draw circles and spokes; a spoke whose criterion is undefined says so."""
     axes.set_theta_zero_location("N")
     axes.set_theta_direction(-1)
-    names = [f"{c}\nundefined" if np.isnan(value) else c for c, value in values.items()]
-    axes.set_xticks(_angles(), names)
+    axes.set_xticks(_angles(), list(values))
     axes.set_ylim(0, 1)
     axes.set_yticks([0.25, 0.5, 0.75, 1.0], ["", "0.5", "", "1"])
     axes.set_rlabel_position(180 / len(CRITERIA))  # between two spokes
-    axes.tick_params(axis="y", labelcolor="#6b6b6b")
+    axes.tick_params(axis="y", labelcolor="#6b6b6b", labelsize=letters)
     axes.grid(alpha=0.4)
     axes.spines["polar"].set_visible(False)
     axes.set_title(name, pad=12)
+    for angle, value in zip(_angles(), values.values(), strict=True):
+        if np.isnan(value):
+            axes.text(
+                angle, 0.55, "undefined", rotation=_upright(angle), rotation_mode="anchor",
+                ha="center", va="center", fontsize=letters, color="#555555", zorder=4,
+            )  # fmt: skip
+
+
+def _upright(angle: float) -> float:
+    """Return by how many degrees to turn text along a spoke, so that it is not upside down."""
+    turned = 90 - float(np.degrees(angle))
+    return turned if -90 <= turned <= 90 else turned + 180
 
 
 def _polygon(axes: Axes, name: str, values: Mapping[str, float], look: Look, *, own: bool) -> None:

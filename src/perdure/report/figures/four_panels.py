@@ -5,6 +5,7 @@ Row i of the matrix is measured after learning task i.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from ..._names import near
 from ...record import BadInput
 from ..colours import BLUE, ORANGE, VERMILION, task_colours
-from ._cells import cells, name_cells, score_colours, write_numbers
+from ._cells import cells, em, name_cells, score_colours, write_numbers
 from ._matrices import Spread, matrices_of, score_limits, score_word, spread, tasks_of
 from ._paper import SIZES, drawing
 
@@ -53,7 +54,7 @@ def panels(methods: Methods, *, size: Size = "page", method: str | None = None) 
     tasks = tasks_of(matrices)
     scores = spread([matrix.scores for matrix in matrices])
     rows, columns, height = SHAPES.get(size, (2, 2, 1.0))
-    with drawing(size, height, rows, columns) as figure:
+    with drawing(size, height + _turned(tasks, size), rows, columns) as figure:
         of_matrix, of_ends, of_losses, over_time = figure.axes
         _matrix(figure, of_matrix, scores, matrices[0], tasks, size)
         _learned_and_kept(of_ends, matrices, size)
@@ -144,7 +145,7 @@ def _trajectories(axes: Axes, scores: Spread, tasks: Sequence[str]) -> None:
         steps = np.arange(j, len(tasks))
         axes.errorbar(
             steps, scores.mean[j:, j], yerr=scores.sd[j:, j] if scores.runs > 1 else None,
-            color=colours[j], marker="o", markersize=3, capsize=2, elinewidth=0.8,
+            color=colours[j], marker="o" if len(tasks) <= 12 else "", markersize=3, capsize=2, elinewidth=0.8,
             label=task if j % every == 0 else None,
         )  # fmt: skip
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0, handlelength=1.2)
@@ -152,11 +153,20 @@ def _trajectories(axes: Axes, scores: Spread, tasks: Sequence[str]) -> None:
     axes.grid(alpha=0.3)
 
 
+def _turned(tasks: Sequence[str], size: Size) -> float:
+    """Return how much higher a page gets where long names of tasks are turned; a slide cannot."""
+    rows, columns, _ = SHAPES.get(size, (2, 2, 1.0))
+    width, points = SIZES.get(size, SIZES["page"])
+    longest = max(map(em, tasks)) * points / 72
+    turned = size != "slide" and longest * len(tasks) > 0.6 * width / columns
+    return rows * longest / width if turned else 0.0
+
+
 def _tasks_below(axes: Axes, tasks: Sequence[str], size: Size, columns: int) -> None:
     width, points = SIZES[size]
-    every = -(-len(tasks) // 30)
+    inches = 0.6 * width / columns
+    turned = max(map(em, tasks)) * len(tasks) * points / 72 > inches
+    every = math.ceil(1.25 * points * len(tasks) / 72 / inches) if turned else 1
     axes.set_xticks(range(0, len(tasks), every), tasks[::every])
     axes.set_xlim(-0.6, len(tasks) - 0.4)
-    letters = max(map(len, tasks)) * 0.6 * len(tasks) * points / 72
-    if letters > 0.6 * width / columns:
-        axes.tick_params(axis="x", rotation=90)
+    axes.tick_params(axis="x", rotation=90 if turned else 0)

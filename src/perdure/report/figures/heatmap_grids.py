@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...record import BadInput
-from ._cells import cells, change_colours, name_cells, score_colours, write_numbers
+from ._cells import cells, change_colours, em, name_cells, score_colours, write_numbers
 from ._matrices import matrices_of, score_limits, score_word, spread, tasks_of
-from ._paper import drawing, grid_of
+from ._paper import SIZES, drawing, grid_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from matplotlib.axes import Axes
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["changes", "heatmaps"]
 
-MOST = {"column": 2, "page": 4, "slide": 5}  # panels beside each other
+MOST = {"column": 2, "page": 4, "slide": 6}  # panels beside each other
+MANY = 12  # tasks; the names of more would overlap
 
 
 def heatmaps(methods: Methods, *, size: Size = "page") -> Figure:
@@ -85,29 +87,43 @@ def _grid(
     signed: bool = False,
 ) -> Figure:
     """Return a heatmap for each method, task names on the outer axes only where all share them."""
-    rows, columns = grid_of(len(values), MOST.get(size, 4))
+    rows, _ = grid_of(len(values), MOST.get(size, 4))
+    columns = -(-len(values) // rows)
     tasks = {name: tasks_of(several) for name, several in found.items()}
     shared = len(set(tasks.values())) == 1
-    with drawing(size, _height(rows, columns), rows, columns) as figure:
+    with drawing(size, _height(rows, columns, tasks, size), rows, columns) as figure:
         panels = list(figure.axes)
-        for k, (name, each) in enumerate(values.items()):
-            image = cells(panels[k], each, colours)
-            name_cells(panels[k], tasks[name][-len(each) :], tasks[name], size)
-            panels[k].set_title(name)
-            last = k + columns >= len(values)  # nothing stands below it
+        for k, (axes, (name, each)) in enumerate(zip(panels, values.items(), strict=False)):
+            image = cells(axes, each, colours)
+            name_cells(axes, tasks[name][-len(each) :], tasks[name], size)
+            axes.set_title(name)
+            if shared and len(values) <= k + columns < rows * columns:
+                _names_in_gap(axes, tasks[name])
             if shared:
-                panels[k].tick_params(labelleft=k % columns == 0, labelbottom=last)
-            if k % columns == 0:
-                panels[k].set_ylabel("after learning")
-            if last:
-                panels[k].set_xlabel("tested on")
+                axes.tick_params(labelleft=k % columns == 0, labelbottom=k >= columns * (rows - 1))
         for empty in panels[len(values) :]:
             empty.set_axis_off()
+        figure.supxlabel("tested on", fontsize=SIZES[size][1])
+        figure.supylabel("after learning", fontsize=SIZES[size][1])
         figure.colorbar(image, ax=panels, label=label, aspect=30, fraction=0.05)
         write_numbers(figure, size, signed=signed)
     return figure
 
 
-def _height(rows: int, columns: int) -> float:
+def _names_in_gap(axes: Axes, names: Sequence[str]) -> None:
+    """Write column names where nothing stands below: tick labels would push the rows apart."""
+    for j, tick in enumerate(axes.get_xticklabels() if len(names) <= MANY else []):
+        axes.annotate(
+            names[j], (j, 0), (0, -4), xycoords=("data", "axes fraction"),
+            textcoords="offset points", ha="center", va="top", rotation=tick.get_rotation(),
+            fontsize=tick.get_fontsize(),
+        ).set_in_layout(False)  # fmt: skip
+
+
+def _height(rows: int, columns: int, tasks: Mapping[str, Sequence[str]], size: Size) -> float:
     """Return the height of a figure of about square panels, as a share of its width."""
-    return min(0.9 * rows / columns + 0.12, 1.4) if columns > 1 else 0.75 * rows
+    width, points = SIZES.get(size, SIZES["page"])
+    names = max(em(name) for several in tasks.values() for name in several) * points / 72
+    panel = (width - names - 10 * points / 72) / columns  # beside a colour bar and its numbers
+    inches = rows * (panel + 2.5 * points / 72) + names + 0.3
+    return min(inches, 9 * width / 16 if size == "slide" else 9.0) / width

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from ...metrics import Undefined, aa_curve, af_curve, beta, gamma, raa_curve, raf_curve
 from ...record import BadInput
 from ..colours import BLUE, VERMILION, looks
-from ._by_task import lines_by_task, shared_legend
+from ._by_task import legend_height, lines_by_task, shared_legend
 from ._matrices import matrices_of, spread
 from ._paper import drawing, grid_of
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["guessing", "rescaled"]
 
-HEIGHTS = {"column": 1.15, "page": 0.7, "slide": 0.5625}
+HEIGHTS = {"column": 1.05, "page": 0.65, "slide": 0.5625}
 
 
 def rescaled(methods: Methods, *, size: Size = "page") -> Figure:
@@ -61,7 +61,8 @@ def rescaled(methods: Methods, *, size: Size = "page") -> Figure:
         "$AF_k$": lambda m: af_curve(m.scores),
         "$RAF_k$": lambda m: raf_curve(m.scores, **_of(m)),
     }
-    with drawing(size, HEIGHTS.get(size, 1.0), 2, 2, sharex=True) as figure:
+    height = HEIGHTS.get(size, 1.0) + legend_height(list(found), size)
+    with drawing(size, height, 2, 2, sharex=True) as figure:
         aa, raa, af, raf = figure.axes
         for axes, (label, curve) in zip(figure.axes, curves.items(), strict=True):
             _draw(axes, curve, found, looks(methods))
