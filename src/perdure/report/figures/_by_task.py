@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from ._cells import em
+from ._matrices import plain
 from ._paper import SIZES
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def lines_by_task(axes: Axes, curves: Mapping[str, Spread], styles: Mapping[str,
         look = styles[name]
         marker = "o" if len(k) <= 20 else ""
         axes.plot(
-            k, over.mean, color=look.colour, linestyle=look.dashes, label=name, marker=marker,
+            k, over.mean, color=look.colour, ls=look.dashes, label=plain(name), marker=marker,
             markersize=axes.xaxis.label.get_fontsize() / 2.7,  # type: ignore[operator]
         )  # fmt: skip
         if over.runs > 1:
@@ -57,6 +58,7 @@ def legend_height(names: Sequence[str], size: Size) -> float:
 
 def shared_legend(figure: Figure, size: Size) -> None:
     """Write one legend under the whole figure, in as many columns as its width has room for."""
-    handles, names = figure.axes[0].get_legend_handles_labels()
+    lines = figure.axes[0].lines
+    names = [str(line.get_label()) for line in lines]
     columns = legend_shape(names, size)[1]
-    figure.legend(handles, names, loc="outside lower center", ncols=columns)
+    figure.legend(lines, names, loc="outside lower center", ncols=columns)

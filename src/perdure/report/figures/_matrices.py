@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...record import BadInput
+from ...record.members import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,10 +17,22 @@ if TYPE_CHECKING:
 
     from ...metrics import ScoreMatrix, ScoreScale
     from ..opened import Methods
+    from ._paper import Size
 
-__all__ = ["Spread", "matrices_of", "score_limits", "score_word", "spread", "tasks_of"]
+__all__ = [
+    "Spread",
+    "folded",
+    "matrices_of",
+    "plain",
+    "score_limits",
+    "score_word",
+    "short",
+    "spread",
+    "tasks_of",
+]
 
-LONGEST = 22  # letters of a task's name on an axis
+# Letters of a task's name on an axis.
+LONGEST = {"column": 14, "page": 22, "slide": 10}
 
 
 class Spread(NamedTuple):
@@ -91,20 +105,46 @@ def _refuse_other_scores(found: Mapping[str, Sequence[ScoreMatrix]]) -> None:
                 )
 
 
-def tasks_of(matrices: Sequence[ScoreMatrix]) -> tuple[str, ...]:
+def tasks_of(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tuple[str, ...]:
     """Return the names of tasks, short enough for an axis; places where runs order them otherwise.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
-        >>> a = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], tasks=["cats", "dogs"])
-        >>> b = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], tasks=["dogs", "cats"])
-        >>> tasks_of([a, a]), tasks_of([a, b])
-        (('cats', 'dogs'), ('task 0', 'task 1'))
+        >>> a = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], tasks=["cats", "dogs and wolves"])
+        >>> b = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], tasks=["dogs and wolves", "cats"])
+        >>> tasks_of([a, a], "slide"), tasks_of([a, b])
+        (('cats', 'dogs …lves'), ('task 0', 'task 1'))
     """
     names = matrices[0].tasks
     if any(matrix.tasks != names for matrix in matrices):
         names = tuple(f"task {k}" for k in range(len(names)))
-    return tuple(n if len(n) <= LONGEST else f"{n[: LONGEST - 1]}…" for n in names)
+    return tuple(short(name, LONGEST.get(size, 22)) for name in names)
+
+
+def short(name: str, most: int) -> str:
+    """Return a name as it is drawn, with a gap in its middle where it has too many letters.
+
+    Example:
+        >>> short("tiny-imagenet-10", 10)  # names often differ in how they end
+        'tiny-…t-10'
+    """
+    half = most // 2
+    return plain(name if len(name) <= most else f"{name[:half]}…{name[half + 1 - most :]}")
+
+
+def folded(name: str, letters: float) -> str:
+    """Return a name as it is drawn above a panel, on more than one line where it is long."""
+    return "\n".join(map(plain, wrap(name, max(int(letters), 8)))) or "-"
+
+
+def plain(name: str) -> str:
+    r"""Return a name as it is drawn: one line, and no formula whatever it holds.
+
+    Example:
+        >>> print(plain("$1\n$2"))
+        \$1�\$2
+    """
+    return visible(name).replace("$", r"\$")
 
 
 def score_limits(scale: ScoreScale, *values: NDArray[np.float64]) -> tuple[float, float]:

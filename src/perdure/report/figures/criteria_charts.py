@@ -17,7 +17,7 @@ from ...record import BadInput
 from ..colours import looks
 from ..opened import strategy_of
 from ._by_task import legend_height, lines_by_task, shared_legend
-from ._matrices import matrices_of, score_word, spread
+from ._matrices import folded, matrices_of, plain, score_word, spread
 from ._paper import SIZES, drawing, grid_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def spider(methods: Methods, *, size: Size = "page") -> Figure:
     with drawing(size, height, rows, columns, subplot_kw=polar) as figure:
         for axes, name in zip(figure.axes, shown, strict=False):
             assert isinstance(axes, PolarAxes)
-            _web(axes, name, values[name], letters)
+            _web(axes, folded(name, 110 * width / points / columns), values[name], letters)
             for each in [*(bound for bound in bounds if bound != name), name]:
                 _polygon(axes, each, values[each], styles[each], own=each == name)
         for empty in figure.axes[len(shown) :]:
@@ -140,7 +140,7 @@ def _angles() -> NDArray[np.float64]:
     return np.linspace(0, 2 * np.pi, len(CRITERIA), endpoint=False)
 
 
-def _web(axes: PolarAxes, name: str, values: Mapping[str, float], letters: float) -> None:
+def _web(axes: PolarAxes, title: str, values: Mapping[str, float], letters: float) -> None:
     """Draw circles and spokes; a spoke whose criterion is undefined says so."""
     axes.set_theta_zero_location("N")
     axes.set_theta_direction(-1)
@@ -151,7 +151,7 @@ def _web(axes: PolarAxes, name: str, values: Mapping[str, float], letters: float
     axes.tick_params(axis="y", labelcolor="#6b6b6b", labelsize=letters)
     axes.grid(alpha=0.4)
     axes.spines["polar"].set_visible(False)
-    axes.set_title(name, pad=12)
+    axes.set_title(title, pad=12)
     for angle, value in zip(_angles(), values.values(), strict=True):
         if np.isnan(value):
             axes.text(
@@ -171,7 +171,9 @@ def _polygon(axes: Axes, name: str, values: Mapping[str, float], look: Look, *, 
     around = np.append(_angles(), 2 * np.pi)
     radii = np.array([*values.values(), next(iter(values.values()))])
     style: dict[str, Any] = {"marker": "o", "ms": 3, "zorder": 3} if own else {"lw": 0.9}
-    axes.plot(around, radii, color=look.colour, ls=look.dashes, label=name, clip_on=False, **style)
+    axes.plot(
+        around, radii, color=look.colour, ls=look.dashes, label=plain(name), clip_on=False, **style
+    )
     if not np.isnan(radii).any():
         axes.fill(around, radii, color=look.colour, alpha=0.2 if own else 0.07, lw=0)
 
@@ -179,8 +181,8 @@ def _polygon(axes: Axes, name: str, values: Mapping[str, float], look: Look, *, 
 def _name_bounds(figure: Figure, bounds: Mapping[str, Look]) -> None:
     """Name the bounds under the figure; every other method is named by its panel."""
     handles = [
-        Line2D([], [], color=look.colour, ls=look.dashes, lw=0.9, label=name)
-        for name, look in bounds.items()
+        Line2D([], [], color=look.colour, ls=look.dashes, lw=0.9) for name, look in bounds.items()
     ]
     if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+        names = [plain(name) for name in bounds]
+        figure.legend(handles, names, loc="outside lower center", ncols=len(names))

@@ -14,7 +14,7 @@ from ..._names import near
 from ...record import BadInput
 from ..colours import BLUE, ORANGE, VERMILION, task_colours
 from ._cells import cells, em, name_cells, score_colours, write_numbers
-from ._matrices import Spread, matrices_of, score_limits, score_word, spread, tasks_of
+from ._matrices import Spread, matrices_of, plain, score_limits, score_word, spread, tasks_of
 from ._paper import SIZES, drawing
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def panels(methods: Methods, *, size: Size = "page", method: str | None = None) 
     """
     name = _chosen(methods, method)
     matrices = matrices_of({name: methods[name]})[name]
-    tasks = tasks_of(matrices)
+    tasks = tasks_of(matrices, size)
     scores = spread([matrix.scores for matrix in matrices])
     rows, columns, height = SHAPES.get(size, (2, 2, 1.0))
     with drawing(size, height + _turned(tasks, size), rows, columns) as figure:
@@ -68,7 +68,7 @@ def panels(methods: Methods, *, size: Size = "page", method: str | None = None) 
             _tasks_below(axes, tasks, size, columns)
         over_time.set_xlabel("after learning")
         runs = f" (mean and SD of {len(matrices)} runs)" if len(matrices) > 1 else ""
-        figure.suptitle(f"{name}{runs}", fontsize=SIZES[size][1])
+        figure.suptitle(f"{plain(name)}{runs}", fontsize=SIZES[size][1])
         write_numbers(figure, size)
     return figure
 
@@ -140,15 +140,19 @@ def _bars(
 def _trajectories(axes: Axes, scores: Spread, tasks: Sequence[str]) -> None:
     """Draw each task's score from when it was learned on."""
     colours = task_colours(len(tasks))
-    every = -(-len(tasks) // NAMED)
-    for j, task in enumerate(tasks):
-        steps = np.arange(j, len(tasks))
+    drawn = [
         axes.errorbar(
-            steps, scores.mean[j:, j], yerr=scores.sd[j:, j] if scores.runs > 1 else None,
-            color=colours[j], marker="o" if len(tasks) <= 12 else "", markersize=3, capsize=2, elinewidth=0.8,
-            label=task if j % every == 0 else None,
-        )  # fmt: skip
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0, handlelength=1.2)
+            np.arange(j, len(tasks)), scores.mean[j:, j], color=colours[j],
+            yerr=scores.sd[j:, j] if scores.runs > 1 else None, capsize=2, elinewidth=0.8,
+            marker="o" if len(tasks) <= 12 else "", markersize=3,
+        )
+        for j in range(len(tasks))
+    ]  # fmt: skip
+    every = -(-len(tasks) // NAMED)
+    axes.legend(
+        drawn[::every], tasks[::every], loc="upper left", bbox_to_anchor=(1.0, 1.0),
+        borderaxespad=0, handlelength=1.2,
+    )  # fmt: skip
     axes.set_title("Each task since it was learned")
     axes.grid(alpha=0.3)
 

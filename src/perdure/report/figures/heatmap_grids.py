@@ -11,7 +11,7 @@ import numpy as np
 
 from ...record import BadInput
 from ._cells import cells, change_colours, em, name_cells, score_colours, write_numbers
-from ._matrices import matrices_of, score_limits, score_word, spread, tasks_of
+from ._matrices import folded, matrices_of, score_limits, score_word, spread, tasks_of
 from ._paper import SIZES, drawing, grid_of
 
 if TYPE_CHECKING:
@@ -89,14 +89,14 @@ def _grid(
     """Return a heatmap for each method, task names on the outer axes only where all share them."""
     rows, _ = grid_of(len(values), MOST.get(size, 4))
     columns = -(-len(values) // rows)
-    tasks = {name: tasks_of(several) for name, several in found.items()}
+    tasks = {name: tasks_of(several, size) for name, several in found.items()}
     shared = len(set(tasks.values())) == 1
     with drawing(size, _height(rows, columns, tasks, size), rows, columns) as figure:
         panels = list(figure.axes)
         for k, (axes, (name, each)) in enumerate(zip(panels, values.items(), strict=False)):
             image = cells(axes, each, colours)
             name_cells(axes, tasks[name][-len(each) :], tasks[name], size)
-            axes.set_title(name)
+            axes.set_title(folded(name, 100 * SIZES[size][0] / SIZES[size][1] / columns))
             if shared and len(values) <= k + columns < rows * columns:
                 _names_in_gap(axes, tasks[name])
             if shared:

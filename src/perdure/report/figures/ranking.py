@@ -18,6 +18,7 @@ from ...metrics.compare import ranks as ranked
 from ...record import BadInput
 from ..colours import looks
 from ..opened import described
+from ._matrices import short
 from ._paper import SIZES, drawing
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["ranks"]
 
 STEP = 0.45  # between bars, in lines of text
-ROOM = {"column": 8, "page": 20, "slide": 20}  # for so many numbers beside each other
+LETTERS = {"column": 13, "page": 36, "slide": 26}  # of a method's name
 
 
 def ranks(
@@ -72,9 +73,9 @@ def ranks(
     with drawing(size, _height(len(mean), len(joined), size)) as figure:
         axes = figure.axes[0]
         colours = {name: look.colour for name, look in looks(methods).items()}
-        _names(axes, mean, colours, 0.6 + STEP * len(joined))
+        _names(axes, mean, colours, 0.6 + STEP * len(joined), LETTERS[size])
         _bars(axes, joined, mean)
-        _ruler(axes, len(mean), difference, every=1 + (len(mean) > ROOM[size]))
+        _ruler(axes, len(mean), difference, _every(list(mean), size))
         lines = [f"{metric}: mean ranks over {len(seeds)} seeds, alpha = {alpha:g}"]
         if p is not None:
             lines.append(f"Friedman's test of equal ranks: p = {p:.3g}")
@@ -197,7 +198,21 @@ def _height(methods: int, bars: int, size: Size) -> float:
     return 1.5 * lines * points / 72 / width
 
 
-def _names(axes: Axes, mean: Mapping[str, float], colours: Mapping[str, str], below: float) -> None:
+def _every(names: Sequence[str], size: Size) -> int:
+    """Return of which ranks to write the number, every one or every so many, beside the names."""
+    width, points = SIZES[size]
+    letters = max(len(short(name, LETTERS[size])) for name in names) + 7  # with its rank
+    inches = max(width - 2 * 0.6 * letters * points / 72, 0.3)
+    return -(-int(100 * 2 * points / 72 * len(names) / inches) // 100)
+
+
+def _names(
+    axes: Axes,
+    mean: Mapping[str, float],
+    colours: Mapping[str, str],
+    below: float,
+    letters: int,
+) -> None:
     """Write the better half at the left and the others at the right, each with a line to its rank.
 
     The outermost stand highest, so that no line crosses another.
@@ -210,11 +225,11 @@ def _names(axes: Axes, mean: Mapping[str, float], colours: Mapping[str, str], be
     for name, k in left:
         y, end = -below - k, 1 - margin
         _stem(axes, mean[name], y, end, colours[name])
-        axes.text(end, y, f"{name}  {mean[name]:.2f} ", ha="right", va="center")
+        axes.text(end, y, f"{short(name, letters)}  {mean[name]:.2f} ", ha="right", va="center")
     for name, k in right:
         y, end = -below - k, len(names) + margin
         _stem(axes, mean[name], y, end, colours[name])
-        axes.text(end, y, f" {mean[name]:.2f}  {name}", ha="left", va="center")
+        axes.text(end, y, f" {mean[name]:.2f}  {short(name, letters)}", ha="left", va="center")
     axes.set_ylim(-below - half + 0.4, 2.6)
 
 

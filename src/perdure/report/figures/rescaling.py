@@ -15,7 +15,7 @@ from ...metrics import Undefined, aa_curve, af_curve, beta, gamma, raa_curve, ra
 from ...record import BadInput
 from ..colours import BLUE, VERMILION, looks
 from ._by_task import legend_height, lines_by_task, shared_legend
-from ._matrices import matrices_of, spread
+from ._matrices import Spread, matrices_of, plain, spread
 from ._paper import drawing, grid_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def rescaled(methods: Methods, *, size: Size = "page") -> Figure:
     with drawing(size, height, 2, 2, sharex=True) as figure:
         aa, raa, af, raf = figure.axes
         for axes, (label, curve) in zip(figure.axes, curves.items(), strict=True):
-            _draw(axes, curve, found, looks(methods))
+            _draw(axes, curve, found, looks(methods), 17 if size == "column" else 30)
             axes.set_ylabel(label)
         for axes in (aa, raa):
             axes.set_ylim(0, 1.02)
@@ -129,15 +129,22 @@ def _draw(
     curve: Curve,
     found: Mapping[str, Sequence[ScoreMatrix]],
     styles: Mapping[str, Look],
+    letters: int,
 ) -> None:
-    """Draw a curve of each method, or say in its place why there is none."""
-    try:
-        over = {name: spread([curve(m) for m in several]) for name, several in found.items()}
-    except Undefined as reason:
-        words = fill(f"undefined: {reason}", 30)
-        axes.text(0.5, 0.5, words, ha="center", va="center", transform=axes.transAxes)
-        over = {}
+    """Draw a curve of each method, and say of which it is undefined; of all, also why."""
+    over: dict[str, Spread] = {}
+    left: dict[str, str] = {}
+    for name, several in found.items():
+        try:
+            over[name] = spread([curve(matrix) for matrix in several])
+        except Undefined as reason:
+            left[name] = f"undefined: {reason}"
     lines_by_task(axes, over, styles)
+    if left and over:
+        axes.set_title(fill(f"undefined for {', '.join(map(plain, left))}", 2 * letters))
+    elif left:
+        words = fill(next(iter(left.values())), letters)
+        axes.text(0.5, 0.5, words, ha="center", va="center", transform=axes.transAxes)
 
 
 def _factors(axes: Axes, classes: Sequence[float], setting: Setting) -> None:
