@@ -185,11 +185,11 @@ def test_numbers_stand_where_they_can_be_read_and_nowhere_else() -> None:
 
 
 def test_numbers_fit_their_cells() -> None:
-    figure = heatmaps({f"m{k}": [source(np.full((6, 6), 0.888))] for k in range(4)})
+    figure = heatmaps({f"m{k}": [source(np.full((8, 8), 0.888))] for k in range(4)})
     figure.draw_without_rendering()
     axes = figure.axes[0]
-    assert len(axes.texts) == 36
-    cell = axes.get_window_extent().width / 6
+    assert len(axes.texts) == 64
+    cell = axes.get_window_extent().width / 8
     assert all(text.get_window_extent().width < cell for text in axes.texts)
 
 
@@ -240,7 +240,7 @@ def test_no_matrix_no_figure(kind: str) -> None:
         draw({"er": [Source(no_matrix="task a is learned twice")]})
 
 
-@pytest.mark.parametrize("kind", ["heatmaps", "changes", "fixed", "rescaled"])
+@pytest.mark.parametrize("kind", ["heatmaps", "changes", "fixed", "rescaled", "spider"])
 def test_methods_need_as_many_tasks_and_one_kind_of_score(kind: str) -> None:
     draw = getattr(figures, kind)
     with pytest.raises(BadInput, match="b has 1 tasks and a has 2, expected methods"):

@@ -50,6 +50,8 @@ def spider(methods: Methods, *, size: Size = "page") -> Figure:
         >>> figure.axes[0].lines[0].get_ydata().round(2).tolist()[:4]
         [0.77, 0.7, 0.0, 0.1]
     """
+    if all(run.matrix is not None for runs in methods.values() for run in runs):
+        matrices_of(methods)  # refuses those that cannot be compared
     values = {name: _criteria(name, methods) for name in methods}
     bounds = _bounds(methods)
     shown = [name for name in methods if name not in bounds] or bounds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,7 @@ def ranks(
         if difference > len(mean) - 1:
             lines.append(f"{len(seeds)} seeds cannot tell any two of {len(mean)} apart this way")
         axes.set_title("\n".join(lines))
+        figure.draw_without_rendering()  # names move with the axis: the layout takes two rounds
     return figure
 
 
@@ -203,7 +205,7 @@ def _every(names: Sequence[str], size: Size) -> int:
     width, points = SIZES[size]
     letters = max(len(short(name, LETTERS[size])) for name in names) + 7  # with its rank
     inches = max(width - 2 * 0.6 * letters * points / 72, 0.3)
-    return -(-int(100 * 2 * points / 72 * len(names) / inches) // 100)
+    return math.ceil(2 * points / 72 * len(names) / inches)
 
 
 def _names(
