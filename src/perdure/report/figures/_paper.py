@@ -84,6 +84,9 @@ def save(figure: Figure, path: str | Path, dpi: int = 200) -> Path:
         raise BadInput(f"{target}: there is no folder {target.parent}; make it first")
     fixed: Any = {"svg.hashsalt": "perdure", "svg.fonttype": "none", "pdf.fonttype": 42}
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
-    with mpl.rc_context(fixed):
-        figure.savefig(target, dpi=dpi, metadata=undated)
+    try:
+        with mpl.rc_context(fixed):
+            figure.savefig(target, dpi=dpi, metadata=undated)
+    except OSError as error:
+        raise BadInput(f"{target}: {(error.strerror or 'cannot be written').lower()}") from None
     return target
