@@ -32,7 +32,7 @@ def values_of(methods: Methods) -> Values:
 
     Example:
         >>> values_of({"er 2000": [], "er 500": []})
-        Values(name='value', of={'er 500': 500.0, 'er 2000': 2000.0})
+        Values(name='er', of={'er 500': 500.0, 'er 2000': 2000.0})
     """
     if len(methods) < 2:
         raise BadInput(

@@ -99,6 +99,9 @@ def curves(
         if value is not None and value < 1:
             raise BadInput(f"{name} is {value}, expected a whole number of at least 1")
     tracks = _tracks(methods, tuple(dict.fromkeys(thin)))
+    for track in tracks:
+        if not any(len(stream.grid) for stream in track.streams):
+            raise BadInput(f"{track.label}: nothing is left of its tests, expected some; thin less")
     if zoom is not None:
         return _zoomed(tracks, size, tasks, zoom)
     return whole(tracks, size, tasks)
