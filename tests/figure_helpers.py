@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
     from numpy.typing import NDArray
 
 MAGIC = {"pdf": b"%PDF-", "svg": b"<?xml", "png": b"\x89PNG"}
@@ -30,18 +31,23 @@ class Parts(NamedTuple):
     diamonds: list[NDArray[np.float64]]
 
 
+def data(line: Line2D) -> NDArray[np.float64]:
+    """Return the points of a line, one a row."""
+    return np.asarray(line.get_xydata(), dtype=float)
+
+
 def parts(axes: Axes) -> Parts:
     found = Parts([], [], [], [])
     for line in axes.lines:
-        data = np.asarray(line.get_xydata(), dtype=float)
-        across = not line.get_transform().contains_branch(axes.transData)
+        drawn = data(line)
         if line.get_marker() == "D":
-            found.diamonds.append(data)
-        elif across or line.get_transform() != axes.transData:
-            same = len(data) == 2 and data[0, 0] == data[1, 0]
-            (found.upright if same else found.level).append(float(data[0, 0 if same else 1]))
+            found.diamonds.append(drawn)
+        elif line.get_transform() == axes.get_xaxis_transform(which="grid"):  # from edge to edge
+            found.upright.append(float(drawn[0, 0]))
+        elif line.get_transform() == axes.get_yaxis_transform(which="grid"):
+            found.level.append(float(drawn[0, 1]))
         else:
-            found.curves.append(data)
+            found.curves.append(drawn)
     return found
 
 

@@ -16,7 +16,7 @@ from perdure.report.opened import open_methods
 
 from . import cli_helpers
 from .cli_helpers import environment
-from .figure_helpers import check_files, curve, edges, ends, parts, rows, spread, tasks_of
+from .figure_helpers import check_files, curve, data, edges, ends, parts, rows, spread, tasks_of
 from .shown_helpers import store
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def test_periodicities_in_one_picture() -> None:
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[:3] == ["every iteration", "every 3 iterations", "every 10 iterations"]
     assert labels[3:] == ["mean ± SD, 2 runs", "min-ACC", "task end"]
-    colours = {line.get_color() for line in figure.axes[0].lines if len(line.get_xdata()) > 5}
+    colours = {line.get_color() for line in figure.axes[0].lines if len(data(line)) > 5}
     assert len(colours) == 3
 
 
@@ -119,11 +119,8 @@ def test_zoom_ends_with_the_task_and_one_task_alone_fits_rows() -> None:
 
 def test_switches_that_not_all_methods_share_have_the_colour_of_the_method() -> None:
     figure = curves(real("replay", "cumulative"), tasks=1)
-    lines = {
-        float(line.get_xdata()[0]): line.get_color()
-        for line in figure.axes[0].lines
-        if len(line.get_xdata()) == 2 and line.get_xdata()[0] == line.get_xdata()[1]
-    }
+    upright = [line for line in figure.axes[0].lines if np.ptp(data(line)[:, 0]) == 0]
+    lines = {float(data(line)[0, 0]): line.get_color() for line in upright if len(data(line)) == 2}
     ours, theirs = (set(ends(folders(name)[0])[:-1]) for name in ("replay", "cumulative"))
     assert set(lines) == ours | theirs
     assert {lines[step] for step in ours & theirs} == {"#9a9a9a"}

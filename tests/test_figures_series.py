@@ -18,7 +18,7 @@ from perdure.report.opened import open_methods
 from perdure.report.values import values_of
 
 from . import cli_helpers
-from .figure_helpers import check_files, curve, ends, parts, rows, spread, tasks_of
+from .figure_helpers import check_files, curve, data, ends, parts, rows, spread, tasks_of
 
 _FOLDER = TemporaryDirectory(prefix="perdure-series-")
 MEMORIES = (80, 5, 20)
@@ -72,12 +72,12 @@ def test_curves_and_metrics_of_real_runs_in_the_order_of_memory() -> None:
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[:3] == ["memory 5", "memory 20", "memory 80"]
     assert metrics.get_xlabel() == "memory"
-    assert [text.get_text() for text in metrics.get_legend().get_texts()] == ["acc", "min_acc"]
+    assert metrics.get_legend_handles_labels()[1] == ["acc", "min_acc"]
     for container, metric in zip(metrics.containers, (final, low), strict=True):
         table = np.array([[metric(each) for each in folders(m)] for m in sorted(MEMORIES)])
         line, _, [bars] = container
-        assert list(line.get_xdata()) == [5, 20, 80]
-        np.testing.assert_allclose(list(line.get_ydata()), table.mean(axis=1), atol=1e-12)
+        assert data(line)[:, 0].tolist() == [5, 20, 80]
+        np.testing.assert_allclose(data(line)[:, 1], table.mean(axis=1), atol=1e-12)
         reach = np.array([segment[:, 1] for segment in bars.get_segments()])
         sd = table.std(axis=1, ddof=1)
         np.testing.assert_allclose(np.diff(reach)[:, 0], 2 * sd, atol=1e-12)
@@ -86,7 +86,7 @@ def test_curves_and_metrics_of_real_runs_in_the_order_of_memory() -> None:
 def test_colours_run_from_dark_to_light_with_the_value() -> None:
     methods, _ = open_methods([str(store())])
     figure = series(methods, tasks=1)
-    curves = [line for line in figure.axes[0].lines if len(line.get_xdata()) > 5]
+    curves = [line for line in figure.axes[0].lines if len(data(line)) > 5]
     shades = [sum(int(str(line.get_color())[k : k + 2], 16) for k in (1, 3, 5)) for line in curves]
     assert len(shades) == 3
     assert shades == sorted(shades)
@@ -100,7 +100,7 @@ def method(low: float, **description: object) -> list[Source]:
 def test_values_far_apart_stand_at_even_distances() -> None:
     methods = {f"er {m}": method(m / 1e5) for m in (60_000, 500, 2000)}
     axes = series(methods, only=["min_acc"]).axes[-1]
-    assert axes.lines[0].get_xydata().tolist() == [[0, 0.005], [1, 0.02], [2, 0.6]]
+    assert data(axes.lines[0]).tolist() == [[0, 0.005], [1, 0.02], [2, 0.6]]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["500", "2000", "60000"]
 
 
