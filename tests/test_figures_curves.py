@@ -11,7 +11,7 @@ import pytest
 
 from perdure.metrics import ScoreMatrix, ScoreScale, Stream
 from perdure.record import BadInput, Source
-from perdure.report.figures import curves
+from perdure.report.figures import curves, entitle, save
 from perdure.report.opened import open_methods
 
 from . import cli_helpers
@@ -174,14 +174,15 @@ def test_losses_are_worst_where_they_are_highest() -> None:
     assert drawn.level == [6.0]
     assert drawn.diamonds[0].tolist() == [[2, 1.0], [5, 2.0]]
     assert parts(figure.axes[1]).diamonds[0].tolist() == [[2, 8.0], [5, 1.5]]
-    assert figure.axes[0].get_ylabel() == "score (lower is better)"
+    assert figure.get_supylabel() == "score (lower is better)"
     bottom, top = figure.axes[0].get_ylim()
     assert bottom < 1.0 < 6.0 < top
     assert "worst since learned" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_a_task_that_returns_counts_from_its_first_end() -> None:
-    scores = {"a": ([1, 2, 3, 4, 5, 6], [0.9, 0.3, 0.5, 0.8, 0.2, 0.7]), "b": ([3], [0.6])}
+    scores = {"a": ([1, 2, 3, 4, 5, 6], [0.9, 0.3, 0.5, 0.8, 0.2, 0.7])}
+    scores |= {"b": ([3, 5], [0.6, 0.4])}
     visits = [("a", 1), ("b", 3), ("a", 4), ("b", 6)]
     figure = curves({"mine": [Source(stream=Stream(scores, visits))]})
     assert parts(figure.axes[0]).level == [0.2]
@@ -202,6 +203,31 @@ def test_tasks_are_matched_by_when_they_were_learned() -> None:
     figure = curves({"mine": runs})
     assert [axes.get_title() for axes in figure.axes] == ["task no. 1", "task no. 2"]
     np.testing.assert_allclose(parts(figure.axes[0]).curves[0], [[1, 0.6], [2, 0.4]])
+
+
+def test_names_are_drawn_as_they_are_written(tmp_path: Path) -> None:
+    stream = Stream({"$a_b$ <i>": ([1, 2], [0.5, 0.6])}, [("$a_b$ <i>", 2)])
+    run = Source(stream=stream)
+    figure = curves({r"_$\frac$": [run], "b\N{COMBINING ACUTE ACCENT}": [run]})
+    entitle(figure, "100 $ & $\\no$")
+    text = save(figure, tmp_path / "x.svg").read_text()
+    for said in (r"_$\frac$", "$a_b$ &lt;i&gt;", "100 $ &amp; $\\no$"):
+        assert said in text
+    assert len(figure.legends[0].get_texts()) == 2
+
+
+@pytest.mark.parametrize("size", ["column", "page", "slide"])
+def test_many_tasks_with_long_names_still_fit(size: str) -> None:
+    names = [f"airplane-automobile-{k}" for k in range(12)]
+    tasks = {name: ([k + 1, 12], [0.5, 0.6]) for k, name in enumerate(names[:-1])}
+    tasks |= {names[-1]: ([12], [0.5])}
+    visits = [(name, k + 1) for k, name in enumerate(names)]
+    stream = Stream(tasks, visits, scale=ScoreScale(lower_is_better=True))
+    figure = curves({"m" * 50: [Source(stream=stream)]}, size=size)  # type: ignore[arg-type]
+    figure.draw_without_rendering()  # a layout that fails would warn
+    titles = [axes.title.get_window_extent() for axes in figure.axes if axes.get_visible()]
+    for k, box in enumerate(titles):
+        assert not any(box.overlaps(other) for other in titles[k + 1 :])
 
 
 def test_the_axis_fits_what_came_after_learning_but_shows_all_lows() -> None:

@@ -54,7 +54,7 @@ def test_whole_curves_are_those_of_the_files(term: str) -> None:
         below, above = edges(axes, at)
         np.testing.assert_allclose(below[:, 1], mean - sd, atol=1e-12)
         np.testing.assert_allclose(above[:, 1], mean + sd, atol=1e-12)
-    assert axes.get_ylabel() == f"{term}\ngradient norm"
+    assert figure.get_supylabel() == f"{term}\ngradient norm"
     assert axes.get_ylim()[0] == 0
 
 

@@ -93,10 +93,10 @@ def plot(
     given = Given(transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better))
     methods, notes = open_methods(sources, given)
     figure = draw(methods, size=size, **options)
-    if title is not None:
-        figure.suptitle(title)
-    from ..report.figures import save
+    from ..report.figures import entitle, save
 
+    if title is not None:
+        entitle(figure, title)
     path = save(figure, output, whole_of(dpi, "--dpi", 10))
     for note in notes:
         sys.stderr.write(f"perdure: note: {note}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ __all__ = [
     "low_style",
     "many",
     "on_one_scale",
+    "plain",
     "shape_of",
     "short",
 ]
@@ -86,7 +88,9 @@ def legend(figure: Figure, keys: Sequence[Line2D | Patch]) -> None:
 
 def line_key(label: str, look: Look, **more: Any) -> Line2D:
     """Return the sample of a line for the legend."""
-    return Line2D([], [], **({"color": look.colour, "ls": look.dashes, "label": label} | more))
+    return Line2D(
+        [], [], **({"color": look.colour, "ls": look.dashes, "label": plain(label)} | more)
+    )
 
 
 def low_style() -> dict[str, Any]:
@@ -127,16 +131,14 @@ def draw_band(axes: Axes, found: Band, look: Look, **more: Any) -> None:
 def draw_switches(
     axes: Axes, steps: Mapping[str, Sequence[int]], looks: Mapping[str, Look]
 ) -> None:
-    """Draw where tasks change: grey where all methods agree, else in the method's colour."""
-    known = {name: mine for name, mine in steps.items() if mine}
-    shared = set.intersection(*map(set, known.values())) if known else set()
-    for step in sorted(shared):
-        axes.axvline(step, color="#9a9a9a", linewidth=0.6, zorder=0.5)
-    for name, mine in known.items():
-        for step in sorted(set(mine) - shared):
-            axes.axvline(
-                step, color=looks[name].colour, linewidth=0.6, alpha=0.5, linestyle=":", zorder=0.5
-            )
+    """Draw where tasks change: grey where methods agree, in its colour where one is alone."""
+    count = Counter(step for mine in steps.values() for step in set(mine))
+    for step in sorted(count):
+        if count[step] > 1 or len(steps) == 1:
+            axes.axvline(step, color="#9a9a9a", linewidth=0.6, zorder=0.5)
+            continue
+        [name] = [name for name, mine in steps.items() if step in mine]
+        axes.axvline(step, color=looks[name].colour, lw=0.6, ls=":", alpha=0.7, zorder=0.5)
 
 
 def fit_scores(axes: Axes, scale: ScoreScale, seen: Iterable[float] = ()) -> None:
@@ -170,18 +172,33 @@ def on_one_scale(
             axes.sharey(first)
         lowest = not any(each.get_visible() for each in panels[k + columns :: columns])
         axes.tick_params(labelleft=k % columns == 0, labelbottom=lowest)
-        axes.set_ylabel("" if k % columns else y)
-        if k >= last and len(panels) < len(figure.axes):
-            axes.set_xlabel(x)
+        if len(panels) < len(figure.axes):
+            axes.set_ylabel("" if k % columns else y.replace(" (", "\n("))
+            axes.set_xlabel(x if k >= last else "")
     if len(panels) == len(figure.axes):  # one name for all of them
-        figure.supxlabel(x, fontsize=first.xaxis.label.get_fontsize())
+        size = first.xaxis.label.get_fontsize()
+        figure.supxlabel(x, fontsize=size)
+        figure.supylabel(y, fontsize=size)
 
 
 def short(name: str, most: int) -> str:
-    """Return a name that fits: its start and an ellipsis where it is long.
+    """Return a name as it is to be read, without its middle where it is long.
 
     Example:
-        >>> short("airplane-automobile", 10)
-        'airplane-…'
+        >>> short("airplane-automobile", 12)
+        'airplan…bile'
     """
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+    end = most // 3
+    cut = name if len(name) <= most else f"{name[: most - 1 - end]}…{name[-end:]}"
+    return plain(cut)
+
+
+def plain(text: str) -> str:
+    r"""Return text that is drawn letter by letter: no formula, nothing that hides in a legend.
+
+    Example:
+        >>> plain("a$b$"), plain("_a")
+        ('a\\$b\\$', ' _a')
+    """
+    text = text.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Size = Literal["column", "page", "slide"]
 
-__all__ = ["FORMATS", "SIZES", "drawing", "grid_of", "save"]
+__all__ = ["FORMATS", "SIZES", "drawing", "entitle", "grid_of", "save"]
 
 FORMATS = ("pdf", "svg", "png", "eps")
 # Width in inches and letters in points: a column and a page of a paper, a 16:9 slide.
@@ -68,6 +68,23 @@ def grid_of(count: int, most: int = 4) -> tuple[int, int]:
     """
     columns = min(count, most)
     return -(-count // columns), columns
+
+
+def entitle(figure: Figure, title: str) -> None:
+    """Put a title above a figure: over its legend, where there is one at the top.
+
+    Example:
+        >>> with drawing("page", 0.5) as figure:
+        ...     entitle(figure, "Forgotten")
+        >>> figure.get_suptitle()
+        'Forgotten'
+    """
+    text = title.replace("$", r"\$")
+    size = figure.axes[0].title.get_fontsize() * 1.2
+    if figure.legends:  # the layout keeps no two things apart there
+        figure.legends[0].set_title(text, prop={"size": size})
+    else:
+        figure.suptitle(text, fontsize=size)
 
 
 def save(figure: Figure, path: str | Path, dpi: int = 200) -> Path:

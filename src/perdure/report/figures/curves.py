@@ -176,7 +176,8 @@ def _draw_task(axes: Axes, tracks: Sequence[Track], task: int) -> None:
         _draw_low(axes, track, task)
     for track in {id(track.runs): track for track in tracks}.values():
         steps, scores = ends_of(track.runs, task)
-        axes.plot(steps, scores, **_diamond(tracks, track.look))
+        if len(steps):  # an unclipped line without points has no place, which breaks the layout
+            axes.plot(steps, scores, **_diamond(tracks, track.look))
 
 
 def _seen(tracks: Sequence[Track], tasks: int) -> list[float]:
