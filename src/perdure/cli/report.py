@@ -9,8 +9,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ..record import BadInput, Given
-from ..report.opened import open_methods
 from ._options import scale_of
+from ._shown import opened
 from .score import Flag  # noqa: TC001  (the parser reads annotations)
 
 __all__ = ["report"]
@@ -20,6 +20,7 @@ def report(
     *sources: str,
     output: Annotated[Path, Parameter(("--output", "-o"))] = Path("report.html"),
     title: str | None = None,
+    store: Path = Path("runs"),
     transposed: Flag = False,
     percent: Flag = False,
     range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
@@ -32,9 +33,11 @@ def report(
 
     Args:
         sources: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
-            or patterns of such. A path belongs to the name before it.
+            or patterns of such, or the TOML file of a study. A path belongs to the name before
+            it.
         output: the file to write.
         title: of the page.
+        store: folder of a study's runs.
         transposed: in matrices, rows are tested tasks, columns trained ones.
         percent: scores in matrices and logs are from 0 to 100.
         range_: LO,HI of scores in files that are not accuracies; inf is allowed.
@@ -53,7 +56,7 @@ def report(
             f"{error.name} is not installed, expected it for pages; pip install 'perdure[report]'"
         ) from None
     given = Given(transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better))
-    methods, notes = open_methods(sources, given)
+    methods, notes = opened(sources, given, store)
     text = page(
         methods, sources=sources, title=title, told=_Counter(sum(map(len, methods.values())))
     )

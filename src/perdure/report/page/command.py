@@ -42,7 +42,7 @@ def command_of(said: Mapping[str, Any], seeds: Sequence[int]) -> str | None:
     if not {"scenario", "strategy", "epochs"} <= said.keys():
         return None
     words = ["perdure", "run", str(said["scenario"]), str(said["strategy"])]
-    words += ["--seeds", ",".join(map(str, seeds))] if seeds else []
+    words += _which(seeds)
     if said.get("iterations") is not None:
         words += ["--iterations", str(said["iterations"])]
     else:
@@ -61,6 +61,12 @@ def command_of(said: Mapping[str, Any], seeds: Sequence[int]) -> str | None:
         for name, value in (said.get(group) or {}).items():
             words += ["--set", f"{name}={_plain(value)}"]
     return shlex.join(words)
+
+
+def _which(seeds: Sequence[int]) -> list[str]:
+    # A number alone says how many seeds; one with a comma says which.
+    end = "," if len(seeds) == 1 else ""
+    return ["--seeds", ",".join(map(str, seeds)) + end] if seeds else []
 
 
 def _plain(value: Any) -> str:

@@ -18,8 +18,8 @@
     return Object.assign({
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, sans-serif", size: 13, color: ink },
-      margin: { l: 50, r: 10, t: 10, b: 40 }, hovermode: "closest",
-      legend: { orientation: "h", y: -0.18 },
+      margin: { l: 50, r: 10, t: 30, b: 40 }, hovermode: "closest",
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
       xaxis: Object.assign({ title: { text: "training iterations" } }, axis),
       yaxis: Object.assign({ title: { text: "score" } }, axis),
     }, more);
@@ -123,7 +123,7 @@
   const seeds = document.getElementById("seeds");
   const all = () => {
     if (drawn.methods.length) draw_curves();
-    if (drawn.criteria) draw_criteria();
+    if (drawn.criteria) setTimeout(draw_criteria);
   };
   if (drawn.methods.length) {
     drawn.methods.forEach((method, k) => view.add(new Option(`${method.name}: every task`, `method ${k}`)));
