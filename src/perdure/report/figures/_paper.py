@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 
 from ...record import BadInput
 
@@ -80,9 +81,9 @@ def entitle(figure: Figure, title: str) -> None:
         'Forgotten'
     """
     text = title.replace("$", r"\$")
-    size = figure.axes[0].title.get_fontsize() * 1.2
+    size = 1.2 * float(figure.axes[0].title.get_fontsize())
     if figure.legends:  # the layout keeps no two things apart there
-        figure.legends[0].set_title(text, prop={"size": size})
+        figure.legends[0].set_title(text, prop=FontProperties(size=size))
     else:
         figure.suptitle(text, fontsize=size)
 
