@@ -14,6 +14,7 @@ from .honesty import *
 from .learning import *
 from .letters import *
 from .methods import *
+from .pairs import *
 from .plan import *
 from .reading import *
 from .rescaled import *
