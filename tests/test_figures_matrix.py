@@ -16,7 +16,7 @@ from perdure.report import figures
 from perdure.report.figures import changes, heatmaps, panels
 
 from .cli_helpers import POINTS, refused, run
-from .figure_helpers import FIVE, R5, five, image_of, line, source, texts
+from .matrix_figure_helpers import FIVE, R5, five, image_of, line, source, texts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -211,7 +211,7 @@ def test_names_are_no_formulas_and_end_no_line() -> None:
     four.draw_without_rendering()
     legend = four.axes[3].get_legend()
     assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["\\$\\frac\\$", "_hidden"]
+    assert [text.get_text() for text in legend.get_texts()] == ["\\$\\frac\\$", " _hidden"]
 
 
 def test_seeds_that_order_tasks_otherwise_name_places() -> None:

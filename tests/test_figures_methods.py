@@ -16,7 +16,7 @@ from perdure.report.colours import looks
 from perdure.report.figures import fixed, guessing, ranks, rescaled, spider
 
 from .cli_helpers import refused, run
-from .figure_helpers import FIVE, R5, five, line, source
+from .matrix_figure_helpers import FIVE, R5, five, line, source
 
 if TYPE_CHECKING:
     from pathlib import Path

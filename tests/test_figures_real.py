@@ -13,7 +13,7 @@ from perdure.report.figures import changes, guessing, heatmaps, panels, ranks, r
 from perdure.report.opened import open_methods
 
 from .cli_helpers import refused, run
-from .figure_helpers import image_of, line, real, scores_of
+from .matrix_figure_helpers import image_of, line, real, scores_of
 from .shown_helpers import store
 
 if TYPE_CHECKING:

@@ -106,9 +106,18 @@ def test_long_curves_keep_their_extremes(tmp_path: Path) -> None:
     lines = [f"{k + 1},a,a,{score}" for k, score in enumerate(scores)]
     path = write(tmp_path, "long.csv", "step,trained,tested,score\n" + "\n".join(lines) + "\n")
     shown = curves_drawn(open_methods([str(path)])[0])["methods"][0]["tasks"]["a"]
-    assert len(shown["x"]) <= 800
+    assert len(shown["x"]) <= 600
     assert (min(shown["y"]), max(shown["y"])) == (scores.min(), scores.max())
     assert scores[shown["x"][int(np.argmin(shown["y"]))] - 1] == scores.min()
+
+
+def test_the_way_into_a_dip_is_drawn_whole(tmp_path: Path) -> None:
+    lines = [f"{k},{'a' if k <= 5000 else 'b'},a,{k % 7 / 10}" for k in range(1, 10_001)]
+    lines += ["10000,b,b,0.5"]
+    path = write(tmp_path, "long.csv", "step,trained,tested,score\n" + "\n".join(lines) + "\n")
+    shown = curves_drawn(open_methods([str(path)])[0])["methods"][0]["tasks"]["a"]
+    after = [step for step in shown["x"] if step > 5000]
+    assert after[:200] == list(range(5001, 5201))
 
 
 def test_headline_and_words_of_a_matrix(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from .learning import *
 from .letters import *
 from .methods import *
 from .nemenyi import *
+from .pairs import *
 from .plan import *
 from .reading import *
 from .rescaled import *

@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from ._cells import em
-from ._matrices import plain
-from ._paper import SIZES
+from ._panels import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from ..colours import Look
     from ._matrices import Spread
-    from ._paper import Size
 
-__all__ = ["legend_height", "lines_by_task", "shared_legend"]
+__all__ = ["lines_by_task"]
 
 
 def lines_by_task(axes: Axes, curves: Mapping[str, Spread], styles: Mapping[str, Look]) -> None:
@@ -40,25 +36,3 @@ def lines_by_task(axes: Axes, curves: Mapping[str, Spread], styles: Mapping[str,
             )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(alpha=0.3, axis="y")
-
-
-def legend_shape(names: Sequence[str], size: Size) -> tuple[int, int]:
-    """Return rows and columns of a legend as wide as the figure, the columns about even."""
-    width, points = SIZES.get(size, SIZES["page"])
-    each = (max(map(em, names)) + 4.5) * (points - 1) / 72  # with the line and the space around
-    rows = -(-len(names) // max(1, int(0.95 * width / each)))
-    return rows, -(-len(names) // rows)
-
-
-def legend_height(names: Sequence[str], size: Size) -> float:
-    """Return by how much a legend makes a figure higher, as a share of its width; no slide."""
-    width, points = SIZES.get(size, SIZES["page"])
-    return 0.0 if size == "slide" else legend_shape(names, size)[0] * 1.4 * points / 72 / width
-
-
-def shared_legend(figure: Figure, size: Size) -> None:
-    """Write one legend under the whole figure, in as many columns as its width has room for."""
-    lines = figure.axes[0].lines
-    names = [str(line.get_label()) for line in lines]
-    columns = legend_shape(names, size)[1]
-    figure.legend(lines, names, loc="outside lower center", ncols=columns)

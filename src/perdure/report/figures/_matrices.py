@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...record import BadInput
-from ...record.members import visible
+from ._panels import plain, short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,10 +23,8 @@ __all__ = [
     "Spread",
     "folded",
     "matrices_of",
-    "plain",
     "score_limits",
     "score_word",
-    "short",
     "spread",
     "tasks_of",
 ]
@@ -113,7 +111,7 @@ def tasks_of(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tuple[str,
         >>> a = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], tasks=["cats", "dogs and wolves"])
         >>> b = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], tasks=["dogs and wolves", "cats"])
         >>> tasks_of([a, a], "slide"), tasks_of([a, b])
-        (('cats', 'dogs …lves'), ('task 0', 'task 1'))
+        (('cats', 'dogs a…ves'), ('task 0', 'task 1'))
     """
     names = matrices[0].tasks
     if any(matrix.tasks != names for matrix in matrices):
@@ -121,30 +119,9 @@ def tasks_of(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tuple[str,
     return tuple(short(name, LONGEST.get(size, 22)) for name in names)
 
 
-def short(name: str, most: int) -> str:
-    """Return a name as it is drawn, with a gap in its middle where it has too many letters.
-
-    Example:
-        >>> short("tiny-imagenet-10", 10)  # names often differ in how they end
-        'tiny-…t-10'
-    """
-    half = most // 2
-    return plain(name if len(name) <= most else f"{name[:half]}…{name[half + 1 - most :]}")
-
-
 def folded(name: str, letters: float) -> str:
     """Return a name as it is drawn above a panel, on more than one line where it is long."""
     return "\n".join(map(plain, wrap(name, max(int(letters), 8)))) or "-"
-
-
-def plain(name: str) -> str:
-    r"""Return a name as it is drawn: one line, and no formula whatever it holds.
-
-    Example:
-        >>> print(plain("$1\n$2"))
-        \$1�\$2
-    """
-    return visible(name).replace("$", r"\$")
 
 
 def score_limits(scale: ScoreScale, *values: NDArray[np.float64]) -> tuple[float, float]:

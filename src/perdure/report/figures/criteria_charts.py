@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.lines import Line2D
 from matplotlib.projections.polar import PolarAxes
 
 from ...metrics import CRITERIA, Options, Undefined, fixed_curve
 from ...record import BadInput
 from ..colours import looks
 from ..opened import strategy_of
-from ._by_task import legend_height, lines_by_task, shared_legend
-from ._matrices import folded, matrices_of, plain, score_word, spread
+from ._by_task import lines_by_task
+from ._matrices import folded, matrices_of, score_word, spread
+from ._panels import legend, line_key, plain
 from ._paper import SIZES, drawing, grid_of
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def spider(methods: Methods, *, size: Size = "page") -> Figure:
                 _polygon(axes, each, values[each], styles[each], own=each == name)
         for empty in figure.axes[len(shown) :]:
             empty.set_axis_off()
-        _name_bounds(figure, {name: styles[name] for name in bounds})
+        if bounds:  # every other method is named by its panel
+            legend(figure, [line_key(name, styles[name], lw=0.9) for name in bounds])
     return figure
 
 
@@ -102,13 +103,13 @@ def fixed(methods: Methods, *, size: Size = "page") -> Figure:
             )
     scale = next(iter(found.values()))[0].scale
     height = {"column": 0.75, "page": 0.5, "slide": 0.5625}.get(size, 0.6)
-    with drawing(size, height + legend_height(list(found), size)) as figure:
+    with drawing(size, height) as figure:
         axes = figure.axes[0]
         lines_by_task(axes, curves, looks(methods))
         axes.set(xlabel="tasks learned", ylabel=f"{score_word(scale)} over all tasks")
         if scale.is_accuracy:
             axes.set_ylim(0, 1.02)
-        shared_legend(figure, size)
+        legend(figure, list(axes.lines))
     return figure
 
 
@@ -178,13 +179,3 @@ def _polygon(axes: Axes, name: str, values: Mapping[str, float], look: Look, *, 
     )
     if not np.isnan(radii).any():
         axes.fill(around, radii, color=look.colour, alpha=0.2 if own else 0.07, lw=0)
-
-
-def _name_bounds(figure: Figure, bounds: Mapping[str, Look]) -> None:
-    """Name the bounds under the figure; every other method is named by its panel."""
-    handles = [
-        Line2D([], [], color=look.colour, ls=look.dashes, lw=0.9) for name, look in bounds.items()
-    ]
-    if handles:
-        names = [plain(name) for name in bounds]
-        figure.legend(handles, names, loc="outside lower center", ncols=len(names))

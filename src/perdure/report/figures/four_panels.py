@@ -14,7 +14,8 @@ from ..._names import near
 from ...record import BadInput
 from ..colours import BLUE, ORANGE, VERMILION, task_colours
 from ._cells import cells, em, name_cells, score_colours, write_numbers
-from ._matrices import Spread, matrices_of, plain, score_limits, score_word, spread, tasks_of
+from ._matrices import Spread, matrices_of, score_limits, score_word, spread, tasks_of
+from ._panels import plain
 from ._paper import SIZES, drawing
 
 if TYPE_CHECKING:

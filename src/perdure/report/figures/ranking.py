@@ -19,7 +19,7 @@ from ...metrics.compare import ranks as ranked
 from ...record import BadInput
 from ..colours import looks
 from ..opened import described
-from ._matrices import short
+from ._panels import short
 from ._paper import SIZES, drawing
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from matplotlib.ticker import MaxNLocator
 from ...metrics import Undefined, aa_curve, af_curve, beta, gamma, raa_curve, raf_curve
 from ...record import BadInput
 from ..colours import BLUE, VERMILION, looks
-from ._by_task import legend_height, lines_by_task, shared_legend
-from ._matrices import Spread, matrices_of, plain, spread
+from ._by_task import lines_by_task
+from ._matrices import Spread, matrices_of, spread
+from ._panels import legend, plain
 from ._paper import drawing, grid_of
 
 if TYPE_CHECKING:
@@ -61,8 +62,7 @@ def rescaled(methods: Methods, *, size: Size = "page") -> Figure:
         "$AF_k$": lambda m: af_curve(m.scores),
         "$RAF_k$": lambda m: raf_curve(m.scores, **_of(m)),
     }
-    height = HEIGHTS.get(size, 1.0) + legend_height(list(found), size)
-    with drawing(size, height, 2, 2, sharex=True) as figure:
+    with drawing(size, HEIGHTS.get(size, 1.0), 2, 2, sharex=True) as figure:
         aa, raa, af, raf = figure.axes
         for axes, (label, curve) in zip(figure.axes, curves.items(), strict=True):
             _draw(axes, curve, found, looks(methods), 17 if size == "column" else 30)
@@ -73,7 +73,7 @@ def rescaled(methods: Methods, *, size: Size = "page") -> Figure:
         for axes in (af, raf):
             axes.set_ylim(min(ends), max(ends))
             axes.set_xlabel("after task $k$")
-        shared_legend(figure, size)
+        legend(figure, list(figure.axes[0].lines))
     return figure
 
 
@@ -101,7 +101,7 @@ def guessing(methods: Methods, *, size: Size = "page") -> Figure:
             _factors(axes, classes, setting)
         for empty in figure.axes[len(counts) :]:
             empty.set_axis_off()
-        shared_legend(figure, size)
+        legend(figure, list(figure.axes[0].lines))
     return figure
 
 

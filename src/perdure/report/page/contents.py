@@ -88,6 +88,7 @@ def contents(shown: Sequence[Shown], sources: Sequence[str]) -> dict[str, Any]:
     ids = [id_ for id_ in HEADLINE if any(id_ in method.found.metrics for method in shown)]
     return {
         "title": _title(shown),
+        "about": _about(shown),
         "version": __version__,
         "ran": [_ran(method) for method in shown],
         "ids": [_column(id_, shown[0].scale) for id_ in ids],
@@ -107,6 +108,18 @@ def _title(shown: Sequence[Shown]) -> str:
     said = [described(run) for method in shown for run in method.runs]
     names = dict.fromkeys(str(each["scenario"]) for each in said if "scenario" in each)
     return ", ".join(names) or ", ".join(method.name for method in shown)
+
+
+def _about(shown: Sequence[Shown]) -> str:
+    """Return what ran in one line: settings, networks, tasks, methods and runs."""
+    said = [described(run) for method in shown for run in method.runs]
+    settings = dict.fromkeys(f"{each['setting']}-incremental" for each in said if "setting" in each)
+    models = dict.fromkeys(str(each["model"]) for each in said if "model" in each)
+    runs = sum(len(method.runs) for method in shown)
+    tasks = " or ".join(map(str, sorted({len(method.found.tasks) for method in shown})))
+    counts = [(tasks, "task"), (str(len(shown)), "method"), (str(runs), "run")]
+    words = [f"{count} {word}{'' if count == '1' else 's'}" for count, word in counts]
+    return ", ".join([*settings, *models, *words])
 
 
 def _ran(method: Shown) -> dict[str, Any]:

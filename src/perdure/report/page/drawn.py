@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["criteria_drawn", "curves_drawn"]
 
-MOST = 800  # points of a mean curve
+MOST = 300  # points of a mean curve, all along it
+NEAR = 240  # points beside them, all that there are after the switches: people zoom in there
 BUDGET = 150_000  # points of all curves of single runs together: what a phone still draws
 
 
@@ -41,7 +42,7 @@ def curves_drawn(methods: Methods) -> dict[str, Any]:
     streams = {name: several for name, several in streams.items() if several}
     tasks = list(dict.fromkeys(t for several in streams.values() for s in several for t in s.names))
     each = sum(len(stream.names) for several in streams.values() for stream in several)
-    most = int(np.clip(BUDGET / max(each, 1), 60, MOST))
+    most = int(np.clip(BUDGET / max(each, 1), 60, 2 * MOST))
     shown = looks(methods)
     return {
         "tasks": tasks,
@@ -76,7 +77,7 @@ def _switches(streams: Sequence[Stream]) -> list[int]:
 
 def _task(streams: Sequence[Stream], runs: Sequence[Source], task: str) -> dict[str, Any]:
     found = band([stream.tasks[task] for stream in streams if task in stream.tasks])
-    kept = thinned(found.mean, MOST)
+    kept = _kept(found.steps, found.mean, _switches(streams))
     lows = [low for stream in streams if (low := _lowest(stream, task)) is not None]
     return {
         "x": found.steps[kept].tolist(),
@@ -85,6 +86,16 @@ def _task(streams: Sequence[Stream], runs: Sequence[Source], task: str) -> dict[
         "low": round(float(np.mean(lows)), 5) if len(lows) == len(streams) else None,
         "ends": _ends(streams, runs, task),
     }
+
+
+def _kept(
+    steps: NDArray[np.int64], mean: NDArray[np.float64], switches: Sequence[int]
+) -> NDArray[np.intp]:
+    """Return the places of the points to draw: true extremes, and whole the way into each dip."""
+    starts = np.searchsorted(steps, switches, side="right")
+    each = NEAR // max(len(switches), 1)
+    near = [np.arange(start, min(start + each, len(steps))) for start in starts]
+    return np.unique(np.concatenate([thinned(mean, MOST), *near]))
 
 
 def _lowest(stream: Stream, task: str) -> float | None:

@@ -123,7 +123,7 @@
   const seeds = document.getElementById("seeds");
   const all = () => {
     if (drawn.methods.length) draw_curves();
-    if (drawn.criteria) draw_criteria();
+    if (drawn.criteria) setTimeout(draw_criteria);
   };
   if (drawn.methods.length) {
     drawn.methods.forEach((method, k) => view.add(new Option(`${method.name}: every task`, `method ${k}`)));
