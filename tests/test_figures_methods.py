@@ -70,7 +70,10 @@ def test_rescaled_pairs_of_five_tasks() -> None:
 def test_rescaled_lines_are_means_with_a_band_of_one_sd() -> None:
     two = [{"classes": [2, 2]}] * 2
     methods = {"replay": [source(A, **two[0]), source(B, **two[1])], "naive": [source(B, **two[0])]}
-    aa = rescaled(methods).axes[0]
+    figure = rescaled(methods)
+    aa = figure.axes[0]
+    said = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert said == ["replay", "naive", "mean ± SD, 2 runs"]
     assert line(aa, 0)[1] == pytest.approx([0.8, 0.55])
     sd = [0.2 / 2**0.5, 0.3 / 2**0.5]
     band = aa.collections[0].get_paths()[0].vertices

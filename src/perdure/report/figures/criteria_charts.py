@@ -17,7 +17,7 @@ from ..colours import looks
 from ..opened import strategy_of
 from ._by_task import lines_by_task
 from ._matrices import folded, matrices_of, score_word, spread
-from ._panels import legend, line_key, plain
+from ._panels import band_key, legend, line_key, plain
 from ._paper import SIZES, drawing, grid_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def fixed(methods: Methods, *, size: Size = "page") -> Figure:
         axes.set(xlabel="tasks learned", ylabel=f"{score_word(scale)} over all tasks")
         if scale.is_accuracy:
             axes.set_ylim(0, 1.02)
-        legend(figure, list(axes.lines))
+        legend(figure, [*axes.lines, *band_key(map(len, found.values()))])
     return figure
 
 

@@ -16,7 +16,7 @@ from ...record import BadInput
 from ..colours import BLUE, VERMILION, looks
 from ._by_task import lines_by_task
 from ._matrices import Spread, matrices_of, spread
-from ._panels import legend, plain
+from ._panels import band_key, legend, plain
 from ._paper import drawing, grid_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def rescaled(methods: Methods, *, size: Size = "page") -> Figure:
         for axes in (af, raf):
             axes.set_ylim(min(ends), max(ends))
             axes.set_xlabel("after task $k$")
-        legend(figure, list(figure.axes[0].lines))
+        legend(figure, [*aa.lines, *band_key(map(len, found.values()))])
     return figure
 
 
