@@ -49,7 +49,7 @@ def plot(
     range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
     lower_is_better: Flag = False,
 ) -> int:
-    """Draw a figure and write it as PDF, SVG, PNG or EPS.
+    """Draw a figure and write it as PDF, SVG or PNG.
 
     Without a kind, say which there are. `perdure plot curves runs -o curves.pdf` draws the runs in
     a folder, those that differ in the seed only together; `er=runs/a-* ewc=runs/b-*` names them.
