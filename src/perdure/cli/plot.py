@@ -62,7 +62,7 @@ def plot(
     metric: str | None = None,
     alpha: float | None = None,
 ) -> int:
-    """Draw a figure and write it as PDF, SVG, PNG or EPS.
+    """Draw a figure and write it as PDF, SVG or PNG.
 
     Without a kind, say which there are. `perdure plot curves runs -o curves.pdf` draws the runs in
     a folder, those that differ in the seed only together; `er=runs/a-* ewc=runs/b-*` names them.

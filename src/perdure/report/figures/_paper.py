@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "SIZES", "drawing", "entitle", "grid_of", "save"]
 
-FORMATS = ("pdf", "svg", "png", "eps")
+FORMATS = ("pdf", "svg", "png")
 # Width in inches and letters in points: a column and a page of a paper, a 16:9 slide.
 SIZES: dict[str, tuple[float, float]] = {"column": (3.4, 8), "page": (7.0, 8), "slide": (12.0, 16)}
 
