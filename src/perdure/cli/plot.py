@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from inspect import signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from .._names import near
 from ..record import BadInput, Given
-from ..report.opened import open_methods
 from ._options import ids_of, scale_of, values_of, whole_of
+from ._shown import opened
 from .score import Flag  # noqa: TC001  (the parser reads annotations)
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def plot(
     size: Literal["column", "page", "slide"] = "page",
     dpi: str = "200",
     title: str | None = None,
+    store: Path = Path("runs"),
     tasks: str | None = None,
     thin: str | None = None,
     zoom: str | None = None,
@@ -70,11 +72,13 @@ def plot(
     Args:
         kind: what to draw.
         sources: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
-            or patterns of such. A path belongs to the name before it.
+            or patterns of such, or the TOML file of a study. A path belongs to the name before
+            it.
         output: the file to write; its ending says the format.
         size: for a column or a page of a paper, or a slide.
         dpi: dots per inch of a PNG.
         title: above the figure.
+        store: folder of a study's runs.
         tasks: in curves and series, so many tasks, from the first on.
         thin: in curves, keep every so many evaluations; 1,10,100 draws one method at each.
         zoom: in curves and gradients, only so many iterations after each switch.
@@ -112,7 +116,7 @@ def plot(
         transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better),
         classes=values_of(classes, "--classes"), setting=setting,
     )  # fmt: skip
-    methods, notes = open_methods(sources, given)
+    methods, notes = opened(sources, given, store)
     figure = draw(methods, size=size, **options)
     from ..report.figures import entitle, save
 
