@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections import defaultdict
+from html import unescape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def points(folder: Path) -> dict[str, dict[int, float]]:
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return page(open_methods([str(store())])[0], sources=["runs"])
+    return page(open_methods([str(store())])[0], command=["runs"])
 
 
 def test_one_file_holds_everything(text: str) -> None:
@@ -64,38 +65,37 @@ def test_curves_are_the_means_of_the_records(text: str) -> None:
     replay = next(each for each in drawn(text)["methods"] if each["name"] == "replay")
     runs = [points(folder) for folder in sorted(store().glob("split-digits-replay-*"))]
     assert replay["runs"] == len(runs) == 2
-    for task, shown in replay["tasks"].items():
+    assert replay["names"] == ["0-1", "2-3", "4-5", "6-7", "8-9"]
+    for task, shown in zip(replay["names"], replay["tasks"], strict=True):
         steps = sorted(runs[0][task].keys() & runs[1][task].keys())
         assert shown["x"] == steps
         values = np.array([[each[task][step] for step in steps] for each in runs])
         np.testing.assert_allclose(shown["y"], values.mean(axis=0), atol=1e-5)
         np.testing.assert_allclose(shown["sd"], values.std(axis=0, ddof=1), atol=1e-5)
     for k, each in enumerate(runs):
-        for task, (x, y) in replay["seeds"][k].items():
+        for task, (x, y) in zip(replay["names"], replay["seeds"][k], strict=True):
             assert y == [pytest.approx(each[task][step], abs=1e-5) for step in x]
 
 
 def test_the_lowest_line_is_the_mean_of_the_lowest_after_learning(text: str) -> None:
     replay = next(each for each in drawn(text)["methods"] if each["name"] == "replay")
     runs = [points(folder) for folder in sorted(store().glob("split-digits-replay-*"))]
-    first, end = next(iter(replay["tasks"].items())), replay["switches"][0]
-    lows = [min(score for step, score in each[first[0]].items() if step > end) for each in runs]
-    assert first[1]["low"] == pytest.approx(np.mean(lows), abs=1e-5)
-    last = list(replay["tasks"].values())[-1]
-    assert last["low"] is None  # nothing came after it
+    first, end = replay["tasks"][0], replay["switches"][0]
+    lows = [min(score for step, score in each["0-1"].items() if step > end) for each in runs]
+    assert first["low"] == pytest.approx(np.mean(lows), abs=1e-5)
+    assert replay["tasks"][-1]["low"] is None  # nothing came after it
 
 
 def test_ends_are_whole_sets_at_task_ends(text: str) -> None:
     replay = next(each for each in drawn(text)["methods"] if each["name"] == "replay")
     folders = sorted(store().glob("split-digits-replay-*"))
     full: dict[int, list[float]] = defaultdict(list)
-    task = next(iter(replay["tasks"]))
     for folder in folders:
         with (folder / "points.csv").open() as file:
             for row in csv.DictReader(file):
-                if row["kind"] == "full" and row["tested"] == task:
+                if row["kind"] == "full" and row["tested"] == "0-1":
                     full[int(row["step"])].append(float(row["score"]))
-    assert dict(replay["tasks"][task]["ends"]) == {
+    assert dict(replay["tasks"][0]["ends"]) == {
         step: pytest.approx(np.mean(scores), abs=1e-5) for step, scores in full.items()
     }
 
@@ -105,7 +105,7 @@ def test_long_curves_keep_their_extremes(tmp_path: Path) -> None:
     scores = rng.random(20_000).round(4)
     lines = [f"{k + 1},a,a,{score}" for k, score in enumerate(scores)]
     path = write(tmp_path, "long.csv", "step,trained,tested,score\n" + "\n".join(lines) + "\n")
-    shown = curves_drawn(open_methods([str(path)])[0])["methods"][0]["tasks"]["a"]
+    shown = curves_drawn(open_methods([str(path)])[0])["methods"][0]["tasks"][0]
     assert len(shown["x"]) <= 600
     assert (min(shown["y"]), max(shown["y"])) == (scores.min(), scores.max())
     assert scores[shown["x"][int(np.argmin(shown["y"]))] - 1] == scores.min()
@@ -115,7 +115,7 @@ def test_the_way_into_a_dip_is_drawn_whole(tmp_path: Path) -> None:
     lines = [f"{k},{'a' if k <= 5000 else 'b'},a,{k % 7 / 10}" for k in range(1, 10_001)]
     lines += ["10000,b,b,0.5"]
     path = write(tmp_path, "long.csv", "step,trained,tested,score\n" + "\n".join(lines) + "\n")
-    shown = curves_drawn(open_methods([str(path)])[0])["methods"][0]["tasks"]["a"]
+    shown = curves_drawn(open_methods([str(path)])[0])["methods"][0]["tasks"][0]
     after = [step for step in shown["x"] if step > 5000]
     assert after[:200] == list(range(5001, 5201))
 
@@ -139,6 +139,7 @@ def test_headline_and_words_of_a_matrix(tmp_path: Path) -> None:
         (0.98, -0.6, 0.4, "severe forgetting"),
         (0.5, 0.0, 0.5, "poor learning"),
         (0.92, 0.05, 0.97, "beneficial transfer"),
+        (0.95, 0.001, 0.95, "a good continual learner"),
         (0.95, -0.1, 0.86, "some forgetting"),
         (0.6, -0.4, 0.3, "forgetting, and poor learning"),
     ],
@@ -153,6 +154,86 @@ def test_the_gap_in_words() -> None:
     assert "60 points below" in gap_in_words({"min_acc": 0.3}, 0.9)
     assert "hardly" in gap_in_words({"min_acc": 0.88}, 0.9)
     assert gap_in_words({}, 0.9) == ""
+
+
+def test_words_and_name_of_a_reading_agree() -> None:
+    found = diagnosis({"acc.learning": 0.95, "bwt": 0.03, "acc": 0.97})
+    assert found is not None
+    assert found.name == "beneficial transfer"
+    assert "gained 3 points" in found.why
+
+
+def log(names: str, high: float) -> str:
+    """Return a log of two tasks, the first of which falls by half when the second is learned."""
+    a, b = names
+    lines = [f"{k},{a},{a},{high}" for k in (1, 2)]
+    lines += [f"{k},{b},{a},{high / 2}\n{k},{b},{b},{high}" for k in (3, 4)]
+    return "\n".join(["step,trained,tested,score", *lines]) + "\n"
+
+
+@pytest.mark.parametrize("others", ["yx", "zw"])
+def test_tasks_of_other_names_or_order_are_places(tmp_path: Path, others: str) -> None:
+    one, two = (
+        write(tmp_path, n, log(*a)) for n, *a in (("1.csv", "xy", 0.8), ("2.csv", others, 0.4))
+    )
+    methods = open_methods([f"mine={one},{two}"])[0]
+    [mine] = drawn(page(methods))["methods"]
+    assert mine["names"] == ["task no. 1", "task no. 2"]
+    first, second = mine["tasks"]
+    assert first["x"] == [1, 2, 3, 4]
+    np.testing.assert_allclose(first["y"], [0.6, 0.6, 0.3, 0.3])
+    assert first["low"] == pytest.approx(0.3)
+    assert first["ends"] == [[2, pytest.approx(0.6)], [4, pytest.approx(0.3)]]
+    assert second["x"] == [3, 4]
+    head = re.search(r"<thead><tr><th[^>]*>after</th>(.*?)</tr>", page(methods))
+    assert head is not None
+    assert re.findall(r">([^<]+)<", head[1]) == ["task no. 1", "task no. 2"]
+
+
+def test_nothing_is_best_among_methods_that_did_other_things(tmp_path: Path) -> None:
+    two = write(tmp_path, "two.csv", "0.9,\n0.6,0.8\n")
+    three = write(tmp_path, "three.csv", "0.9,,\n0.6,0.8,\n0.5,0.5,0.9\n")
+    more = write(tmp_path, "more.csv", "0.9,\n0.7,0.8\n")
+    shown = page(open_methods([str(two), str(three)])[0])
+    assert 'class="number best"' not in shown
+    assert "no number here says which is better" in shown
+    shown = page(open_methods([str(two), str(more)])[0])
+    assert 'class="number best"' in shown
+    assert "no number here says which is better" not in shown
+
+
+def test_losses_beside_accuracies_point_no_way(tmp_path: Path) -> None:
+    for name, scale in (("a", {}), ("b", {"low": 0, "high": 9, "lower_is_better": True})):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "points.csv").write_text(log("xy", 0.8))
+        said = {"schema": 1, "describe": {"strategy": name}} | ({"scale": scale} if scale else {})
+        (tmp_path / name / "run.json").write_text(json.dumps(said))
+    shown = page(open_methods([str(tmp_path)])[0])
+    arrows = dict(
+        re.findall(r'href="#def-([\w.]+)"[^>]*>[^<]*</a>(?: <span[^>]*>(.)</span>)?</th>', shown)
+    )
+    assert arrows["acc"] == ""
+    assert arrows["wf10"] == "↓"  # drops are positive in both
+
+
+def test_the_page_says_which_options_made_it(tmp_path: Path) -> None:
+    path = write(tmp_path, "my results.csv", "9,\n6,8\n")
+    out = tmp_path / "x.html"
+    answer = run("report", str(path), "--range", "0,10", "--title", "A & B", "-o", str(out))
+    assert answer.code == 0, answer.err
+    command = re.search(r'aria-label="Command of this page"><code>(.*?)</code>', out.read_text())
+    assert command is not None
+    words = shlex.split(unescape(command[1]))
+    first = out.read_text()
+    assert words[:2] == ["perdure", "report"]
+    out.unlink()
+    assert run(*words[1:]).code == 0
+    assert out.read_text() == first
+
+
+def test_a_reading_says_what_is_missing(tmp_path: Path) -> None:
+    path = write(tmp_path, "mine.csv", "0.9\n")
+    assert "bwt is undefined: needs at least 2 tasks, got 1" in page(open_methods([str(path)])[0])
 
 
 @pytest.mark.parametrize("id_", METRICS)
@@ -178,7 +259,7 @@ def test_names_from_files_run_nothing(tmp_path: Path) -> None:
         lines = f'step,trained,tested,score\n1,"{HOSTILE}","{HOSTILE}",0.5\n'
         (tmp_path / seed / "points.csv").write_text(lines + f'2,"{HOSTILE}","{HOSTILE}",0.7\n')
         (tmp_path / seed / "run.json").write_text(json.dumps(said))
-    shown = page(open_methods([str(tmp_path)])[0], sources=[HOSTILE], title=None)
+    shown = page(open_methods([str(tmp_path)])[0], command=[HOSTILE], title=None)
     assert "<img" not in shown.replace("<image", "")
     assert shown.count("<script") == 3
     assert HOSTILE in drawn(shown)["tasks"]
@@ -218,4 +299,4 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[str, ...], messa
 
 
 def test_the_same_runs_give_the_same_file(text: str) -> None:
-    assert page(open_methods([str(store())])[0], sources=["runs"]) == text
+    assert page(open_methods([str(store())])[0], command=["runs"]) == text

@@ -38,7 +38,7 @@ SPANS = """() => {
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(made(open_methods([str(store(("naive", "replay")))])[0], sources=["runs"]))
+    path.write_text(made(open_methods([str(store(("naive", "replay")))])[0], command=["runs"]))
     return path
 
 
@@ -77,7 +77,7 @@ def test_choices_change_what_is_drawn(visit: Visit, file: Path) -> None:
 def test_drawn_points_stand_where_the_data_are(visit: Visit, file: Path) -> None:
     page = open_page(visit, file)
     drawn = json.loads(page.inner_text("#drawn") or page.text_content("#drawn") or "")
-    ends = drawn["methods"][1]["tasks"]["0-1"]["ends"]
+    ends = drawn["methods"][1]["tasks"][0]["ends"]
     marks = page.evaluate(MARKS)
     spans = page.evaluate(SPANS)
     mine = marks[-len(ends) :]
@@ -127,16 +127,17 @@ def test_it_prints_without_its_controls(visit: Visit, file: Path) -> None:
 
 
 def test_names_from_files_run_nothing(visit: Visit, tmp_path: Path) -> None:
-    bad = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'>"
+    bad = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'>$x_1$"
     line = bad.replace('"', "")
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "points.csv").write_text(
-        f'step,trained,tested,score\n1,"{line}","{line}",0.5\n2,"{line}","{line}",0.9\n'
+        f'step,trained,tested,score\n1,"{line}","{line}",0.5\n2,b,"{line}",0.9\n2,b,b,0.8\n'
     )
     (folder / "run.json").write_text(json.dumps({"schema": 1, "describe": {"strategy": bad}}))
+    (folder / "done.json").write_text("{}")
     path = tmp_path / "report.html"
-    path.write_text(made(open_methods([str(folder)])[0], sources=[bad]))
+    path.write_text(made(open_methods([str(folder)])[0], command=[bad]))
     page = open_page(visit, path)
     page.hover("#curves-plot")
     assert page.evaluate("window.hacked") is None

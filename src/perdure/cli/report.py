@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -12,6 +12,9 @@ from ..record import BadInput, Given
 from ._options import scale_of
 from ._shown import opened
 from .score import Flag  # noqa: TC001  (the parser reads annotations)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["report"]
 
@@ -57,14 +60,28 @@ def report(
         ) from None
     given = Given(transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better))
     methods, notes = opened(sources, given, store)
-    text = page(
-        methods, sources=sources, title=title, told=_Counter(sum(map(len, methods.values())))
-    )
+    again = _arguments(
+        sources, output=None if output == Path("report.html") else output, title=title,
+        store=None if store == Path("runs") else store, transposed=transposed, percent=percent,
+        range=range_, lower_is_better=lower_is_better,
+    )  # fmt: skip
+    told = _Counter(sum(map(len, methods.values())))
+    text = page(methods, command=again, title=title, told=told)
     output.write_text(text, encoding="utf-8")
     for note in notes:
         sys.stderr.write(f"perdure: note: {note}\n")
     print(f"wrote {output} ({len(text) / 1e6:.1f} MB); open it in a browser")
     return 0
+
+
+def _arguments(sources: Sequence[str], **options: object) -> list[str]:
+    """Return what was asked for as arguments, so that the page can say how to make it again."""
+    words = list(sources)
+    for name, value in options.items():
+        if value is not None and value is not False:
+            words.append(f"--{name.replace('_', '-')}")
+            words += [] if value is True else [str(value)]
+    return words
 
 
 class _Counter:

@@ -24,7 +24,7 @@ __all__ = ["page"]
 def page(
     methods: Methods,
     *,
-    sources: Sequence[str] = (),
+    command: Sequence[str] = (),
     title: str | None = None,
     told: Callable[[int], None] = lambda done: None,  # noqa: ARG005
 ) -> str:
@@ -32,12 +32,12 @@ def page(
 
     Args:
         methods: runs by name, as `open_methods` gives them.
-        sources: where they are from, for the command that makes the page again.
+        command: the arguments of `perdure report` that make the page again.
         title: of the page; the scenario's name if none is given.
         told: is called with the number of runs that are summarised.
     """
     shown = summaries(methods, told)
-    parts: dict[str, Any] = contents(shown, sources)
+    parts: dict[str, Any] = contents(shown, command)
     drawn: dict[str, Any] = curves_drawn({each.name: each.runs for each in shown})
     drawn["criteria"] = criteria_drawn({each.name: each.found.metrics for each in shown}, methods)
     here = files("perdure.report.page")

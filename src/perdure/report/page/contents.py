@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ from ...metrics import METRICS, READINGS, better_of, find_metric, summary_of_run
 from ...record import Run
 from ..opened import described
 from ..scores import name_of, number, reasons
+from ..tracks import agreed
 from .command import command_of
-from .words import diagnosis, gap_in_words
+from .costs import costs_table
+from .words import DIAGNOSED, diagnosis, gap_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,16 +31,9 @@ __all__ = ["Shown", "contents", "summaries"]
 HEADLINE = (
     "acc", "acc.learning", "bwt", "forgetting.best", "min_acc", "wc_acc", "wf10", "gap.depth",
 )  # fmt: skip
-COSTS: dict[
-    str, tuple[str, float, Callable[[Any], float]]
-] = {  # title, divisor, how the tasks of a run come together
-    "seconds_train": ("training, s", 1.0, np.sum),
-    "seconds_eval": ("testing, s", 1.0, np.sum),
-    "flops_train": ("training, TFLOP", 1e12, np.sum),
-    "peak_bytes": ("peak memory, MB", 1e6, np.max),
-    "model_bytes": ("model, MB", 1e6, np.max),
-    "stored_bytes": ("stored data, MB", 1e6, np.max),
-}
+UNLIKE = (
+    "These methods learned other tasks or have other scores: no number here says which is better."
+)
 
 
 @dataclass
@@ -83,24 +79,26 @@ def summaries(methods: Methods, told: Callable[[int], None] = lambda done: None)
     return shown
 
 
-def contents(shown: Sequence[Shown], sources: Sequence[str]) -> dict[str, Any]:
-    """Return what the template takes: every section as plain data."""
+def contents(shown: Sequence[Shown], command: Sequence[str]) -> dict[str, Any]:
+    """Return what the template takes: every section as plain data; the command makes it again."""
     ids = [id_ for id_ in HEADLINE if any(id_ in method.found.metrics for method in shown)]
+    alike = _alike(shown)
     return {
         "title": _title(shown),
         "about": _about(shown),
         "version": __version__,
         "ran": [_ran(method) for method in shown],
-        "ids": [_column(id_, shown[0].scale) for id_ in ids],
-        "headline": [_headline(method, ids, shown) for method in shown],
+        "ids": [_column(id_, shown) for id_ in ids],
+        "unlike": "" if alike else UNLIKE,
+        "headline": [_headline(method, ids, shown if alike else []) for method in shown],
         "every": _every(shown),
         "readings": [_reading(method) for method in shown],
         "heatmaps": [_heatmap(method) for method in shown],
-        "costs": _costs(shown),
+        "costs": costs_table({method.name: method.runs for method in shown}),
         "warnings": [_warnings(method) for method in shown],
-        "definitions": [_definition(id_) for id_ in ids],
+        "definitions": [_definition(id_, shown[0].scale) for id_ in ids],
         "again": [_again(method) for method in shown],
-        "command": "perdure report " + " ".join(sources),
+        "command": shlex.join(["perdure", "report", *command]),
     }
 
 
@@ -132,16 +130,38 @@ def _ran(method: Shown) -> dict[str, Any]:
         "name": method.name,
         "runs": len(method.runs),
         "seeds": ", ".join(str(seed) for seed in seeds if seed is not None),
-        "tasks": ", ".join(method.found.tasks),
+        "tasks": _tasks(method),
         "facts": facts,
         "unfinished": unfinished,
     }
 
 
-def _column(id_: str, scale: ScoreScale) -> dict[str, str]:
-    arrow = {"higher": "↑", "lower": "↓"}[better_of(id_, scale)]
-    way = f"{better_of(id_, scale)} is better"
-    return {"id": id_, "name": name_of(find_metric(id_), scale), "arrow": arrow, "way": way}
+def _alike(shown: Sequence[Shown]) -> bool:
+    """Return whether the methods did the same thing, so that one may be called the best."""
+    said = [described(method.runs[0]) for method in shown]
+    what = {(each.get("scenario"), each.get("setting")) for each in said}
+    return (
+        len({method.scale for method in shown}) == 1
+        and len({len(method.found.tasks) for method in shown}) == 1
+        and len(what) == 1
+    )
+
+
+def _tasks(method: Shown) -> list[str]:
+    """Return the names of its tasks; places where its runs name or order them otherwise."""
+    return agreed([one.tasks for one in method.each])
+
+
+def _column(id_: str, shown: Sequence[Shown]) -> dict[str, str]:
+    scale = shown[0].scale
+    ways = {better_of(id_, method.scale) for method in shown}
+    way = ways.pop() if len(ways) == 1 else ""  # losses beside accuracies
+    return {
+        "id": id_,
+        "name": name_of(find_metric(id_), scale),
+        "arrow": {"higher": "↑", "lower": "↓"}.get(way, ""),
+        "way": f"{way} is better",
+    }
 
 
 def _headline(method: Shown, ids: Sequence[str], shown: Sequence[Shown]) -> dict[str, Any]:
@@ -178,8 +198,10 @@ def _every(shown: Sequence[Shown]) -> dict[str, Any]:
 
 def _is_best(method: Shown, id_: str, shown: Sequence[Shown]) -> bool:
     values = [each.found.metrics[id_] for each in shown if id_ in each.found.metrics]
+    if len(values) < 2:
+        return False
     best = max(values) if better_of(id_, method.scale) == "higher" else min(values)
-    return len(values) > 1 and method.found.metrics[id_] == best
+    return method.found.metrics[id_] == best
 
 
 def _reading(method: Shown) -> dict[str, str]:
@@ -187,7 +209,9 @@ def _reading(method: Shown) -> dict[str, str]:
         return {"name": method.name, "what": "", "why": "the guide's table is about accuracies"}
     found = diagnosis(method.found.metrics)
     if found is None:
-        return {"name": method.name, "what": "", "why": "acc, acc.learning or bwt is undefined"}
+        lacks = next(id_ for id_ in DIAGNOSED if id_ not in method.found.metrics)
+        why = f"{lacks} is undefined: {method.found.undefined.get(lacks, 'not computed')}"
+        return {"name": method.name, "what": "", "why": why}
     finals = method.found.per_task.get("acc", [])[:-1]
     known = [value for value in finals if value is not None]
     gap = gap_in_words(method.found.metrics, float(np.mean(known)) if known else None)
@@ -206,29 +230,9 @@ def _heatmap(method: Shown) -> dict[str, str]:
     mean = np.mean([matrix.scores for matrix in matrices], axis=0)
     scale, runs = method.scale, len(matrices)
     over = f", mean of {runs} runs" if runs > 1 else ""
-    html = heatmap(mean, matrices[0].tasks, low=scale.low, high=scale.high,
+    html = heatmap(mean, _tasks(method), low=scale.low, high=scale.high,
                    caption=f"{method.name}{over}")  # fmt: skip
     return {"name": method.name, "html": html}
-
-
-def _costs(shown: Sequence[Shown]) -> dict[str, Any] | None:
-    rows, known = [], {name for m in shown for name in COSTS if _cost(m, name) is not None}
-    if not known:
-        return None
-    names = [name for name in COSTS if name in known]
-    for method in shown:
-        values = [_cost(method, name) for name in names]
-        rows.append([method.name, *("" if v is None else f"{v:.3g}" for v in values)])
-    return {"header": ["method", *(COSTS[name][0] for name in names)], "rows": rows}
-
-
-def _cost(method: Shown, name: str) -> float | None:
-    """Return the mean over runs of what the tasks of a run cost together, None where unknown."""
-    _, unit, whole = COSTS[name]
-    each = [run.costs.columns.get(name) for run in method.runs if run.costs is not None]
-    if not each or any(column is None or np.isnan(column).any() for column in each):
-        return None
-    return float(np.mean([whole(column) for column in each])) / unit
 
 
 def _warnings(method: Shown) -> dict[str, Any]:
@@ -251,7 +255,7 @@ def _side(id_: str) -> str:
     return "high" if id_.startswith("wf") else "low"
 
 
-def _definition(id_: str) -> dict[str, str]:
+def _definition(id_: str, scale: ScoreScale) -> dict[str, str]:
     from .formulas import formula_svg
 
     metric = find_metric(id_)
@@ -259,7 +263,7 @@ def _definition(id_: str) -> dict[str, str]:
     reading = READINGS[base]
     return {
         "id": id_,
-        "name": metric.name,
+        "name": name_of(metric, scale),
         "formula": formula_svg(metric.formula),
         "source": metric.source,
         "differs": reading.differs,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...metrics import Undefined, min_acc
 from ...metrics.criteria import CRITERIA
 from ..bands import band, thinned
 from ..colours import looks, task_colours
+from ..tracks import ends_of, low_of, switches, task_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,22 +30,26 @@ BUDGET = 150_000  # points of all curves of single runs together: what a phone s
 def curves_drawn(methods: Methods) -> dict[str, Any]:
     """Return every method's curves by task: the mean over runs with its SD, and each run's own.
 
+    Tasks are places, as in `tracks`: the first that is learned stands first, whatever its name.
+
     Example:
         >>> curves_drawn({})["methods"]
         []
     """
-    streams = {
-        name: [run.stream for run in runs if run.stream is not None and run.stream.names]
+    told = {
+        name: [run for run in runs if run.stream is not None and run.stream.names]
         for name, runs in methods.items()
     }
+    streams = {name: [run.stream for run in runs if run.stream] for name, runs in told.items()}
     streams = {name: several for name, several in streams.items() if several}
-    tasks = list(dict.fromkeys(t for several in streams.values() for s in several for t in s.names))
-    each = sum(len(stream.names) for several in streams.values() for stream in several)
+    every = [stream for several in streams.values() for stream in several]
+    tasks = task_names(every)
+    each = sum(len(stream.names) for stream in every)
     most = int(np.clip(BUDGET / max(each, 1), 60, 2 * MOST))
     shown = looks(methods)
     return {
         "tasks": tasks,
-        "range": _range([stream for several in streams.values() for stream in several]),
+        "range": _range(every),
         "colours": task_colours(len(tasks)),
         "methods": [
             {
@@ -54,8 +57,9 @@ def curves_drawn(methods: Methods) -> dict[str, Any]:
                 "colour": shown[name].colour,
                 "dash": shown[name].plotly,
                 "runs": len(several),
-                "switches": _switches(several),
-                "tasks": {task: _task(several, methods[name], task) for task in several[0].names},
+                "switches": switches(several),
+                "names": task_names(several),
+                "tasks": [_task(several, told[name], k) for k in range(len(several[0].names))],
                 "seeds": [_run(stream, most) for stream in several] if len(several) > 1 else [],
             }
             for name, several in streams.items()
@@ -69,61 +73,35 @@ def _range(streams: Sequence[Stream]) -> list[float] | None:
     return list(ends.pop()) if len(ends) == 1 and np.isfinite(list(ends)).all() else None
 
 
-def _switches(streams: Sequence[Stream]) -> list[int]:
-    """Return after which steps the task changed, where all runs agree."""
-    found = {tuple(visit.last for visit in stream.visits[:-1]) for stream in streams}
-    return list(found.pop()) if len(found) == 1 else []
-
-
-def _task(streams: Sequence[Stream], runs: Sequence[Source], task: str) -> dict[str, Any]:
-    found = band([stream.tasks[task] for stream in streams if task in stream.tasks])
-    kept = _kept(found.steps, found.mean, _switches(streams))
-    lows = [low for stream in streams if (low := _lowest(stream, task)) is not None]
+def _task(streams: Sequence[Stream], runs: Sequence[Source], task: int) -> dict[str, Any]:
+    found = band([s.tasks[s.names[task]] for s in streams if task < len(s.names)])
+    kept = _kept(found.steps, found.mean, switches(streams))
+    low = low_of(streams, task)
+    steps, scores = ends_of(runs, task)
     return {
         "x": found.steps[kept].tolist(),
         "y": _rounded(found.mean[kept]),
         "sd": _rounded(found.sd[kept]) if found.runs > 1 else [],
-        "low": round(float(np.mean(lows)), 5) if len(lows) == len(streams) else None,
-        "ends": _ends(streams, runs, task),
+        "low": None if np.isnan(low) else round(low, 5),
+        "ends": np.column_stack([steps, _rounded(scores)]).tolist(),
     }
 
 
 def _kept(
-    steps: NDArray[np.int64], mean: NDArray[np.float64], switches: Sequence[int]
+    steps: NDArray[np.int64], mean: NDArray[np.float64], after: Sequence[int]
 ) -> NDArray[np.intp]:
     """Return the places of the points to draw: true extremes, and whole the way into each dip."""
-    starts = np.searchsorted(steps, switches, side="right")
-    each = NEAR // max(len(switches), 1)
+    starts = np.searchsorted(steps, after, side="right")
+    each = NEAR // max(len(after), 1)
     near = [np.arange(start, min(start + each, len(steps))) for start in starts]
     return np.unique(np.concatenate([thinned(mean, MOST), *near]))
 
 
-def _lowest(stream: Stream, task: str) -> float | None:
-    """Return the task's lowest score after it was learned, as min_acc has it."""
-    with suppress(Undefined):
-        lows = min_acc(stream).per_task
-        value = float(lows[stream.names.index(task)])
-        return None if np.isnan(value) else float(stream.scale.larger_is_better(np.array(value)))
-    return None
-
-
-def _ends(streams: Sequence[Stream], runs: Sequence[Source], task: str) -> list[list[float]]:
-    """Return step and mean score at the task ends: what evaluation at task ends alone shows."""
-    matrices = [run.matrix for run in runs if run.matrix is not None and task in run.matrix.tasks]
-    lasts = [visit.last for visit in streams[0].visits]
-    shapes = {matrix.scores.shape for matrix in matrices}
-    if len(matrices) != len(streams) or shapes != {(len(lasts), len(lasts))}:
-        return []
-    column = np.mean([m.scores[:, m.tasks.index(task)] for m in matrices], axis=0)
-    known = [(last, score) for last, score in zip(lasts, column, strict=True) if score == score]
-    return [[last, round(float(score), 5)] for last, score in known]
-
-
-def _run(stream: Stream, most: int) -> dict[str, list[list[float]]]:
-    shown = {}
-    for task, (steps, scores) in stream.tasks.items():
+def _run(stream: Stream, most: int) -> list[list[list[float]]]:
+    shown = []
+    for steps, scores in map(stream.tasks.__getitem__, stream.names):
         kept = thinned(scores, most)
-        shown[task] = [steps[kept].tolist(), _rounded(scores[kept])]
+        shown.append([steps[kept].tolist(), _rounded(scores[kept])])
     return shown
 
 

@@ -1,11 +1,12 @@
 "use strict";
 // Draws what stands in #drawn. Names come from files: plotly reads a little markup, so "<" and "&"
-// are taken out of its hands.
+// are taken out of its hands, and formulas, which it is told not to.
 (function () {
   const drawn = JSON.parse(document.getElementById("drawn").textContent);
-  const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;");
+  const short = (text) => (text.length <= 40 ? text : `${text.slice(0, 26)}…${text.slice(-13)}`);
+  const plain = (text) => short(text).replace(/&/g, "&amp;").replace(/</g, "&lt;");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const settings = { responsive: true, displaylogo: false, displayModeBar: false };
+  const settings = { responsive: true, displaylogo: false, displayModeBar: false, typesetMath: false };
   const axes = () => {
     const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
     const line = getComputedStyle(document.documentElement).getPropertyValue("--line").trim();
@@ -68,13 +69,14 @@
     const methods = kind === "task" ? drawn.methods : [drawn.methods[place]];
     const lines = [];
     for (const method of methods) {
-      const names = kind === "task" ? [drawn.tasks[place]] : Object.keys(method.tasks);
-      for (const task of names) {
-        if (!(task in method.tasks)) continue;
-        const own = seeds.checked ? method.seeds.filter((s) => task in s).map((s) => s[task]) : [];
-        const colour = kind === "task" ? method.colour : drawn.colours[drawn.tasks.indexOf(task)];
+      const places = kind === "task" ? [Number(place)] : method.tasks.keys();
+      for (const k of places) {
+        if (k >= method.tasks.length) continue;
+        const own = seeds.checked ? method.seeds.filter((s) => k < s.length).map((s) => s[k]) : [];
+        const colour = kind === "task" ? method.colour : drawn.colours[k];
         const dash = kind === "task" ? method.dash : "solid";
-        lines.push(...traces(method.tasks[task], kind === "task" ? method.name : task, colour, dash, own));
+        const name = kind === "task" ? method.name : method.names[k];
+        lines.push(...traces(method.tasks[k], name, colour, dash, own));
       }
     }
     const switches = [...new Set(methods.flatMap((method) => method.switches))];
@@ -98,7 +100,7 @@
     const [kind, place] = view.value.split(" ");
     const methods = kind === "task" ? drawn.methods : [drawn.methods[place]];
     const switches = [...new Set(methods.flatMap((method) => method.switches))].sort((a, b) => a - b);
-    const last = Math.max(...methods.flatMap((m) => Object.values(m.tasks).flatMap((t) => t.x.slice(-1))));
+    const last = Math.max(...methods.flatMap((m) => m.tasks.flatMap((t) => t.x.slice(-1))));
     const wide = Math.max(10, Math.round(last / 50));
     zoom.replaceChildren(new Option("all of training", ""));
     switches.forEach((step, k) =>
@@ -126,8 +128,11 @@
     if (drawn.criteria) setTimeout(draw_criteria);
   };
   if (drawn.methods.length) {
-    drawn.methods.forEach((method, k) => view.add(new Option(`${method.name}: every task`, `method ${k}`)));
-    drawn.tasks.forEach((task, k) => view.add(new Option(`task ${task}: every method`, `task ${k}`)));
+    drawn.methods.forEach((method, k) => view.add(new Option(`${short(method.name)}: every task`, `method ${k}`)));
+    drawn.tasks.forEach((task, k) => {
+      const name = /^task /.test(task) ? task : `task ${task}`;
+      view.add(new Option(`${short(name)}: every method`, `task ${k}`));
+    });
     if (drawn.methods.length > 1) view.value = "task 0";
     seeds.parentElement.hidden = !drawn.methods.some((method) => method.seeds.length);
     fill_zoom();

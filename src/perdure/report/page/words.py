@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Diagnosis", "diagnosis", "gap_in_words"]
+__all__ = ["DIAGNOSED", "Diagnosis", "diagnosis", "gap_in_words"]
+
+DIAGNOSED = ("acc", "acc.learning", "bwt")
 
 # High is above these in the guide; what is about 0, and what very negative, it leaves open.
 LEARNED, KEPT = 0.9, 0.8
 ABOUT_ZERO, SEVERE = 0.05, -0.2
+POINT = 0.005  # what is less is written as 0 points
 
 
 class Diagnosis(NamedTuple):
@@ -30,20 +33,20 @@ def diagnosis(metrics: Mapping[str, float]) -> Diagnosis | None:
         >>> diagnosis({"acc.learning": 0.95, "bwt": 0.03, "acc": 0.97}).name
         'beneficial transfer'
     """
-    if not {"acc.learning", "bwt", "acc"} <= metrics.keys():
+    if not metrics.keys() >= set(DIAGNOSED):
         return None
     learned, bwt, acc = metrics["acc.learning"], metrics["bwt"], metrics["acc"]
-    moved = "kept" if abs(bwt) <= ABOUT_ZERO else "gained" if bwt > 0 else "lost"
-    change = "" if moved == "kept" else f" {100 * abs(bwt):.0f} points"
+    change = f"{'gained' if bwt > 0 else 'lost'} {100 * abs(bwt):.0f} points"
     why = (
-        f"tasks were learned to {learned:.2f} on average and later {moved}{change}; "
+        f"tasks were learned to {learned:.2f} on average and later "
+        f"{'kept' if abs(bwt) < POINT else change}; "
         f"at the end they stand at {acc:.2f}"
     )
     return Diagnosis(_name(learned, bwt, acc), why)
 
 
 def _name(learned: float, bwt: float, acc: float) -> str:
-    if learned >= LEARNED and bwt > 0 and acc >= LEARNED:
+    if learned >= LEARNED and bwt >= POINT and acc >= LEARNED:
         return "beneficial transfer"
     if learned >= LEARNED and abs(bwt) <= ABOUT_ZERO and acc >= KEPT:
         return "a good continual learner"
