@@ -132,7 +132,7 @@ def test_names_from_files_run_nothing(visit: Visit, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "points.csv").write_text(
-        f'step,trained,tested,score\n1,"{line}","{line}",0.5\n2,b,"{line}",0.9\n2,b,b,0.8\n'
+        f'step,trained,tested,score\n1,"{line}","{line}",0.5\n2,__proto__,"{line}",0.9\n2,__proto__,__proto__,0.8\n'
     )
     (folder / "run.json").write_text(json.dumps({"schema": 1, "describe": {"strategy": bad}}))
     (folder / "done.json").write_text("{}")

@@ -33,7 +33,8 @@
 
   // One curve: band, each run, mean, lowest, task ends.
   function traces(task, name, colour, dash, seeds) {
-    const group = { legendgroup: name, showlegend: false, hoverinfo: "skip", mode: "lines" };
+    const legendgroup = `: ${name}`; // plotly keeps groups as properties, and __proto__ is one already
+    const group = { legendgroup, showlegend: false, hoverinfo: "skip", mode: "lines" };
     const found = [];
     if (task.sd.length) {
       const [low, high] = drawn.range || [-Infinity, Infinity];
@@ -47,7 +48,7 @@
     for (const [x, y] of seeds)
       found.push(Object.assign({}, group, { x, y, line: { color: see_through(colour, 0.45), width: 0.8 } }));
     found.push({
-      x: task.x, y: task.y, mode: "lines", name: plain(name), legendgroup: name,
+      x: task.x, y: task.y, mode: "lines", name: plain(name), legendgroup,
       line: { color: colour, width: 1.8, dash }, hovertemplate: "step %{x}: %{y:.3f}",
     });
     if (task.low !== null && task.x.length)
