@@ -79,7 +79,7 @@ def test_losses_are_forgotten_when_they_rise() -> None:
     [axes] = forgetting({"mine": [Source(matrix, stream)]}).axes
     [bold] = axes.collections  # one run: no light points
     assert np.asarray(bold.get_offsets()).tolist() == [[6.0, 2.0]]
-    assert axes.get_title() == "mine\nno correlation"
+    assert axes.get_title() == "mine\nρ is undefined"
 
 
 def test_a_task_tested_once_takes_no_part_in_rho() -> None:

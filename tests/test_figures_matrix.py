@@ -113,6 +113,13 @@ def test_one_task_has_nothing_to_forget() -> None:
         changes({"er": [source([[0.5]])]})
 
 
+def test_a_diagonal_alone_says_what_it_cannot_show() -> None:
+    er = {"er": [source(np.where(np.eye(3), 0.5, np.nan))]}
+    assert "not tested at the end" in panels(er).axes[2].texts[0].get_text()
+    with pytest.raises(BadInput, match="no task was tested after two tasks in a row"):
+        changes(er)
+
+
 # --- heatmaps and changes
 
 
@@ -214,10 +221,21 @@ def test_names_are_no_formulas_and_end_no_line() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["\\$\\frac\\$", " _hidden"]
 
 
+def test_letters_that_no_font_has_are_one_note(tmp_path: Path) -> None:
+    target = tmp_path / "x.png"
+    path = tmp_path / "mine.csv"
+    path.write_text("after,\U0001f9a4,\U000e0fff\n\U0001f9a4,0.9,\n\U000e0fff,0.6,0.8\n")
+    answer = run("plot", "heatmaps", path, "-o", target)
+    assert answer.code == 0
+    assert len(answer.err.splitlines()) == 1
+    assert "drawn as boxes" in answer.err
+    assert target.stat().st_size > 1000
+
+
 def test_seeds_that_order_tasks_otherwise_name_places() -> None:
     runs = [source(A, tasks=["x", "y"]), source(B, tasks=["y", "x"])]
     axes = heatmaps({"er": runs}).axes[0]
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["task 0", "task 1"]
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["task no. 1", "task no. 2"]
 
 
 @pytest.mark.parametrize("size", ["column", "page", "slide"])

@@ -53,6 +53,10 @@ def test_a_summary_is_a_table_of_every_metric() -> None:
     assert rows["forgetting.best"][1] == "↓"
     assert set(found.metrics) <= rows.keys()
     assert rows["fwt.gem"][1] == found.undefined["fwt.gem"]
+    scale = ScoreScale(0, np.inf, lower_is_better=True)
+    loss = perdure.summary(perdure.metrics.ScoreMatrix([[0.9]], scale=scale))
+    rows = {row[0]: row for row in read(loss._repr_html_()).rows}
+    assert rows["acc"][1:] == ["↓", "0.9000", "", "average score"]
 
 
 def test_several_runs_show_their_spread() -> None:

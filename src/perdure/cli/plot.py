@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -122,8 +123,10 @@ def plot(
 
     if title is not None:
         entitle(figure, title)
-    path = save(figure, output, whole_of(dpi, "--dpi", 10))
-    for note in notes:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        path = save(figure, output, whole_of(dpi, "--dpi", 10))
+    for note in [*notes, *(str(each.message) for each in told)]:
         sys.stderr.write(f"perdure: note: {note}\n")
     print(f"wrote {path}")
     return 0

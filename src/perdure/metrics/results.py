@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from .table import Metric
+
 __all__ = ["Options", "Summary"]
 
 CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names the papers give them
@@ -102,16 +104,21 @@ def as_html(
             {"higher": "↑", "lower": "↓"}[better_of(id_, scale)],
             f"{value:.4f}",
             ends.get(id_, ""),
-            find_metric(id_).name,
+            name_of(find_metric(id_), scale),
         ]
         for id_, value in metrics.items()
     ]
-    parts = [table(["id", "", "value", "95% interval", "name"], rows, right={2, 3})]
+    parts = [table(["id", "", "value", "interval", "name"], rows, right={2, 3})]
     if undefined:
         why = table(["undefined", "because"], [*map(list, undefined.items())])
         parts.append(f"<details><summary>{len(undefined)} undefined</summary>{why}</details>")
     parts += [f"<p>{escape(note)}</p>" for note in notes]
     return "\n".join(parts)
+
+
+def name_of(metric: Metric, scale: ScoreScale) -> str:
+    """Return a metric's name, where other scores than accuracies are meant without that word."""
+    return metric.name if scale.is_accuracy else metric.name.replace("accuracy", "score")
 
 
 def drop_others(found: Any, ids: Sequence[str]) -> None:

@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..metrics import ACCURACY, MethodsComparison, ScoreScale, find_metric, least_p, seeds_needed
+from ..metrics.results import name_of
 from .grid import Grid
-from .scores import ARROWS, name_of, number
+from .scores import ARROWS, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..metrics import RunsSummary, better_of, find_metric
+from ..metrics.results import name_of
 from .grid import Grid
 
 if TYPE_CHECKING:
@@ -107,11 +108,6 @@ def _direction(found: Summary | RunsSummary, id_: str, *, plain: bool) -> str:
     """Return which way is better: a level of a loss is better when lower."""
     better = better_of(id_, _scale(found))
     return better if plain else ARROWS[better]
-
-
-def name_of(metric: Metric, scale: ScoreScale) -> str:
-    """Return a metric's name, where other scores than accuracies are meant without that word."""
-    return metric.name if scale.is_accuracy else metric.name.replace("accuracy", "score")
 
 
 def _scale(found: Summary | RunsSummary) -> ScoreScale:

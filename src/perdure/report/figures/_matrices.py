@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...record import BadInput
+from ..tracks import agreed
 from ._panels import plain, short
 
 if TYPE_CHECKING:
@@ -111,11 +112,9 @@ def tasks_of(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tuple[str,
         >>> a = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], tasks=["cats", "dogs and wolves"])
         >>> b = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], tasks=["dogs and wolves", "cats"])
         >>> tasks_of([a, a], "slide"), tasks_of([a, b])
-        (('cats', 'dogs a…ves'), ('task 0', 'task 1'))
+        (('cats', 'dogs a…ves'), ('task no. 1', 'task no. 2'))
     """
-    names = matrices[0].tasks
-    if any(matrix.tasks != names for matrix in matrices):
-        names = tuple(f"task {k}" for k in range(len(names)))
+    names = agreed([matrix.tasks for matrix in matrices])
     return tuple(short(name, LONGEST.get(size, 22)) for name in names)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,13 +15,14 @@ from matplotlib.font_manager import FontProperties
 from ...record import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     Size = Literal["column", "page", "slide"]
 
 __all__ = ["FORMATS", "SIZES", "drawing", "entitle", "grid_of", "save"]
 
 FORMATS = ("pdf", "svg", "png")
+MISSING = r"Glyph (\d+) "  # how matplotlib begins, for every letter and every time it looks for it
 # Width in inches and letters in points: a column and a page of a paper, a 16:9 slide.
 SIZES: dict[str, tuple[float, float]] = {"column": (3.4, 8), "page": (7.0, 8), "slide": (12.0, 16)}
 
@@ -39,7 +42,8 @@ def drawing(
     if size not in SIZES:
         raise BadInput(f"size is {size!r:.40}, expected one of {', '.join(SIZES)}")
     width, points = SIZES[size]
-    with mpl.rc_context(_letters(points)):
+    with mpl.rc_context(_letters(points)), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", MISSING)  # `save` says it once
         figure = Figure(figsize=(width, width * height), layout="constrained")
         figure.subplots(rows, columns, squeeze=False, **axes)
         yield figure
@@ -91,7 +95,8 @@ def entitle(figure: Figure, title: str) -> None:
 def save(figure: Figure, path: str | Path, dpi: int = 200) -> Path:
     """Return the path that the figure was written to, in the format its ending names.
 
-    Letters stay letters in PDF and SVG, and the same figure gives the same bytes.
+    Letters stay letters in PDF and SVG, and the same figure gives the same bytes. Warns once of
+    letters that the font does not have.
     """
     target = Path(path)
     form = target.suffix.lower().removeprefix(".")
@@ -103,8 +108,24 @@ def save(figure: Figure, path: str | Path, dpi: int = 200) -> Path:
     fixed: Any = {"svg.hashsalt": "perdure", "svg.fonttype": "none", "pdf.fonttype": 42}
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
     try:
-        with mpl.rc_context(fixed):
+        with mpl.rc_context(fixed), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
             figure.savefig(target, dpi=dpi, metadata=undated)
     except OSError as error:
         raise BadInput(f"{target}: {(error.strerror or 'cannot be written').lower()}") from None
+    _tell({str(each.message): None for each in told})
     return target
+
+
+def _tell(told: Iterable[str]) -> None:
+    """Pass warnings on, those of letters that are in no font as one."""
+    lacks = [chr(int(found[1])) for text in told if (found := re.match(MISSING, text))]
+    rest = [text for text in told if not re.match(MISSING, text)]
+    if lacks:
+        letters = "".join(lacks[:10]) + ("…" if len(lacks) > 10 else "")
+        rest.append(
+            f"{letters} are not in the font and are drawn as boxes; name a font that has them as "
+            "font.family in a matplotlibrc file"
+        )
+    for text in rest:
+        warnings.warn(text, stacklevel=3)

@@ -61,7 +61,7 @@ def forgetting(methods: Methods, *, size: Size = "page", window: int = 10) -> Fi
         on_one_scale(figure.axes, columns, x, "forgotten (FORG)", whole=False)
         for axes, (name, pairs) in zip(figure.axes, found.items(), strict=False):
             rho = _draw(axes, pairs, look[name])
-            said = "no correlation" if rho is None else f"ρ = {rho:.2f}".replace("-", "−")
+            said = "ρ is undefined" if rho is None else f"ρ = {rho:.2f}".replace("-", "−")
             axes.set_title(f"{short(name, 90 // columns - 10)}\n{said}")
     return figure
 

@@ -71,7 +71,11 @@ def changes(methods: Methods, *, size: Size = "page") -> Figure:
         for name, several in found.items()
     }
     measured = [each[~np.isnan(each)] for each in steps.values()]
-    most = float(np.abs(np.concatenate(measured)).max(initial=0.0))
+    if not any(map(len, measured)):
+        raise BadInput(
+            "no task was tested after two tasks in a row, expected one: a change is between two"
+        )
+    most = float(np.abs(np.concatenate(measured)).max())
     return _grid(
         steps, found, change_colours(most), "change (gains are positive)", size, signed=True
     )

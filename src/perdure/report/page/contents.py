@@ -11,9 +11,10 @@ import numpy as np
 from ... import __version__
 from ..._html import heatmap
 from ...metrics import METRICS, READINGS, better_of, find_metric, summary_of_runs
+from ...metrics.results import name_of
 from ...record import Run
 from ..opened import described
-from ..scores import name_of, number, reasons
+from ..scores import number, reasons
 from ..tracks import agreed
 from .command import command_of
 from .costs import costs_table
