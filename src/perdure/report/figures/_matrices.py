@@ -25,7 +25,6 @@ __all__ = [
     "folded",
     "matrices_of",
     "score_limits",
-    "score_word",
     "spread",
     "tasks_of",
 ]
@@ -138,10 +137,3 @@ def score_limits(scale: ScoreScale, *values: NDArray[np.float64]) -> tuple[float
     low = min((float(np.nanmin(each)) for each in values), default=0.0)
     high = max((float(np.nanmax(each)) for each in values), default=1.0)
     return (low, high) if low < high else (low - 0.5, high + 0.5)
-
-
-def score_word(scale: ScoreScale) -> str:
-    """Return what to call scores on an axis."""
-    if scale.is_accuracy:
-        return "accuracy"
-    return "score (lower is better)" if scale.lower_is_better else "score"

@@ -15,8 +15,9 @@ from ...metrics import CRITERIA, Options, Undefined, fixed_curve
 from ...record import BadInput
 from ..colours import looks
 from ..opened import strategy_of
+from ..tracks import score_name
 from ._by_task import lines_by_task
-from ._matrices import folded, matrices_of, score_word, spread
+from ._matrices import folded, matrices_of, spread
 from ._panels import band_key, legend, line_key, plain
 from ._paper import SIZES, drawing, grid_of
 
@@ -106,7 +107,7 @@ def fixed(methods: Methods, *, size: Size = "page") -> Figure:
     with drawing(size, height) as figure:
         axes = figure.axes[0]
         lines_by_task(axes, curves, looks(methods))
-        axes.set(xlabel="tasks learned", ylabel=f"{score_word(scale)} over all tasks")
+        axes.set(xlabel="tasks learned", ylabel=f"{score_name(scale)} over all tasks")
         if scale.is_accuracy:
             axes.set_ylim(0, 1.02)
         legend(figure, [*axes.lines, *band_key(map(len, found.values()))])

@@ -13,8 +13,9 @@ import numpy as np
 from ..._names import near
 from ...record import BadInput
 from ..colours import BLUE, ORANGE, VERMILION, task_colours
+from ..tracks import score_name
 from ._cells import cells, em, name_cells, score_colours, write_numbers
-from ._matrices import Spread, matrices_of, score_limits, score_word, spread, tasks_of
+from ._matrices import Spread, matrices_of, score_limits, spread, tasks_of
 from ._panels import plain
 from ._paper import SIZES, drawing
 
@@ -62,7 +63,7 @@ def panels(methods: Methods, *, size: Size = "page", method: str | None = None) 
         _forgetting(of_losses, matrices)
         _trajectories(over_time, scores, tasks)
         for axes in (of_ends, over_time):
-            axes.set_ylabel(score_word(matrices[0].scale))
+            axes.set_ylabel(score_name(matrices[0].scale))
             if matrices[0].scale.is_accuracy:
                 axes.set_ylim(0, 1.05)
         for axes in (of_ends, of_losses, over_time):
@@ -96,7 +97,7 @@ def _matrix(
     )
     name_cells(axes, tasks, tasks, size)
     axes.set(xlabel="tested on", ylabel="after learning", title="Scores after each task")
-    figure.colorbar(image, ax=axes, label=score_word(one.scale))
+    figure.colorbar(image, ax=axes, label=score_name(one.scale))
 
 
 def _learned_and_kept(axes: Axes, matrices: Sequence[ScoreMatrix], size: Size) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...record import BadInput
+from ..tracks import score_name
 from ._cells import cells, change_colours, em, name_cells, score_colours, write_numbers
-from ._matrices import folded, matrices_of, score_limits, score_word, spread, tasks_of
+from ._matrices import folded, matrices_of, score_limits, spread, tasks_of
 from ._paper import SIZES, drawing, grid_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def heatmaps(methods: Methods, *, size: Size = "page") -> Figure:
     means = {name: spread([m.scores for m in several]).mean for name, several in found.items()}
     scale = next(iter(found.values()))[0].scale
     colours = score_colours(scale, *score_limits(scale, *means.values()))
-    return _grid(means, found, colours, score_word(scale), size)
+    return _grid(means, found, colours, score_name(scale), size)
 
 
 def changes(methods: Methods, *, size: Size = "page") -> Figure:

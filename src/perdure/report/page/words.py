@@ -70,8 +70,11 @@ def gap_in_words(metrics: Mapping[str, float], older: float | None) -> str:
     """
     if "min_acc" not in metrics or older is None:
         return ""
-    low = metrics["min_acc"]
+    low, depth = metrics["min_acc"], metrics.get("gap.depth", 1.0)
     fell = f"on the way older tasks fell to {low:.2f}"
     if older - low < ABOUT_ZERO:
         return f"{fell}, not far below their end ({older:.2f}): hardly a stability gap"
+    if depth < ABOUT_ZERO:  # they had never been higher: what was learned later is no recovery
+        cost = f"{100 * max(depth, 0.0):.0f} points"
+        return f"{fell}, but new tasks cost them {cost} at their start: hardly a stability gap"
     return f"{fell}, {100 * (older - low):.0f} points below their end: a stability gap"
