@@ -143,3 +143,15 @@ def test_names_from_files_run_nothing(visit: Visit, tmp_path: Path) -> None:
     assert page.evaluate("window.hacked") is None
     assert page.locator("img").count() == 0
     assert visit.is_clean()
+
+
+def test_long_names_leave_room_for_numbers(visit: Visit, tmp_path: Path) -> None:
+    name, path = "a" * 200, tmp_path / "report.html"
+    (tmp_path / "log.csv").write_text(f"after,{name},b\n{name},0.9,\nb,0.6,0.8\n")
+    [run] = open_methods([str(tmp_path / "log.csv")])[0].values()
+    path.write_text(made({name: run, "another one " * 20: run}))
+    page = open_page(visit, path, width=390)
+    boxes = [each.bounding_box() for each in page.locator("th").all() if each.is_visible()]
+    assert max(box["width"] for box in boxes if box) < 200
+    names = [each.inner_text() for each in page.locator(".headline th[scope=row]").all()]
+    assert names == [name, ("another one " * 20).strip()]  # whole: others may begin alike
