@@ -143,7 +143,7 @@ def _alike(shown: Sequence[Shown]) -> bool:
     known = [{str(each[key]) for each in said if key in each} for key in ("scenario", "setting")]
     scales = {method.scale for method in shown}
     counts = {len(method.found.tasks) for method in shown}
-    return max(map(len, (scales, counts, *known))) < 2
+    return len(scales) == len(counts) == 1 and all(len(each) < 2 for each in known)
 
 
 def _tasks(method: Shown) -> list[str]:
