@@ -19,6 +19,7 @@ from .reproduce import reproduce
 from .run import run
 from .score import STDIN, score
 from .study import study_app
+from .watch import watch
 
 __all__ = ["app", "main"]
 
@@ -32,6 +33,7 @@ app.command(compare)
 app.command(explain)
 app.command(plan)
 app.command(plot)
+app.command(watch)
 app.command(run)
 app.command(study_app)
 app.command(reproduce)
