@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import webbrowser
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,7 @@ from .score import Flag  # noqa: TC001  (the parser reads annotations)
 __all__ = ["watch"]
 
 SHORTEST = 8
+AUTO = "auto"
 
 
 def watch(
@@ -35,7 +37,7 @@ def watch(
     Args:
         store: folder of the runs.
         port: of the address; 8765 or the next free one if not given.
-        host: an address of this machine; another than 127.0.0.1 lets others look, and needs a token.
+        host: an address of this machine; others than 127.0.0.1 let others look, and need a token.
         token: a word that those who look must know; `auto` makes one.
         open_: open the page in the browser.
     """
@@ -52,10 +54,8 @@ def watch(
     print("Ctrl-C ends it", flush=True)
     if open_:
         webbrowser.open(server.address)
-    try:
+    with suppress(KeyboardInterrupt):
         server.serve_here()
-    except KeyboardInterrupt:
-        pass
     return 0
 
 
@@ -76,7 +76,7 @@ def _token(live: Any, host: str, token: str | None) -> str | None:
                 "--token auto makes one"
             )
         return None
-    if token == "auto":
+    if token == AUTO:
         return str(live.new_token())
     if not re.fullmatch(r"[A-Za-z0-9._~-]+", token) or len(token) < SHORTEST:
         raise BadInput(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,14 @@ MOST_POINTS = 2000  # of a curve
 MOST_TASKS = 200
 
 
+class Low(NamedTuple):
+    """Where a task did worst since it was learned, and how well it did when it was."""
+
+    step: int
+    score: float
+    learned: float | None
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """A run's curves in full; `rows` and `begun` say from how much of which file."""
@@ -33,7 +41,7 @@ class View:
     tasks: dict[str, Curve]
     mean: Curve  # over the tasks seen by then
     visits: list[tuple[str, int, int]]  # task, first and last step
-    lows: dict[str, tuple[int, float]]  # since the task was learned: step, score
+    lows: dict[str, Low]  # of tasks that were left behind
     left_out: int
     rows: int
     begun: int
@@ -46,8 +54,8 @@ def view_of(points: Points, rows: int, begun: int) -> View:
         >>> from perdure.record import read_points
         >>> text = "step,trained,tested,score|1,a,a,0.9|2,b,a,0.2|2,b,b,0.5|3,b,a,0.6|3,b,b,0.8|"
         >>> view = view_of(read_points(text.replace("|", chr(10)), "points.csv"), 5, 1)
-        >>> view.lows, view.mean[1].round(2)
-        ({'a': (2, 0.2)}, array([0.9 , 0.35, 0.7 ]))
+        >>> view.lows["a"], view.mean[1].round(2)
+        (Low(step=2, score=0.2, learned=0.9), array([0.9 , 0.35, 0.7 ]))
     """
     stream = points.stream()
     visits = _visits(stream)
@@ -66,7 +74,7 @@ def _visits(stream: Stream) -> list[tuple[str, int, int]]:
     return found
 
 
-def _lows(stream: Stream, visits: list[tuple[str, int, int]]) -> dict[str, tuple[int, float]]:
+def _lows(stream: Stream, visits: list[tuple[str, int, int]]) -> dict[str, Low]:
     """Return where each task that was left behind did worst since the end of its first visit."""
     ends: dict[str, int] = {}
     for task, _, last in visits[:-1]:
@@ -77,7 +85,8 @@ def _lows(stream: Stream, visits: list[tuple[str, int, int]]) -> dict[str, tuple
         start = int(np.searchsorted(steps, end, side="right"))
         if start < len(steps):
             at = start + int(stream.oriented(task)[start:].argmin())
-            found[task] = (int(steps[at]), float(scores[at]))
+            learned = float(scores[start - 1]) if start else None
+            found[task] = Low(int(steps[at]), float(scores[at]), learned)
     return found
 
 
@@ -203,7 +212,6 @@ def on_dark(colour: str) -> str:
         ('#7f90a6', '#c3b369')
     """
     parts = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)], dtype=np.float64)
-    bright = parts @ (0.299, 0.587, 0.114)
-    if bright < 128:
-        parts += (255 - parts) * (0.5 if bright < 80 else 0.25)
+    if parts @ (0.299, 0.587, 0.114) < 80:
+        parts += (255 - parts) / 2
     return "#" + "".join(f"{int(part):02x}" for part in parts)

@@ -19,6 +19,7 @@ from .tail import Tail
 
 if TYPE_CHECKING:
     from .curves import View
+    from .shelves import Folder
 
 __all__ = ["Entry"]
 
@@ -31,9 +32,11 @@ class Entry:
     `row` is what the list shows, None for no run; `unread` says that its points changed.
     """
 
-    def __init__(self, path: str, name: str) -> None:
-        self.path, self.name = path, name
+    def __init__(self, folder: Folder) -> None:
+        self.folder, self.path, self.name = folder, folder.path, folder.name
         self.row: Row | None = None
+        if folder.link:
+            self.row = Row(folder.name, problem="a link, which is not followed")
         self.unread = False
         self.turns = 1  # it is asked at every so many polls
         self.view: View | None = None
@@ -52,6 +55,8 @@ class Entry:
 
     def look(self) -> bool:
         """Ask the disk how the run stands, and return whether the folder is still there."""
+        if self.folder.link:
+            return True
         try:
             now = _stamps(self.path)
             if now == self._stamps and not (self.row and self.row.state == "running"):
@@ -71,7 +76,7 @@ class Entry:
         there = {name: size for name, size in files.items() if size is not None}
         before, self._files = self._files, files
         if not there:
-            self.row = None
+            self.row, self._stands, self._summary = None, {}, {}
             return
         if files["run.json"] != before.get("run.json"):
             said, problem = described(folder)
@@ -103,7 +108,7 @@ class Entry:
         self._show()
 
     def _sum_up(self, tail: Tail) -> None:
-        rows, have = tail.growing.rows, self.view
+        rows, have, problem = tail.growing.rows, self.view, tail.problem
         if have is None or (have.begun, have.rows) != (tail.begun, rows):
             self.view, self._summary = None, {}
             try:
@@ -111,8 +116,8 @@ class Entry:
                     points = tail.growing.points()
                     self.view, self._summary = view_of(points, rows, tail.begun), summary_of(points)
             except ValueError as error:  # lines that cannot all be true
-                tail.problem = str(error)
-        self._unreadable = tail.problem and shown(f"cannot be read: {tail.problem}")[:LONGEST]
+                problem = problem or str(error)
+        self._unreadable = problem and shown(f"cannot be read: {problem}")[:LONGEST]
 
     def _show(self) -> None:
         """Put the row together from what is known by now."""
@@ -132,7 +137,8 @@ class Entry:
     def curves(self) -> bytes:
         """Return everything that is drawn of the run, as JSON."""
         self.wanted = time.monotonic()
-        self.read(pieces=1000)
+        if not self.folder.link:
+            self.read(pieces=1000)
         found: dict[str, Any] = {"row": self.row, "about": [], "costs": []}
         with suppress(OSError), opened(self.path) as folder:
             found["about"], found["costs"] = about_in(folder), costs_in(folder)
@@ -144,8 +150,8 @@ class Entry:
 
 def _stamps(path: str) -> tuple[int, ...]:
     """Return what changes when a folder's files come, go or are replaced, or its points grow."""
-    stamps = [os.lstat(path).st_mtime_ns]  # noqa: PTH116 - asked of ten thousand
+    stamps = [os.lstat(path).st_mtime_ns]
     with suppress(OSError):
-        points = os.lstat(f"{path}/points.csv")  # noqa: PTH116
+        points = os.lstat(f"{path}/points.csv")
         stamps += [points.st_ino, points.st_size, points.st_mtime_ns]
     return tuple(stamps)

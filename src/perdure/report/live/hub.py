@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,7 +33,7 @@ class Viewer:
         self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
 
     def tell(self, said: bytes | None) -> None:
-        """Have something sent. Whoever does not keep up is told to look anew, and misses the rest."""
+        """Have something sent; whoever does not keep up is told to look anew instead."""
         if self._waiting.full():
             while not self._waiting.empty():
                 self._waiting.get_nowait()
@@ -55,6 +56,7 @@ class Hub:
     """The viewers, by what they look at."""
 
     def __init__(self) -> None:
+        self.id = token_hex(8)  # who reconnects sees whether it is the same program
         self._viewers: set[Viewer] = set()
         self._closed = False
 
@@ -76,7 +78,7 @@ class Hub:
 
     def tell(self, changes: Changes) -> None:
         """Tell everybody what concerns them; what several are told is written once."""
-        all_ = list(_to_all(changes))
+        all_ = _to_all(changes)
         of_runs = {
             name: message("points", {"name": name, **p}) for name, p in changes.points.items()
         }
@@ -99,7 +101,7 @@ def _to_all(changes: Changes) -> Sequence[bytes]:
     if len(changes.rows) > ROWS:
         said.append(message("relist", {}))
     elif changes.rows or changes.gone:
-        rows = {"rows": list(changes.rows.values()), "gone": changes.gone}
+        rows = {"rows": list(changes.rows.values()), "gone": changes.gone, "rev": changes.rev}
         said.append(message("rows", rows))
     if changes.studies is not None:
         said.append(message("studies", {"studies": changes.studies}))

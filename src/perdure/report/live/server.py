@@ -118,16 +118,19 @@ class _Answers:
     def _all_runs(self) -> _Kept:
         """Return the whole list, written once for everybody who asks."""
         now = self._watching
-        key = (now.rev, len(now.listing), now.studies)
+        key = (now.rev, now.studies)
         if self._list is None or self._list[0] != key:
             said = {
                 "store": Path(now.store).name,
-                "rev": now.rev,
+                **self._where(),
                 "runs": list(now.listing.values()),
                 "studies": now.studies,
             }
             self._list = (key, _packed(msgspec.json.encode(said), "application/json"))
         return self._list[1]
+
+    def _where(self) -> dict[str, Any]:
+        return {"id": self._hub.id, "rev": self._watching.rev}
 
     async def run(self, request: Request) -> Response:
         found = await run_in_threadpool(self._watching.curves, request.path_params["name"])
@@ -160,7 +163,7 @@ class _Answers:
 
         async def lines() -> AsyncIterator[bytes]:
             try:
-                yield b"retry: 1000\n" + message("hello", {"rev": self._watching.rev})
+                yield b"retry: 1000\n" + message("hello", self._where())
                 async for said in viewer.messages():
                     yield said
             finally:

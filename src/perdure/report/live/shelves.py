@@ -45,7 +45,7 @@ class Shelves:
         before, self._known = self._known, {}
         for shelf in shelves:
             try:
-                when = os.lstat(shelf).st_mtime_ns  # noqa: PTH116 - asked of ten thousand
+                when = os.lstat(shelf).st_mtime_ns
             except OSError:
                 when = -1
             known = before.get(shelf)

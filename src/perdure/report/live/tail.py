@@ -44,9 +44,7 @@ class Tail:
         found = size_of(folder, "points.csv")
         if found == self.seen and scale == self.scale:
             return False
-        if found is None or found[0] != self._inode or found[1] < self._place:
-            self._restart(scale, found)
-        elif scale != self.scale or not self._is_where_it_was(folder):
+        if scale != self.scale or not self._is_where_it_was(folder, found):
             self._restart(scale, found)
         if found is None or self.problem:
             self.seen = found
@@ -66,7 +64,9 @@ class Tail:
         self._again()
         self._inode = -1 if found is None else found[0]
 
-    def _is_where_it_was(self, folder: int) -> bool:
+    def _is_where_it_was(self, folder: int, found: tuple[int, int, int] | None) -> bool:
+        if found is None or found[0] != self._inode or found[1] < self._place:
+            return False
         start = self._place - len(self._end)
         return read_piece(folder, "points.csv", start, len(self._end)) == self._end
 

@@ -40,6 +40,7 @@ class Changes:
     points: dict[str, dict[str, Any]] = field(default_factory=dict)
     again: list[str] = field(default_factory=list)  # their curves are to be fetched anew
     studies: list[Progress] | None = None  # None: as before
+    rev: int = 0  # of the list after this
 
 
 class Watching:
@@ -69,7 +70,8 @@ class Watching:
         self._bare: set[str] = set()  # folders in the store that are no runs
         self._wanted: list[Wanted] = []
         self._polls = 0
-        self.poll(summing_up=False)
+        for _ in range(2):  # the second time in stores that the first has found
+            self.poll(summing_up=False)
 
     def curves(self, name: str) -> bytes | None:
         """Return everything that is drawn of a run as JSON; None if there is no such run."""
@@ -95,6 +97,7 @@ class Watching:
             self._sum_up(changes)
         self._tell_studies(changes)
         self._polls += 1
+        changes.rev = self.rev
         return changes
 
     def _find(self, changes: Changes) -> None:
@@ -104,8 +107,9 @@ class Watching:
         found = self._shelves.find(stores, anyway=anyway)
         if found is None:
             return
-        for name in self._entries.keys() - found.keys():
-            self._drop(name, changes)
+        for name, entry in list(self._entries.items()):
+            if found.get(name) != entry.folder:
+                self._drop(name, changes)
         for name in found.keys() - self._entries.keys():
             self._add(found[name], changes)
         self._wanted = studies_in(self.store)
@@ -113,21 +117,15 @@ class Watching:
             self._wanted += studies_in(self._entries[name].path, name + "/")
 
     def _add(self, folder: Folder, changes: Changes) -> None:
-        entry = self._entries[folder.name] = Entry(folder.path, folder.name)
-        if folder.link:
-            entry.row = Row(folder.name, problem="a link, which is not followed")
-        elif not entry.look():
-            del self._entries[folder.name]
-            return
-        elif entry.row is None and folder.top:
-            self._bare.add(folder.name)
-        self._tell_row(entry, changes)
+        entry = Entry(folder)
+        if entry.look():
+            self._entries[folder.name] = entry
+            self._tell_row(entry, changes)
 
     def _drop(self, name: str, changes: Changes) -> None:
         self._entries.pop(name, None)
         self._bare.discard(name)
-        if self.listing.pop(name, None) is not None:
-            changes.gone.append(name)
+        self._tell_gone(name, changes)
 
     def _due(self, viewed: Collection[str]) -> list[Entry]:
         """Return whom to ask now: those where something may happen, the others in turns."""
@@ -147,8 +145,6 @@ class Watching:
             _tell_points(entry, changes)
         elif not runs:
             entry.forget(now)
-        if entry.row is not None:
-            self._bare.discard(entry.name)
         self._tell_row(entry, changes)
 
     def _sum_up(self, changes: Changes) -> None:
@@ -165,13 +161,22 @@ class Watching:
     def _tell_row(self, entry: Entry, changes: Changes) -> None:
         row, have = entry.row, self.listing.get(entry.name)
         entry.turns = TURNS.get(row.state if row else "", SLOW)
+        if row is None and entry.folder.top:
+            self._bare.add(entry.name)
+        elif self._bare:
+            self._bare.discard(entry.name)
         if row is None:
-            if self.listing.pop(entry.name, None) is not None:
-                changes.gone.append(entry.name)
+            self._tell_gone(entry.name, changes)
         elif have is None or row != msgspec.structs.replace(have, rev=0):
             self.rev += 1
             self.listing[entry.name] = msgspec.structs.replace(row, rev=self.rev)
             changes.rows[entry.name] = self.listing[entry.name]
+
+    def _tell_gone(self, name: str, changes: Changes) -> None:
+        if self.listing.pop(name, None) is not None:
+            self.rev += 1
+            changes.gone.append(name)
+            changes.rows.pop(name, None)
 
     def _tell_studies(self, changes: Changes) -> None:
         if self._polls % ANYWAY and not changes.rows and not changes.gone:
