@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from perdure.report.live.serve import Server, open_port
@@ -63,13 +63,13 @@ class Live:
         return json.loads(body)
 
     def raw(self, data: bytes) -> bytes:
-        """Send bytes as they are, and return the answer."""
+        """Send bytes as they are, and return the answer up to the end of the connection."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=20) as line:
-            line.sendall(data)
-            line.shutdown(socket.SHUT_WR)
             parts = []
-            while part := line.recv(65536):
-                parts.append(part)
+            with suppress(ConnectionError):
+                line.sendall(data)
+                while part := line.recv(65536):
+                    parts.append(part)
         return b"".join(parts)
 
     def rows(self) -> dict[str, dict[str, Any]]:
@@ -91,6 +91,7 @@ class Events:
                 kind = line[7:].decode().strip()
             elif line.startswith(b"data: "):
                 yield kind, json.loads(line[6:])
+            assert not line.startswith(b":"), "nothing was said for long"
 
     def until(self, wanted: str) -> Any:
         for kind, said in self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
@@ -105,9 +106,8 @@ class Guard:
 
 def _name(host: str) -> str:
     """Return a Host header without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0].lower()
+    found = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(:\d*)?", host.lower())
+    return found[1] if found else ""
 
 
 def _same(given: str, token: str) -> bool:

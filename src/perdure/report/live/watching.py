@@ -138,7 +138,7 @@ class Watching:
 
     def _read(self, entry: Entry, now: float, changes: Changes, *, viewed: bool) -> None:
         runs = entry.row is not None and entry.row.state == "running"
-        if entry.unread and (viewed or runs):
+        if (entry.unread and (viewed or runs)) or (viewed and entry.view is None):
             entry.read(pieces=4)
         if viewed:
             entry.wanted = now
