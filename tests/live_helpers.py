@@ -105,10 +105,12 @@ class Events:
 
 
 @contextmanager
-def serving(store: Path, *, every: float = 0.05, token: str | None = None) -> Iterator[Live]:
+def serving(
+    store: Path, *, every: float = 0.05, token: str | None = None, port: int = 0
+) -> Iterator[Live]:
     """A live page on a free port of this machine."""
-    port = open_port("127.0.0.1", 0)
-    server = Server(store, port, "127.0.0.1", token=token, every=every)
+    opened = open_port("127.0.0.1", port)
+    server = Server(store, opened, "127.0.0.1", token=token, every=every)
     thread = threading.Thread(target=server.serve_here)
     thread.start()
     while not server.started and thread.is_alive():
@@ -118,5 +120,5 @@ def serving(store: Path, *, every: float = 0.05, token: str | None = None) -> It
     finally:
         server.end()
         thread.join(30)
-        port.close()
+        opened.close()
         assert not thread.is_alive()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hmac
 import json
 import os
 import re
@@ -183,13 +184,14 @@ def test_the_word_becomes_a_cookie_and_leaves_the_address(locked: Live) -> None:
 def test_the_word_is_compared_in_constant_time(
     locked: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from perdure.report.live import guard
-
     seen: list[bytes] = []
-    plain = guard.hmac.compare_digest
-    monkeypatch.setattr(
-        guard.hmac, "compare_digest", lambda a, b: seen.append(a) or plain(a, b)
-    )
+    plain = hmac.compare_digest
+
+    def noted(given: bytes, wanted: bytes) -> bool:
+        seen.append(given)
+        return plain(given, wanted)
+
+    monkeypatch.setattr(hmac, "compare_digest", noted)
     assert locked.ask("/?token=guess")[0] == 401
     assert b"guess" in seen
 
@@ -268,9 +270,7 @@ def test_who_does_not_keep_up_is_told_to_look_anew() -> None:
     assert b'"rows":9999' in (waiting[-1] or b"")
 
 
-def test_there_is_an_end_to_how_many_may_look(
-    live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_there_is_an_end_to_how_many_may_look(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub_module, "MOST_VIEWERS", 0)
     assert live.ask("/events")[0] == 503
 
@@ -333,9 +333,9 @@ def test_a_mistake_is_one_line(
 
 
 def test_a_port_that_is_taken() -> None:
-    with open_port("127.0.0.1", 0) as taken:
-        with pytest.raises(BadInput, match="in use; choose another with --port"):
-            open_port("127.0.0.1", taken.getsockname()[1])
+    expected = pytest.raises(BadInput, match="in use; choose another with --port")
+    with open_port("127.0.0.1", 0) as taken, expected:
+        open_port("127.0.0.1", taken.getsockname()[1])
     with open_port("127.0.0.1", None) as one, open_port("127.0.0.1", None) as two:
         assert one.getsockname()[1] < two.getsockname()[1]
 
@@ -355,7 +355,9 @@ def test_the_command_serves_and_ends_without_a_word(tmp_path: Path) -> None:
         assert found is not None, first
         port, token = int(found[1]), found[2]
         with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
-            line.sendall(f"GET /events?token={token} HTTP/1.1\r\nHost: any.example\r\n\r\n".encode())
+            line.sendall(
+                f"GET /events?token={token} HTTP/1.1\r\nHost: any.example\r\n\r\n".encode()
+            )
             cookie = re.search(rb"set-cookie: ([^;]+)", line.recv(4096))
         assert cookie is not None
         with socket.create_connection(("127.0.0.1", port), timeout=20) as line:  # one who listens

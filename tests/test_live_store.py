@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perdure.experiments import run_study, study_of
 from perdure.record import GrowingPoints, RunWriter, is_locked, open_run, read_points
 from perdure.report.live import entry as entry_module
 from perdure.report.live import inside, tail
+from perdure.report.live.studies import Progress
 from perdure.report.live.watching import Watching
 
 from .live_helpers import HEADER, SMALL, append, make_run
 from .shown_helpers import store as real_store
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from perdure.experiments.jobs import Job
 
 
 def drawn(watching: Watching, name: str) -> dict[str, Any]:
@@ -235,7 +240,7 @@ def test_whatever_run_json_says_the_scores_are_shown(tmp_path: Path) -> None:
         assert "run.json cannot be read" in watching.listing[name].problem, name
 
 
-BAD_POINTS = {
+BAD_POINTS: dict[str, str | bytes] = {
     "no number": SMALL + "4,b,b,probe,x,10\n",
     "header": "what,is,this\n1,2,3\n",
     "fields": SMALL + "4,b\n",
@@ -364,6 +369,21 @@ def test_a_study_is_counted_by_its_runs(tmp_path: Path) -> None:
     (run / "failed.json").write_text('{"error": "no"}')
     settle(watching)
     assert (watching.studies[1].failed, watching.studies[1].waiting) == (1, 6)
+
+
+def test_a_study_says_what_is_to_come_before_it_comes(tmp_path: Path) -> None:
+    plain = {
+        "scenarios": ["split-digits"], "strategies": ["naive", "ewc"], "seeds": 3,
+        "strategy": {"ewc": {"grid": {"strength": [1, 10]}}},
+    }  # fmt: skip
+    seen = []
+
+    def execute(jobs: Sequence[Job], told: object) -> None:
+        seen.append(Watching(tmp_path).studies)
+
+    run_study(study_of(plain, "mine"), tmp_path, execute, lambda job, message: None)
+    # Three of naive and two of the search of ewc are known, three of ewc follow.
+    assert seen == [[Progress("mine", done=0, running=0, failed=0, waiting=8)]]
 
 
 def test_ten_thousand_runs_are_listed_and_cost_little(

@@ -12,7 +12,6 @@ import msgspec
 
 from .curves import added
 from .entry import Entry
-from .row import Row
 from .shelves import Shelves
 from .studies import Progress, progress_of, studies_in
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
+    from .row import Row
     from .shelves import Folder
     from .studies import Wanted
 
