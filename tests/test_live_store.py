@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -130,17 +131,21 @@ def test_a_letter_cut_in_two_waits_for_its_end(tmp_path: Path) -> None:
     assert changes.points["r"]["curves"] == {0: {"steps": [2], "scores": [0.75]}}
 
 
-@pytest.mark.parametrize("how", ["cut", "cut and grown", "replaced", "rewritten in place"])
+@pytest.mark.parametrize(
+    "how", ["cut", "cut and grown", "replaced", "replaced, same end", "rewritten in place"]
+)
 def test_a_file_that_is_not_just_longer_is_read_anew(tmp_path: Path, how: str) -> None:
-    long = SMALL + "4,b,b,probe,0.7,10\n5,b,b,probe,0.8,10\n"
+    long = SMALL + "".join(f"{k},b,a,probe,0.7,10\n" for k in range(4, 9))
+    long += "4,b,b,probe,0.7,10\n5,b,b,probe,0.8,10\n"
     other = SMALL + "4,b,b,probe,0.1,10\n"
     run = make_run(tmp_path / "r", long, done=False)
     watching = Watching(tmp_path)
     watching.poll({"r"})
     path = run / "points.csv"
-    if how == "replaced":
-        path.unlink()
-        path.write_text(other)
+    if how.startswith("replaced"):
+        path.rename(run / "before")  # so that the new one is another file
+        same_end = long.replace("3,b,b,probe,0.6", "3,b,b,probe,0.2")
+        path.write_text(other if how == "replaced" else same_end + "6,b,b,probe,0.9,10\n")
     elif how == "rewritten in place":
         path.write_text(long.replace("5,b,b,probe,0.8", "5,b,b,probe,0.1") + "6,b,b,probe,0.1,10\n")
     else:
@@ -167,6 +172,17 @@ def test_runs_come_go_and_come_again(tmp_path: Path) -> None:
     changes = watching.poll()
     assert list(changes.rows) == ["r"]
     assert watching.listing["r"].state == "interrupted"
+
+
+def test_a_run_made_in_the_same_moment_as_the_list_is_found(tmp_path: Path) -> None:
+    moment = (
+        time.time_ns() + 10**12,
+    ) * 2  # a clock so coarse that it does not say that something changed
+    os.utime(tmp_path, ns=moment)
+    watching = Watching(tmp_path)
+    make_run(tmp_path / "r")
+    os.utime(tmp_path, ns=moment)
+    assert list(watching.poll().rows) == ["r"]
 
 
 def test_a_folder_that_is_emptied_or_begun_is_followed(tmp_path: Path) -> None:
@@ -310,19 +326,19 @@ def test_links_out_of_the_store_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_pipes_and_folders_in_place_of_files_do_not_stop_it(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "r", done=False)
-    for name in ("points.csv", "run.json"):
-        (run / name).unlink()
+    run = make_run(tmp_path / "r")
+    for name in ("points.csv", "run.json", "costs.csv"):
+        (run / name).unlink(missing_ok=True)
         os.mkfifo(run / name)
-    os.mkfifo(run / "lock")
-    (run / "costs.csv").mkdir()
     (run / "failed.json").mkdir()
+    os.mkfifo(make_run(tmp_path / "lock is a pipe", done=False) / "lock")
     other = make_run(tmp_path / "big lock", done=False)
     (other / "lock").write_bytes(b"[" * 100_000)
     watching = Watching(tmp_path)
     settle(watching, ("r", "big lock"))
-    assert watching.listing["big lock"].state == "interrupted"
-    watching.curves("r")
+    for name in ("big lock", "lock is a pipe"):
+        assert watching.listing[name].state == "interrupted"
+    assert "tasks" not in drawn(watching, "r")
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:
