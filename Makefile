@@ -4,10 +4,12 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow check bench bench-watching bench-running bench-strategies bench-studies bench-peers coverage lock clean
+.PHONY: demo test test-slow check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-peers coverage lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
+	$(BIN)/perdure plot curves runs/split-digits-replay-* -o runs/stability_gap.png --tasks 1 --dpi 110
+	$(BIN)/perdure report runs/split-digits-replay-* -o runs/report.html
 
 # Two processes with a thread each, a file at a time: five minutes on two cores, seven without.
 test: check
@@ -40,6 +42,10 @@ bench-strategies: .venv/dev
 # What a study costs beside its runs, and the executors against each other.
 bench-studies: .venv/dev
 	$(BIN)/python benchmarks/studies.py
+
+# What a report of 100 runs and the live page over 10,000 cost in a browser (needs Chromium).
+bench-pages: .venv/dev
+	$(BIN)/python benchmarks/pages.py
 
 # Another library at the same work, in an environment of its own.
 PEERS := .venv-peers

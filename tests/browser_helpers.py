@@ -98,7 +98,7 @@ def colours_of(part: Locator) -> dict[str, int]:
 
 def serious_faults(page: Page) -> list[str]:
     """Return what axe-core finds of serious or critical accessibility faults."""
-    from axe_playwright_python.sync_playwright import Axe
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 
     found = Axe().run(page).response["violations"]
     return [

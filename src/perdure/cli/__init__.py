@@ -15,6 +15,7 @@ from .explain import explain
 from .list_ import list_app
 from .plan import plan
 from .plot import plot
+from .report import report
 from .reproduce import reproduce
 from .run import run
 from .score import STDIN, score
@@ -33,6 +34,7 @@ app.command(compare)
 app.command(explain)
 app.command(plan)
 app.command(plot)
+app.command(report)
 app.command(watch)
 app.command(run)
 app.command(study_app)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from inspect import signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from .._names import near
 from ..record import BadInput, Given
-from ..report.opened import open_methods
-from ._options import scale_of, whole_of
+from ._options import ids_of, scale_of, values_of, whole_of
+from ._shown import opened
 from .score import Flag  # noqa: TC001  (the parser reads annotations)
 
 if TYPE_CHECKING:
@@ -23,7 +24,20 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "plot"]
 
 # What each kind shows; the function of that name in report.figures draws it.
-KINDS: dict[str, str] = {}
+KINDS: dict[str, str] = {
+    "curves": "scores on each task while training goes on, switches, min-ACC, task ends",
+    "gradients": "gradient norms of what holds on to old tasks and of what learns new ones",
+    "forgetting": "what stays forgotten against the largest drop on the way, Pearson's rho",
+    "series": "one strategy at several values, memory sizes say: curves, and metrics against it",
+    "panels": "one method: its matrix, learned against kept, forgetting, each task's course",
+    "heatmaps": "score matrices by method, one colour scale",
+    "changes": "what learning each task did to the score on every task, by method",
+    "rescaled": "AA beside RAA and AF beside RAF after each task (needs class counts)",
+    "guessing": "the factors of RAA and RAF, from how a guesser does (needs class counts)",
+    "spider": "seven criteria by method, naive and cumulative as bounds",
+    "fixed": "accuracy over all tasks, learned or not, after each task",
+    "ranks": "mean ranks over seeds with their critical difference",
+}
 
 
 def plot(
@@ -33,12 +47,24 @@ def plot(
     size: Literal["column", "page", "slide"] = "page",
     dpi: str = "200",
     title: str | None = None,
+    store: Path = Path("runs"),
+    tasks: str | None = None,
+    thin: str | None = None,
+    zoom: str | None = None,
+    term: Literal["stability", "plasticity", "both"] | None = None,
+    window: str | None = None,
+    only: str | None = None,
     transposed: Flag = False,
     percent: Flag = False,
     range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
     lower_is_better: Flag = False,
+    classes: str | None = None,
+    setting: Literal["class", "task", "domain"] | None = None,
+    method: str | None = None,
+    metric: str | None = None,
+    alpha: float | None = None,
 ) -> int:
-    """Draw a figure and write it as PDF, SVG, PNG or EPS.
+    """Draw a figure and write it as PDF, SVG or PNG.
 
     Without a kind, say which there are. `perdure plot curves runs -o curves.pdf` draws the runs in
     a folder, those that differ in the seed only together; `er=runs/a-* ewc=runs/b-*` names them.
@@ -46,15 +72,28 @@ def plot(
     Args:
         kind: what to draw.
         sources: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
-            or patterns of such. A path belongs to the name before it.
+            or patterns of such, or the TOML file of a study. A path belongs to the name before
+            it.
         output: the file to write; its ending says the format.
         size: for a column or a page of a paper, or a slide.
         dpi: dots per inch of a PNG.
         title: above the figure.
+        store: folder of a study's runs.
+        tasks: in curves and series, so many tasks, from the first on.
+        thin: in curves, keep every so many evaluations; 1,10,100 draws one method at each.
+        zoom: in curves and gradients, only so many iterations after each switch.
+        term: in gradients, of which part of the loss; stability where not said.
+        window: in forgetting, within how many evaluations a drop counts; 10 where not said.
+        only: in series, ids of the metrics to draw; acc,min_acc where not said.
         transposed: in matrices, rows are tested tasks, columns trained ones.
         percent: scores in matrices and logs are from 0 to 100.
         range_: LO,HI of scores in files that are not accuracies; inf is allowed.
         lower_is_better: the scores in files are losses or errors.
+        classes: how many classes each task brings, of files that do not say it: 2,2,2 or a file.
+        setting: what is incremental, of files that do not say it.
+        method: in panels, which of several methods.
+        metric: in ranks, the id to rank by; acc where not said.
+        alpha: in ranks, of the critical difference; 0.05 where not said.
     """
     if kind is None:
         _list()
@@ -68,14 +107,21 @@ def plot(
     if output is None:
         raise BadInput(f"no file to write; name one: -o {kind}.pdf")
     draw = _function(kind)
-    options = _fitting(kind, draw)
-    given = Given(transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better))
-    methods, notes = open_methods(sources, given)
+    options = _fitting(
+        kind, draw, tasks=_whole(tasks, "--tasks"), thin=_wholes(thin, "--thin"),
+        zoom=_whole(zoom, "--zoom"), term=term, window=_whole(window, "--window", 2),
+        only=ids_of(only) or None, method=method, metric=metric, alpha=alpha,
+    )  # fmt: skip
+    given = Given(
+        transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better),
+        classes=values_of(classes, "--classes"), setting=setting,
+    )  # fmt: skip
+    methods, notes = opened(sources, given, store)
     figure = draw(methods, size=size, **options)
-    if title is not None:
-        figure.suptitle(title)
-    from ..report.figures import save
+    from ..report.figures import entitle, save
 
+    if title is not None:
+        entitle(figure, title)
     path = save(figure, output, whole_of(dpi, "--dpi", 10))
     for note in notes:
         sys.stderr.write(f"perdure: note: {note}\n")
@@ -101,6 +147,14 @@ def _function(kind: str) -> Callable[..., Figure]:
         ) from None
     function: Callable[..., Figure] = getattr(figures, kind)
     return function
+
+
+def _whole(text: str | None, option: str, least: int = 1) -> int | None:
+    return None if text is None else whole_of(text, option, least)
+
+
+def _wholes(text: str | None, option: str) -> tuple[int, ...] | None:
+    return None if text is None else tuple(whole_of(part, option, 1) for part in text.split(","))
 
 
 def _fitting(kind: str, draw: Callable[..., Figure], **options: Any) -> dict[str, Any]:

@@ -178,6 +178,12 @@ class _Made:
                 grid.show(sys.stdout)
                 print()
         mark = "- " if markdown else "  "
+        if plain["failed"]:
+            why = [
+                f"{mark}{name}: {' '.join(said.split())}\n"
+                for name, said in plain["failed"].items()
+            ]
+            print("failed, and not in the means:\n", *why, sep="")
         for what, key in (("not as published", "deviations"), ("data behind figures", "figures")):
             if plain[key]:
                 print(f"{what}:\n", *[f"{mark}{each}\n" for each in plain[key]], sep="")

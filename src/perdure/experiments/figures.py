@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..metrics import wf
+from .. import metrics
 from .entries import CELL
 
 if TYPE_CHECKING:
@@ -91,16 +91,11 @@ def _gradients(found: Findings, cell: CellRuns, figure: Figure) -> Numbers:  # n
 
 def forgetting_pairs(run: Run) -> dict[tuple[str, str], tuple[float, float]]:
     """Return FORG and WF10 of every older task after each task, by (trained, tested)."""
-    points, matrix = run.points, run.matrix
-    if points is None or matrix is None:
+    stream, matrix = run.stream, run.matrix
+    if stream is None or matrix is None:
         return {}
-    pairs = {}
-    for k, (task, last) in enumerate(points.visits()):
-        drops = wf(points.until(last).stream(), window=10).per_task
-        for j in range(k):
-            lost = float(matrix.scores[j, j] - matrix.scores[k, j])
-            pairs[task, matrix.tasks[j]] = (lost, float(drops[j]))
-    return pairs
+    pairs = metrics.forgetting_pairs(matrix, stream, window=10)
+    return {(matrix.tasks[k], matrix.tasks[j]): both for (k, j), both in pairs.items()}
 
 
 def _forgetting(found: Findings, cell: CellRuns, figure: Figure) -> Numbers:  # noqa: ARG001

@@ -14,6 +14,8 @@ from .honesty import *
 from .learning import *
 from .letters import *
 from .methods import *
+from .nemenyi import *
+from .pairs import *
 from .plan import *
 from .reading import *
 from .rescaled import *

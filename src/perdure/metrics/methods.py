@@ -11,7 +11,7 @@ from .compare import Comparison, compare_pairs, ranks
 from .letters import significance_letters
 from .runs import mean_of_metric
 from .score_matrix import ACCURACY, ScoreScale
-from .table import find_metric
+from .table import better_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Seed = int | str
 
-__all__ = ["MethodsComparison", "better_of", "common_seeds", "compare_methods"]
+__all__ = ["MethodsComparison", "common_seeds", "compare_methods"]
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,3 @@ def common_seeds(methods: Mapping[str, Mapping[Seed, object]]) -> tuple[Seed, ..
     """
     first, *others = methods.values()
     return tuple(seed for seed in first if all(seed in values for values in others))
-
-
-def better_of(id_: str, scale: ScoreScale) -> Literal["higher", "lower"]:
-    """Return which way a metric is better: the level of a loss is better when lower.
-
-    Example:
-        >>> better_of("acc", ACCURACY), better_of("acc", ScoreScale(0, 9, lower_is_better=True))
-        ('higher', 'lower')
-    """
-    metric = find_metric(id_)
-    return "lower" if metric.level and scale.lower_is_better else metric.better

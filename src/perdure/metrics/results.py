@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._html import table
 from .score_matrix import ACCURACY, ScoreScale
-from .table import METRICS
+from .table import METRICS, better_of, find_metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,12 +76,42 @@ class Summary:
         self.forgetting_matrix = None
         self.notes = notes_about(self.notes, ids)
 
+    def _repr_html_(self) -> str:
+        ends = {id_: f"{low:.4f} to {high:.4f}" for id_, (low, high) in self.intervals.items()}
+        return as_html(self.metrics, self.scale, ends, self.undefined, self.notes)
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, ready for JSON."""
         plain = {name: value for name, value in vars(self).items() if name != "scale"}
         plain["tasks"] = list(self.tasks)
         plain["intervals"] = {id_: list(ends) for id_, ends in self.intervals.items()}
         return plain
+
+
+def as_html(
+    metrics: Mapping[str, float],
+    scale: ScoreScale,
+    ends: Mapping[str, str],
+    undefined: Mapping[str, str],
+    notes: Sequence[str],
+) -> str:
+    """Return the metrics as a table for a notebook, and what is undefined to be unfolded."""
+    rows = [
+        [
+            id_,
+            {"higher": "↑", "lower": "↓"}[better_of(id_, scale)],
+            f"{value:.4f}",
+            ends.get(id_, ""),
+            find_metric(id_).name,
+        ]
+        for id_, value in metrics.items()
+    ]
+    parts = [table(["id", "", "value", "95% interval", "name"], rows, right={2, 3})]
+    if undefined:
+        why = table(["undefined", "because"], [*map(list, undefined.items())])
+        parts.append(f"<details><summary>{len(undefined)} undefined</summary>{why}</details>")
+    parts += [f"<p>{escape(note)}</p>" for note in notes]
+    return "\n".join(parts)
 
 
 def drop_others(found: Any, ids: Sequence[str]) -> None:

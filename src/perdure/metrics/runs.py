@@ -9,7 +9,7 @@ import numpy as np
 
 from ._value import Undefined
 from .criteria import check_scores, clstability_of, criteria_weights
-from .results import drop_others, listed, notes_about
+from .results import as_html, drop_others, listed, notes_about
 from .seeds import over_seeds
 from .table import find_metric
 
@@ -46,6 +46,13 @@ class RunsSummary:
         for run in self.runs:
             run.keep_only(ids)
         self.notes = notes_about(self.notes, ids)
+
+    def _repr_html_(self) -> str:
+        ends = {
+            id_: f"{low:.4f} to {high:.4f}, SD {self.sd[id_]:.4f}"
+            for id_, (low, high) in self.intervals.items()
+        }
+        return as_html(self.metrics, self.runs[0].scale, ends, self.undefined, self.notes)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, ready for JSON."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from .._html import heatmap
 from ._check import class_counts, counts, square, vector
 from .rescaled import Setting
 
@@ -109,6 +110,9 @@ class ScoreMatrix:
     setting: Setting | None = None
     scale: ScoreScale = ACCURACY
     notes: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        return heatmap(self.scores, self.tasks, low=self.scale.low, high=self.scale.high)
 
     if TYPE_CHECKING:  # what may be passed in is wider than what is kept
 

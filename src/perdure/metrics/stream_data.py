@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._html import curves
 from ._value import Undefined
 from .score_matrix import ACCURACY, ScoreScale
 
@@ -107,6 +108,10 @@ class Stream:
                     raise ValueError(f"{what} of task {task!r} is {value}, expected a number")
         before = np.array(list((self.before or {}).values()), dtype=np.float64)
         self.scale.check(before, lambda k: f"before of task {[*self.before][k]!r}")
+
+    def _repr_html_(self) -> str:
+        ends = [visit.last for visit in self.visits[:-1]]
+        return curves(self.tasks, switches=ends, low=self.scale.low, high=self.scale.high)
 
     @property
     def names(self) -> tuple[str, ...]:

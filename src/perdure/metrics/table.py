@@ -17,7 +17,9 @@ from . import accuracy, costs, forgetting, gap, learning, rescaled, transfer, wo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["METRICS", "NEEDS", "Metric", "find_metric"]
+    from .score_matrix import ScoreScale
+
+__all__ = ["METRICS", "NEEDS", "Metric", "better_of", "find_metric"]
 
 NEEDS = {
     "initial": "the untrained model's scores (initial)",
@@ -297,3 +299,15 @@ def find_metric(id_: str) -> Metric:
         hint = f"did you mean {' or '.join(near)}?" if near else "see `perdure list metrics`"
         raise ValueError(f"no metric has the id {id_!r}; {hint}")
     return METRICS[id_]
+
+
+def better_of(id_: str, scale: ScoreScale) -> Literal["higher", "lower"]:
+    """Return which way a metric is better: the level of a loss is better when lower.
+
+    Example:
+        >>> from perdure.metrics import ACCURACY, ScoreScale
+        >>> better_of("acc", ACCURACY), better_of("acc", ScoreScale(0, 9, lower_is_better=True))
+        ('higher', 'lower')
+    """
+    metric = find_metric(id_)
+    return "lower" if metric.level and scale.lower_is_better else metric.better

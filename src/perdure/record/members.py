@@ -7,11 +7,14 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._text import BadInput, read_limited
 
-__all__ = ["Member", "members_of", "visible"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Member", "members_of", "said_in", "visible"]
 
 MAX_BYTES = 16 << 20  # of a run.json
 # What follows from the rest of a description, or may differ from seed to seed.
@@ -116,9 +119,19 @@ def _run(folder: Path) -> Member:
         finished=(folder / "done.json").exists(),
         seed=_seed(seed),
         setting=visible(setting) if isinstance(setting, str) else None,
-        said=_flat({k: v for k, v in said.items() if k not in DERIVED and (k, v) != UNSAID}),
+        said=said_in(said),
         data=_digests(said.get("data")),
     )
+
+
+def said_in(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a description says of the method: names joined by dots, nothing of the seed.
+
+    Example:
+        >>> said_in({"strategy": "replay", "options": {"memory": 500}, "seed": 3})
+        {'strategy': 'replay', 'options.memory': 500}
+    """
+    return _flat({k: v for k, v in described.items() if k not in DERIVED and (k, v) != UNSAID})
 
 
 def _seed(seed: object) -> int | str | None:

@@ -30,8 +30,11 @@ class Run(Source):
     gradients: Gradients | None = None
 
 
-def open_run(path: str | os.PathLike[str]) -> Run:
+def open_run(path: str | os.PathLike[str], *, hits: bool = True) -> Run:
     r"""Return what the run folder at `path` holds, also while it is being written.
+
+    Without `hits`, which examples were right stays unread: it takes time, and only the intervals
+    of a single run need it.
 
     Example:
         >>> import tempfile
@@ -46,7 +49,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder, expected a run with a points.csv in it")
     finished = (folder / "done.json").exists()  # asked first: a writer goes on
-    found = read_source(str(folder))
+    found = read_source(str(folder), hits=None if hits else False)
     return Run(
         **vars(found),
         folder=folder,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
@@ -80,6 +81,10 @@ class Source:
                     found.undefined[id_] = self.no_matrix
         found.notes = list(dict.fromkeys([*self.notes, *found.notes]))
         return found
+
+    def _repr_html_(self) -> str:
+        shown = [each._repr_html_() for each in (self.matrix, self.stream) if each is not None]
+        return "\n".join(shown) or escape(repr(self))
 
 
 def read_source(

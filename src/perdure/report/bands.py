@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .._html import extremes as thinned
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     Curve = tuple[NDArray[np.int64], NDArray[np.float64]]  # steps, values
 
@@ -41,25 +43,3 @@ def band(curves: Sequence[Curve]) -> Band:
     values = np.array([scores[np.searchsorted(mine, steps)] for mine, scores in curves])
     sd = values.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(len(steps))
     return Band(steps, values.mean(axis=0), sd, len(curves))
-
-
-def thinned(values: ArrayLike, most: int = 1000) -> NDArray[np.intp]:
-    """Return the places of at most `most` values that look like all of them.
-
-    Of each stretch the lowest and the highest are kept, and the first and last of all, so that
-    the minimum shown is the true minimum.
-
-    Example:
-        >>> thinned([0.9, 0.8, 0.1, 0.8, 0.9, 0.7, 0.8, 0.9], most=6)
-        array([0, 2, 4, 5, 7])
-    """
-    a = np.asarray(values, dtype=np.float64)
-    if len(a) <= most:
-        return np.arange(len(a))
-    edges = np.linspace(0, len(a), max((most - 2) // 2, 1) + 1).astype(np.intp)
-    starts = edges[:-1]
-    kept = [np.array([0, len(a) - 1])]
-    for start, end in zip(starts, edges[1:], strict=True):
-        part = a[start:end]
-        kept.append(start + np.array([part.argmin(), part.argmax()]))
-    return np.unique(np.concatenate(kept))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .._html import HUES
 from .opened import strategy_of
 
 if TYPE_CHECKING:
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HUES", "Look", "looks", "sequence", "task_colours"]
 
-GREY, BLUE, ORANGE, GREEN = "#6b6b6b", "#0072b2", "#c97b00", "#009e73"
-SKY, VERMILION, PURPLE = "#3a9bdc", "#d55e00", "#b8598a"
-HUES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY = HUES
 
 # From dark blue to yellow (cividis): what is ordered, memory sizes or many tasks, say.
 ORDERED = ("#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369")

@@ -48,7 +48,7 @@ class Grid:
             id   value
             acc    0.5
         """
-        table = [self.header, *self._cells(raised=" {}")]
+        table = [self.header, *self.cells()]
         widths = [max(len(row[k]) for row in table) for k in range(len(self.header))]
         lines = [self.title] if self.title else []
         for row in table:
@@ -64,24 +64,9 @@ class Grid:
         if not out.isatty():
             out.write(self.text() + "\n")
             return
-        from rich.console import Console  # imported here: not needed for --json and pipes
-        from rich.table import Table
-        from rich.text import Text
+        from .terminal import show
 
-        table = Table(title=self.title or None, title_justify="left", box=None, pad_edge=False)
-        for k, name in enumerate(self.header):
-            numbers = name in self.right
-            table.add_column(
-                Text(name),
-                justify="right" if numbers else "left",
-                no_wrap=numbers or k == 0,
-                overflow="fold",  # nothing is cut off
-            )
-        for i, row in enumerate(self._cells(raised=" {}")):
-            styles = [self._style((i, k)) for k in range(len(row))]
-            # Text: names may hold markup
-            table.add_row(*(Text(cell, style) for cell, style in zip(row, styles, strict=True)))
-        Console(file=out).print(table)
+        show(self, out)
 
     def markdown(self) -> str:
         r"""Return a Markdown table.
@@ -148,7 +133,12 @@ class Grid:
             rows[i][k] += raised.format(escape(text)) if text else ""
         return rows
 
-    def _style(self, cell: Cell) -> str:
+    def cells(self) -> list[list[str]]:
+        """Return the rows as a terminal shows them."""
+        return self._cells(raised=" {}")
+
+    def style(self, cell: Cell) -> str:
+        """Return how a terminal writes a cell: bold, underlined, or plain."""
         return "bold" if cell in self.best else "underline" if cell in self.second else ""
 
 

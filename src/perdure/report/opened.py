@@ -40,8 +40,11 @@ def open_methods(
     groups, notes = find_groups(arguments)
     methods: dict[str, list[Source]] = {}
     for name, members in groups.items():
+        alone = len(members) == 1  # the seeds of several say how sure a number is
         methods[name] = [
-            open_run(member.path) if Path(member.path).is_dir() else read_source(member.path, given)
+            open_run(member.path, hits=alone)
+            if Path(member.path).is_dir()
+            else read_source(member.path, given)
             for member in members
         ]
     return methods, notes

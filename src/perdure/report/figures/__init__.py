@@ -1,5 +1,29 @@
 """Figures with matplotlib, a function each: methods in, a figure out; `save` writes it."""
 
-from ._paper import save
+from ._paper import entitle, save
+from .criteria_charts import fixed, spider
+from .curves import curves
+from .forgetting import forgetting
+from .four_panels import panels
+from .gradients import gradients
+from .heatmap_grids import changes, heatmaps
+from .ranking import ranks
+from .rescaling import guessing, rescaled
+from .series import series
 
-__all__ = ["save"]
+__all__ = [
+    "changes",
+    "curves",
+    "entitle",
+    "fixed",
+    "forgetting",
+    "gradients",
+    "guessing",
+    "heatmaps",
+    "panels",
+    "ranks",
+    "rescaled",
+    "save",
+    "series",
+    "spider",
+]

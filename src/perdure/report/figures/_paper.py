@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 
 from ...record import BadInput
 
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
     Size = Literal["column", "page", "slide"]
 
-__all__ = ["FORMATS", "SIZES", "drawing", "grid_of", "save"]
+__all__ = ["FORMATS", "SIZES", "drawing", "entitle", "grid_of", "save"]
 
-FORMATS = ("pdf", "svg", "png", "eps")
+FORMATS = ("pdf", "svg", "png")
 # Width in inches and letters in points: a column and a page of a paper, a 16:9 slide.
 SIZES: dict[str, tuple[float, float]] = {"column": (3.4, 8), "page": (7.0, 8), "slide": (12.0, 16)}
 
@@ -70,6 +71,23 @@ def grid_of(count: int, most: int = 4) -> tuple[int, int]:
     return -(-count // columns), columns
 
 
+def entitle(figure: Figure, title: str) -> None:
+    """Put a title above a figure: over its legend, where there is one at the top.
+
+    Example:
+        >>> with drawing("page", 0.5) as figure:
+        ...     entitle(figure, "Forgotten")
+        >>> figure.get_suptitle()
+        'Forgotten'
+    """
+    text = title.replace("$", r"\$")
+    size = 1.2 * float(figure.axes[0].title.get_fontsize())
+    if figure.legends:  # the layout keeps no two things apart there
+        figure.legends[0].set_title(text, prop=FontProperties(size=size))
+    else:
+        figure.suptitle(text, fontsize=size)
+
+
 def save(figure: Figure, path: str | Path, dpi: int = 200) -> Path:
     """Return the path that the figure was written to, in the format its ending names.
 
@@ -84,6 +102,9 @@ def save(figure: Figure, path: str | Path, dpi: int = 200) -> Path:
         raise BadInput(f"{target}: there is no folder {target.parent}; make it first")
     fixed: Any = {"svg.hashsalt": "perdure", "svg.fonttype": "none", "pdf.fonttype": 42}
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
-    with mpl.rc_context(fixed):
-        figure.savefig(target, dpi=dpi, metadata=undated)
+    try:
+        with mpl.rc_context(fixed):
+            figure.savefig(target, dpi=dpi, metadata=undated)
+    except OSError as error:
+        raise BadInput(f"{target}: {(error.strerror or 'cannot be written').lower()}") from None
     return target

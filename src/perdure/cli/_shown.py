@@ -1,0 +1,59 @@
+"""What is to be shown: runs and files, or all that a study's file stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..record import BadInput, open_run
+from ..report.opened import open_methods
+from .run import _experiments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..record import Given, Source
+
+__all__ = ["opened"]
+
+
+def opened(
+    sources: Sequence[str], given: Given, store: Path
+) -> tuple[dict[str, list[Source]], list[str]]:
+    """Return methods by name, each with its runs, and notes on what was left out.
+
+    Args:
+        sources: as `open_methods` takes them; FILE.toml is a study with its runs in `store`.
+        given: what the user says about files that are no runs of ours.
+        store: the folder of the studies' runs.
+    """
+    files = [source for source in sources if source.endswith(".toml")]
+    rest = [source for source in sources if source not in files]
+    methods, notes = open_methods(rest, given) if rest else ({}, [])
+    for file in files:
+        found, more = _study(Path(file), store)
+        if twice := found.keys() & methods.keys():
+            raise BadInput(f"{file}: two methods are called {min(twice)!r}, expected other names")
+        methods |= found
+        notes += more
+    return methods, notes
+
+
+def _study(file: Path, store: Path) -> tuple[dict[str, list[Source]], list[str]]:
+    """Return the finished runs of a study, by what tells its cells apart."""
+    experiments = _experiments()
+    study = experiments.read_study(file)
+    outcome = experiments.outcome(study, store)
+    done = {cell: folders for cell, folders in outcome.done.items() if folders}
+    if not done:
+        raise BadInput(
+            f"{file}: no finished run of it in {store}; `perdure study run {file}` first"
+        )
+    fields = next(iter(done))._fields
+    apart = [f for f in fields if len({getattr(cell, f) for cell in done}) > 1] or ["strategy"]
+    methods: dict[str, list[Source]] = {}
+    for cell, folders in done.items():
+        name = " ".join(str(getattr(cell, f)) for f in apart if getattr(cell, f))
+        methods[name] = [open_run(folder, hits=len(folders) == 1) for folder in folders]
+    left = len(outcome.waiting)
+    return methods, [f"{file}: {left} runs of the study are not finished"] if left else []

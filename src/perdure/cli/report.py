@@ -1,0 +1,80 @@
+"""`perdure report`: one HTML file to look at, from runs, matrices or logs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ..record import BadInput, Given
+from ._options import scale_of
+from ._shown import opened
+from .score import Flag  # noqa: TC001  (the parser reads annotations)
+
+__all__ = ["report"]
+
+
+def report(
+    *sources: str,
+    output: Annotated[Path, Parameter(("--output", "-o"))] = Path("report.html"),
+    title: str | None = None,
+    store: Path = Path("runs"),
+    transposed: Flag = False,
+    percent: Flag = False,
+    range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
+    lower_is_better: Flag = False,
+) -> int:
+    """Write one HTML file that shows everything, opens without a network, and prints well.
+
+    `perdure report runs` takes a folder of runs apart by itself: runs that differ in the seed only
+    are one method. `perdure report er=runs/a-* ewc=runs/b-*` names them.
+
+    Args:
+        sources: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
+            or patterns of such, or the TOML file of a study. A path belongs to the name before
+            it.
+        output: the file to write.
+        title: of the page.
+        store: folder of a study's runs.
+        transposed: in matrices, rows are tested tasks, columns trained ones.
+        percent: scores in matrices and logs are from 0 to 100.
+        range_: LO,HI of scores in files that are not accuracies; inf is allowed.
+        lower_is_better: the scores in files are losses or errors.
+    """
+    if not sources:
+        raise BadInput("nothing to report; name a folder of runs, a matrix or a points.csv")
+    if not output.parent.is_dir():
+        raise BadInput(f"{output}: there is no folder {output.parent}; make it first")
+    if output.is_dir():
+        raise BadInput(f"{output} is a folder, expected a file; name one: -o {output}/report.html")
+    try:
+        from ..report.page import page
+    except ModuleNotFoundError as error:
+        raise BadInput(
+            f"{error.name} is not installed, expected it for pages; pip install 'perdure[report]'"
+        ) from None
+    given = Given(transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better))
+    methods, notes = opened(sources, given, store)
+    text = page(
+        methods, sources=sources, title=title, told=_Counter(sum(map(len, methods.values())))
+    )
+    output.write_text(text, encoding="utf-8")
+    for note in notes:
+        sys.stderr.write(f"perdure: note: {note}\n")
+    print(f"wrote {output} ({len(text) / 1e6:.1f} MB); open it in a browser")
+    return 0
+
+
+class _Counter:
+    """Says on a terminal how many runs are summarised: many take a while."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+
+    def __call__(self, done: int) -> None:
+        if sys.stderr.isatty() and self.total > 1:
+            end = "\r\x1b[K" if done == self.total else ""
+            sys.stderr.write(f"\rperdure: {done} of {self.total} runs{end}")
+            sys.stderr.flush()

@@ -1,0 +1,149 @@
+"""Matrices as coloured cells: the same on every figure, with numbers where they can be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.colors import Normalize, TwoSlopeNorm
+
+from ._paper import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+    from numpy.typing import NDArray
+
+    from ...metrics import ScoreScale
+    from ._paper import Size
+
+__all__ = ["cells", "change_colours", "em", "name_cells", "score_colours", "write_numbers"]
+
+# Both can be told apart by all colour-blind readers, cividis also in black and white.
+SCORES, CHANGES = "cividis", "PuOr"
+LEAST = 0.6  # of the letters' size: smaller numbers are left out
+UNMEASURED = "#d4d4d4"  # in neither of them
+
+
+def score_colours(scale: ScoreScale, low: float, high: float) -> tuple[str, Normalize]:
+    """Return colours and limits for scores: the brighter the better."""
+    return SCORES + ("_r" if scale.lower_is_better else ""), Normalize(low, high)
+
+
+def change_colours(most: float) -> tuple[str, Normalize]:
+    """Return colours and limits for changes: no change is white, gains and losses as strong."""
+    most = most or 1.0
+    return CHANGES, TwoSlopeNorm(0.0, -most, most)
+
+
+def cells(axes: Axes, values: NDArray[np.float64], colours: tuple[str, Normalize]) -> AxesImage:
+    """Return the image of a matrix, row 0 on top; what was not measured stays grey."""
+    axes.set_facecolor(UNMEASURED)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    cmap, norm = colours
+    return axes.imshow(np.ma.masked_invalid(values), cmap=cmap, norm=norm, aspect="auto")
+
+
+def name_cells(axes: Axes, rows: Sequence[str], columns: Sequence[str], size: Size) -> None:
+    """Write the names of rows and columns at an image's edges, turned where they are long."""
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_xticks(range(len(columns)), columns)
+    width, points = SIZES[size]
+    place = axes.get_subplotspec()
+    inches = width / (place.get_geometry()[1] if place is not None else 1)
+    letters = max(map(em, columns)) * len(columns) * (points - 1) / 72
+    axes.tick_params(length=0)
+    axes.tick_params(axis="x", rotation=0 if letters < 0.6 * inches else 90)
+
+
+def write_numbers(figure: Figure, size: Size, *, signed: bool = False) -> None:
+    """Write the value into each cell of the figure's images, where it can be read at all.
+
+    One size of letters for all; names of rows and columns are made to fit too.
+    """
+    points = SIZES[size][1]
+    images = [image for axes in figure.axes for image in axes.get_images()]
+    figure.draw_without_rendering()  # the layout is only known now
+    room = [_cell_points(image) for image in images]
+    wide, high = min(each[0] for each in room), min(each[1] for each in room)
+    for image in images:
+        _fit_names(image.axes, wide, high, points)
+    values = np.concatenate([_shown(image).compressed() for image in images])
+    for form in _forms(values, signed=signed):
+        longest = max(em(_number(value, form)) for value in values)
+        letters = min(points - 1, 0.8 * wide / longest, 0.75 * high)
+        if letters >= LEAST * points:
+            for image in images:
+                _write(image, form, letters)
+            return
+
+
+def em(text: str) -> float:
+    """Return about how wide a text is, in sizes of its letters."""
+    narrow, broad = text.count("."), sum(map(text.count, "+mwMW…"))
+    return 0.64 * len(text) - 0.32 * narrow + 0.25 * broad
+
+
+def _forms(values: NDArray[np.float64], *, signed: bool) -> list[str]:
+    """Return ways to write the numbers, the most readable first; a leading . drops the zero."""
+    sign = "+" if signed else ""
+    if np.abs(values).max(initial=0.0) < 10:
+        return [f"{sign}.2f", f".{sign}.2f"]
+    return [f"{sign}.1f" if np.abs(values).max() < 100 else f"{sign}.3g"]
+
+
+def _number(value: float, form: str) -> str:
+    """Return a number as text.
+
+    Example:
+        >>> _number(0.25, ".2f"), _number(-0.25, ".+.2f"), _number(-0.001, "+.2f")
+        ('0.25', '-.25', '0.00')
+    """
+    if not float(f"{value:.2e}" if form.endswith("g") else f"{value:.2f}"):
+        value, form = 0.0, form.replace("+", "")  # neither a gain nor a loss
+    if form.startswith((".+", "..")):
+        return f"{value:{form[1:]}}".replace("0.", ".", 1)
+    return f"{value:{form}}"
+
+
+def _shown(image: AxesImage) -> np.ma.MaskedArray[Any, np.dtype[np.float64]]:
+    return np.ma.masked_invalid(np.ma.asarray(image.get_array()))
+
+
+def _cell_points(image: AxesImage) -> tuple[float, float]:
+    """Return width and height of a cell in points."""
+    box, (rows, columns) = image.axes.get_window_extent(), _shown(image).shape
+    figure = image.axes.get_figure(root=True)
+    assert figure is not None
+    return box.width * 72 / figure.dpi / columns, box.height * 72 / figure.dpi / rows
+
+
+def _fit_names(axes: Axes, wide: float, high: float, points: float) -> None:
+    """Make names of rows and columns smaller where they would overlap, and then fewer."""
+    for axis, room in ((axes.yaxis, high), (axes.xaxis, wide)):
+        labels = axis.get_ticklabels()
+        if axis is axes.xaxis and any(label.get_rotation() != 90 for label in labels):
+            continue  # short enough to stand beside each other
+        fits = room >= 1.25 * LEAST * points
+        letters = min(points - 1, room / 1.25) if fits else points - 1
+        every = 1 if fits else int(np.ceil(1.25 * letters / room))
+        for each in [*labels, *(axes.texts if axis is axes.xaxis else [])]:
+            each.set_fontsize(letters)
+        if labels and every > 1:
+            names = [label.get_text() for label in labels]
+            axis.set_ticks(range(0, len(names), every), names[::every], fontsize=letters)
+
+
+def _write(image: AxesImage, form: str, letters: float) -> None:
+    shown = _shown(image)
+    bright = image.to_rgba(shown)[..., :3] @ [0.2126, 0.7152, 0.0722]
+    for i, j in np.argwhere(~np.ma.getmaskarray(shown)):
+        text = image.axes.text(
+            j, i, _number(shown[i, j], form), ha="center", va="center", fontsize=letters,
+            color="black" if bright[i, j] > 0.5 else "white",
+        )  # fmt: skip
+        text.set_in_layout(False)

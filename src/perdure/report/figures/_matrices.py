@@ -1,0 +1,148 @@
+"""Score matrices of methods, judged for drawing: all there, as many tasks, one kind of score."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...record import BadInput
+from ._panels import plain, short
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ...metrics import ScoreMatrix, ScoreScale
+    from ..opened import Methods
+    from ._paper import Size
+
+__all__ = [
+    "Spread",
+    "folded",
+    "matrices_of",
+    "score_limits",
+    "score_word",
+    "spread",
+    "tasks_of",
+]
+
+# Letters of a task's name on an axis.
+LONGEST = {"column": 14, "page": 22, "slide": 10}
+
+
+class Spread(NamedTuple):
+    """Mean and sample SD (zero for one run) over runs, NaN where any of them has no value."""
+
+    mean: NDArray[np.float64]
+    sd: NDArray[np.float64]
+    runs: int
+
+
+def spread(values: Sequence[NDArray[np.float64]]) -> Spread:
+    """Return mean and SD over runs of arrays of one shape.
+
+    Example:
+        >>> spread([np.array([0.5, 0.7]), np.array([0.7, 0.7])]).mean
+        array([0.6, 0.7])
+    """
+    stacked = np.stack(values)
+    sd = stacked.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(stacked.shape[1:])
+    return Spread(stacked.mean(axis=0), sd, len(values))
+
+
+def matrices_of(methods: Methods, *, same_tasks: bool = True) -> dict[str, list[ScoreMatrix]]:
+    """Return the matrices of every method, or refuse methods that no figure can show together.
+
+    Example:
+        >>> from perdure.record import Source
+        >>> matrices_of({"er": [Source(no_matrix="tasks return")]})
+        Traceback (most recent call last):
+        perdure.record._text.BadInput: er has no score matrix: tasks return
+    """
+    if not methods:
+        raise BadInput("nothing to draw, expected one method or more")
+    found: dict[str, list[ScoreMatrix]] = {}
+    for name, runs in methods.items():
+        found[name] = []
+        for k, run in enumerate(runs):
+            if run.matrix is None:
+                which = f"run {k + 1} of {name}" if len(runs) > 1 else name
+                reason = run.no_matrix or "expected the score on every task after each task"
+                raise BadInput(f"{which} has no score matrix: {reason}")
+            found[name].append(run.matrix)
+    _refuse_other_scores(found)
+    _refuse_other_counts(found if same_tasks else {}, "methods")
+    for name, several in found.items():
+        _refuse_other_counts({f"run {k + 1} of {name}": [m] for k, m in enumerate(several)}, "runs")
+    return found
+
+
+def _refuse_other_counts(found: Mapping[str, Sequence[ScoreMatrix]], what: str) -> None:
+    counts = {name: len(several[0].tasks) for name, several in found.items()}
+    if len(set(counts.values())) < 2:
+        return
+    least, most = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
+    raise BadInput(
+        f"{least} has {counts[least]} tasks and {most} has {counts[most]}, expected {what} "
+        "with as many tasks; draw them apart, or finish the runs"
+    )
+
+
+def _refuse_other_scores(found: Mapping[str, Sequence[ScoreMatrix]]) -> None:
+    first: tuple[str, ScoreScale] | None = None
+    for name, several in found.items():
+        for matrix in several:
+            first = first or (name, matrix.scale)
+            if matrix.scale != first[1]:
+                raise BadInput(
+                    f"{name} has scores of another range or direction than {first[0]}, expected "
+                    "the same kind of score everywhere"
+                )
+
+
+def tasks_of(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tuple[str, ...]:
+    """Return the names of tasks, short enough for an axis; places where runs order them otherwise.
+
+    Example:
+        >>> from perdure.metrics import ScoreMatrix
+        >>> a = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], tasks=["cats", "dogs and wolves"])
+        >>> b = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], tasks=["dogs and wolves", "cats"])
+        >>> tasks_of([a, a], "slide"), tasks_of([a, b])
+        (('cats', 'dogs a…ves'), ('task 0', 'task 1'))
+    """
+    names = matrices[0].tasks
+    if any(matrix.tasks != names for matrix in matrices):
+        names = tuple(f"task {k}" for k in range(len(names)))
+    return tuple(short(name, LONGEST.get(size, 22)) for name in names)
+
+
+def folded(name: str, letters: float) -> str:
+    """Return a name as it is drawn above a panel, on more than one line where it is long."""
+    return "\n".join(map(plain, wrap(name, max(int(letters), 8)))) or "-"
+
+
+def score_limits(scale: ScoreScale, *values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the ends of an axis or colour scale of scores: 0 and 1, or those of other scores.
+
+    Example:
+        >>> from perdure.metrics import ACCURACY, ScoreScale
+        >>> score_limits(ACCURACY, np.array([0.4]))
+        (0.0, 1.0)
+        >>> score_limits(ScoreScale(0, 9), np.array([2, 5]))
+        (2.0, 5.0)
+    """
+    if scale.is_accuracy:
+        return 0.0, 1.0
+    low = min((float(np.nanmin(each)) for each in values), default=0.0)
+    high = max((float(np.nanmax(each)) for each in values), default=1.0)
+    return (low, high) if low < high else (low - 0.5, high + 0.5)
+
+
+def score_word(scale: ScoreScale) -> str:
+    """Return what to call scores on an axis."""
+    if scale.is_accuracy:
+        return "accuracy"
+    return "score (lower is better)" if scale.lower_is_better else "score"

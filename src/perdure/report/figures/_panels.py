@@ -1,0 +1,205 @@
+"""What figures of curves share: panels in rows, bands, marks at switches, one legend above."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from ...record import BadInput
+from ...record.members import visible
+from ..bands import thinned
+from ._paper import SIZES, grid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ...metrics import ScoreScale
+    from ..bands import Band
+    from ..colours import Look
+    from ._paper import Size
+
+__all__ = [
+    "BESIDE",
+    "MOST_PANELS",
+    "band_key",
+    "diamond",
+    "draw_band",
+    "draw_switches",
+    "fit_scores",
+    "legend",
+    "line_key",
+    "low_style",
+    "many",
+    "on_one_scale",
+    "plain",
+    "shape_of",
+    "short",
+]
+
+MOST_PANELS = 60
+MOST_POINTS = 1000  # of a line: twice what a page's width can show
+BESIDE = {"column": 2, "page": 4, "slide": 4}
+TALL = {1: 0.4, 2: 0.28, 3: 0.22, 4: 0.19, 5: 0.17}  # of a row, as a share of the width
+
+
+def many(count: int, what: str) -> int:
+    """Return so many panels, or refuse what nobody could read."""
+    if count > MOST_PANELS:
+        raise BadInput(f"{what} would be {count} panels, expected at most {MOST_PANELS}")
+    return count
+
+
+def shape_of(count: int, size: Size, beside: int | None = None) -> tuple[float, int, int]:
+    """Return height (as a share of the width), rows and columns for so many panels."""
+    rows, columns = grid_of(count, beside or BESIDE.get(size, 1))
+    tall = rows * TALL.get(columns, 0.16) * (1.45 if size == "column" else 1)
+    return tall + 0.06, rows, columns
+
+
+def legend(figure: Figure, keys: Sequence[Line2D | Patch]) -> None:
+    """Put one legend above all panels, where it covers nothing; the figure grows to hold it.
+
+    A slide does not grow beyond a screen's height.
+    """
+    width, height = figure.get_size_inches()
+    points = mpl.rcParams["font.size"]
+    longest = max(len(str(key.get_label())) for key in keys)
+    columns = int(width * 72 / ((longest * 0.55 + 4) * (points - 1)))
+    columns = max(1, min(len(keys), columns))
+    lines = ceil(len(keys) / columns)
+    columns = ceil(len(keys) / lines)
+    figure.legend(
+        handles=list(keys), loc="outside upper center", ncols=columns,
+        handlelength=1.8, columnspacing=1.2, borderaxespad=0,
+    )  # fmt: skip
+    height += lines * 1.5 * points / 72
+    slide = width == SIZES["slide"][0]
+    figure.set_size_inches(width, min(height, width * 9 / 16) if slide else height)
+
+
+def line_key(label: str, look: Look, **more: Any) -> Line2D:
+    """Return the sample of a line for the legend."""
+    return Line2D(
+        [], [], **({"color": look.colour, "ls": look.dashes, "label": plain(label)} | more)
+    )
+
+
+def low_style() -> dict[str, Any]:
+    """Return how the worst score since learning is drawn: a thin dotted line."""
+    return {"lw": mpl.rcParams["lines.linewidth"] * 0.8, "ls": (0, (1, 1.5))}
+
+
+def diamond(colour: str = "#c00020") -> dict[str, Any]:
+    """Return how a score at the end of a task is drawn."""
+    size = mpl.rcParams["font.size"]
+    return {
+        "marker": "D", "markersize": size * 0.45, "ls": "none", "markerfacecolor": colour,
+        "markeredgecolor": "white", "markeredgewidth": size / 16, "zorder": 4, "clip_on": False,
+    }  # fmt: skip
+
+
+def band_key(runs: Iterable[int]) -> list[Patch]:
+    """Return the sample of a band: of how many runs it is the SD; none where all are single."""
+    counts = sorted({count for count in runs if count > 1})
+    if not counts:
+        return []
+    several = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return [Patch(facecolor="#6b6b6b", alpha=0.25, label=f"mean ± SD, {several} runs")]
+
+
+def draw_band(axes: Axes, found: Band, look: Look, **more: Any) -> None:
+    """Draw the mean as a line and one SD around it, with fewer points but all extremes."""
+    low, high = found.mean - found.sd, found.mean + found.sd
+    if found.runs > 1:
+        at = np.union1d(thinned(low, MOST_POINTS), thinned(high, MOST_POINTS))
+        axes.fill_between(
+            found.steps[at], low[at], high[at], color=look.colour, alpha=0.2, linewidth=0
+        )
+    at = thinned(found.mean, MOST_POINTS)
+    axes.plot(found.steps[at], found.mean[at], color=look.colour, linestyle=look.dashes, **more)
+
+
+def draw_switches(
+    axes: Axes, steps: Mapping[str, Sequence[int]], looks: Mapping[str, Look]
+) -> None:
+    """Draw where tasks change: grey where methods agree, in its colour where one is alone."""
+    count = Counter(step for mine in steps.values() for step in set(mine))
+    for step in sorted(count):
+        if count[step] > 1 or len(steps) == 1:
+            axes.axvline(step, color="#9a9a9a", linewidth=0.6, zorder=0.5)
+            continue
+        [name] = [name for name, mine in steps.items() if step in mine]
+        axes.axvline(step, color=looks[name].colour, lw=0.6, ls=":", alpha=0.7, zorder=0.5)
+
+
+def fit_scores(axes: Axes, scale: ScoreScale, seen: Iterable[float] = ()) -> None:
+    """Fit the axis to the scores `seen`, or to all that was drawn, within what scores can be.
+
+    What was seen leaves out the first rise from nothing, which would flatten the rest.
+    """
+    bottom, top = axes.get_ylim()
+    lowest, highest = min(seen, default=bottom), max(seen, default=top)
+    if lowest < highest:
+        room = 0.06 * (highest - lowest)
+        bottom, top = lowest - room, highest + room
+    beyond = 0.02 * (top - bottom)
+    axes.set_ylim(max(bottom, scale.low - beyond), min(top, scale.high + beyond))
+
+
+def on_one_scale(
+    panels: Sequence[Axes], columns: int, x: str, y: str, *, whole: bool = True
+) -> None:
+    """Give panels in rows one scale before anything is drawn on them.
+
+    Its numbers and names stand at the left and below only; `whole` numbers on the x axis.
+    """
+    first, figure = panels[0], panels[0].figure
+    first.xaxis.set_major_locator(MaxNLocator(3 if columns > 2 else 5, integer=whole))
+    first.yaxis.set_major_locator(MaxNLocator(5))
+    last = (len(panels) - 1) // columns * columns
+    for k, axes in enumerate(panels):
+        if axes is not first:
+            axes.sharex(first)
+            axes.sharey(first)
+        lowest = not any(each.get_visible() for each in panels[k + columns :: columns])
+        axes.tick_params(labelleft=k % columns == 0, labelbottom=lowest)
+        if len(panels) < len(figure.axes):
+            axes.set_ylabel("" if k % columns else y.replace(" (", "\n("))
+            axes.set_xlabel(x if k >= last else "")
+    if len(panels) == len(figure.axes):  # one name for all of them
+        size = first.xaxis.label.get_fontsize()
+        figure.supxlabel(x, fontsize=size)
+        figure.supylabel(y, fontsize=size)
+
+
+def short(name: str, most: int) -> str:
+    """Return a name as it is to be read, without its middle where it is long.
+
+    Example:
+        >>> short("airplane-automobile", 12)
+        'airplan…bile'
+    """
+    end = most // 3
+    cut = name if len(name) <= most else f"{name[: most - 1 - end]}…{name[-end:]}"
+    return plain(cut)
+
+
+def plain(text: str) -> str:
+    r"""Return text that is drawn letter by letter: no formula, nothing that hides in a legend.
+
+    Example:
+        >>> plain("a$b$"), plain("_a")
+        ('a\\$b\\$', ' _a')
+    """
+    text = visible(text).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text

@@ -1,0 +1,181 @@
+"""The criteria of Díaz-Rodríguez et al. (2018) as spider charts, and accuracy on all tasks.
+
+Their Fig. 2: a strategy against naive and cumulative, the bounds. Their Fig. 1b: the accuracy on
+one fixed test set, that of all tasks, after each task.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.projections.polar import PolarAxes
+
+from ...metrics import CRITERIA, Options, Undefined, fixed_curve
+from ...record import BadInput
+from ..colours import looks
+from ..opened import strategy_of
+from ._by_task import lines_by_task
+from ._matrices import folded, matrices_of, score_word, spread
+from ._panels import band_key, legend, line_key, plain
+from ._paper import SIZES, drawing, grid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from ..colours import Look
+    from ..opened import Methods
+    from ._paper import Size
+
+__all__ = ["fixed", "spider"]
+
+BOUNDS = ("naive", "cumulative")
+MOST = {"column": 2, "page": 3, "slide": 6}  # panels beside each other
+
+
+def spider(methods: Methods, *, size: Size = "page") -> Figure:
+    """Return a spider chart of each method's seven criteria, with naive and cumulative as bounds.
+
+    Means over the seeds of a method; the larger the area, the better. A criterion that is
+    undefined is left out of the line and marked so: it is not 0.
+
+    Example:
+        >>> from perdure.metrics import ScoreMatrix
+        >>> from perdure.record import Source
+        >>> figure = spider({"er": [Source(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))]})
+        >>> figure.axes[0].lines[0].get_ydata().round(2).tolist()[:4]
+        [0.77, 0.7, 0.0, 0.1]
+    """
+    if all(run.matrix is not None for runs in methods.values() for run in runs):
+        matrices_of(methods)  # refuses those that cannot be compared
+    values = {name: _criteria(name, methods) for name in methods}
+    bounds = _bounds(methods)
+    shown = [name for name in methods if name not in bounds] or bounds
+    styles = looks(methods)
+    rows, _ = grid_of(len(shown), MOST.get(size, 3))
+    columns = -(-len(shown) // rows)
+    width, points = SIZES.get(size, SIZES["page"])
+    letters = min(0.7 * points, 2.9 * width / columns)  # "undefined" is shorter than a spoke
+    height = 0.5625
+    if size != "slide":
+        height = min((1.1 if columns > 1 else 0.8) * rows / columns + 0.1, 9 / width)
+    polar = {"projection": "polar"}
+    with drawing(size, height, rows, columns, subplot_kw=polar) as figure:
+        for axes, name in zip(figure.axes, shown, strict=False):
+            assert isinstance(axes, PolarAxes)
+            _web(axes, folded(name, 110 * width / points / columns), values[name], letters)
+            for each in [*(bound for bound in bounds if bound != name), name]:
+                _polygon(axes, each, values[each], styles[each], own=each == name)
+        for empty in figure.axes[len(shown) :]:
+            empty.set_axis_off()
+        if bounds:  # every other method is named by its panel
+            legend(figure, [line_key(name, styles[name], lw=0.9) for name in bounds])
+    return figure
+
+
+def fixed(methods: Methods, *, size: Size = "page") -> Figure:
+    """Return after each task the mean score over all tasks, learned or not, by method.
+
+    Means over seeds, with a band of one SD. Tasks must be tested before they are learned.
+
+    Example:
+        >>> from perdure.metrics import ScoreMatrix
+        >>> from perdure.record import Source
+        >>> figure = fixed({"er": [Source(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))]})
+        >>> figure.axes[0].lines[0].get_ydata().tolist()
+        [0.5, 0.7]
+    """
+    found = matrices_of(methods)
+    curves = {}
+    for name, several in found.items():
+        try:
+            curves[name] = spread([fixed_curve(matrix.scores) for matrix in several])
+        except Undefined as reason:
+            raise BadInput(f"{name}: {reason}; see --unseen of `perdure run`") from None
+        if len(several[0].tasks) > 1 and np.isnan(curves[name].mean[:-1]).all():
+            raise BadInput(
+                f"{name}: all tasks were tested after the last one only, expected tests of tasks "
+                "not yet learned too; see --unseen of `perdure run`"
+            )
+    scale = next(iter(found.values()))[0].scale
+    height = {"column": 0.75, "page": 0.5, "slide": 0.5625}.get(size, 0.6)
+    with drawing(size, height) as figure:
+        axes = figure.axes[0]
+        lines_by_task(axes, curves, looks(methods))
+        axes.set(xlabel="tasks learned", ylabel=f"{score_word(scale)} over all tasks")
+        if scale.is_accuracy:
+            axes.set_ylim(0, 1.02)
+        legend(figure, [*axes.lines, *band_key(map(len, found.values()))])
+    return figure
+
+
+def _criteria(name: str, methods: Methods) -> dict[str, float]:
+    """Return the mean over runs of each criterion, NaN where it is undefined in any of them."""
+    options = Options(only=frozenset(CRITERIA.values()))
+    runs = [run.summary(options) for run in methods[name]]
+    if any(not run.scale.is_accuracy for run in runs):
+        raise BadInput(
+            f"{name} has scores that are no accuracies, expected accuracies from 0 to 1: the "
+            "criteria are made for those"
+        )
+    found = {
+        short: float(np.mean([run.metrics.get(id_, np.nan) for run in runs]))
+        for short, id_ in CRITERIA.items()
+    }
+    if all(np.isnan(value) for value in found.values()):
+        why = runs[0].undefined[CRITERIA["A"]]
+        raise BadInput(f"{name}: no criterion is defined, expected at least A: {why}")
+    return found
+
+
+def _bounds(methods: Methods) -> list[str]:
+    """Return the methods that bound the others: naive and cumulative, if there is one of each."""
+    strategies = {name: strategy_of(name, runs) for name, runs in methods.items()}
+    named = list(strategies.values())
+    return [name for name, each in strategies.items() if each in BOUNDS and named.count(each) == 1]
+
+
+def _angles() -> NDArray[np.float64]:
+    return np.linspace(0, 2 * np.pi, len(CRITERIA), endpoint=False)
+
+
+def _web(axes: PolarAxes, title: str, values: Mapping[str, float], letters: float) -> None:
+    """Draw circles and spokes; a spoke whose criterion is undefined says so."""
+    axes.set_theta_zero_location("N")
+    axes.set_theta_direction(-1)
+    axes.set_xticks(_angles(), list(values))
+    axes.set_ylim(0, 1)
+    axes.set_yticks([0.25, 0.5, 0.75, 1.0], ["", "0.5", "", "1"])
+    axes.set_rlabel_position(180 / len(CRITERIA))  # between two spokes
+    axes.tick_params(axis="y", labelcolor="#6b6b6b", labelsize=letters)
+    axes.grid(alpha=0.4)
+    axes.spines["polar"].set_visible(False)
+    axes.set_title(title, pad=12)
+    for angle, value in zip(_angles(), values.values(), strict=True):
+        if np.isnan(value):
+            axes.text(
+                angle, 0.55, "undefined", rotation=_upright(angle), rotation_mode="anchor",
+                ha="center", va="center", fontsize=letters, color="#555555", zorder=4,
+            )  # fmt: skip
+
+
+def _upright(angle: float) -> float:
+    """Return by how many degrees to turn text along a spoke, so that it is not upside down."""
+    turned = 90 - float(np.degrees(angle))
+    return turned if -90 <= turned <= 90 else turned + 180
+
+
+def _polygon(axes: Axes, name: str, values: Mapping[str, float], look: Look, *, own: bool) -> None:
+    """Draw a method's line around, with gaps where a criterion is undefined."""
+    around = np.append(_angles(), 2 * np.pi)
+    radii = np.array([*values.values(), next(iter(values.values()))])
+    style: dict[str, Any] = {"marker": "o", "ms": 3, "zorder": 3} if own else {"lw": 0.9}
+    axes.plot(
+        around, radii, color=look.colour, ls=look.dashes, label=plain(name), clip_on=False, **style
+    )
+    if not np.isnan(radii).any():
+        axes.fill(around, radii, color=look.colour, alpha=0.2 if own else 0.07, lw=0)

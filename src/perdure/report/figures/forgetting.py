@@ -1,0 +1,99 @@
+"""What stays forgotten against how far scores drop on the way, after De Lange et al. (2023), 9."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...metrics import forgetting_pairs
+from ...record import BadInput
+from ..colours import looks
+from ._panels import many, on_one_scale, shape_of, short
+from ._paper import drawing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from ...record import Source
+    from ..colours import Look
+    from ..opened import Methods
+    from ._paper import Size
+
+    Pairs = list[dict[tuple[int, int], tuple[float, float]]]  # of each run
+
+__all__ = ["forgetting"]
+
+
+def forgetting(methods: Methods, *, size: Size = "page", window: int = 10) -> Figure:
+    """Return FORG against windowed forgetting, a point for each older task after each task.
+
+    Bold points are means over the runs of a method, light ones single runs; Pearson's correlation
+    is that of the means. A panel a method.
+
+    Args:
+        methods: runs by method, as `open_methods` gives them.
+        size: for a column or a page of a paper, or a slide.
+        window: within how many evaluations a drop counts.
+
+    Example:
+        >>> from perdure.metrics import ScoreMatrix, Stream
+        >>> from perdure.record import Source
+        >>> stream = Stream({"a": ([1, 2, 3], [1.0, 0.25, 0.75]), "b": ([3], [0.5])},
+        ...                 visits=[("a", 1), ("b", 3)])
+        >>> run = Source(ScoreMatrix([[1.0, 0.0], [0.75, 0.5]]), stream)
+        >>> forgetting({"mine": [run]}).axes[0].collections[-1].get_offsets().tolist()
+        [[0.75, 0.25]]
+    """
+    if window < 2:
+        raise BadInput(f"window is {window}, expected at least 2 evaluations: one cannot drop")
+    found = {name: _pairs(name, runs, window) for name, runs in methods.items()}
+    look = looks(methods)
+    height, rows, columns = shape_of(many(len(found), f"{len(found)} methods"), size)
+    with drawing(size, height * 1.2, rows, columns) as figure:
+        for axes in figure.axes[len(found) :]:
+            axes.set_visible(False)
+        x = f"largest drop within {window} tests (WF{window})"
+        on_one_scale(figure.axes, columns, x, "forgotten (FORG)", whole=False)
+        for axes, (name, pairs) in zip(figure.axes, found.items(), strict=False):
+            rho = _draw(axes, pairs, look[name])
+            said = "no correlation" if rho is None else f"ρ = {rho:.2f}".replace("-", "−")
+            axes.set_title(f"{short(name, 90 // columns - 10)}\n{said}")
+    return figure
+
+
+def _pairs(name: str, runs: Sequence[Source], window: int) -> Pairs:
+    found = []
+    for run in runs:
+        if run.stream is None or run.matrix is None:
+            lacks = "stream of evaluations" if run.stream is None else "score matrix"
+            raise BadInput(
+                f"{name}: no {lacks}, expected both; draw finished runs or a points.csv "
+                "that says which task was trained"
+            )
+        found.append(forgetting_pairs(run.matrix, run.stream, window))
+    if not any(found):
+        raise BadInput(f"{name}: no task was left behind, expected at least 2 learned tasks")
+    return found
+
+
+def _draw(axes: Axes, pairs: Pairs, look: Look) -> float | None:
+    """Draw the points of a method; return the correlation of the means, None where undefined."""
+    shared = [key for key in pairs[0] if all(key in run for run in pairs)]
+    all_ = np.array([[run[key] for key in shared] for run in pairs]).reshape(len(pairs), -1, 2)
+    if len(pairs) > 1:
+        each = all_.reshape(-1, 2)
+        axes.scatter(each[:, 1], each[:, 0], color=look.colour, alpha=0.25, s=12, linewidths=0)
+    means = all_.mean(axis=0)
+    axes.scatter(means[:, 1], means[:, 0], color=look.colour, s=24, linewidths=0)
+    return _correlation(means[~np.isnan(means).any(axis=1)])
+
+
+def _correlation(points: NDArray[np.float64]) -> float | None:
+    if len(points) < 2 or (np.ptp(points, axis=0) == 0).any():
+        return None
+    return float(np.asarray(np.corrcoef(points.T))[0, 1])

@@ -1,0 +1,180 @@
+"""Accuracy and forgetting beside their rescaled forms, and the factors between them.
+
+After Michel et al. (2023): Figs. 3 and 4 show AA beside RAA and AF beside RAF, Fig. 2 the factors.
+"""
+
+from __future__ import annotations
+
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from ...metrics import Undefined, aa_curve, af_curve, beta, gamma, raa_curve, raf_curve
+from ...record import BadInput
+from ..colours import BLUE, VERMILION, looks
+from ._by_task import lines_by_task
+from ._matrices import Spread, matrices_of, spread
+from ._panels import band_key, legend, plain
+from ._paper import drawing, grid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from ...metrics import ScoreMatrix, Setting
+    from ..colours import Look
+    from ..opened import Methods
+    from ._paper import Size
+
+    Curve = Callable[[ScoreMatrix], NDArray[np.float64]]
+
+__all__ = ["guessing", "rescaled"]
+
+HEIGHTS = {"column": 1.05, "page": 0.65, "slide": 0.5625}
+
+
+def rescaled(methods: Methods, *, size: Size = "page") -> Figure:
+    """Return AA beside RAA and AF beside RAF after each task, a line for each method.
+
+    Means over seeds, with a band of one SD. Every source must say how many classes a task brings.
+
+    Example:
+        >>> from perdure.metrics import ScoreMatrix
+        >>> from perdure.record import Source
+        >>> er = Source(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]))
+        >>> figure = rescaled({"er": [er]})
+        >>> figure.axes[1].lines[0].get_ydata().round(2).tolist()
+        [0.45, 0.7]
+    """
+    found = matrices_of(methods)
+    for name, several in found.items():
+        _check(name, several)
+    if len(next(iter(found.values()))[0].tasks) < 2:
+        raise BadInput("one task only, expected two or more: forgetting is of older tasks")
+    curves: dict[str, Curve] = {
+        "$AA_k$": lambda m: aa_curve(m.scores),
+        "$RAA_k$": lambda m: raa_curve(m.scores, **_of(m)),
+        "$AF_k$": lambda m: af_curve(m.scores),
+        "$RAF_k$": lambda m: raf_curve(m.scores, **_of(m)),
+    }
+    with drawing(size, HEIGHTS.get(size, 1.0), 2, 2, sharex=True) as figure:
+        aa, raa, af, raf = figure.axes
+        for axes, (label, curve) in zip(figure.axes, curves.items(), strict=True):
+            _draw(axes, curve, found, looks(methods), 17 if size == "column" else 30)
+            axes.set_ylabel(label)
+        for axes in (aa, raa):
+            axes.set_ylim(0, 1.02)
+        ends = [*af.get_ylim(), *raf.get_ylim()] if raf.lines else af.get_ylim()
+        for axes in (af, raf):
+            axes.set_ylim(min(ends), max(ends))
+            axes.set_xlabel("after task $k$")
+        legend(figure, [*aa.lines, *band_key(map(len, found.values()))])
+    return figure
+
+
+def guessing(methods: Methods, *, size: Size = "page") -> Figure:
+    r"""Return the factors $\gamma_k$ (from AA to RAA) and $\beta_k$ (from AF to RAF), task by task.
+
+    A panel for every different list of class counts among the sources.
+
+    Example:
+        >>> from perdure.metrics import ScoreMatrix
+        >>> from perdure.record import Source
+        >>> er = Source(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]))
+        >>> guessing({"er": [er]}).axes[0].lines[0].get_ydata().tolist()
+        [0.5, 1.0]
+    """
+    found = matrices_of(methods, same_tasks=False)
+    counts: dict[tuple[tuple[float, ...], Setting], None] = {}
+    for name, several in found.items():
+        _check(name, several)
+        counts |= {(tuple(_of(m)["classes"].tolist()), _of(m)["setting"]): None for m in several}
+    rows, columns = grid_of(len(counts), 1 if size == "column" else 3)
+    height = {"column": 0.75, "page": 0.7, "slide": 0.5625}.get(size, 0.7) * rows / columns
+    with drawing(size, max(height, 0.45), rows, columns) as figure:
+        for axes, (classes, setting) in zip(figure.axes, counts, strict=False):
+            _factors(axes, classes, setting)
+        for empty in figure.axes[len(counts) :]:
+            empty.set_axis_off()
+        legend(figure, list(figure.axes[0].lines))
+    return figure
+
+
+def _check(name: str, several: Sequence[ScoreMatrix]) -> None:
+    for matrix in several:
+        if not matrix.scale.is_accuracy:
+            raise BadInput(
+                f"{name} has scores that are no accuracies, expected accuracies from 0 to 1: only "
+                "those can be measured against guessing"
+            )
+        if matrix.classes is None:
+            raise BadInput(
+                f"{name}: how many classes each task brings is not known; say it with --classes "
+                "2,2,2, by classes in a JSON matrix, or by task_classes in run.json"
+            )
+
+
+def _of(matrix: ScoreMatrix) -> dict[str, Any]:
+    """Return what the rescaled curves need beside the scores."""
+    return {"classes": matrix.classes, "setting": matrix.setting or "class"}
+
+
+def _draw(
+    axes: Axes,
+    curve: Curve,
+    found: Mapping[str, Sequence[ScoreMatrix]],
+    styles: Mapping[str, Look],
+    letters: int,
+) -> None:
+    """Draw a curve of each method, and say of which it is undefined; of all, also why."""
+    over: dict[str, Spread] = {}
+    left: dict[str, str] = {}
+    for name, several in found.items():
+        try:
+            over[name] = spread([curve(matrix) for matrix in several])
+        except Undefined as reason:
+            left[name] = f"undefined: {reason}"
+    lines_by_task(axes, over, styles)
+    if left and over:
+        axes.set_title(fill(f"undefined for {', '.join(map(plain, left))}", 2 * letters))
+    elif left:
+        words = fill(next(iter(left.values())), letters)
+        axes.text(0.5, 0.5, words, ha="center", va="center", transform=axes.transAxes)
+
+
+def _factors(axes: Axes, classes: Sequence[float], setting: Setting) -> None:
+    """Draw gamma and, where a guesser forgets at all, beta."""
+    k = np.arange(1, len(classes) + 1)
+    marker = "o" if len(k) <= 20 else ""
+    each: dict[str, tuple[Callable[..., NDArray[np.float64]], str, str]] = {
+        r"$\gamma_k$, from $AA$ to $RAA$": (gamma, BLUE, "solid"),
+        r"$\beta_k$, from $AF$ to $RAF$": (beta, VERMILION, "dashed"),
+    }
+    for label, (factor, colour, dashes) in each.items():
+        try:
+            values = factor(classes, setting=setting)
+        except Undefined:
+            values = np.full(len(k), np.nan)
+            label = f"{label} (undefined)"
+        axes.plot(k, values, color=colour, linestyle=dashes, marker=marker, ms=3, label=label)
+    axes.set(xlabel="after task $k$", ylim=(0, 1.05), title=_in_words(classes, setting))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.grid(alpha=0.3)
+
+
+def _in_words(classes: Sequence[float], setting: Setting) -> str:
+    """Return how many tasks and classes, in words.
+
+    Example:
+        >>> _in_words([2, 2, 2], "class"), _in_words([50, 5, 5], "task")
+        ('3 tasks of 2 classes', '3 tasks of 5 to 50 classes, task-incremental')
+    """
+    low, high = min(classes), max(classes)
+    each = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    rest = "" if setting == "class" else f", {setting}-incremental"
+    return f"{len(classes)} tasks of {each} classes{rest}"

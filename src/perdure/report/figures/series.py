@@ -1,0 +1,115 @@
+"""One strategy at several values, memory sizes or angles: its curves and what they come to.
+
+After De Lange et al. (2023), figures 3 and 7.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+import numpy as np
+
+from ...metrics import Options, find_metric
+from ...record import BadInput
+from ..colours import Look, sequence
+from ..tracks import streams_of
+from ..values import values_of
+from .curves import Track, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ..opened import Methods
+    from ..values import Values
+    from ._paper import Size
+
+    Spread = list[list[float]]  # the metric of every run, by value
+
+__all__ = ["series"]
+
+WIDE = 20  # times the lowest value: then the low ones would lie on each other
+MARKS = "os^vDP"
+
+
+def series(
+    methods: Methods,
+    *,
+    size: Size = "page",
+    tasks: int | None = None,
+    only: Sequence[str] = ("acc", "min_acc"),
+) -> Figure:
+    """Return curves of methods that differ in one value, coloured in its order, and their metrics.
+
+    The value is what differs in the runs' descriptions (a memory size, the number in a scenario's
+    name), or the number in the methods' names. The last panel has the metrics against it, with
+    the SD over runs.
+
+    Args:
+        methods: runs by method, as `open_methods` gives them.
+        size: for a column or a page of a paper, or a slide.
+        tasks: how many panels of curves, from the first task on; all by default.
+        only: ids of the metrics to draw.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> from perdure.record import Source
+        >>> def run(low):
+        ...     scores = {"a": ([1, 2], [0.9, low]), "b": ([2], [0.8])}
+        ...     return Source(stream=Stream(scores, visits=[("a", 1), ("b", 2)]))
+        >>> figure = series({"er 20": [run(0.5)], "er 10": [run(0.25)]}, only=["min_acc"])
+        >>> figure.axes[-1].lines[0].get_xydata().tolist()
+        [[10.0, 0.25], [20.0, 0.5]]
+    """
+    if tasks is not None and tasks < 1:
+        raise BadInput(f"tasks is {tasks}, expected a whole number of at least 1")
+    if not only:
+        raise BadInput("no metrics to draw, expected ids like acc; see perdure explain")
+    values = values_of(methods)
+    found = {id_: _measured(methods, values, id_) for id_ in only}
+    tracks = [
+        Track(
+            f"{values.name} {value:g}", Look(colour), streams_of(name, methods[name]), methods[name]
+        )
+        for (name, value), colour in zip(values.of.items(), sequence(len(methods)), strict=True)
+    ]
+    return whole(tracks, size, tasks, beside=lambda axes: _draw(axes, values, found))
+
+
+def _measured(methods: Methods, values: Values, id_: str) -> Spread:
+    """Return a metric of every run, by value; BadInput where a run has none."""
+    find_metric(id_)  # one that does not exist is named with those that are like it
+    spread = []
+    for name in values.of:
+        several = [run.summary(Options(only=frozenset({id_}))) for run in methods[name]]
+        for one in several:
+            if one.metrics.get(id_) is None:
+                why = one.undefined.get(id_, "undefined")
+                raise BadInput(f"{name}: no {id_}: {why}; choose other metrics with only")
+        spread.append([float(one.metrics[id_]) for one in several])
+    return spread
+
+
+def _draw(axes: Axes, values: Values, found: dict[str, Spread]) -> None:
+    """Draw metrics against the values: at even distances where these are far apart."""
+    given = list(values.of.values())
+    wide = min(given) > 0 and max(given) / min(given) >= WIDE
+    x = list(range(len(given))) if wide else given
+    points = mpl.rcParams["font.size"]
+    for k, (id_, spread) in enumerate(found.items()):
+        means = [float(np.mean(runs)) for runs in spread]
+        sds = [float(np.std(runs, ddof=1)) if len(runs) > 1 else 0.0 for runs in spread]
+        axes.errorbar(
+            x, means, yerr=sds, color="#333333", marker=MARKS[k % len(MARKS)], capsize=points / 4,
+            markersize=points / 2, linestyle=("-", "--", ":", "-.")[k % 4], label=id_,
+        )  # fmt: skip
+    axes.set_xticks(x, [f"{value:g}" for value in given])
+    axes.margins(0.1)
+    axes.set_xlabel(values.name)
+    axes.legend(
+        loc="lower center", bbox_to_anchor=(0.5, 1), borderaxespad=0.2, ncols=2,
+        handlelength=1.8, columnspacing=1,
+    )  # fmt: skip

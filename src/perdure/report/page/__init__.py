@@ -1,0 +1,68 @@
+"""One HTML file that shows everything and needs nothing: no network, no folder beside it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, select_autoescape
+
+from .contents import contents, summaries
+from .drawn import criteria_drawn, curves_drawn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..opened import Methods
+
+__all__ = ["page"]
+
+
+def page(
+    methods: Methods,
+    *,
+    sources: Sequence[str] = (),
+    title: str | None = None,
+    told: Callable[[int], None] = lambda done: None,  # noqa: ARG005
+) -> str:
+    """Return the whole page as text.
+
+    Args:
+        methods: runs by name, as `open_methods` gives them.
+        sources: where they are from, for the command that makes the page again.
+        title: of the page; the scenario's name if none is given.
+        told: is called with the number of runs that are summarised.
+    """
+    shown = summaries(methods, told)
+    parts: dict[str, Any] = contents(shown, sources)
+    drawn: dict[str, Any] = curves_drawn({each.name: each.runs for each in shown})
+    drawn["criteria"] = criteria_drawn({each.name: each.found.metrics for each in shown}, methods)
+    here = files("perdure.report.page")
+    plotly = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
+    script = (here / "page.js").read_text("utf-8")
+    if title is not None:
+        parts["title"] = title
+    template = Environment(autoescape=select_autoescape(default=True)).from_string(
+        (here / "page.html").read_text("utf-8")
+    )
+    return template.render(
+        **parts,
+        drawn=drawn,
+        # In a script element only "<" could end it or begin a comment.
+        drawn_json=json.dumps(drawn, allow_nan=False, separators=(",", ":")).replace(
+            "<", "\\u003c"
+        ),
+        style=(here / "page.css").read_text("utf-8"),
+        plotly=plotly,
+        script=script,
+        hashes=" ".join(map(_hash, (plotly, script))),
+    )
+
+
+def _hash(script: str) -> str:
+    """Return what a content security policy calls a script, so that no other one runs."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

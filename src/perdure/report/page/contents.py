@@ -1,0 +1,294 @@
+"""Everything that the page says, gathered from the runs: plain text, tables and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import __version__
+from ..._html import heatmap
+from ...metrics import METRICS, READINGS, better_of, find_metric, summary_of_runs
+from ...record import Run
+from ..opened import described
+from ..scores import name_of, number, reasons
+from .command import command_of
+from .words import diagnosis, gap_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ...metrics import RunsSummary, ScoreScale, Summary
+    from ...record import Source
+    from ..opened import Methods
+
+__all__ = ["Shown", "contents", "summaries"]
+
+HEADLINE = (
+    "acc", "acc.learning", "bwt", "forgetting.best", "min_acc", "wc_acc", "wf10", "gap.depth",
+)  # fmt: skip
+COSTS: dict[
+    str, tuple[str, float, Callable[[Any], float]]
+] = {  # title, divisor, how the tasks of a run come together
+    "seconds_train": ("training, s", 1.0, np.sum),
+    "seconds_eval": ("testing, s", 1.0, np.sum),
+    "flops_train": ("training, TFLOP", 1e12, np.sum),
+    "peak_bytes": ("peak memory, MB", 1e6, np.max),
+    "model_bytes": ("model, MB", 1e6, np.max),
+    "stored_bytes": ("stored data, MB", 1e6, np.max),
+}
+
+
+@dataclass
+class Shown:
+    """A method with its runs, what was computed of them, and what a reader should be told."""
+
+    name: str
+    runs: Sequence[Source]
+    each: list[Summary]
+    found: Summary | RunsSummary
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def scale(self) -> ScoreScale:
+        """Range and direction of its scores."""
+        return self.each[0].scale
+
+
+def summaries(methods: Methods, told: Callable[[int], None] = lambda done: None) -> list[Shown]:  # noqa: ARG005
+    """Return every method with all its metrics; runs with fewer tasks stay out of the means.
+
+    Args:
+        methods: by name.
+        told: is called with the number of runs that are done.
+    """
+    shown, done = [], 0
+    for name, runs in methods.items():
+        each = []
+        for run in runs:
+            each.append(run.summary())
+            done += 1
+            told(done)
+        most = max(len(one.tasks) for one in each)
+        whole = [k for k, one in enumerate(each) if len(one.tasks) == most]
+        method = Shown(name, [runs[k] for k in whole], [each[k] for k in whole], each[whole[0]])
+        if len(whole) > 1:
+            method.found = summary_of_runs(method.each)
+        method.notes += method.found.notes
+        if len(whole) < len(runs):
+            few = len(runs) - len(whole)
+            method.notes.append(f"{few} run(s) have fewer tasks than {most} and are left out")
+        shown.append(method)
+    return shown
+
+
+def contents(shown: Sequence[Shown], sources: Sequence[str]) -> dict[str, Any]:
+    """Return what the template takes: every section as plain data."""
+    ids = [id_ for id_ in HEADLINE if any(id_ in method.found.metrics for method in shown)]
+    return {
+        "title": _title(shown),
+        "about": _about(shown),
+        "version": __version__,
+        "ran": [_ran(method) for method in shown],
+        "ids": [_column(id_, shown[0].scale) for id_ in ids],
+        "headline": [_headline(method, ids, shown) for method in shown],
+        "every": _every(shown),
+        "readings": [_reading(method) for method in shown],
+        "heatmaps": [_heatmap(method) for method in shown],
+        "costs": _costs(shown),
+        "warnings": [_warnings(method) for method in shown],
+        "definitions": [_definition(id_) for id_ in ids],
+        "again": [_again(method) for method in shown],
+        "command": "perdure report " + " ".join(sources),
+    }
+
+
+def _title(shown: Sequence[Shown]) -> str:
+    said = [described(run) for method in shown for run in method.runs]
+    names = dict.fromkeys(str(each["scenario"]) for each in said if "scenario" in each)
+    return ", ".join(names) or ", ".join(method.name for method in shown)
+
+
+def _about(shown: Sequence[Shown]) -> str:
+    """Return what ran in one line: settings, networks, tasks, methods and runs."""
+    said = [described(run) for method in shown for run in method.runs]
+    settings = dict.fromkeys(f"{each['setting']}-incremental" for each in said if "setting" in each)
+    models = dict.fromkeys(str(each["model"]) for each in said if "model" in each)
+    runs = sum(len(method.runs) for method in shown)
+    tasks = " or ".join(map(str, sorted({len(method.found.tasks) for method in shown})))
+    counts = [(tasks, "task"), (str(len(shown)), "method"), (str(runs), "run")]
+    words = [f"{count} {word}{'' if count == '1' else 's'}" for count, word in counts]
+    return ", ".join([*settings, *models, *words])
+
+
+def _ran(method: Shown) -> dict[str, Any]:
+    said = described(method.runs[0])
+    seeds = [described(run).get("seed") for run in method.runs]
+    keys = ("scenario", "setting", "strategy", "model", "optimizer", "epochs", "batch")
+    facts = {key: said[key] for key in keys if said.get(key) not in (None, "")}
+    unfinished = sum(isinstance(run, Run) and not run.finished for run in method.runs)
+    return {
+        "name": method.name,
+        "runs": len(method.runs),
+        "seeds": ", ".join(str(seed) for seed in seeds if seed is not None),
+        "tasks": ", ".join(method.found.tasks),
+        "facts": facts,
+        "unfinished": unfinished,
+    }
+
+
+def _column(id_: str, scale: ScoreScale) -> dict[str, str]:
+    arrow = {"higher": "↑", "lower": "↓"}[better_of(id_, scale)]
+    way = f"{better_of(id_, scale)} is better"
+    return {"id": id_, "name": name_of(find_metric(id_), scale), "arrow": arrow, "way": way}
+
+
+def _headline(method: Shown, ids: Sequence[str], shown: Sequence[Shown]) -> dict[str, Any]:
+    cells: list[dict[str, Any]] = []
+    for id_ in ids:
+        value = method.found.metrics.get(id_)
+        if value is None:
+            cells.append({"why": method.found.undefined.get(id_, "not computed")})
+            continue
+        unit = find_metric(id_).unit
+        text = number(value, unit, percent=False, digits=3)
+        sd = getattr(method.found, "sd", {}).get(id_)
+        if sd is not None:
+            text += f" ± {number(sd, unit, percent=False, digits=3)}"
+        ends = method.found.intervals.get(id_)
+        between = " to ".join(number(end, unit, percent=False, digits=3) for end in ends or ())
+        cells.append({"text": text, "interval": between, "best": _is_best(method, id_, shown)})
+    return {"name": method.name, "runs": len(method.runs), "cells": cells}
+
+
+def _every(shown: Sequence[Shown]) -> dict[str, Any]:
+    """Return all metrics that any method has, a row each: few read them, some look for one."""
+    rows = []
+    for id_ in dict.fromkeys(id_ for method in shown for id_ in method.found.metrics):
+        metric = find_metric(id_)
+        values = [method.found.metrics.get(id_) for method in shown]
+        cells = [
+            "" if value is None else number(value, metric.unit, percent=False, digits=4)
+            for value in values
+        ]
+        rows.append({"id": id_, "name": name_of(metric, shown[0].scale), "cells": cells})
+    return {"methods": [method.name for method in shown], "rows": rows}
+
+
+def _is_best(method: Shown, id_: str, shown: Sequence[Shown]) -> bool:
+    values = [each.found.metrics[id_] for each in shown if id_ in each.found.metrics]
+    best = max(values) if better_of(id_, method.scale) == "higher" else min(values)
+    return len(values) > 1 and method.found.metrics[id_] == best
+
+
+def _reading(method: Shown) -> dict[str, str]:
+    if not method.scale.is_accuracy:
+        return {"name": method.name, "what": "", "why": "the guide's table is about accuracies"}
+    found = diagnosis(method.found.metrics)
+    if found is None:
+        return {"name": method.name, "what": "", "why": "acc, acc.learning or bwt is undefined"}
+    finals = method.found.per_task.get("acc", [])[:-1]
+    known = [value for value in finals if value is not None]
+    gap = gap_in_words(method.found.metrics, float(np.mean(known)) if known else None)
+    return {
+        "name": method.name,
+        "what": found.name,
+        "why": "; ".join(filter(None, (found.why, gap))),
+    }
+
+
+def _heatmap(method: Shown) -> dict[str, str]:
+    matrices = [run.matrix for run in method.runs if run.matrix is not None]
+    if len(matrices) < len(method.runs):
+        why = next(run.no_matrix for run in method.runs if run.matrix is None)
+        return {"name": method.name, "why": why or "there is no matrix"}
+    mean = np.mean([matrix.scores for matrix in matrices], axis=0)
+    scale, runs = method.scale, len(matrices)
+    over = f", mean of {runs} runs" if runs > 1 else ""
+    html = heatmap(mean, matrices[0].tasks, low=scale.low, high=scale.high,
+                   caption=f"{method.name}{over}")  # fmt: skip
+    return {"name": method.name, "html": html}
+
+
+def _costs(shown: Sequence[Shown]) -> dict[str, Any] | None:
+    rows, known = [], {name for m in shown for name in COSTS if _cost(m, name) is not None}
+    if not known:
+        return None
+    names = [name for name in COSTS if name in known]
+    for method in shown:
+        values = [_cost(method, name) for name in names]
+        rows.append([method.name, *("" if v is None else f"{v:.3g}" for v in values)])
+    return {"header": ["method", *(COSTS[name][0] for name in names)], "rows": rows}
+
+
+def _cost(method: Shown, name: str) -> float | None:
+    """Return the mean over runs of what the tasks of a run cost together, None where unknown."""
+    _, unit, whole = COSTS[name]
+    each = [run.costs.columns.get(name) for run in method.runs if run.costs is not None]
+    if not each or any(column is None or np.isnan(column).any() for column in each):
+        return None
+    return float(np.mean([whole(column) for column in each])) / unit
+
+
+def _warnings(method: Shown) -> dict[str, Any]:
+    bias: dict[str, float] = {}
+    for one in method.each:
+        for id_, most in one.bias.items():
+            bias[id_] = max(most, bias.get(id_, 0.0))
+    subset = [
+        f"{id_} may be up to {most:.3f} too {_side(id_)}: it is the extreme of noisy evaluations"
+        for id_, most in bias.items()
+    ]
+    return {
+        "name": method.name,
+        "notes": [*subset, *method.notes],
+        "undefined": reasons(method.found.undefined),
+    }
+
+
+def _side(id_: str) -> str:
+    return "high" if id_.startswith("wf") else "low"
+
+
+def _definition(id_: str) -> dict[str, str]:
+    from .formulas import formula_svg
+
+    metric = find_metric(id_)
+    base = next(name for name, row in METRICS.items() if row is metric)
+    reading = READINGS[base]
+    return {
+        "id": id_,
+        "name": metric.name,
+        "formula": formula_svg(metric.formula),
+        "source": metric.source,
+        "differs": reading.differs,
+        "meaning": reading.meaning,
+    }
+
+
+def _again(method: Shown) -> dict[str, Any]:
+    run = method.runs[0]
+    said = described(run)
+    about: Mapping[str, Any] = run.description if isinstance(run, Run) else {}
+    versions = about.get("versions")
+    seeds = [s for each in method.runs if isinstance(s := described(each).get("seed"), int)]
+    return {
+        "name": method.name,
+        "command": command_of(said, seeds),
+        "versions": versions if isinstance(versions, dict) else {},
+        "cpu": about.get("cpu") or "",
+        "data": _hashes(said.get("data")),
+        "folders": [each.folder.name for each in method.runs if isinstance(each, Run)],
+    }
+
+
+def _hashes(data: object) -> list[str]:
+    if not isinstance(data, dict):
+        return []
+    return [
+        f"{name} {file} {digest}"
+        for name, each in data.items()
+        if isinstance(each, dict) and isinstance(each.get("sha256"), dict)
+        for file, digest in each["sha256"].items()
+    ]

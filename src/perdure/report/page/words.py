@@ -1,0 +1,74 @@
+"""What the numbers say, in plain words: the guide's diagnosis, and what task ends do not show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Diagnosis", "diagnosis", "gap_in_words"]
+
+# High is above these in the guide; what is about 0, and what very negative, it leaves open.
+LEARNED, KEPT = 0.9, 0.8
+ABOUT_ZERO, SEVERE = 0.05, -0.2
+
+
+class Diagnosis(NamedTuple):
+    """A row of the guide's table, or none of them, and the numbers it rests on in words."""
+
+    name: str
+    why: str
+
+
+def diagnosis(metrics: Mapping[str, float]) -> Diagnosis | None:
+    """Return what learning, backward transfer and the end say together; None where one is missing.
+
+    Example:
+        >>> diagnosis({"acc.learning": 0.98, "bwt": -0.6, "acc": 0.5}).name
+        'severe forgetting'
+        >>> diagnosis({"acc.learning": 0.95, "bwt": 0.03, "acc": 0.97}).name
+        'beneficial transfer'
+    """
+    if not {"acc.learning", "bwt", "acc"} <= metrics.keys():
+        return None
+    learned, bwt, acc = metrics["acc.learning"], metrics["bwt"], metrics["acc"]
+    moved = "kept" if abs(bwt) <= ABOUT_ZERO else "gained" if bwt > 0 else "lost"
+    change = "" if moved == "kept" else f" {100 * abs(bwt):.0f} points"
+    why = (
+        f"tasks were learned to {learned:.2f} on average and later {moved}{change}; "
+        f"at the end they stand at {acc:.2f}"
+    )
+    return Diagnosis(_name(learned, bwt, acc), why)
+
+
+def _name(learned: float, bwt: float, acc: float) -> str:
+    if learned >= LEARNED and bwt > 0 and acc >= LEARNED:
+        return "beneficial transfer"
+    if learned >= LEARNED and abs(bwt) <= ABOUT_ZERO and acc >= KEPT:
+        return "a good continual learner"
+    if bwt <= SEVERE and acc < KEPT:
+        return "severe forgetting" if learned >= LEARNED else "forgetting, and poor learning"
+    if learned < LEARNED and abs(bwt) <= ABOUT_ZERO:
+        return "poor learning" if acc < KEPT else "keeps what it learns, learns less than it could"
+    return "some forgetting" if bwt < 0 else "between the guide's patterns"
+
+
+def gap_in_words(metrics: Mapping[str, float], older: float | None) -> str:
+    """Return what older tasks went through between task ends, or nothing where that is not known.
+
+    Args:
+        metrics: by id.
+        older: the mean score at the end of the tasks that min_acc is about.
+
+    Example:
+        >>> gap_in_words({"min_acc": 0.4}, 0.9)
+        'on the way older tasks fell to 0.40, 50 points below their end: a stability gap'
+    """
+    if "min_acc" not in metrics or older is None:
+        return ""
+    low = metrics["min_acc"]
+    fell = f"on the way older tasks fell to {low:.2f}"
+    if older - low < ABOUT_ZERO:
+        return f"{fell}, not far below their end ({older:.2f}): hardly a stability gap"
+    return f"{fell}, {100 * (older - low):.0f} points below their end: a stability gap"

@@ -1,0 +1,71 @@
+"""A table on a terminal: as wide as it has room, in several parts where it has not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .grid import Grid
+
+__all__ = ["parts", "show"]
+
+GAP = 2  # blanks between columns
+LEAST = 12  # characters that a column of words may be folded to
+
+
+def show(grid: Grid, out: TextIO) -> None:
+    """Write a table to a terminal; no number is cut or folded, words are."""
+    from rich.console import Console  # imported here: not needed for --json and pipes
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=out, highlight=False)
+    rows = grid.cells()
+    blocks = parts([grid.header, *rows], grid.right, console.width)
+    for place, columns in enumerate(blocks):
+        title = grid.title if not place else None
+        table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+        for k in columns:
+            numbers = grid.header[k] in grid.right
+            table.add_column(
+                Text(grid.header[k]),
+                justify="right" if numbers else "left",
+                no_wrap=numbers,
+                overflow="fold",  # nothing is cut off
+            )
+        for i, row in enumerate(rows):
+            # Text: names may hold markup
+            table.add_row(*(Text(row[k], grid.style((i, k))) for k in columns))
+        if place:
+            console.print()
+        console.print(table)
+
+
+def parts(table: Sequence[Sequence[str]], right: set[str], width: int) -> list[list[int]]:
+    """Return which columns stand beside each other; the first is in every part.
+
+    Args:
+        table: header and rows.
+        right: the names of columns of numbers, which are never folded.
+        width: characters in a line.
+
+    Example:
+        >>> table = [["id", "one", "two"], ["a", "0.123", "0.456"]]
+        >>> parts(table, {"one", "two"}, 80), parts(table, {"one", "two"}, 12)
+        ([[0, 1, 2]], [[0, 1], [0, 2]])
+    """
+    widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
+    least = [
+        wide if name in right or not k else min(wide, LEAST)
+        for k, (name, wide) in enumerate(zip(table[0], widths, strict=True))
+    ]
+    blocks, used = [[0]], least[0]
+    for k in range(1, len(least)):
+        if used + GAP + least[k] > width and len(blocks[-1]) > 1:
+            blocks.append([0])
+            used = least[0]
+        blocks[-1].append(k)
+        used += GAP + least[k]
+    return blocks

@@ -1,0 +1,221 @@
+"""The report's file: what it says, what it draws, and that names from files stay text."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from perdure.metrics import METRICS
+from perdure.report.opened import open_methods
+from perdure.report.page import page
+from perdure.report.page.command import command_of
+from perdure.report.page.drawn import curves_drawn
+from perdure.report.page.formulas import formula_svg
+from perdure.report.page.words import diagnosis, gap_in_words
+
+from .cli_helpers import run, write
+from .shown_helpers import store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
+
+
+def drawn(text: str) -> dict[str, Any]:
+    """Return what the page's script is given."""
+    found = re.search(r'<script type="application/json" id="drawn">(.*?)</script>', text, re.S)
+    assert found
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def points(folder: Path) -> dict[str, dict[int, float]]:
+    """Return the probes of points.csv by task and step."""
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    with (folder / "points.csv").open() as file:
+        for row in csv.DictReader(file):
+            if row["kind"] == "probe":
+                found[row["tested"]][int(row["step"])] = float(row["score"])
+    return found
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return page(open_methods([str(store())])[0], sources=["runs"])
+
+
+def test_one_file_holds_everything(text: str) -> None:
+    assert not re.findall(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="', text)
+    assert "default-src 'none'" in text
+    assert text.count("<script") == 3
+    for section in ("headline", "reading", "curves", "matrices", "criteria", "costs", "warnings"):
+        assert f'<section id="{section}"' in text
+
+
+def test_curves_are_the_means_of_the_records(text: str) -> None:
+    replay = next(each for each in drawn(text)["methods"] if each["name"] == "replay")
+    runs = [points(folder) for folder in sorted(store().glob("split-digits-replay-*"))]
+    assert replay["runs"] == len(runs) == 2
+    for task, shown in replay["tasks"].items():
+        steps = sorted(runs[0][task].keys() & runs[1][task].keys())
+        assert shown["x"] == steps
+        values = np.array([[each[task][step] for step in steps] for each in runs])
+        np.testing.assert_allclose(shown["y"], values.mean(axis=0), atol=1e-5)
+        np.testing.assert_allclose(shown["sd"], values.std(axis=0, ddof=1), atol=1e-5)
+    for k, each in enumerate(runs):
+        for task, (x, y) in replay["seeds"][k].items():
+            assert y == [pytest.approx(each[task][step], abs=1e-5) for step in x]
+
+
+def test_the_lowest_line_is_the_mean_of_the_lowest_after_learning(text: str) -> None:
+    replay = next(each for each in drawn(text)["methods"] if each["name"] == "replay")
+    runs = [points(folder) for folder in sorted(store().glob("split-digits-replay-*"))]
+    first, end = next(iter(replay["tasks"].items())), replay["switches"][0]
+    lows = [min(score for step, score in each[first[0]].items() if step > end) for each in runs]
+    assert first[1]["low"] == pytest.approx(np.mean(lows), abs=1e-5)
+    last = list(replay["tasks"].values())[-1]
+    assert last["low"] is None  # nothing came after it
+
+
+def test_ends_are_whole_sets_at_task_ends(text: str) -> None:
+    replay = next(each for each in drawn(text)["methods"] if each["name"] == "replay")
+    folders = sorted(store().glob("split-digits-replay-*"))
+    full: dict[int, list[float]] = defaultdict(list)
+    task = next(iter(replay["tasks"]))
+    for folder in folders:
+        with (folder / "points.csv").open() as file:
+            for row in csv.DictReader(file):
+                if row["kind"] == "full" and row["tested"] == task:
+                    full[int(row["step"])].append(float(row["score"]))
+    assert dict(replay["tasks"][task]["ends"]) == {
+        step: pytest.approx(np.mean(scores), abs=1e-5) for step, scores in full.items()
+    }
+
+
+def test_long_curves_keep_their_extremes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    scores = rng.random(20_000).round(4)
+    lines = [f"{k + 1},a,a,{score}" for k, score in enumerate(scores)]
+    path = write(tmp_path, "long.csv", "step,trained,tested,score\n" + "\n".join(lines) + "\n")
+    shown = curves_drawn(open_methods([str(path)])[0])["methods"][0]["tasks"]["a"]
+    assert len(shown["x"]) <= 600
+    assert (min(shown["y"]), max(shown["y"])) == (scores.min(), scores.max())
+    assert scores[shown["x"][int(np.argmin(shown["y"]))] - 1] == scores.min()
+
+
+def test_the_way_into_a_dip_is_drawn_whole(tmp_path: Path) -> None:
+    lines = [f"{k},{'a' if k <= 5000 else 'b'},a,{k % 7 / 10}" for k in range(1, 10_001)]
+    lines += ["10000,b,b,0.5"]
+    path = write(tmp_path, "long.csv", "step,trained,tested,score\n" + "\n".join(lines) + "\n")
+    shown = curves_drawn(open_methods([str(path)])[0])["methods"][0]["tasks"]["a"]
+    after = [step for step in shown["x"] if step > 5000]
+    assert after[:200] == list(range(5001, 5201))
+
+
+def test_headline_and_words_of_a_matrix(tmp_path: Path) -> None:
+    path = write(tmp_path, "mine.csv", "0.99,,\n0.30,0.98,\n0.20,0.25,0.97\n")
+    shown = page(open_methods([str(path)])[0])
+    cells = re.findall(r'<td class="number">([-\d.]+)</td>', shown)
+    assert "0.473" in cells  # (.2 + .25 + .97) / 3
+    assert "-0.760" in cells  # ((.2 - .99) + (.25 - .98)) / 2
+    assert "severe forgetting" in shown
+    assert "lost 76 points" in shown
+    assert "needs a stream" in shown  # why min_acc is not there
+
+
+@pytest.mark.parametrize(
+    ("learned", "bwt", "acc", "name"),
+    [
+        (0.95, 0.0, 0.95, "a good continual learner"),
+        (0.95, -0.04, 0.85, "a good continual learner"),
+        (0.98, -0.6, 0.4, "severe forgetting"),
+        (0.5, 0.0, 0.5, "poor learning"),
+        (0.92, 0.05, 0.97, "beneficial transfer"),
+        (0.95, -0.1, 0.86, "some forgetting"),
+        (0.6, -0.4, 0.3, "forgetting, and poor learning"),
+    ],
+)
+def test_the_guides_table(learned: float, bwt: float, acc: float, name: str) -> None:
+    found = diagnosis({"acc.learning": learned, "bwt": bwt, "acc": acc})
+    assert found is not None
+    assert found.name == name
+
+
+def test_the_gap_in_words() -> None:
+    assert "60 points below" in gap_in_words({"min_acc": 0.3}, 0.9)
+    assert "hardly" in gap_in_words({"min_acc": 0.88}, 0.9)
+    assert gap_in_words({}, 0.9) == ""
+
+
+@pytest.mark.parametrize("id_", METRICS)
+def test_every_formula_can_be_drawn(id_: str) -> None:
+    svg = formula_svg(METRICS[id_].formula)
+    assert svg.count("M") > 3  # outlines of letters
+    assert 'fill="currentColor"' in svg
+
+
+def test_the_command_gives_the_same_run() -> None:
+    folder = next(store().glob("split-digits-gem-s1-*"))
+    said = json.loads((folder / "run.json").read_text())["describe"]
+    command = command_of(said, [1])
+    assert command is not None
+    answer = run(*shlex.split(command)[1:], "--dry-run")
+    assert json.loads(answer.out)[0]["folder"].endswith(folder.name)
+
+
+def test_names_from_files_run_nothing(tmp_path: Path) -> None:
+    said = {"schema": 1, "describe": {"scenario": HOSTILE, "strategy": HOSTILE, "seed": HOSTILE}}
+    for seed in ("a", "b"):
+        (tmp_path / seed).mkdir()
+        lines = f'step,trained,tested,score\n1,"{HOSTILE}","{HOSTILE}",0.5\n'
+        (tmp_path / seed / "points.csv").write_text(lines + f'2,"{HOSTILE}","{HOSTILE}",0.7\n')
+        (tmp_path / seed / "run.json").write_text(json.dumps(said))
+    shown = page(open_methods([str(tmp_path)])[0], sources=[HOSTILE], title=None)
+    assert "<img" not in shown.replace("<image", "")
+    assert shown.count("<script") == 3
+    assert HOSTILE in drawn(shown)["tasks"]
+
+
+def test_a_report_of_a_study(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(
+        'scenarios = ["split-digits"]\nstrategies = ["naive", "replay"]\nseeds = 1\n'
+        "[run]\niterations = 3\n"
+    )
+    answer = run("report", str(file), "--store", str(tmp_path / "runs"))
+    assert answer.code == 2
+    assert "no finished run" in answer.err
+    run("study", "run", str(file), "--store", str(tmp_path / "runs"), "--serial")
+    out = tmp_path / "x.html"
+    answer = run("report", str(file), "--store", str(tmp_path / "runs"), "-o", str(out))
+    assert answer.code == 0, answer.err
+    assert [each["name"] for each in drawn(out.read_text())["methods"]] == ["naive", "replay"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "nothing to report"),
+        (("nothing-there",), "no such file or folder"),
+        (("{matrix}", "-o", "nowhere/x.html"), "there is no folder nowhere"),
+        (("{matrix}", "-o", "."), "is a folder, expected a file"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    path = write(tmp_path, "mine.csv", "0.9,\n0.6,0.8\n")
+    answer = run("report", *(each.replace("{matrix}", str(path)) for each in arguments))
+    assert answer.code == 2
+    assert message in answer.err
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_the_same_runs_give_the_same_file(text: str) -> None:
+    assert page(open_methods([str(store())])[0], sources=["runs"]) == text

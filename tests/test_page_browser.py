@@ -1,0 +1,144 @@
+"""The report in a real browser: drawn, usable, silent, readable for everybody."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perdure.report.opened import open_methods
+from perdure.report.page import page as made
+
+from .browser_helpers import browser, colours_of, serious_faults, visit
+from .shown_helpers import store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+    from .browser_helpers import Visit
+
+__all__ = ["browser", "visit"]  # fixtures
+
+BLUE, GREY = "#0072b2", "#6b6b6b"  # of replay and of naive
+
+MARKS = """() => [...document.querySelectorAll('#curves-plot .points path')].map((mark) => {
+  const box = mark.getBoundingClientRect();
+  return [box.x + box.width / 2, box.y + box.height / 2];
+})"""
+SPANS = """() => {
+  const box = document.querySelector('#curves-plot .nsewdrag').getBoundingClientRect();
+  const all = document.getElementById('curves-plot')._fullLayout;
+  return [box.x, box.y, box.width, box.height, ...all.xaxis.range, ...all.yaxis.range];
+}"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(made(open_methods([str(store(("naive", "replay")))])[0], sources=["runs"]))
+    return path
+
+
+def open_page(visit: Visit, file: Path, scheme: str = "light", width: int = 1200) -> Page:
+    visit.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    visit.page.goto(file.as_uri())
+    visit.page.wait_for_selector("html[data-drawn=yes]")
+    return visit.page
+
+
+def test_curves_are_drawn_in_the_colours_of_their_methods(visit: Visit, file: Path) -> None:
+    page = open_page(visit, file)
+    found = colours_of(page.locator("#curves-plot"))
+    assert found.get(BLUE, 0) > 200
+    assert found.get(GREY, 0) > 100
+    assert visit.is_clean()
+
+
+def test_choices_change_what_is_drawn(visit: Visit, file: Path) -> None:
+    page = open_page(visit, file)
+    plot = page.locator("#curves-plot")
+    both = len(page.query_selector_all("#curves-plot .scatterlayer .trace"))
+    page.select_option("#view", label="naive: every task")
+    assert colours_of(plot).get("#d55e00", 0) > 100  # of the second task
+    page.select_option("#view", label="task 0-1: every method")
+    page.check("#seeds")
+    assert len(page.query_selector_all("#curves-plot .scatterlayer .trace")) == both + 4
+    page.select_option("#zoom", index=1)
+    shown = page.evaluate("document.getElementById('curves-plot').layout.xaxis.range")
+    last = page.evaluate("JSON.parse(document.getElementById('drawn').textContent).methods[0]")
+    assert shown[0] < last["switches"][0] < shown[1] < last["switches"][2]
+    assert visit.is_clean()
+
+
+def test_drawn_points_stand_where_the_data_are(visit: Visit, file: Path) -> None:
+    page = open_page(visit, file)
+    drawn = json.loads(page.inner_text("#drawn") or page.text_content("#drawn") or "")
+    ends = drawn["methods"][1]["tasks"]["0-1"]["ends"]
+    marks = page.evaluate(MARKS)
+    spans = page.evaluate(SPANS)
+    mine = marks[-len(ends) :]
+    x, y, wide, tall, left, right, low, high = spans
+    for (step, score), (a, b) in zip(ends, mine, strict=True):
+        assert a == pytest.approx(x + (step - left) / (right - left) * wide, abs=1.5)
+        assert b == pytest.approx(y + tall * (high - score) / (high - low), abs=1.5)
+
+
+def test_a_name_leads_to_its_definition(visit: Visit, file: Path) -> None:
+    page = open_page(visit, file)
+    page.click("table.headline a[href='#def-bwt']")
+    assert page.locator("#def-bwt").is_visible()
+    assert page.evaluate("location.hash") == "#def-bwt"
+    assert page.locator("#def-bwt svg").bounding_box()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
+def test_everybody_can_read_it(visit: Visit, file: Path, scheme: str, width: int) -> None:
+    page = open_page(visit, file, scheme, width)
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert serious_faults(page) == []
+    # Nothing makes the page itself wider than the screen: tables scroll inside.
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert visit.is_clean()
+
+
+def test_it_can_be_used_by_keyboard(visit: Visit, file: Path) -> None:
+    page = open_page(visit, file)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == "#headline"
+    page.focus("#view")
+    before = page.input_value("#view")
+    page.keyboard.press("ArrowUp")
+    assert page.input_value("#view") != before
+
+
+def test_it_prints_without_its_controls(visit: Visit, file: Path) -> None:
+    page = open_page(visit, file)
+    page.emulate_media(media="print")
+    assert not page.locator("nav").is_visible()
+    assert not page.locator("#view").is_visible()
+    assert page.locator("table.headline").is_visible()
+    assert len(page.pdf()) > 20_000
+
+
+def test_names_from_files_run_nothing(visit: Visit, tmp_path: Path) -> None:
+    bad = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'>"
+    line = bad.replace('"', "")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "points.csv").write_text(
+        f'step,trained,tested,score\n1,"{line}","{line}",0.5\n2,"{line}","{line}",0.9\n'
+    )
+    (folder / "run.json").write_text(json.dumps({"schema": 1, "describe": {"strategy": bad}}))
+    path = tmp_path / "report.html"
+    path.write_text(made(open_methods([str(folder)])[0], sources=[bad]))
+    page = open_page(visit, path)
+    page.hover("#curves-plot")
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img").count() == 0
+    assert visit.is_clean()
