@@ -124,6 +124,10 @@ def test_it_prints_without_its_controls(visit: Visit, file: Path) -> None:
     assert not page.locator("#view").is_visible()
     assert page.locator("table.headline").is_visible()
     assert len(page.pdf()) > 20_000
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    box = page.locator("#curves-plot .main-svg").first.bounding_box()
+    assert box is not None
+    assert box["width"] == 680  # as wide as a sheet of A4 has room for
 
 
 def test_names_from_files_run_nothing(visit: Visit, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from .reproduce import reproduce
 from .run import run
 from .score import STDIN, score
 from .study import study_app
+from .watch import watch
 
 __all__ = ["app", "main"]
 
@@ -34,6 +35,7 @@ app.command(explain)
 app.command(plan)
 app.command(plot)
 app.command(report)
+app.command(watch)
 app.command(run)
 app.command(study_app)
 app.command(reproduce)

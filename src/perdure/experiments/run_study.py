@@ -127,7 +127,8 @@ def run_study(
 
     while True:
         jobs = []
-        for _, description in plan_study(study, store):
+        wanted = [description for _, description in plan_study(study, store)]
+        for description in wanted:
             folder = store / description.folder
             if description.folder in tried or is_finished(folder):
                 continue
@@ -138,12 +139,13 @@ def run_study(
             jobs.append(job)
         if not jobs:
             break
+        _write_down(study, store, outcome(study, store), wanted)  # for those who look on
         tried |= {job.description.folder for job in jobs}
         if planned is not None:
             planned(jobs)
         execute(jobs, listen)
     found = outcome(study, store)
-    _write_down(study, store, found)
+    _write_down(study, store, found, wanted)
     return found
 
 
@@ -239,8 +241,8 @@ def _note_failure(job: Job) -> None:
     replace_file(job.folder / FAILED, json.dumps(said, indent=1) + "\n")
 
 
-def _write_down(study: Study, store: Path, found: Outcome) -> None:
-    """Write what was chosen, and from what, into the store."""
+def _write_down(study: Study, store: Path, found: Outcome, runs: Sequence[Description]) -> None:
+    """Write what was chosen, and from what, into the store, and which runs there are."""
     choices = [
         {
             **cell._asdict(),
@@ -250,6 +252,11 @@ def _write_down(study: Study, store: Path, found: Outcome) -> None:
         for cell, choice in found.choices.items()
         if choice.tried
     ]
-    said = {"study": msgspec.to_builtins(study), "choices": choices}
+    said = {
+        "study": msgspec.to_builtins(study),
+        "choices": choices,
+        "runs": [each.folder for each in runs],
+        "later": len(found.undecided) * len(study.seed_list),  # named when they are chosen
+    }
     store.mkdir(parents=True, exist_ok=True)
     replace_file(store / f"{study.name}.study.json", json.dumps(said, indent=1) + "\n")

@@ -5,6 +5,7 @@ from ._append import replace as replace_file
 from ._text import BadInput
 from .costs_file import read_costs
 from .gradients_file import Gradients, read_gradients
+from .growing import GrowingPoints
 from .hits_folder import read_hits
 from .matrix_file import parse_matrix, parse_vector
 from .points import Points
@@ -18,6 +19,7 @@ __all__ = [
     "BadInput",
     "Given",
     "Gradients",
+    "GrowingPoints",
     "Points",
     "RecordError",
     "Run",

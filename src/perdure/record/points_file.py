@@ -12,7 +12,7 @@ from ._text import BadInput, Column, read_table
 from .points import FULL, INITIAL, KINDS, PROBE, Points
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -53,28 +53,40 @@ def read_points(
         array([[0.75]])
     """
     codes: dict[str, int] = {}
-    table = read_table(text, source, _spec(codes), ours=ours)
+    table = read_table(text, source, column_types(codes), ours=ours)
     if not table.rows:
         raise BadInput(f"{source}: no evaluations, expected lines under {','.join(COLUMNS)}")
+    if percent:
+        table.columns["score"] = table.columns["score"] / 100
+    notes = (table.warning,) if table.warning else ()
+    return judged(table.columns, list(codes), table.where, scale or ACCURACY, notes)
+
+
+def judged(
+    read: Mapping[str, NDArray[Any]],
+    names: list[str],
+    where: Callable[[int], str],
+    scale: ScoreScale,
+    notes: tuple[str, ...] = (),
+) -> Points:
+    """Return the points of columns as they were read, or raise BadInput; `where` names a row."""
+    rows = len(read["step"])
     columns: dict[str, NDArray[Any]] = {
-        "trained": np.full(table.rows, -1, dtype=np.int32),
-        "kind": np.full(table.rows, PROBE, dtype=np.int8),
-        "n": np.zeros(table.rows, dtype=np.int64),
-        **table.columns,
+        "trained": np.full(rows, -1, dtype=np.int32),
+        "kind": np.full(rows, PROBE, dtype=np.int8),
+        "n": np.zeros(rows, dtype=np.int64),
+        **read,
     }
     order = np.argsort(columns["step"], kind="stable")
     columns = {name: values[order] for name, values in columns.items()}
-    if percent:
-        columns["score"] = columns["score"] / 100
     updated = columns["kind"] != INITIAL
-    names = _learned_first(columns["trained"], columns["tested"], updated, list(codes))
-    notes = (table.warning,) if table.warning else ()
-    points = Points(**columns, names=names, scale=scale or ACCURACY, notes=notes)
-    _judge(points, lambda row: table.where(int(order[row])))
+    learned = _learned_first(columns["trained"], columns["tested"], updated, names)
+    points = Points(**columns, names=learned, scale=scale, notes=notes)
+    _judge(points, lambda row: where(int(order[row])))
     return points
 
 
-def _spec(codes: dict[str, int]) -> dict[str, Column]:
+def column_types(codes: dict[str, int]) -> dict[str, Column]:
     """Return how each column is read; task names become positions in `codes`."""
 
     def task(values: Sequence[str]) -> NDArray[np.int32]:

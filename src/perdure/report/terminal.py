@@ -24,6 +24,7 @@ def show(grid: Grid, out: TextIO) -> None:
     console = Console(file=out, highlight=False)
     rows = grid.cells()
     blocks = parts([grid.header, *rows], grid.right, console.width)
+    names = max(len(row[0]) for row in [grid.header, *rows])
     for place, columns in enumerate(blocks):
         title = grid.title if not place else None
         table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
@@ -32,7 +33,7 @@ def show(grid: Grid, out: TextIO) -> None:
             table.add_column(
                 Text(grid.header[k]),
                 justify="right" if numbers else "left",
-                no_wrap=numbers,
+                no_wrap=numbers or (k == 0 and names <= console.width // 2),
                 overflow="fold",  # nothing is cut off
             )
         for i, row in enumerate(rows):

@@ -142,6 +142,12 @@
     seeds.addEventListener("change", draw_curves);
   }
   dark.addEventListener("change", all);
+  // Paper is narrower than most screens, and a drawing does not shrink by itself.
+  const plots = () => [...document.querySelectorAll(".plot.js-plotly-plot")];
+  window.addEventListener("beforeprint", () =>
+    plots().forEach((plot) => Plotly.relayout(plot, { width: 680, height: 360 })));
+  window.addEventListener("afterprint", () =>
+    plots().forEach((plot) => Plotly.relayout(plot, { width: null, height: null, autosize: true })));
   all();
   document.documentElement.dataset.drawn = "yes";
 })();

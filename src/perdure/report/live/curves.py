@@ -1,0 +1,217 @@
+"""What is drawn of a run: a curve a task, the switches, the lowest since each was learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...metrics import Undefined, min_acc
+from ..bands import thinned
+from ..colours import task_colours
+from .row import shown
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...metrics import Stream
+    from ...record import Points
+
+    Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
+
+__all__ = ["View", "added", "drawn", "on_dark", "summary_of", "view_of"]
+
+MOST_POINTS = 2000  # of a curve
+MOST_TASKS = 200
+
+
+class Low(NamedTuple):
+    """Where a task did worst since it was learned, and how well it did when it was."""
+
+    step: int
+    score: float
+    learned: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A run's curves in full; `rows` and `begun` say from how much of which file."""
+
+    tasks: dict[str, Curve]
+    mean: Curve  # over the tasks seen by then
+    visits: list[tuple[str, int, int]]  # task, first and last step
+    lows: dict[str, Low]  # of tasks that were left behind
+    left_out: int
+    rows: int
+    begun: int
+
+
+def view_of(points: Points, rows: int, begun: int) -> View:
+    """Return what is drawn of a run.
+
+    Example:
+        >>> from perdure.record import read_points
+        >>> text = "step,trained,tested,score|1,a,a,0.9|2,b,a,0.2|2,b,b,0.5|3,b,a,0.6|3,b,b,0.8|"
+        >>> view = view_of(read_points(text.replace("|", chr(10)), "points.csv"), 5, 1)
+        >>> view.lows["a"], view.mean[1].round(2)
+        (Low(step=2, score=0.2, learned=0.9), array([0.9 , 0.35, 0.7 ]))
+    """
+    stream = points.stream()
+    visits = _visits(stream)
+    tasks = {name: stream.tasks[name] for name in stream.names[:MOST_TASKS]}
+    return View(
+        tasks, _mean(tasks, visits), visits[:MOST_TASKS], _lows(stream, visits),
+        len(stream.names) - len(tasks), rows, begun,
+    )  # fmt: skip
+
+
+def _visits(stream: Stream) -> list[tuple[str, int, int]]:
+    found, start = [], 0
+    for task, last in stream.visits:
+        found.append((task, start + 1, last))
+        start = last
+    return found
+
+
+def _lows(stream: Stream, visits: list[tuple[str, int, int]]) -> dict[str, Low]:
+    """Return where each task that was left behind did worst since the end of its first visit."""
+    ends: dict[str, int] = {}
+    for task, _, last in visits[:-1]:
+        ends.setdefault(task, last)
+    found = {}
+    for task, end in list(ends.items())[:MOST_TASKS]:
+        steps, scores = stream.tasks[task]
+        start = int(np.searchsorted(steps, end, side="right"))
+        if start < len(steps):
+            at = start + int(stream.oriented(task)[start:].argmin())
+            learned = float(scores[start - 1]) if start else None
+            found[task] = Low(int(steps[at]), float(scores[at]), learned)
+    return found
+
+
+def _mean(tasks: dict[str, Curve], visits: list[tuple[str, int, int]]) -> Curve:
+    """Return the mean over the tasks seen so far of each one's newest score."""
+    starts: dict[str, int] = {}
+    for task, first, _ in visits:
+        starts.setdefault(task, first)
+    seen = {name: starts.get(name, 0) for name in tasks if name in starts or not visits}
+    parts = [tasks[name][0][tasks[name][0] >= start] for name, start in seen.items()]
+    steps = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+    total, count = np.zeros(len(steps)), np.zeros(len(steps))
+    for name, start in seen.items():
+        mine, scores = tasks[name]
+        at = np.searchsorted(mine, steps, side="right") - 1
+        known = (at >= 0) & (steps >= start)
+        total[known] += scores[at[known]]
+        count[known] += 1
+    return steps[count > 0], total[count > 0] / count[count > 0]
+
+
+def summary_of(points: Points) -> dict[str, Any]:
+    """Return what the list shows of a run's points.
+
+    Example:
+        >>> from perdure.record import read_points
+        >>> text = "step,trained,tested,score|1,a,a,0.9|2,b,a,0.2|2,b,b,0.5|"
+        >>> summary_of(read_points(text.replace("|", chr(10)), "p"))["acc"]
+        0.35
+    """
+    visits, ended = points.visits(), points.finished()
+    learned = [points.names.index(task) for task in dict.fromkeys(task for task, _ in visits)]
+    tested, scores = points.tested[::-1], points.score[::-1]
+    newest = [scores[np.argmax(tested == code)] for code in learned if (tested == code).any()]
+    done = {task for task, last in visits if ended is not None and last <= ended}
+    try:
+        lowest: float | None = round(float(min_acc(points.stream())), 6)
+    except (Undefined, ValueError):
+        lowest = None
+    return {
+        "tasks": len(done),
+        "step": int(points.step[-1]),
+        "acc": round(float(np.mean(newest)), 6) if newest else None,
+        "min_acc": lowest,
+        "lower": points.scale.lower_is_better,
+    }
+
+
+def drawn(view: View, tasks: int = 0) -> dict[str, Any]:
+    """Return a view as plain data, thinned for the eye: the lowest and highest are true.
+
+    Colours are those of a run with so many `tasks`, where that is known.
+    """
+    colours = task_colours(max(len(view.tasks), min(tasks, MOST_TASKS)))
+    return {
+        "begun": view.begun,
+        "rows": view.rows,
+        "left_out": view.left_out,
+        "tasks": [
+            {"name": shown(name)[:200], "colour": colour, "dark": on_dark(colour), **_thin(curve)}
+            for (name, curve), colour in zip(view.tasks.items(), colours, strict=False)
+        ],
+        "mean": _thin(view.mean),
+        **_marks(view),
+    }
+
+
+def added(before: View, now: View) -> dict[str, Any] | None:
+    """Return what `now` has more than `before`; None if it is not just longer."""
+    names = list(now.tasks)
+    if before.begun != now.begun or names[: len(before.tasks)] != list(before.tasks):
+        return None
+    curves = {}
+    for number, name in enumerate(names):
+        more = _more(before.tasks.get(name), now.tasks[name])
+        if more is None:
+            return None
+        if more["steps"]:
+            curves[number] = more
+    mean = _more(before.mean, now.mean)
+    if mean is None or len(names) != len(before.tasks):  # a new task has a name and a colour
+        return None
+    return {
+        "begun": now.begun, "since": before.rows, "rows": now.rows, "curves": curves, "mean": mean,
+        **_marks(now),
+    }  # fmt: skip
+
+
+def _marks(view: View) -> dict[str, Any]:
+    """Return the switches, and where each task did worst, tasks by number."""
+    numbers = {name: number for number, name in enumerate(view.tasks)}
+    return {
+        "visits": [
+            [numbers[task], first, last] for task, first, last in view.visits if task in numbers
+        ],
+        "lows": {numbers[task]: low for task, low in view.lows.items() if task in numbers},
+    }
+
+
+def _more(before: Curve | None, now: Curve) -> dict[str, Any] | None:
+    old = 0 if before is None else len(before[0])
+    if before is not None and not all(
+        np.array_equal(mine[:old], theirs) for mine, theirs in zip(now, before, strict=True)
+    ):
+        return None
+    return _plain((now[0][old:], now[1][old:]))
+
+
+def _thin(curve: Curve) -> dict[str, Any]:
+    kept = thinned(curve[1], MOST_POINTS)
+    return _plain((curve[0][kept], curve[1][kept]))
+
+
+def _plain(curve: Curve) -> dict[str, Any]:
+    return {"steps": curve[0].tolist(), "scores": curve[1].round(6).tolist()}
+
+
+def on_dark(colour: str) -> str:
+    """Return a colour light enough to be seen on a dark ground.
+
+    Example:
+        >>> on_dark("#00224e"), on_dark("#c3b369")
+        ('#7f90a6', '#c3b369')
+    """
+    parts = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)], dtype=np.float64)
+    if parts @ (0.299, 0.587, 0.114) < 80:
+        parts += (255 - parts) / 2
+    return "#" + "".join(f"{int(part):02x}" for part in parts)

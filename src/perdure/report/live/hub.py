@@ -1,0 +1,118 @@
+"""Everybody who looks: each has a queue of messages that cannot grow without end."""
+
+from __future__ import annotations
+
+import asyncio
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from .watching import Changes
+
+__all__ = ["Full", "Hub", "Viewer", "message"]
+
+MOST_VIEWERS = 500
+MOST_WAITING = 32  # messages of a viewer who does not keep up
+BEAT = 15.0  # seconds after which a quiet connection is shown to be alive
+ROWS = 500  # more changed rows than this are fetched as a whole list
+
+
+class Full(RuntimeError):
+    """Too many look already."""
+
+
+class Viewer:
+    """Who looks at which runs, and what is still to be sent."""
+
+    def __init__(self, runs: frozenset[str]) -> None:
+        self.runs = runs
+        self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
+
+    def tell(self, said: bytes | None) -> None:
+        """Have something sent; whoever does not keep up is told to look anew instead."""
+        if self._waiting.full():
+            while not self._waiting.empty():
+                self._waiting.get_nowait()
+            self._waiting.put_nowait(message("again", {}))
+        self._waiting.put_nowait(said)
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        """Yield what is to be sent, and something at times when there is nothing."""
+        while True:
+            try:
+                said = await asyncio.wait_for(self._waiting.get(), BEAT)
+            except TimeoutError:
+                said = b": still here\n\n"
+            if said is None:
+                return
+            yield said
+
+
+class Hub:
+    """The viewers, by what they look at."""
+
+    def __init__(self) -> None:
+        self.id = token_hex(8)  # who reconnects sees whether it is the same program
+        self._viewers: set[Viewer] = set()
+        self._closed = False
+
+    def join(self, runs: frozenset[str]) -> Viewer:
+        """Return a new viewer, or raise Full."""
+        if len(self._viewers) >= MOST_VIEWERS or self._closed:
+            raise Full
+        viewer = Viewer(runs)
+        self._viewers.add(viewer)
+        return viewer
+
+    def leave(self, viewer: Viewer) -> None:
+        """Forget a viewer."""
+        self._viewers.discard(viewer)
+
+    def viewed(self) -> set[str]:
+        """Return the runs that somebody looks at."""
+        return set().union(*(viewer.runs for viewer in self._viewers))
+
+    def tell(self, changes: Changes) -> None:
+        """Tell everybody what concerns them; what several are told is written once."""
+        all_ = _to_all(changes)
+        of_runs = {
+            name: message("points", {"name": name, **p}) for name, p in changes.points.items()
+        }
+        of_runs |= {name: message("redraw", {"name": name}) for name in changes.again}
+        for viewer in self._viewers:
+            for said in all_:
+                viewer.tell(said)
+            for name in viewer.runs & of_runs.keys():
+                viewer.tell(of_runs[name])
+
+    def close(self) -> None:
+        """End every connection."""
+        self._closed = True
+        for viewer in self._viewers:
+            viewer.tell(None)
+
+
+def _to_all(changes: Changes) -> Sequence[bytes]:
+    said = []
+    if len(changes.rows) > ROWS:
+        said.append(message("relist", {}))
+    elif changes.rows or changes.gone:
+        rows = {"rows": list(changes.rows.values()), "gone": changes.gone, "rev": changes.rev}
+        said.append(message("rows", rows))
+    if changes.studies is not None:
+        said.append(message("studies", {"studies": changes.studies}))
+    return said
+
+
+def message(kind: str, data: Any) -> bytes:
+    r"""Return one event as it goes over the line.
+
+    Example:
+        >>> message("rows", {"gone": ["a\nb"]})
+        b'event: rows\ndata: {"gone":["a\\nb"]}\n\n'
+    """
+    return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"

@@ -1,0 +1,65 @@
+"""Reading inside a store that may hold anything: no links, no pipes, nothing without a limit."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["TooLarge", "opened", "read_piece", "read_small", "size_of"]
+
+# A link is an error, a pipe does not make us wait, a program we start does not inherit it.
+FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class TooLarge(OSError):
+    """A file is longer than anything we would write."""
+
+
+@contextmanager
+def opened(path: str, *, folder: int | None = None) -> Iterator[int]:
+    """Open a folder, or raise OSError if `path` is a link or no folder."""
+    file = os.open(path, FLAGS | os.O_DIRECTORY, dir_fd=folder)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def size_of(folder: int, name: str) -> tuple[int, int, int] | None:
+    """Return a plain file's inode, size and time of change in ns; None if there is none."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def read_small(folder: int, name: str, limit: int) -> bytes:
+    """Return all of a plain file, or raise OSError."""
+    data = read_piece(folder, name, 0, limit + 1)
+    if len(data) > limit:
+        raise TooLarge(f"more than {limit >> 20} MiB")
+    return data
+
+
+def read_piece(folder: int, name: str, start: int, most: int) -> bytes:
+    """Return at most so many bytes of a plain file from `start`, or raise OSError."""
+    file = os.open(name, FLAGS, dir_fd=folder)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError("not a plain file")
+        parts: list[bytes] = []
+        while most > 0 and (part := os.pread(file, min(most, 1 << 20), start)):
+            parts.append(part)
+            start += len(part)
+            most -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(file)

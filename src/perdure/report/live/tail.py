@@ -1,0 +1,82 @@
+"""The points of one run, read as they come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...record import BadInput, GrowingPoints
+from .inside import read_piece, size_of
+
+if TYPE_CHECKING:
+    from ...metrics import ScoreScale
+
+__all__ = ["Tail"]
+
+MOST = 128 << 20  # bytes of a points.csv that are shown
+PIECE = 4 << 20
+KNOWN = 64  # bytes before our place that must not have changed
+
+
+class Tail:
+    """How far a points.csv was read. `begun` counts how often it was read from its start.
+
+    Args:
+        begun: so often before.
+    """
+
+    def __init__(self, begun: int = 0) -> None:
+        self.begun = begun
+        self.problem = ""
+        self.seen: tuple[int, int, int] | None = None
+        self.scale: ScoreScale | None = None
+        self._again()
+
+    def _again(self) -> None:
+        self.growing = GrowingPoints("points.csv", self.scale)
+        self.begun += 1
+        self.problem, self._place, self._end, self._inode = "", 0, b"", -1
+
+    def read(self, folder: int, scale: ScoreScale) -> bool:
+        """Read what is new, at most one piece, and return whether there may be more.
+
+        A file that was replaced, cut back or rewritten is read from its start.
+        """
+        found = size_of(folder, "points.csv")
+        if found == self.seen and scale == self.scale:
+            return False
+        if scale != self.scale or not self._is_where_it_was(folder, found):
+            self._restart(scale, found)
+        if found is None or self.problem:
+            self.seen = found
+            return False
+        if found[1] > MOST:
+            self.problem = f"points.csv is larger than {MOST >> 20} MiB; perdure score reads it"
+            return False
+        data = read_piece(folder, "points.csv", self._place, PIECE)
+        self._add(data)
+        more = len(data) == PIECE and not self.problem
+        if not more:  # asked before it was read: what came since is seen next time
+            self.seen = found
+        return more
+
+    def _restart(self, scale: ScoreScale, found: tuple[int, int, int] | None) -> None:
+        self.scale = scale
+        self._again()
+        self._inode = -1 if found is None else found[0]
+
+    def _is_where_it_was(self, folder: int, found: tuple[int, int, int] | None) -> bool:
+        if found is None or found[0] != self._inode or found[1] < self._place:
+            return False
+        start = self._place - len(self._end)
+        return read_piece(folder, "points.csv", start, len(self._end)) == self._end
+
+    def _add(self, data: bytes) -> None:
+        try:
+            used = self.growing.add(data)
+        except (BadInput, RecursionError, MemoryError) as error:
+            self.problem = str(error)[:300]
+            return
+        if not used and len(data) == PIECE:
+            self.problem = f"points.csv has a line of more than {PIECE >> 20} MiB"
+        self._place += used
+        self._end = (self._end + data[:used])[-KNOWN:]

@@ -1,0 +1,124 @@
+"""A live page that really serves, and plain ways to ask it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from perdure.report.live.serve import Server, open_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HEADER = "step,trained,tested,kind,score,n\n"
+SMALL = HEADER + "1,a,a,probe,0.5,10\n2,a,a,probe,0.9,10\n3,b,a,probe,0.3,10\n3,b,b,probe,0.6,10\n"
+
+
+def make_run(folder: Path, points: str = SMALL, *, done: bool = True, **described: Any) -> Path:
+    """Make a run folder with these points, and return it."""
+    folder.mkdir(parents=True)
+    what = {"scenario": "split-x", "strategy": "naive", "seed": 0, "tasks": ["a", "b"], **described}
+    (folder / "run.json").write_text(json.dumps({"describe": what}))
+    (folder / "points.csv").write_text(points)
+    if done:
+        (folder / "done.json").write_text("{}")
+    return folder
+
+
+def append(folder: Path, *lines: str) -> None:
+    with (folder / "points.csv").open("a") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+
+
+class Live:
+    """A server in a thread, and what it answers."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.address = server, server.address
+        self.port: int = server._port.getsockname()[1]
+
+    def ask(
+        self, path: str, method: str = "GET", **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Return status, headers and body."""
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            line.request(method, path, headers=named)
+            answer = line.getresponse()
+            found = {name.lower(): value for name, value in answer.getheaders()}
+            return answer.status, found, answer.read()
+        finally:
+            line.close()
+
+    def json(self, path: str) -> Any:
+        status, _, body = self.ask(path)
+        assert status == 200, (path, status)
+        return json.loads(body)
+
+    def raw(self, data: bytes) -> bytes:
+        """Send bytes as they are, and return the answer up to the end of the connection."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as line:
+            parts = []
+            with suppress(ConnectionError):
+                line.sendall(data)
+                while part := line.recv(65536):
+                    parts.append(part)
+        return b"".join(parts)
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        return {row["name"]: row for row in self.json("/api/runs")["runs"]}
+
+
+class Events:
+    """One who listens: `until` reads events up to one that fits."""
+
+    def __init__(self, port: int, query: str = "") -> None:
+        self._line = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self._line.sendall(f"GET /events?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        self._file = self._line.makefile("rb")
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        kind = ""
+        for line in self._file:
+            if line.startswith(b"event: "):
+                kind = line[7:].decode().strip()
+            elif line.startswith(b"data: "):
+                yield kind, json.loads(line[6:])
+            assert not line.startswith(b":"), "nothing was said for long"
+
+    def until(self, wanted: str) -> Any:
+        for kind, said in self:
+            if kind == wanted:
+                return said
+        raise AssertionError(f"the connection ended before {wanted}")
+
+    def close(self) -> None:
+        self._file.close()
+        self._line.close()
+
+
+@contextmanager
+def serving(
+    store: Path, *, every: float = 0.05, token: str | None = None, port: int = 0
+) -> Iterator[Live]:
+    """A live page on a free port of this machine."""
+    opened = open_port("127.0.0.1", port)
+    server = Server(store, opened, "127.0.0.1", token=token, every=every)
+    thread = threading.Thread(target=server.serve_here)
+    thread.start()
+    while not server.started and thread.is_alive():
+        time.sleep(0.01)
+    try:
+        yield Live(server)
+    finally:
+        server.end()
+        thread.join(30)
+        opened.close()
+        assert not thread.is_alive()

@@ -1,0 +1,310 @@
+"""The live page in a real browser: drawn, growing, filtered, compared; nothing of a name runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perdure.record import RunWriter
+from perdure.report.colours import looks, task_colours
+
+from .browser_helpers import Visit, browser, colours_of, serious_faults, visit
+from .live_helpers import HEADER, Live, append, make_run, serving
+from .shown_helpers import store as real_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+__all__ = ["browser", "visit"]  # fixtures
+
+CURVES = "#chart .scatterlayer .trace path.js-line"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A store of four real runs, one of which failed, and a study of them."""
+    store = tmp_path_factory.mktemp("live") / "runs"
+    shutil.copytree(real_store(("naive", "gem"), 1), store)
+    for run in list(store.iterdir()):  # as if there were another seed
+        shutil.copytree(run, store / run.name.replace("-s0-", "-s1-"))
+    failed = make_run(store / "failed-one", done=False, strategy="ewc", scenario="split-other")
+    (failed / "failed.json").write_text(json.dumps({"error": "loss is nan"}))
+    runs = [path.name for path in store.iterdir()]
+    (store / "mine.study.json").write_text(json.dumps({"runs": [*runs, "later"], "later": 0}))
+    with serving(store) as found:
+        yield found
+
+
+def names(page: Page) -> list[str]:
+    return page.locator("#runs .run .name").all_inner_texts()
+
+
+def named(live: Live, strategy: str) -> list[str]:
+    return sorted(name for name, row in live.rows().items() if row["strategy"] == strategy)
+
+
+def opened(visit: Visit, live: Live, *runs: str) -> Page:
+    fragment = "&".join(f"run={run}" for run in runs)
+    visit.page.goto(f"{live.address}#{fragment}")
+    visit.page.locator(CURVES).first.wait_for(state="attached")
+    return visit.page
+
+
+def test_the_curves_of_every_task_are_drawn(visit: Visit, live: Live) -> None:
+    gem = named(live, "gem")[0]
+    page = opened(visit, live, gem)
+    page.locator("#table tbody tr").nth(4).wait_for()
+    colours = task_colours(5)
+    assert page.locator(CURVES).count() >= 5
+    seen = colours_of(page.locator("#chart"))
+    for colour in colours:
+        assert seen.get(colour, 0) > 20, (colour, seen.get(colour))
+    found = live.json(f"/api/run/{gem}")
+    row = page.locator("#table tbody tr").first
+    assert row.locator("td").nth(2).inner_text() == f"{found['lows']['0'][1]:.3f}"
+    assert page.locator("#figures").inner_text().count(f"{found['row']['acc']:.3f}") == 1
+    # Where the lines are on the page is where the numbers are.
+    data = page.evaluate(
+        "document.getElementById('chart').data.filter((t) => t.mode === 'lines' && t.x.length > 2)"
+        ".map((t) => [t.x, t.y])"
+    )
+    assert data == [[task["steps"], task["scores"]] for task in found["tasks"]]
+    shapes = page.evaluate("document.getElementById('chart').layout.shapes.map((s) => s.x0)")
+    assert shapes == [last for _, _, last in found["visits"][:-1]]
+    assert visit.is_clean()
+
+
+def test_what_is_appended_appears_within_two_seconds(visit: Visit, tmp_path: Path) -> None:
+    with (
+        RunWriter(tmp_path / "mine", {"describe": {"strategy": "gem"}}) as writer,
+        serving(tmp_path, every=0.5) as live,  # as the command does
+    ):
+        writer.points([f"{k},a,a,probe,0.9,10" for k in range(1, 50)])
+        page = opened(visit, live, "mine")
+        page.get_by_text("running").first.wait_for()
+        last = "document.getElementById('chart').data[0].y.at(-1)"
+        assert page.evaluate(last) == 0.9
+        before = page.locator(CURVES).first.get_attribute("d")
+        writer.points(["50,a,a,probe,0.125,10"])
+        page.wait_for_function(f"() => {last} === 0.125", timeout=2000)
+        page.wait_for_function(
+            "([css, d]) => document.querySelector(css).getAttribute('d') !== d",
+            arg=[CURVES, before], timeout=2000,
+        )  # fmt: skip
+        writer.points(["51,b,a,probe,0.25,10", "51,b,b,probe,0.5,10"])  # a task begins
+        page.wait_for_function("() => document.querySelectorAll('#table tbody tr').length === 2")
+        page.get_by_text("min 0.250").wait_for()
+        writer.done()
+        page.locator("#shown-about", has_text="finished").wait_for()
+        assert visit.is_clean()
+
+
+def test_a_new_run_appears_and_a_deleted_one_goes(visit: Visit, tmp_path: Path) -> None:
+    make_run(tmp_path / "old")
+    with serving(tmp_path) as live:
+        page = opened(visit, live, "old")
+        make_run(tmp_path / "new")
+        page.locator(".run .name", has_text="new").wait_for()
+        shutil.rmtree(tmp_path / "old")
+        page.locator(".run .name", has_text="old").wait_for(state="detached")
+        page.get_by_text("it is not there any more").wait_for()
+        assert names(page) == ["new"]
+        assert visit.strangers == []
+
+
+def test_filters(visit: Visit, live: Live) -> None:
+    page = opened(visit, live)
+    page.wait_for_function("() => document.querySelectorAll('#runs .run').length === 5")
+    page.get_by_label("Filter").fill("GEM s1")
+    assert [("gem" in name, "s1" in name) for name in names(page)] == [(True, True)]
+    assert page.locator("#count").inner_text() == "1 run, of 5 in all"
+    page.get_by_label("Filter").fill("")
+    for label, value, expected in (
+        ("State", "failed", {"failed-one"}),
+        ("Strategy", "naive", set(named(live, "naive"))),
+        ("Scenario", "split-other", {"failed-one"}),
+    ):
+        page.get_by_role("combobox", name=label).select_option(value)
+        assert set(names(page)) == expected
+        page.get_by_role("combobox", name=label).select_option("")
+    page.get_by_label("Order").select_option("acc")
+    accs = [float(text) for text in page.locator(".run .acc").all_inner_texts()]
+    assert accs == sorted(accs, reverse=True)
+    assert visit.is_clean()
+
+
+def test_chosen_runs_are_compared(visit: Visit, live: Live) -> None:
+    one, two = named(live, "naive")[0], named(live, "gem")[0]
+    page = opened(visit, live, one)
+    page.get_by_label(f"compare {two}", exact=True).check()
+    page.get_by_role("heading", name="2 runs compared").wait_for()
+    wanted = looks({"naive": [], "gem": []})
+    page.wait_for_function(
+        "colours => { const drawn = document.getElementById('chart').data.map((t) => t.line.color);"
+        " return colours.every((c) => drawn.includes(c)); }",
+        arg=[look.colour for look in wanted.values()],
+    )
+    seen = colours_of(page.locator("#chart"))
+    for look in wanted.values():
+        assert seen.get(look.colour, 0) > 20
+    means = {name: live.json(f"/api/run/{name}")["mean"] for name in (one, two)}
+    drawn = "document.getElementById('chart').data.filter((t) => t.x.length > 2).map((t) => t.y)"
+    assert page.evaluate(drawn) == [means[one]["scores"], means[two]["scores"]]
+    task = live.json(f"/api/run/{two}")["tasks"][0]
+    page.get_by_role("combobox", name="Compare").select_option(task["name"])
+    assert page.evaluate(drawn)[1] == task["scores"]
+    page.get_by_role("button", name="Show one only").click()
+    page.get_by_role("heading", name=one).wait_for()
+    assert visit.is_clean()
+
+
+def test_a_study_shows_how_far_it_is(visit: Visit, live: Live) -> None:
+    page = opened(visit, live)
+    assert page.locator(".study p").inner_text() == "4 of 6 done, 1 failed, 1 waiting"
+    widths = {
+        part: page.locator(f".bar .{part}").bounding_box() for part in ("done", "failed", "waiting")
+    }
+    done, failed = widths["done"], widths["failed"]
+    assert done is not None
+    assert failed is not None
+    assert done["width"] == pytest.approx(4 * failed["width"], rel=0.05)
+
+
+def test_after_a_switch_only_what_follows_is_shown(visit: Visit, live: Live) -> None:
+    gem = named(live, "gem")[0]
+    page = opened(visit, live, gem)
+    page.get_by_label("Steps").select_option("switch")
+    switch = live.json(f"/api/run/{gem}")["visits"][-2][2]
+    low, high = page.evaluate("document.getElementById('chart').layout.xaxis.range")
+    assert switch - 40 < low < switch < high
+
+
+def test_the_keyboard_is_enough(visit: Visit, live: Live) -> None:
+    page = opened(visit, live, named(live, "naive")[0])
+    page.get_by_label("Order").select_option("name")
+    page.get_by_label("Order").focus()
+    page.keyboard.press("Tab")
+    first, second = names(page)[:2]
+    assert not page.get_by_label(f"compare {first}", exact=True).is_checked()
+    page.keyboard.press("Space")
+    assert page.get_by_label(f"compare {first}", exact=True).is_checked()
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # opens the second alone
+    page.get_by_role("heading", name=second).wait_for()
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    assert second in page.evaluate("document.activeElement.textContent")
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390), ("dark", 1200)])
+def test_no_serious_fault_for_those_who_need_aids(
+    visit: Visit, live: Live, scheme: str, width: int
+) -> None:
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    visit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    gem = named(live, "gem")
+    page = opened(visit, live, *(gem if width == 1200 else gem[:1]))
+    page.locator("#table tbody tr").nth(1).wait_for()
+    page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    assert serious_faults(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert visit.is_clean()
+
+
+EVIL = '"><img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
+
+
+def test_nothing_in_a_store_runs(visit: Visit, tmp_path: Path) -> None:
+    evil = EVIL.replace("/", "\N{DIVISION SLASH}")
+    link = "<a href='javascript:window.hacked=1'>x</a> %{x} &lt;b&gt;"
+    quoted = ",".join(['"' + EVIL.replace('"', '""') + '"'] * 2)
+    points = HEADER + "".join(f"{k},{quoted},probe,0.5,1\n" for k in range(1, 9))
+    points += f'9,"{link}","{link}",probe,0.5,1\n'
+    folders = [make_run(tmp_path / evil, points), make_run(tmp_path / f"b{evil}", points)]
+    for folder in folders:
+        names_ = ("scenario", "strategy", "model", "setting", "device", "seed")
+        said: dict[str, object] = {**dict.fromkeys(names_, EVIL), "options": {EVIL: EVIL}}
+        (folder / "run.json").write_text(json.dumps({"describe": said, "created": EVIL}))
+    failed = make_run(tmp_path / "failed", done=False)
+    (failed / "failed.json").write_text(json.dumps({"error": EVIL}))
+    (tmp_path / f"{evil}.study.json").write_text(json.dumps({"runs": [evil, EVIL]}))
+    with serving(tmp_path) as live:
+        visit.page.goto(live.address)
+        page = visit.page
+        page.locator(".run .name", has_text=evil).first.wait_for()
+        for item in page.locator(".run button").all():
+            item.click()
+            page.wait_for_timeout(100)
+        for box in page.locator(".run input").all():
+            if not box.is_checked():
+                box.check()
+        page.get_by_role("heading", name="3 runs compared").wait_for()
+        page.locator(CURVES).first.wait_for(state="attached")
+        page.locator("#chart").hover()
+        page.locator(".run button", has_text=evil).first.click()
+        label = page.locator("#chart .annotation-text", has_text="<a href='javascript:")
+        label.wait_for()  # plotly would make a link of it
+        assert page.evaluate("window.hacked") is None
+        inside = "document.querySelectorAll('main img, main script, svg a, #studies img').length"
+        assert page.evaluate(inside) == 0
+        assert page.locator(".study h2").inner_text() == evil
+        assert visit.is_clean()
+
+
+def test_ten_thousand_runs_in_the_list(visit: Visit, tmp_path: Path) -> None:
+    one = make_run(tmp_path / "one")
+    store = tmp_path / "store"
+    for k in range(10_000):
+        folder = store / f"run-{k:05}"
+        folder.mkdir(parents=True)
+        for name in ("points.csv", "done.json"):
+            (folder / name).hardlink_to(one / name)
+    with serving(store) as live:
+        page = opened(visit, live)
+        page.wait_for_function("() => document.querySelectorAll('#runs .run').length === 200")
+        assert page.locator("#count").inner_text() == "first 200 of 10000 runs"
+        page.get_by_label("Filter").fill("run-0424")
+        assert len(names(page)) == 10
+        page.get_by_label("Filter").fill("")
+        page.get_by_role("button", name="Show more").click()
+        assert len(names(page)) == 400
+        assert visit.is_clean()
+
+
+def test_a_lost_connection_is_said_and_found_again(visit: Visit, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", done=False)
+    with serving(tmp_path) as live:
+        page = opened(visit, live, "r")
+        page.locator("#connection[data-state=live]").wait_for()
+        address, port = live.address, live.port
+    page.locator("#connection[data-state=lost]").wait_for()
+    append(run, "4,b,b,probe,0.875,10")
+    with serving(tmp_path, port=port) as live:
+        assert live.address == address
+        page.locator("#connection[data-state=live]").wait_for()
+        page.wait_for_function(
+            "() => document.getElementById('table').textContent.includes('0.875')"
+        )
+        append(run, "5,b,b,probe,0.625,10")
+        page.wait_for_function(
+            "() => document.getElementById('table').textContent.includes('0.625')"
+        )
+
+
+def test_with_a_word_the_page_opens_and_the_address_forgets_it(
+    visit: Visit, tmp_path: Path
+) -> None:
+    make_run(tmp_path / "r")
+    with serving(tmp_path, token="a-word-that-is-long") as live:
+        visit.page.goto(live.address)
+        visit.page.locator(CURVES).first.wait_for(state="attached")
+        assert "token" not in visit.page.url
+        assert visit.page.evaluate("document.cookie") == ""
+        assert visit.is_clean()
