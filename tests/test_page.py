@@ -157,6 +157,8 @@ def test_the_gap_in_words() -> None:
     assert "hardly" in gap_in_words({"min_acc": 0.6, "gap.depth": 0.01}, 0.9)
     assert "30 points below" in gap_in_words({"min_acc": 0.6, "gap.depth": 0.2}, 0.9)
     assert gap_in_words({}, 0.9) == ""
+    lost = {"min_acc": 0.0, "bwt": -0.9}
+    assert gap_in_words(lost, 0.02) == "on the way older tasks fell to 0.00 and stayed there"
 
 
 def test_words_and_name_of_a_reading_agree() -> None:

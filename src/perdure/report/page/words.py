@@ -72,6 +72,8 @@ def gap_in_words(metrics: Mapping[str, float], older: float | None) -> str:
         return ""
     low, depth = metrics["min_acc"], metrics.get("gap.depth", 1.0)
     fell = f"on the way older tasks fell to {low:.2f}"
+    if older - low < ABOUT_ZERO and metrics.get("bwt", 0.0) <= SEVERE:
+        return f"{fell} and stayed there"
     if older - low < ABOUT_ZERO:
         return f"{fell}, not far below their end ({older:.2f}): hardly a stability gap"
     if depth < ABOUT_ZERO:  # they had never been higher: what was learned later is no recovery
