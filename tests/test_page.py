@@ -291,6 +291,8 @@ def test_a_report_of_a_study(tmp_path: Path) -> None:
         (("nothing-there",), "no such file or folder"),
         (("{matrix}", "-o", "nowhere/x.html"), "there is no folder nowhere"),
         (("{matrix}", "-o", "."), "is a folder, expected a file"),
+        (("<stdin>",), "- is standard input"),
+        (("er=study.toml",), "a study names its methods itself"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..record import BadInput, open_run
 from ..report.opened import open_methods
 from .run import _experiments
+from .score import STDIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,13 @@ def opened(
         given: what the user says about files that are no runs of ours.
         store: the folder of the studies' runs.
     """
+    for source in sources:
+        if source.endswith(STDIN):
+            raise BadInput(
+                "- is standard input, expected files or folders; write it to a file first"
+            )
+        if source.endswith(".toml") and "=" in source and not Path(source).exists():
+            raise BadInput(f"{source!r:.60}: a study names its methods itself, expected FILE.toml")
     files = [source for source in sources if source.endswith(".toml")]
     rest = [source for source in sources if source not in files]
     methods, notes = open_methods(rest, given) if rest else ({}, [])

@@ -40,6 +40,8 @@ KINDS: dict[str, str] = {
     "ranks": "mean ranks over seeds with their critical difference",
 }
 
+MOST_DOTS = 2400  # an inch: a slide of more would take gigabytes
+
 
 def plot(
     kind: str | None = None,
@@ -107,6 +109,9 @@ def plot(
         raise BadInput("nothing to draw; name a folder of runs, a matrix or a points.csv")
     if output is None:
         raise BadInput(f"no file to write; name one: -o {kind}.pdf")
+    dots = whole_of(dpi, "--dpi", 10)
+    if dots > MOST_DOTS:
+        raise BadInput(f"--dpi is {dots}, expected at most {MOST_DOTS}; a PDF is sharp at any size")
     draw = _function(kind)
     options = _fitting(
         kind, draw, tasks=_whole(tasks, "--tasks"), thin=_wholes(thin, "--thin"),
@@ -125,7 +130,7 @@ def plot(
         entitle(figure, title)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        path = save(figure, output, whole_of(dpi, "--dpi", 10))
+        path = save(figure, output, dots)
     for note in [*notes, *(str(each.message) for each in told)]:
         sys.stderr.write(f"perdure: note: {note}\n")
     print(f"wrote {path}")
