@@ -162,7 +162,7 @@ def added(before: View, now: View) -> dict[str, Any] | None:
     curves = {}
     for number, name in enumerate(names):
         more = _more(before.tasks.get(name), now.tasks[name])
-        if more is None:
+        if more is None or len(more["steps"]) > MOST_POINTS:  # so many come thinned
             return None
         if more["steps"]:
             curves[number] = more

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -55,7 +54,7 @@ def live_app(
     loopback: bool = True,
     cookie: str = "perdure",
     every: float = 0.5,
-) -> Starlette:
+) -> Guard:
     """Return the application that shows a store.
 
     Args:
@@ -67,7 +66,6 @@ def live_app(
         every: seconds between two looks at the disk.
     """
     pages = _Answers(watching, hub)
-    guard = Middleware(Guard, token=token, loopback=loopback, cookie=cookie)
 
     @asynccontextmanager
     async def polling(_: Starlette) -> AsyncIterator[None]:
@@ -85,7 +83,10 @@ def live_app(
         Route("/api/looks", pages.looks),
         Route("/events", pages.events),
     ]
-    return Starlette(routes=routes, middleware=[guard], lifespan=polling)
+    app = Starlette(routes=routes, lifespan=polling)
+    app.router.redirect_slashes = False
+    # Around everything, so that an answer to a fault of ours has its headers too.
+    return Guard(app, token=token, loopback=loopback, cookie=cookie)
 
 
 async def _poll(watching: Watching, hub: Hub, every: float) -> None:

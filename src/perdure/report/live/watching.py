@@ -64,7 +64,7 @@ class Watching:
         self.listing: dict[str, Row] = {}
         self.studies: list[Progress] = []
         self.rev = 0
-        self.store = os.path.abspath(store)  # noqa: PTH100 - resolves no links
+        self.store = os.path.realpath(store)  # links in it are not followed, from here on
         self._shelves = Shelves(self.store)
         self._entries: dict[str, Entry] = {}
         self._bare: set[str] = set()  # folders in the store that are no runs
