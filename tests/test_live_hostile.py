@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from perdure.record import read_points
-from perdure.report.live import tail
+from perdure.report.live import patience, tail
+from perdure.report.live import server as server_module
 from perdure.report.live.curves import View, added, view_of
 from perdure.report.live.serve import Server, open_port
 from perdure.report.live.watching import Watching
 
-from .live_helpers import HEADER, SMALL, make_run, serving
+from .live_helpers import HEADER, SMALL, Events, append, make_run, serving
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -191,3 +193,41 @@ def test_no_other_page_is_let_in(tmp_path: Path) -> None:
             assert not [name for name in headers if name.startswith("access-control")]
             assert headers["x-frame-options"] == "DENY"
             assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+# Viewers who come and do nothing.
+
+
+def test_who_asks_nothing_is_sent_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 0.2)
+    run = make_run(tmp_path / "one", done=False)
+    with serving(tmp_path) as live:
+        viewer = Events(live.port, "run=one")
+        viewer.until("redraw")
+        for begun in (b"", b"GET / HTTP/1.1\r\nHost: loc", b"GET / HTTP/1.1\r\nX: x\r\n"):
+            assert live.raw(begun) == b""
+        again = live.raw(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\nGET")
+        assert again.startswith(b"HTTP/1.1 404")
+        append(run, "4,b,b,probe,0.75,10")  # who listens may do so for as long as they like
+        assert viewer.until("points")["rows"] == 5
+        viewer.close()
+
+
+def test_a_hundred_who_ask_at_once_get_one_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(tmp_path / "one")
+    plain, written = server_module._packed, []
+
+    def slowly(data: bytes, type_: str) -> object:
+        written.append(type_)
+        time.sleep(0.1)
+        return plain(data, type_)
+
+    with serving(tmp_path, every=1000) as live, ThreadPoolExecutor(20) as many:
+        while live.rows()["one"]["acc"] is None:  # until the only poll is over
+            time.sleep(0.01)
+        live.server.watching.rev += 1
+        monkeypatch.setattr(server_module, "_packed", slowly)
+        assert set(many.map(lambda _: live.ask("/api/runs")[0], range(20))) == {200}
+    assert len(written) == 1

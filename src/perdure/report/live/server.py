@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -103,6 +104,7 @@ class _Answers:
     def __init__(self, watching: Watching, hub: Hub) -> None:
         self._watching, self._hub = watching, hub
         self._list: tuple[Any, _Kept] | None = None
+        self._writing = Lock()
 
     async def page(self, request: Request) -> Response:
         return _answer(request, _kept("index.html"))
@@ -119,16 +121,17 @@ class _Answers:
     def _all_runs(self) -> _Kept:
         """Return the whole list, written once for everybody who asks."""
         now = self._watching
-        key = (now.rev, now.studies)
-        if self._list is None or self._list[0] != key:
-            said = {
-                "store": Path(now.store).name,
-                **self._where(),
-                "runs": list(now.listing.values()),
-                "studies": now.studies,
-            }
-            self._list = (key, _packed(msgspec.json.encode(said), "application/json"))
-        return self._list[1]
+        with self._writing:
+            key = (now.rev, now.studies)
+            if self._list is None or self._list[0] != key:
+                said = {
+                    "store": Path(now.store).name,
+                    **self._where(),
+                    "runs": list(now.listing.values()),
+                    "studies": now.studies,
+                }
+                self._list = (key, _packed(msgspec.json.encode(said), "application/json"))
+            return self._list[1]
 
     def _where(self) -> dict[str, Any]:
         return {"id": self._hub.id, "rev": self._watching.rev}
