@@ -67,6 +67,18 @@ def test_runs_beside_each_other_have_the_colours_of_their_strategies(live: Live)
     assert (found["one"]["colour"], found["two"]["colour"]) == ("#6b6b6b", "#d55e00")
 
 
+def test_runs_of_one_strategy_keep_its_colour_beside_others(tmp_path: Path) -> None:
+    for name, strategy in (("a", "naive"), ("b", "naive"), ("c", "gem"), ("d", "")):
+        make_run(tmp_path / name, strategy=strategy)
+    with serving(tmp_path) as live:
+        found = live.json("/api/looks?run=a&run=b&run=c&run=d")
+        same = live.json("/api/looks?run=a&run=b")
+    assert [found[name]["colour"] for name in "abc"] == ["#6b6b6b", "#6b6b6b", "#d55e00"]
+    assert found["d"]["colour"] not in ("#6b6b6b", "#d55e00")
+    assert [found[name]["dash"] for name in "abc"] == ["solid", "dash", "solid"]
+    assert same["a"]["colour"] != same["b"]["colour"]
+
+
 @pytest.mark.parametrize("path", ["/", "/static/live.js", "/api/runs", "/nothing", "/api/run/x"])
 def test_every_answer_tells_the_browser_what_to_allow(live: Live, path: str) -> None:
     _, headers, _ = live.ask(path)

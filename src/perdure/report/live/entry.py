@@ -67,7 +67,7 @@ class Entry:
             self._stamps = now
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except Exception as error:
+        except Exception as error:  # whatever is in one folder, the others are shown
             self._stands = {"problem": shown(f"cannot be read: {_why(error)}")[:LONGEST]}
             self._show()
         return True
@@ -118,7 +118,7 @@ class Entry:
                     with np.errstate(all="ignore"):  # scores without bounds can be of any size
                         self._summary = summary_of(points)
                         self.view = view_of(points, rows, tail.begun)
-            except Exception as error:
+            except Exception as error:  # lines that cannot all be true, or odder
                 problem = problem or _why(error)
         self._unreadable = problem and shown(f"cannot be read: {problem}")[:LONGEST]
 

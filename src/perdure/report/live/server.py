@@ -19,9 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ...record import Run
-from ..colours import looks
-from .curves import on_dark
+from .curves import looks_of, on_dark
 from .guard import Guard
 from .hub import Full, message
 
@@ -145,14 +143,11 @@ class _Answers:
     async def looks(self, request: Request) -> Response:
         """Answer with how each of the runs is drawn beside the others."""
         listing = self._watching.listing
-        names = [name for name in _asked(request) if name in listing]
-        methods = {
-            name: [Run(description={"describe": {"strategy": listing[name].strategy}})]
-            for name in names
-        }
+        rows = {name: listing.get(name) for name in _asked(request)}
+        strategies = {name: row.strategy for name, row in rows.items() if row is not None}
         found = {
             name: {"colour": look.colour, "dark": on_dark(look.colour), "dash": look.plotly}
-            for name, look in looks(methods).items()
+            for name, look in looks_of(strategies).items()
         }
         return Response(msgspec.json.encode(found), media_type="application/json")
 
