@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 __all__ = ["browser", "visit"]  # fixtures
 
@@ -116,6 +116,17 @@ def test_a_new_run_appears_and_a_deleted_one_goes(visit: Visit, tmp_path: Path) 
         page.get_by_text("it is not there any more").wait_for()
         assert names(page) == ["new"]
         assert visit.strangers == []
+
+
+def test_the_list_does_not_wait_for_the_drawing_library(visit: Visit, live: Live) -> None:
+    held: list[Route] = []
+    visit.page.route("**/plotly.min.js", lambda route: held.append(route))
+    visit.page.goto(live.address, wait_until="commit")
+    visit.page.locator(".run").first.wait_for()
+    visit.page.wait_for_function("() => document.querySelector('#table td')")
+    held[0].continue_()
+    visit.page.locator(CURVES).first.wait_for(state="attached")
+    assert visit.is_clean()
 
 
 def test_filters(visit: Visit, live: Live) -> None:

@@ -67,6 +67,18 @@ def test_runs_beside_each_other_have_the_colours_of_their_strategies(live: Live)
     assert (found["one"]["colour"], found["two"]["colour"]) == ("#6b6b6b", "#d55e00")
 
 
+def test_runs_of_one_strategy_keep_its_colour_beside_others(tmp_path: Path) -> None:
+    for name, strategy in (("a", "naive"), ("b", "naive"), ("c", "gem"), ("d", "")):
+        make_run(tmp_path / name, strategy=strategy)
+    with serving(tmp_path) as live:
+        found = live.json("/api/looks?run=a&run=b&run=c&run=d")
+        same = live.json("/api/looks?run=a&run=b")
+    assert [found[name]["colour"] for name in "abc"] == ["#6b6b6b", "#6b6b6b", "#d55e00"]
+    assert found["d"]["colour"] not in ("#6b6b6b", "#d55e00")
+    assert [found[name]["dash"] for name in "abc"] == ["solid", "dash", "solid"]
+    assert same["a"]["colour"] != same["b"]["colour"]
+
+
 @pytest.mark.parametrize("path", ["/", "/static/live.js", "/api/runs", "/nothing", "/api/run/x"])
 def test_every_answer_tells_the_browser_what_to_allow(live: Live, path: str) -> None:
     _, headers, _ = live.ask(path)
@@ -175,7 +187,7 @@ def test_the_word_becomes_a_cookie_and_leaves_the_address(locked: Live) -> None:
     assert (status, headers["location"], body) == (303, "/", b"")
     cookie = headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "SameSite=strict" in cookie
+    assert "SameSite=lax" in cookie
     assert locked.ask("/api/runs", Cookie=cookie.split(";")[0])[0] == 200
     # Nor can the way back be chosen by whoever made the link.
     assert locked.ask(f"//evil.example/?token={WORD}")[1]["location"] == "/"
@@ -241,10 +253,11 @@ def test_a_new_and_a_deleted_run_are_told_to_all(tmp_path: Path) -> None:
 def test_a_hundred_look_at_once_and_all_are_told(tmp_path: Path) -> None:
     run = make_run(tmp_path / "one", done=False)
     with serving(tmp_path) as live:
-        viewers = [Events(live.port, "run=one") for _ in range(100)]
-        for viewer in viewers:
+        first = Events(live.port, "run=one")
+        first.until("redraw")  # from here on it is told what is new
+        viewers = [first, *(Events(live.port, "run=one") for _ in range(99))]
+        for viewer in viewers[1:]:
             viewer.until("hello")
-        live.json("/api/run/one")
         append(run, "4,b,b,probe,0.75,10")
         for viewer in viewers:
             wanted = viewer.until("points")

@@ -188,13 +188,22 @@ def is_locked(folder: Path) -> bool:
     The lock is not tried: whoever wants it at that moment would be refused.
     """
     try:
-        who = json.loads((folder / "lock").read_bytes())
+        who = json.loads(_said(folder / "lock"))
         if who["host"] != socket.gethostname():
             return True
         os.kill(int(who["pid"]), 0)
-    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         return isinstance(error, PermissionError)  # of somebody else's process
     return True
+
+
+def _said(path: Path) -> bytes:
+    """Return what a lock says, without waiting should it be a pipe."""
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        return os.read(file, 4096)
+    finally:
+        os.close(file)
 
 
 def _holder(file: int) -> str:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...metrics import Undefined, min_acc
+from ...record import Run
 from ..bands import thinned
-from ..colours import task_colours
+from ..colours import looks, task_colours
 from .row import shown
 
 if TYPE_CHECKING:
@@ -17,13 +18,15 @@ if TYPE_CHECKING:
 
     from ...metrics import Stream
     from ...record import Points
+    from ..colours import Look
 
     Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
 
-__all__ = ["View", "added", "drawn", "on_dark", "summary_of", "view_of"]
+__all__ = ["View", "added", "drawn", "looks_of", "on_dark", "summary_of", "view_of"]
 
 MOST_POINTS = 2000  # of a curve
 MOST_TASKS = 200
+DASHES = ("solid", "dashed", "dotted", "dashdot")
 
 
 class Low(NamedTuple):
@@ -162,7 +165,7 @@ def added(before: View, now: View) -> dict[str, Any] | None:
     curves = {}
     for number, name in enumerate(names):
         more = _more(before.tasks.get(name), now.tasks[name])
-        if more is None:
+        if more is None or len(more["steps"]) > MOST_POINTS:  # so many come thinned
             return None
         if more["steps"]:
             curves[number] = more
@@ -202,6 +205,31 @@ def _thin(curve: Curve) -> dict[str, Any]:
 
 def _plain(curve: Curve) -> dict[str, Any]:
     return {"steps": curve[0].tolist(), "scores": curve[1].round(6).tolist()}
+
+
+def looks_of(strategies: dict[str, str]) -> dict[str, Look]:
+    """Return how runs are drawn beside each other, by each one's strategy.
+
+    A strategy has its colour, runs of it differ in their dashes; of one only, in their colours.
+
+    Example:
+        >>> found = looks_of({"a": "gem", "b": "naive", "c": "gem"})
+        >>> found["a"], found["c"]
+        (Look(colour='#d55e00', dashes='solid'), Look(colour='#d55e00', dashes='dashed'))
+    """
+    kinds = {kind: [_of(kind)] for kind in strategies.values()}
+    if len(kinds) < 2:
+        return looks({name: [_of(kind)] for name, kind in strategies.items()})
+    found, by_kind = {}, looks(kinds)
+    for kind, look in by_kind.items():
+        first = DASHES.index(look.dashes)
+        for k, name in enumerate(name for name, mine in strategies.items() if mine == kind):
+            found[name] = look._replace(dashes=DASHES[(first + k) % len(DASHES)])
+    return found
+
+
+def _of(strategy: str) -> Run:
+    return Run(description={"describe": {"strategy": strategy}})
 
 
 def on_dark(colour: str) -> str:

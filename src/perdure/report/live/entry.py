@@ -9,11 +9,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from ...metrics import ACCURACY
 from .about import about_in, costs_in
 from .curves import drawn, summary_of, view_of
-from .inside import opened, size_of
+from .inside import opened_run, size_of
 from .row import FILES, LONGEST, Row, described, failure, row_fields, scale_of, shown, state_of
 from .tail import Tail
 
@@ -61,13 +62,13 @@ class Entry:
             now = _stamps(self.path)
             if now == self._stamps and not (self.row and self.row.state == "running"):
                 return True
-            with opened(self.path) as folder:
+            with opened_run(self.path) as folder:
                 self._look(folder)
             self._stamps = now
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError as error:
-            self._stands = {"problem": f"cannot be read: {error.strerror or error}"}
+        except Exception as error:  # whatever is in one folder, the others are shown
+            self._stands = {"problem": shown(f"cannot be read: {_why(error)}")[:LONGEST]}
             self._show()
         return True
 
@@ -96,13 +97,13 @@ class Entry:
         with self._lock:
             tail = self._tail = self._tail or Tail(self._begun)
             try:
-                with opened(self.path) as folder:
+                with opened_run(self.path) as folder:
                     more = True
                     while more and pieces > 0:
                         more = tail.read(folder, self._scale)
                         pieces -= 1
             except OSError as error:
-                more, tail.problem = False, f"points.csv: {error.strerror or error}"
+                more, tail.problem = False, f"points.csv: {_why(error)}"
             self._begun, self.unread = tail.begun, more
             self._sum_up(tail)
         self._show()
@@ -114,9 +115,11 @@ class Entry:
             try:
                 if rows:
                     points = tail.growing.points()
-                    self.view, self._summary = view_of(points, rows, tail.begun), summary_of(points)
-            except ValueError as error:  # lines that cannot all be true
-                problem = problem or str(error)
+                    with np.errstate(all="ignore"):  # scores without bounds can be of any size
+                        self._summary = summary_of(points)
+                        self.view = view_of(points, rows, tail.begun)
+            except Exception as error:  # lines that cannot all be true, or odder
+                problem = problem or _why(error)
         self._unreadable = problem and shown(f"cannot be read: {problem}")[:LONGEST]
 
     def _show(self) -> None:
@@ -129,8 +132,8 @@ class Entry:
         self.row = Row(name=self.name, **said)
 
     def forget(self, now: float) -> None:
-        """Let go of points that nobody looks at."""
-        if now - self.wanted > KEPT and self._lock.acquire(blocking=False):
+        """Let go of points that nobody looks at, once they are summed up."""
+        if now - self.wanted > KEPT and not self.unread and self._lock.acquire(blocking=False):
             self._tail, self.view, self.sent = None, None, None
             self._lock.release()
 
@@ -140,12 +143,17 @@ class Entry:
         if not self.folder.link:
             self.read(pieces=1000)
         found: dict[str, Any] = {"row": self.row, "about": [], "costs": []}
-        with suppress(OSError), opened(self.path) as folder:
+        with suppress(OSError), opened_run(self.path) as folder:
             found["about"], found["costs"] = about_in(folder), costs_in(folder)
         view, of = self.view, (self.row and self.row.of) or 0
         if view is not None:
-            found |= drawn(view, of)
+            with np.errstate(all="ignore"):
+                found |= drawn(view, of)
         return msgspec.json.encode(found)
+
+
+def _why(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
 
 
 def _stamps(path: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TooLarge", "opened", "read_piece", "read_small", "size_of"]
+__all__ = ["TooLarge", "opened", "opened_run", "read_piece", "read_small", "size_of"]
 
 # A link is an error, a pipe does not make us wait, a program we start does not inherit it.
 FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -28,6 +28,14 @@ def opened(path: str, *, folder: int | None = None) -> Iterator[int]:
         yield file
     finally:
         os.close(file)
+
+
+@contextmanager
+def opened_run(path: str) -> Iterator[int]:
+    """Open a run's folder, or raise OSError if it or the folder it lies in is a link."""
+    shelf, name = os.path.split(path)
+    with opened(shelf) as outer, opened(name, folder=outer) as inner:
+        yield inner
 
 
 def size_of(folder: int, name: str) -> tuple[int, int, int] | None:

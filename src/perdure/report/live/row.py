@@ -88,7 +88,7 @@ def state_of(folder: int, path: str, there: Container[str], changed: float) -> s
         alive = size is not None and size[1] <= MAX_LOCK and is_locked(Path(path))
         return "running" if alive else "interrupted"
     foreign = "run.json" not in there
-    return "running" if foreign and time.time() - changed < RECENT else "interrupted"
+    return "running" if foreign and abs(time.time() - changed) < RECENT else "interrupted"
 
 
 class Said(msgspec.Struct):
@@ -161,7 +161,7 @@ def scale_of(said: Said) -> ScoreScale:
     lower = scale.get("lower_is_better") is True
     if (low, high, lower) == (ACCURACY.low, ACCURACY.high, ACCURACY.lower_is_better):
         return ACCURACY
-    with suppress(ValueError, TypeError):
+    with suppress(ValueError, TypeError, OverflowError):
         return ScoreScale(
             float("-inf") if low is None else float(low),
             float("inf") if high is None else float(high),

@@ -12,6 +12,7 @@ import uvicorn
 from ...record import BadInput
 from .guard import is_loopback
 from .hub import Hub
+from .patience import Impatient
 from .server import live_app
 from .watching import Watching
 
@@ -56,7 +57,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app, log_level="critical", access_log=False, server_header=False, ws="none",
-                limit_concurrency=1000, timeout_graceful_shutdown=2,
+                limit_concurrency=1000, timeout_graceful_shutdown=2, http=Impatient,
             )
         )  # fmt: skip
 

@@ -10,18 +10,16 @@ from contextlib import asynccontextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ...record import Run
-from ..colours import looks
-from .curves import on_dark
+from .curves import looks_of, on_dark
 from .guard import Guard
 from .hub import Full, message
 
@@ -55,7 +53,7 @@ def live_app(
     loopback: bool = True,
     cookie: str = "perdure",
     every: float = 0.5,
-) -> Starlette:
+) -> Guard:
     """Return the application that shows a store.
 
     Args:
@@ -67,7 +65,6 @@ def live_app(
         every: seconds between two looks at the disk.
     """
     pages = _Answers(watching, hub)
-    guard = Middleware(Guard, token=token, loopback=loopback, cookie=cookie)
 
     @asynccontextmanager
     async def polling(_: Starlette) -> AsyncIterator[None]:
@@ -85,7 +82,10 @@ def live_app(
         Route("/api/looks", pages.looks),
         Route("/events", pages.events),
     ]
-    return Starlette(routes=routes, middleware=[guard], lifespan=polling)
+    app = Starlette(routes=routes, lifespan=polling)
+    app.router.redirect_slashes = False
+    # Around everything, so that an answer to a fault of ours has its headers too.
+    return Guard(app, token=token, loopback=loopback, cookie=cookie)
 
 
 async def _poll(watching: Watching, hub: Hub, every: float) -> None:
@@ -102,6 +102,7 @@ class _Answers:
     def __init__(self, watching: Watching, hub: Hub) -> None:
         self._watching, self._hub = watching, hub
         self._list: tuple[Any, _Kept] | None = None
+        self._writing = Lock()
 
     async def page(self, request: Request) -> Response:
         return _answer(request, _kept("index.html"))
@@ -118,16 +119,17 @@ class _Answers:
     def _all_runs(self) -> _Kept:
         """Return the whole list, written once for everybody who asks."""
         now = self._watching
-        key = (now.rev, now.studies)
-        if self._list is None or self._list[0] != key:
-            said = {
-                "store": Path(now.store).name,
-                **self._where(),
-                "runs": list(now.listing.values()),
-                "studies": now.studies,
-            }
-            self._list = (key, _packed(msgspec.json.encode(said), "application/json"))
-        return self._list[1]
+        with self._writing:
+            key = (now.rev, now.studies)
+            if self._list is None or self._list[0] != key:
+                said = {
+                    "store": Path(now.store).name,
+                    **self._where(),
+                    "runs": list(now.listing.values()),
+                    "studies": now.studies,
+                }
+                self._list = (key, _packed(msgspec.json.encode(said), "application/json"))
+            return self._list[1]
 
     def _where(self) -> dict[str, Any]:
         return {"id": self._hub.id, "rev": self._watching.rev}
@@ -141,14 +143,11 @@ class _Answers:
     async def looks(self, request: Request) -> Response:
         """Answer with how each of the runs is drawn beside the others."""
         listing = self._watching.listing
-        names = [name for name in _asked(request) if name in listing]
-        methods = {
-            name: [Run(description={"describe": {"strategy": listing[name].strategy}})]
-            for name in names
-        }
+        rows = {name: listing.get(name) for name in _asked(request)}
+        strategies = {name: row.strategy for name, row in rows.items() if row is not None}
         found = {
             name: {"colour": look.colour, "dark": on_dark(look.colour), "dash": look.plotly}
-            for name, look in looks(methods).items()
+            for name, look in looks_of(strategies).items()
         }
         return Response(msgspec.json.encode(found), media_type="application/json")
 

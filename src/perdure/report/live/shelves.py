@@ -6,6 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from .inside import opened
 from .row import FILES, shown
 
 if TYPE_CHECKING:
@@ -67,12 +68,19 @@ class Shelves:
         before = "" if top else shown(own) + "/"
         folders, run = [], False
         try:
-            with os.scandir(shelf) as found:
+            with opened(shelf) as folder, os.scandir(folder) as found:
                 for each in found:
                     run = run or each.name in FILES[:2]
-                    if each.is_dir() and not each.name.startswith("."):
-                        name = before + shown(each.name)
-                        folders.append(Folder(each.path, name, each.is_symlink(), top))
+                    if _is_folder(each) and not each.name.startswith("."):
+                        path, name = f"{shelf}/{each.name}", before + shown(each.name)
+                        folders.append(Folder(path, name, each.is_symlink(), top))
         except OSError:
             return []
         return [Folder(shelf, shown(own))] if top and run else folders  # the store is a run
+
+
+def _is_folder(each: os.DirEntry[str]) -> bool:
+    try:
+        return each.is_dir()
+    except OSError:  # a link to itself, or to where we may not look
+        return False

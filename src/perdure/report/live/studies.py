@@ -49,7 +49,7 @@ def studies_in(path: str, before: str = "") -> list[Wanted]:
     """Return the studies of a folder; `before` comes before the names of its runs."""
     found: dict[str, Wanted] = {}
     try:
-        with opened(path) as folder, os.scandir(path) as entries:
+        with opened(path) as folder, os.scandir(folder) as entries:
             names = [e.name for e in entries if e.name.endswith((STUDY, KNOWN))]
             for file in sorted(names)[: 2 * MOST]:  # known, then study, which says more
                 name = before + shown(file.removesuffix(STUDY).removesuffix(KNOWN))

@@ -28,7 +28,7 @@ __all__ = ["Changes", "Watching"]
 SLOW = 3  # an unfinished run that nobody writes is asked every so many polls
 TURNS = {"running": 1, "finished": 20, "failed": 20}
 ANYWAY = 60  # so often the store is listed though a file system does not say that it changed
-SLICE = 0.1  # seconds of a poll for reading the points of runs that nobody looks at
+SLICE = 0.25  # seconds of a poll for reading the points of runs that nobody looks at
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Watching:
         self.listing: dict[str, Row] = {}
         self.studies: list[Progress] = []
         self.rev = 0
-        self.store = os.path.abspath(store)  # noqa: PTH100 - resolves no links
+        self.store = os.path.realpath(store)  # links in it are not followed, from here on
         self._shelves = Shelves(self.store)
         self._entries: dict[str, Entry] = {}
         self._bare: set[str] = set()  # folders in the store that are no runs

@@ -35,9 +35,20 @@ export class Chart {
     if (many) this.tasks(runs);
     const [traces, ends] = many ? this.several(runs) : this.one(runs[0]);
     if (!traces.length && !this.drawn) return;
+    if (!window.Plotly) return this.load();
     this.drawn = true;
     const layout = this.layout(traces, runs, many, ends);
     Plotly.react("chart", traces, layout, { displayModeBar: false, responsive: true, doubleClick: "reset" });
+  }
+
+  // It takes a second or two to start: the list is there before it.
+  load() {
+    if (this.loading) return;
+    this.loading = element("script");
+    this.loading.onload = () => this.draw();
+    this.loading.onerror = () => (this.loading = undefined);
+    this.loading.src = "/static/plotly.min.js";
+    document.head.append(this.loading);
   }
 
   words(runs, many) {

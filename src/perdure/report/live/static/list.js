@@ -114,7 +114,7 @@ export class List {
     const chosen = this.chosen.includes(row.name);
     const [label, open] = item.children;
     const [name, acc, meta, low] = open.children;
-    const far = [];
+    const far = row.setting ? [row.setting] : [];
     if (row.of || row.tasks) far.push(`${row.tasks ?? 0}${row.of ? `/${row.of}` : ""} tasks`);
     if (row.step !== null) far.push(`step ${row.step}`);
     item.classList.toggle("chosen", chosen);
