@@ -178,6 +178,7 @@ def judged_interrupt(answer: Answer, *, recorded_some: bool) -> None:
     assert ("perdure score" in answer.err) == recorded_some
 
 
+@pytest.mark.slow
 def test_interrupted_twice_while_training(tmp_path: Path) -> None:
     with Command(*LONG, "--seeds", "1", cwd=tmp_path) as started:
         until(lambda: recorded(tmp_path / "runs"), "a seed trains")
@@ -226,6 +227,7 @@ def test_an_interrupt_while_a_seed_starts_up(after: float, tmp_path: Path) -> No
     judged_interrupt(answer, recorded_some=(tmp_path / "runs").exists())
 
 
+@pytest.mark.slow
 def test_two_commands_at_once_and_the_first_is_killed(tmp_path: Path) -> None:
     store = tmp_path / "runs"
     with Command(*LONG, "--seeds", "1", cwd=tmp_path) as first:

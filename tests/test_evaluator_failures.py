@@ -172,6 +172,7 @@ def test_an_interrupted_task_keeps_its_tests(
     assert trained == [("1", "a", "a"), ("2", "a", "a"), ("3", "a", "a")]
 
 
+@pytest.mark.slow
 def test_a_warning_that_is_an_error_is_raised_once_and_nothing_hangs(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", EvaluationWarning)

@@ -187,6 +187,7 @@ def test_dry_run_prints_every_choice_and_runs_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_old_versions_and_other_data_are_said(tmp_path: Path) -> None:
     arguments = ("split-digits", "naive", "--seeds", "1", "--epochs", "1", "--set", "hidden=16")
     what = described("split-digits", "naive", **SHORT)
@@ -216,6 +217,7 @@ def test_the_document_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monk
     assert all(perdure.open_run(path).finished for path in (tmp_path / "runs").iterdir())
 
 
+@pytest.mark.slow
 def test_the_strategy_of_ones_own_runs(tmp_path: Path) -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "perdure", "run", "split-digits", "own_strategy:Gentle", "--seeds",

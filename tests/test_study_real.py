@@ -249,6 +249,7 @@ def test_runs_of_other_lengths_are_measured_apart(tmp_path: Path) -> None:
 # The same bits, wherever runs run
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_bits(whole: Reference, tmp_path: Path) -> None:
     store = tmp_path / "store"
     mine = experiments.read_study(whole.file)
