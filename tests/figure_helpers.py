@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perdure.report.figures import save
+from perdure.report.opened import open_methods
+
+from .shown_helpers import store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from numpy.typing import NDArray
+
+    from perdure.record import Source
 
 MAGIC = {"pdf": b"%PDF-", "svg": b"<?xml", "png": b"\x89PNG"}
 Curve = dict[int, float]  # score by step
@@ -29,6 +34,16 @@ class Parts(NamedTuple):
     upright: list[float]
     level: list[float]
     diamonds: list[NDArray[np.float64]]
+
+
+def folders(strategy: str) -> list[Path]:
+    """Return the real runs of a strategy, by seed."""
+    return sorted(store().glob(f"*-{strategy}-s*"))
+
+
+def real(*strategies: str) -> dict[str, list[Source]]:
+    """Return real runs by strategy, as a user names them."""
+    return open_methods([f"{s}={','.join(map(str, folders(s)))}" for s in strategies])[0]
 
 
 def data(line: Line2D) -> NDArray[np.float64]:

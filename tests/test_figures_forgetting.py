@@ -12,24 +12,15 @@ from scipy import stats
 from perdure.metrics import ScoreMatrix, ScoreScale, Stream, forgetting_pairs
 from perdure.record import BadInput, Source
 from perdure.report.figures import forgetting
-from perdure.report.opened import open_methods
 
 from . import cli_helpers
-from .figure_helpers import check_files, curve, ends, rows, tasks_of
+from .figure_helpers import check_files, curve, ends, folders, real, rows, tasks_of
 from .shown_helpers import store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NAMES = ("replay", "gem")
-
-
-def folders(strategy: str) -> list[Path]:
-    return sorted(store().glob(f"*-{strategy}-s*"))
-
-
-def real(*strategies: str) -> dict[str, list[Source]]:
-    return open_methods([f"{s}={','.join(map(str, folders(s)))}" for s in strategies])[0]
 
 
 def points(folder: Path, window: int) -> list[tuple[float, float]]:

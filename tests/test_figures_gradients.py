@@ -8,27 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perdure.record import BadInput, Run, Source
+from perdure.record import BadInput, Run
 from perdure.record.gradients_file import read_gradients
 from perdure.report.figures import gradients
-from perdure.report.opened import open_methods
 
 from . import cli_helpers
-from .figure_helpers import check_files, edges, ends, parts, rows, spread
+from .figure_helpers import check_files, edges, ends, folders, parts, real, rows, spread
 from .shown_helpers import store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NAMES = ("replay", "gem")
-
-
-def folders(strategy: str) -> list[Path]:
-    return sorted(store().glob(f"*-{strategy}-s*"))
-
-
-def real(*strategies: str) -> dict[str, list[Source]]:
-    return open_methods([f"{s}={','.join(map(str, folders(s)))}" for s in strategies])[0]
 
 
 def norms(folder: Path, term: str) -> dict[int, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..metrics import Options, compare_methods
+from ..metrics import compare_methods, options_for
 from ..record import BadInput, Given, read_source
 from ..record.alike import missing, notes_of, same_scores, same_tasks
 from ..record.groups import find_groups
@@ -17,7 +17,7 @@ from ..report import Compared, comparison_grids
 from ..report.comparison import comparison_dict, comparison_words
 from ..report.scores import reasons
 from ..report.study import COLUMNS
-from ._options import ids_of, scale_of, whole_of, windows_of
+from ._options import ids_of, scale_of, whole_of
 from .score import STDIN, Flag, _form, _print_grids, _print_notes, _print_wrapped
 
 if TYPE_CHECKING:
@@ -162,13 +162,6 @@ def _chosen(
     return groups, [*notes, *([mixed] if mixed else [])]
 
 
-def _options(ids: Sequence[str]) -> Options:
-    """Return how to summarise a run: lca5 asks for 5 batches, wf5 for windows of 5."""
-    batches = [int(id_[3:]) for id_ in ids if id_.startswith("lca") and id_[3:].isdecimal()]
-    windows = windows_of("10,100,all", list(ids))
-    return Options(windows, batches[0] if batches else 10, only=frozenset(ids))
-
-
 def _some(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return ", ".join(paths[:3]) + more
@@ -176,7 +169,7 @@ def _some(paths: Sequence[str]) -> str:
 
 def _read(run: Member, given: Given, ids: Sequence[str]) -> Summary:
     source = read_source(run.path, Given() if run.ours else given, hits=False)
-    return source.summary(_options(ids))
+    return source.summary(options_for(ids))
 
 
 def _too_narrow(seeds: int) -> list[str]:

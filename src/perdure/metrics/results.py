@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .table import Metric
 
-__all__ = ["Options", "Summary"]
+__all__ = ["Options", "Summary", "options_for"]
 
 CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names the papers give them
 
@@ -49,6 +49,23 @@ class Options:
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
             raise ValueError(f"confidence level must lie between 0 and 1, got {self.level}")
+
+
+def options_for(ids: Sequence[str]) -> Options:
+    """Return how to summarise a run for these ids: wf5 asks for windows of 5, lca5 for 5 batches.
+
+    Example:
+        >>> asked = options_for(["acc", "wf5", "lca3"])
+        >>> asked.windows, asked.beta
+        ((5, 10, 100, None), 3)
+    """
+    windows = [int(id_[2:]) for id_ in ids if re.fullmatch(r"w[fp]\d+", id_)]
+    batches = [int(id_[3:]) for id_ in ids if re.fullmatch(r"lca\d+", id_)]
+    return Options(
+        windows=tuple(dict.fromkeys((*windows, *Options.windows))),
+        beta=batches[0] if batches else Options.beta,
+        only=frozenset(ids),
+    )
 
 
 @dataclass

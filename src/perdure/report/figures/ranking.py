@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING
 
 from ...metrics import (
-    Options,
     better_of,
     common_seeds,
     critical_difference,
     find_metric,
     friedman_p,
     not_apart,
+    options_for,
 )
 from ...metrics.compare import ranks as ranked
 from ...record import BadInput
@@ -95,7 +94,7 @@ def _values(methods: Methods, metric: str) -> tuple[Values, str]:
         find_metric(metric)
     except ValueError as error:
         raise BadInput(f"metric: {error}") from None
-    options = _options(metric)
+    options = options_for([metric])
     values: Values = {}
     seen: tuple[str, Summary] | None = None
     for name, runs in _by_seed(methods).items():
@@ -124,17 +123,6 @@ def _refuse_other(one: tuple[str, Summary], other: tuple[str, Summary]) -> None:
             f"{other[0]} has scores of another range or direction than {one[0]}, expected the same "
             "kind of score everywhere"
         )
-
-
-def _options(metric: str) -> Options:
-    """Return how to summarise a run: wf5 asks for windows of 5, lca5 for 5 batches."""
-    window = re.fullmatch(r"w[fp](\d+)", metric)
-    batches = re.fullmatch(r"lca(\d+)", metric)
-    return Options(
-        windows=(int(window[1]),) if window else (10, 100, None),
-        beta=int(batches[1]) if batches else 10,
-        only=frozenset([metric]),
-    )
 
 
 def _by_seed(methods: Methods) -> dict[str, dict[Seed, Source]]:
