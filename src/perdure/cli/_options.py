@@ -55,13 +55,17 @@ def windows_of(text: str, wanted: list[str]) -> tuple[int | None, ...]:
 def weights_of(text: str | None) -> dict[str, float] | None:
     if text is None:
         return None
+    from fractions import Fraction  # imported here: it brings decimal
+
     weights: dict[str, float] = {}
     for part in text.split(","):
         name, _, value = part.partition("=")
         try:
-            weight = float(value)
-        except ValueError:
-            raise BadInput(f"--weights has {part!r}, expected NAME=WEIGHT like A=.4") from None
+            weight = float(Fraction(value))
+        except (ValueError, ZeroDivisionError):
+            raise BadInput(
+                f"--weights has {part!r}, expected NAME=WEIGHT like A=.4 or A=1/6"
+            ) from None
         if name.strip() in weights:
             raise BadInput(f"--weights has {name.strip()!r} twice, expected each name once")
         weights[name.strip()] = weight

@@ -85,8 +85,25 @@ def _criteria(weights: Mapping[str, float], metrics: Mapping[str, float]) -> dic
     """Return the weighted metrics of one run, each so that larger is better."""
     missing = [id_ for id_ in weights if id_ not in metrics]
     if missing:
-        raise Undefined(f"needs {', '.join(missing)}: undefined here")
+        are = "is" if len(missing) == 1 else "are"
+        raise Undefined(
+            f"needs {', '.join(missing)}, which {are} undefined here{_without(missing, weights)}"
+        )
     return {
         id_: 1 - metrics[id_] if find_metric(id_).better == "lower" else metrics[id_]
         for id_ in weights
     }
+
+
+def _without(missing: Sequence[str], weights: Mapping[str, float]) -> str:
+    """Return, as a hint, the weights that leave out what is missing and keep their proportions."""
+    from fractions import Fraction  # imported here: it brings decimal
+
+    rest = {id_: weight for id_, weight in weights.items() if id_ not in missing}
+    total = sum(rest.values())
+    if not total:
+        return ""
+    names = {id_: name for name, id_ in CRITERIA.items()}
+    shares = {id_: Fraction(w / total).limit_denominator(10_000) for id_, w in rest.items()}
+    stated = ",".join(f"{names.get(id_, id_)}={share}" for id_, share in shares.items())
+    return f"; to leave {'it' if len(missing) == 1 else 'them'} out: --weights {stated}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["ACCURACY", "ScoreMatrix", "ScoreScale"]
+
+ZERO_UPPER = (
+    "the upper triangle is all zeros, which usually means that unseen tasks were never evaluated; "
+    "if these zeros were measured, add --upper measured (upper='measured' in Python)"
+)
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,8 @@ class ScoreMatrix:
         learned_sizes: the same when each task was learned, where that was another number.
         setting: `class`, `task` or `domain` (incremental); None where not known.
         scale: range and direction of the scores; accuracies by default.
+        upper: `measured` if zeros above the diagonal are scores. By default an upper triangle of
+            nothing but zeros, as NumPy leaves it, counts as never measured.
         notes: what a reader of the numbers should know about where they come from.
 
     Example:
@@ -109,6 +116,7 @@ class ScoreMatrix:
     learned_sizes: NDArray[np.float64] | None = None
     setting: Setting | None = None
     scale: ScoreScale = ACCURACY
+    upper: Literal["measured", "zeros"] | None = None
     notes: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
@@ -130,6 +138,7 @@ class ScoreMatrix:
             learned_sizes: ArrayLike | None = None,
             setting: Setting | None = None,
             scale: ScoreScale = ACCURACY,
+            upper: Literal["measured", "zeros"] | None = None,
             notes: Sequence[str] = (),
         ) -> None: ...
 
@@ -144,6 +153,10 @@ class ScoreMatrix:
                 )
         tasks = len(r)
         self.scale.check(r, lambda k: f"score on task {k % tasks} after task {k // tasks}")
+        above = np.triu_indices(tasks, 1)
+        if self.upper is None and tasks > 1 and not r[above].any():
+            r[above] = np.nan
+            self._keep("upper", "zeros")
         self._keep("scores", r)
         self._keep("notes", tuple(self.notes))
         self._keep("tasks", _names(self.tasks, len(r)))

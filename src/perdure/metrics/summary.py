@@ -14,7 +14,7 @@ from .criteria import check_scores, clscore_of, criteria_weights
 from .forgetting import forgetting_matrix
 from .honesty import extreme_intervals, selection_bias
 from .results import CURVE_NAMES, Options, Summary, listed
-from .score_matrix import ACCURACY, ScoreMatrix, ScoreScale
+from .score_matrix import ACCURACY, ZERO_UPPER, ScoreMatrix, ScoreScale
 from .stream_data import Stream
 from .table import METRICS, NEEDS, Metric
 from .wilson import mean_of_proportions, wilson
@@ -151,6 +151,8 @@ def _matrix_arguments(metric: Metric, matrix: ScoreMatrix) -> dict[str, Any]:
                 "(Faber et al. 2023, sec. 3)"
             )
         if need in ("zero-shot", "unseen"):
+            if matrix.upper == "zeros":
+                raise Undefined(ZERO_UPPER)
             continue
         if need == "setting":
             arguments["setting"] = matrix.setting or "class"

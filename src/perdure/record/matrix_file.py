@@ -29,10 +29,13 @@ LOG_COLUMNS = frozenset({
 FIELDS = ("matrix", "tasks", "initial", "joint", "single", "classes", "sizes", "setting")
 
 
-def parse_matrix(data: bytes, source: str, *, percent: bool = False) -> dict[str, Any]:
+def parse_matrix(
+    data: bytes, source: str, *, percent: bool = False, transposed: bool = False
+) -> dict[str, Any]:
     r"""Return the fields of ScoreMatrix found in a file, always `matrix` among them.
 
-    The kind of file is told from its bytes, so that it may also come through a pipe.
+    The kind of file is told from its bytes, so that it may also come through a pipe. Tasks are
+    named by the axis of evaluated tasks: columns, or rows where `transposed`.
 
     Example:
         >>> parse_matrix(b",a,b\na,0.9,\nb,0.6,0.8\n", "m.csv")["tasks"]
@@ -47,7 +50,7 @@ def parse_matrix(data: bytes, source: str, *, percent: bool = False) -> dict[str
         raise BadInput(f"{source}: the file is empty, expected a matrix of scores")
     if text.lstrip()[0] in "[{":
         return _fields(_json(text, source), source)
-    return _from_table(text, source, percent=percent)
+    return _from_table(text, source, percent=percent, transposed=transposed)
 
 
 def parse_vector(data: bytes, source: str) -> list[float]:
@@ -142,7 +145,7 @@ def _numbers(array: NDArray[Any], source: str) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def _from_table(text: str, source: str, *, percent: bool) -> dict[str, Any]:
+def _from_table(text: str, source: str, *, percent: bool, transposed: bool) -> dict[str, Any]:
     rows = _rows(text, source)
     even = len({len(row) for _, row in rows}) == 1 and len(rows[0][1]) > len(rows)
     if even and not any(row[-1] for _, row in rows):  # every line ends with a delimiter
@@ -164,11 +167,10 @@ def _from_table(text: str, source: str, *, percent: bool) -> dict[str, Any]:
     named = _has_names(body, header)
     if not body:
         raise BadInput(f"{source}: only a header, expected rows of scores under it")
-    names = [row[0] for _, row in body] if named else None
-    if header is not None and names and header[1:] != names and set(header[1:]) == set(names):
-        raise BadInput(
-            f"{source}: rows are named {names}, expected the columns' order {header[1:]}"
-        )
+    down = [row[0] for _, row in body] if named else []
+    across = header[named:] if header is not None else []
+    if down and across != down and set(across) == set(down):
+        raise BadInput(f"{source}: rows are named {down}, expected the columns' order {across}")
     matrix = np.array(
         [
             [_number(cell, f"{source} line {line}", percent) for cell in row[named:]]
@@ -176,10 +178,10 @@ def _from_table(text: str, source: str, *, percent: bool) -> dict[str, Any]:
         ]
     )
     fields: dict[str, Any] = {"matrix": matrix}
-    if header is not None and not _counting(header):
-        names = header[1:] if named else header
-    if names and len(names) == len(matrix) and not _counting(names):
-        fields["tasks"] = names
+    for names in (down, across) if transposed else (across, down):
+        if len(names) == len(matrix) and not _counting(names):
+            fields["tasks"] = names
+            break
     return fields
 
 

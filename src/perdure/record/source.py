@@ -40,6 +40,7 @@ class Given:
     single: list[float] | None = None
     sizes: list[float] | None = None
     thin: int = 1
+    upper: Literal["measured"] | None = None
 
     def fields(self) -> dict[str, Any]:
         """Return what was said, as arguments of ScoreMatrix; percent become fractions."""
@@ -146,7 +147,7 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
         if path != "-" and (folder / "run.json").exists():
             return _of_run(data, given, folder, name, ended=ended)
         return _from_points(_points(data, name, given, ours=False), given, {}, name)
-    fields = parse_matrix(data, name, percent=given.percent)
+    fields = parse_matrix(data, name, percent=given.percent, transposed=given.transposed)
     if given.percent and 0 < np.nanmax(np.append(fields["matrix"], 0)) <= 1:
         raise BadInput(f"{name}: no score is above 1 percent, expected percent; drop --percent?")
     r = given.fraction(fields.pop("matrix"))
@@ -158,6 +159,7 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
             r,
             transposed=given.transposed,
             scale=given.scale or ACCURACY,
+            upper=given.upper,
             **(fields | given.fields()),
         )
     except (ValueError, TypeError) as error:

@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.projections.polar import PolarAxes
 
 from ...metrics import CRITERIA, Options, Undefined, fixed_curve
+from ...metrics.score_matrix import ZERO_UPPER
 from ...record import BadInput
 from ..colours import looks
 from ..opened import strategy_of
@@ -73,6 +74,7 @@ def spider(methods: Methods, *, size: Size = "page") -> Figure:
                 _polygon(axes, each, values[each], styles[each], own=each == name)
         for empty in figure.axes[len(shown) :]:
             empty.set_axis_off()
+        figure.supxlabel(_used(values), fontsize=letters)
         if bounds:  # every other method is named by its panel
             legend(figure, [line_key(name, styles[name], lw=0.9) for name in bounds])
     return figure
@@ -96,6 +98,8 @@ def fixed(methods: Methods, *, size: Size = "page") -> Figure:
         try:
             curves[name] = spread([fixed_curve(matrix.scores) for matrix in several])
         except Undefined as reason:
+            if several[0].upper == "zeros":
+                raise BadInput(f"{name}: {ZERO_UPPER}") from None
             raise BadInput(f"{name}: {reason}; see --unseen of `perdure run`") from None
         if len(several[0].tasks) > 1 and np.isnan(curves[name].mean[:-1]).all():
             raise BadInput(
@@ -131,6 +135,13 @@ def _criteria(name: str, methods: Methods) -> dict[str, float]:
         why = runs[0].undefined[CRITERIA["A"]]
         raise BadInput(f"{name}: no criterion is defined, expected at least A: {why}")
     return found
+
+
+def _used(values: Mapping[str, Mapping[str, float]]) -> str:
+    """Return which criteria all methods have, and which are undefined somewhere."""
+    missing = [c for c in CRITERIA if any(np.isnan(mine[c]) for mine in values.values())]
+    used = f"criteria used: {', '.join(c for c in CRITERIA if c not in missing) or 'none'}"
+    return f"{used}; undefined: {', '.join(missing)}" if missing else used
 
 
 def _bounds(methods: Methods) -> list[str]:

@@ -127,6 +127,7 @@ def criteria_drawn(
     shown = looks(methods)
     return {
         "names": list(known),
+        "undefined": [name for name in CRITERIA if name not in known],
         "methods": [
             {
                 "name": name,
