@@ -21,7 +21,10 @@ memory = torch.empty(0, dtype=torch.long)
 
 record = sys.argv[1] if len(sys.argv) > 1 else "runs/own-loop"
 evaluation = {name: (x[of & test], y[of & test]) for name, of in tasks.items()}
-with perdure.Evaluator(evaluation, record=record, overwrite=True, setting="class") as evaluator:
+config = {"strategy": "replay", "memory": 20, "lr": 0.1, "seed": 0}
+with perdure.Evaluator(
+    evaluation, record=record, overwrite=True, setting="class", describe=config
+) as evaluator:
     for name, of in tasks.items():
         new = torch.nonzero(of & ~test).flatten()
         with evaluator.task(name, model, data=(x[new], y[new]), stored=x[memory]):

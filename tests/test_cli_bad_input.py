@@ -136,9 +136,11 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     empty = tmp_path / "empty folder"
     empty.mkdir()
     says(refused("score", tmp_path / "missing.csv"), "missing.csv", "no such file")
-    says(refused("score", empty), "empty folder", "points.csv", "expected a run folder")
+    says(
+        refused("score", empty), "empty folder", "points.csv", "expected a run or a folder of runs"
+    )
     says(refused("score", ""), "expected")
-    says(refused("score", "x" * 5000), "xxx", "too long")
+    says(refused("score", "x" * 5000), "xxx", "no such file")
     says(refused("score", tmp_path / "two\nlines.csv"), "lines.csv", "no such file")
 
 
@@ -201,7 +203,8 @@ BAD_OPTIONS: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "weights_malformed": (["--weights", "A:.5"], ("--weights", "'A:.5'", "NAME=WEIGHT")),
     "weights_text": (["--weights", "A=much"], ("--weights", "'A=much'", "NAME=WEIGHT")),
     "weights_negative": (["--weights", "A=1.5,REM=-.5"], ("1.5", "expected 0 to 1")),
-    "weights_nan": (["--weights", "A=nan"], ("nan", "expected 0 to 1")),
+    "weights_nan": (["--weights", "A=nan"], ("nan", "expected NAME=WEIGHT")),
+    "weights_by_zero": (["--weights", "A=1/0"], ("1/0", "A=1/6")),
     "weights_twice": (["--weights", "A=.5,acc.lower=.5"], ("twice",)),
     "weights_repeated": (["--weights", "A=.2,A=1"], ("twice",)),
     "weights_of_a_difference": (["--weights", "bwt=1"], ("'bwt'", "-1 to 1", "expected 0 to 1")),

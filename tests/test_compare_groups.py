@@ -149,10 +149,12 @@ def test_an_evaluators_own_seed_is_not_the_runs(tmp_path: Path) -> None:
 REFUSED = [
     ((), ["nothing to compare", "er=PATH"]),
     (("{runs}/*naive*",), ["one group only (naive, 3 run(s))", "perdure score"]),
-    (("all={runs}",), ["one group only (all, 6 run(s))"]),
+    (("all={runs}",), ["'all' differ in more than the seed", "strategy: naive, replay", "--pool"]),
+    (("all={runs}", "--pool"), ["one group only (all, 6 run(s))"]),
     (("er={runs}", "n={runs}/*naive*"), ["naive-s0", "in 'er' and in 'n'"]),
     (("er={runs}/*naive-s0,{runs}/*naive-s0", "n={runs}/*replay*"), ["naive-s0: given twice"]),
-    (("er={runs}", "n={other}"), ["'er' has seed 0 twice", "naive-s0", "replay-s0", "strategy"]),
+    (("er={runs}", "n={other}"), ["'er' differ in more than the seed", "NAME=PATH", "--pool"]),
+    (("er={runs}", "n={other}", "--pool"), ["'er' has seed 0 twice", "naive-s0", "replay-s0"]),
     (("er={runs}/*replay*", "n={other}"), ["no seed", "er has 0-2", "n has 7, 9", "same seeds"]),
     (("er={runs}/*replay*", "n=nowhere"), ["'nowhere'", "matches nothing"]),
     (("er={runs}/*replay*", "n="), ["group 'n' has no paths", "n=PATH"]),
@@ -270,8 +272,10 @@ def test_what_else_differs_is_noted(tmp_path: Path) -> None:
     out = run("compare", tmp_path, "--only", "acc").out
     says(out, "groups differ in epochs too: 1 (er, mas); 5 (ewc)", "same bytes of data")
     assert "of_er" not in out  # a method's own options are what is compared
-    mixed = run("compare", f"a={tmp_path}/*er-s0,{tmp_path}/*ewc-s1", f"b={tmp_path}/*mas*").out
-    says(mixed, "a mixes runs with another strategy, epochs")
+    mixed = (f"a={tmp_path}/*er-s0,{tmp_path}/*ewc-s1", f"b={tmp_path}/*mas*")
+    says(refused("compare", *mixed), "strategy: er, ewc; epochs: 1, 5", "--pool")
+    pooled = run("compare", *mixed, "--pool").out
+    says(pooled, "a: 2 runs that differ in strategy, epochs", "pooled as asked")
 
 
 def test_names_from_files_steer_nothing(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ def computed(id_: str, case: Case, matrix: Array | None = None, **changed: Any) 
 
 def as_matrix(case: Case, **more: Any) -> ScoreMatrix:
     names = ("initial", "joint", "single", "classes", "sizes")
-    return ScoreMatrix(**{"scores": case.matrix, **case.arguments(names), **more})
+    given = {"scores": case.matrix, "upper": "measured", **case.arguments(names)}
+    return ScoreMatrix(**(given | more))
 
 
 def fixed_case(tasks: int = 4) -> Case:

@@ -161,11 +161,12 @@ def test_hits_are_thinned_as_the_stream_is(tmp_path: Path) -> None:
 
 def test_only_keeps_nothing_else(tmp_path: Path) -> None:
     path = write(tmp_path, "m.csv", ".9,.1\n.6,.8\n")
-    found = json.loads(run("score", path, path, "--classes", "2,2", "--only", "acc", "--json").out)
+    other = write(tmp_path, "n.csv", ".9,.1\n.5,.8\n")
+    found = json.loads(run("score", path, other, "--classes", "2,2", "--only", "acc", "--json").out)
     assert list(found["metrics"]) == list(found["per_task"]) == ["acc"]
     assert list(found["curves"]) == ["aa"]
     assert list(found["runs"][0]["metrics"]) == ["acc"]
-    assert found["notes"] == []
+    assert found["notes"] == ["mean over 2 files, taken as seeds of one method"]
 
 
 def test_runs_that_name_other_tasks_say_so() -> None:

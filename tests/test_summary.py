@@ -223,7 +223,8 @@ def negated(case: Case) -> Case:
 
 def of(case: Case, scale: ScoreScale) -> Summary:
     names = ("initial", "joint", "single", "classes", "sizes")
-    return summary(ScoreMatrix(case.matrix, scale=scale, **case.arguments(names)))
+    arguments = case.arguments(names)
+    return summary(ScoreMatrix(case.matrix, scale=scale, upper="measured", **arguments))
 
 
 @few

@@ -9,7 +9,15 @@ import re
 from ..metrics import ScoreScale, criteria_weights, find_metric
 from ..record import BadInput, read_vector
 
-__all__ = ["ids_of", "scale_of", "values_of", "weights_of", "whole_of", "windows_of"]
+__all__ = [
+    "check_percent",
+    "ids_of",
+    "scale_of",
+    "values_of",
+    "weights_of",
+    "whole_of",
+    "windows_of",
+]
 
 
 def values_of(text: str | None, option: str) -> list[float] | None:
@@ -37,6 +45,15 @@ def scale_of(range_: str | None, lower_is_better: bool) -> ScoreScale | None:
     if len(ends) != 2 or any(math.isnan(end) for end in ends):
         raise BadInput(f"--range is {range_!r:.40}, expected LO,HI like 0,10 or 0,inf")
     return ScoreScale(ends[0], ends[1], lower_is_better=lower_is_better)
+
+
+def check_percent(scale: ScoreScale, path: str) -> None:
+    """Refuse to print a run's scores in percent if they are not fractions."""
+    if scale.low < 0 or scale.high > 1:
+        raise BadInput(
+            f"{path}: scores run from {scale.low:g} to {scale.high:g}, expected 0 to 1 for "
+            "--percent; drop the option"
+        )
 
 
 def windows_of(text: str, wanted: list[str]) -> tuple[int | None, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -11,13 +12,13 @@ from cyclopts import Parameter
 from ..metrics import compare_methods, options_for
 from ..record import BadInput, Given, read_source
 from ..record.alike import missing, notes_of, same_scores, same_tasks
-from ..record.groups import find_groups
-from ..record.pairing import in_words, only_finished, paired, remarks, same_scenario
+from ..record.groups import find_groups, in_words
+from ..record.pairing import only_finished, paired, remarks, same_scenario
 from ..report import Compared, comparison_grids
 from ..report.comparison import comparison_dict, comparison_words
 from ..report.scores import reasons
 from ..report.study import COLUMNS
-from ._options import ids_of, scale_of, whole_of
+from ._options import check_percent, ids_of, scale_of, whole_of
 from .score import STDIN, Flag, _form, _print_grids, _print_notes, _print_wrapped
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ def compare(
     finished: Flag = False,
     unfinished: Flag = False,
     anyway: Flag = False,
+    pool: Flag = False,
     transposed: Flag = False,
+    upper: Literal["measured"] | None = None,
     range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
     lower_is_better: Flag = False,
     json: Flag = False,
@@ -57,8 +60,8 @@ def compare(
     """Print means over seeds, ranks and paired tests of several methods.
 
     `perdure compare runs` takes a folder of runs apart by itself: runs that differ in the seed
-    only are one method. `perdure compare er=runs/a-* ewc=runs/b-*` names them. Seeds are paired
-    by run.json where every run has one that says its seed, else by file order.
+    alone are seeds of one method. `perdure compare er=runs/a-* ewc=runs/b-*` names them. Seeds are
+    paired by run.json where every run has one that says its seed, else by file order.
 
     Args:
         groups: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
@@ -67,14 +70,16 @@ def compare(
         alpha: methods are distinguishable where p after Holm's correction is below it.
         interval: over seeds: Student's t, or the BCa bootstrap.
         level: confidence of the intervals.
-        percent: tables are printed in percent, JSON and CSV never are; files that are no runs of
-            ours are in percent too.
+        percent: print tables in percent (JSON and CSV never are). Matrices and logs are read as
+            percent; a run states its own scale.
         digits: after the point; 4, or 2 in percent.
         details: Markdown, LaTeX and CSV with more tables: intervals, ranks, p-values.
         finished: leave unfinished runs out.
         unfinished: take them as far as they are.
         anyway: compare what is of several scenarios, settings or tasks, or not as many files.
+        pool: average runs under one NAME that differ in more than the seed.
         transposed: in matrices, rows are tested tasks, columns trained ones.
+        upper: `measured` if zeros in all of a matrix's upper triangle are scores.
         range_: LO,HI of scores in files that are not accuracies; inf is allowed.
         lower_is_better: the scores in files are losses or errors.
         json: print JSON.
@@ -90,14 +95,21 @@ def compare(
             raise BadInput(f"{name} is {value:g}, expected a number between 0 and 1")
     if finished and unfinished:
         raise BadInput("--finished and --unfinished exclude each other; choose one")
-    given = Given(transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better))
-    named, notes = _chosen(groups, finished=finished, unfinished=unfinished, anyway=anyway)
+    given = Given(
+        transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better), upper=upper
+    )
+    named, notes = _chosen(
+        groups, finished=finished, unfinished=unfinished, anyway=anyway, pool=pool
+    )
     runs, by = paired(named, anyway=anyway)
     found = {
         name: {seed: _read(run, given, wanted or COLUMNS) for seed, run in mine.items()}
         for name, mine in runs.items()
     }
     scale = same_scores(found, runs)
+    ours = next((m.path for several in named.values() for m in several if m.ours), None)
+    if percent and ours is not None:
+        check_percent(scale, ours)
     notes += same_tasks(found, runs, anyway=anyway) + remarks(named)
     notes += notes_of([run for mine in found.values() for run in mine.values()])
     notes += _too_narrow(min(map(len, runs.values()))) if interval == "bca" else []
@@ -131,14 +143,14 @@ def _compare(compared: Compared, found: ByMethod, runs: Runs, ids: Sequence[str]
 
 
 def _chosen(
-    words: Sequence[str], *, finished: bool, unfinished: bool, anyway: bool
+    words: Sequence[str], *, finished: bool, unfinished: bool, anyway: bool, pool: bool
 ) -> tuple[Groups, list[str]]:
     """Return the groups to compare and what to note about them, or refuse."""
     if not words:
         raise ValueError("nothing to compare; name a folder of runs, or groups: er=PATH ewc=PATH")
     if any(word.endswith(STDIN) for word in words):
         raise BadInput("- is standard input, expected files or folders: a comparison needs several")
-    groups, notes = find_groups(words)
+    groups, notes = find_groups(words, pool=pool)
     done, left = only_finished(groups)
     if left and not (finished or unfinished):
         raise BadInput(
@@ -168,7 +180,8 @@ def _some(paths: Sequence[str]) -> str:
 
 
 def _read(run: Member, given: Given, ids: Sequence[str]) -> Summary:
-    source = read_source(run.path, Given() if run.ours else given, hits=False)
+    given = replace(given, scale=None) if run.ours else given  # a run states its own
+    source = read_source(run.path, given, hits=False)
     return source.summary(options_for(ids))
 
 

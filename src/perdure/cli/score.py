@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from cyclopts import Parameter
 
@@ -21,13 +21,17 @@ from ..metrics import (
     summary_of_runs,
 )
 from ..record import BadInput, Given, Source, read_source
+from ..record.groups import find_groups, seeds_note
+from ..record.members import Member
 from ..report import scores_grids, tool_grid
-from ..report.scores import reasons
-from ._options import ids_of, scale_of, values_of, weights_of, whole_of, windows_of
+from ..report.scores import reasons, stacked
+from ._options import check_percent, ids_of, scale_of, values_of, weights_of, whole_of, windows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from ..metrics import IntervalMethod
+    from ..record.groups import Groups
     from ..report import Grid
 
 __all__ = ["STDIN", "score"]
@@ -40,8 +44,10 @@ Signed = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
 
 def score(
     *files: str,
+    pool: Flag = False,
     transposed: Flag = False,
     percent: Flag = False,
+    upper: Literal["measured"] | None = None,
     classes: str | None = None,
     setting: Literal["class", "task", "domain"] | None = None,
     initial: Signed = None,
@@ -68,13 +74,19 @@ def score(
 ) -> int:
     """Print every metric that the numbers support and, for the rest, why not.
 
-    Several files are several seeds of one method: mean, SD and interval are printed.
+    Several matrices or logs are seeds of one method: mean, SD and interval are printed. Runs are
+    grouped by their config, with a table per group: runs that differ in the seed alone are seeds
+    of one method. `er=runs/a-* ewc=runs/b-*` names the groups.
 
     Args:
         files: a score matrix (CSV, TSV, JSON, NPY, NPZ; row i is measured after learning task i),
-            a points.csv, a run folder, or - for standard input.
+            a points.csv, a run folder, a folder of runs, or - for standard input.
+        pool: average runs that differ in more than the seed.
         transposed: rows are tested tasks, columns trained ones.
-        percent: the input is in percent; tables are printed in percent too, JSON and CSV never are.
+        percent: print tables in percent (JSON and CSV never are). Matrices and logs are read as
+            percent; a run states its own scale.
+        upper: `measured` if a matrix has measured zeros in all of its upper triangle, which
+            otherwise counts as never measured.
         classes: how many classes each task brings: 2,2,2 or a file.
         setting: what is incremental. Unstated, nothing is refused because of it.
         initial: scores of the untrained model, one a task: values or a file.
@@ -116,70 +128,164 @@ def score(
         transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better),
         setting=setting, classes=values_of(classes, "--classes"), sizes=values_of(sizes, "--sizes"),
         initial=values_of(initial, "--initial"), joint=values_of(joint, "--joint"),
-        single=values_of(single, "--single"), thin=whole_of(thin, "--thin", 1),
+        single=values_of(single, "--single"), thin=whole_of(thin, "--thin", 1), upper=upper,
     )  # fmt: skip
-    sources = _read(files, given, costs or [], hits or [])
+    form = _form(json=json, markdown=markdown, latex=latex, csv=csv)
+    groups, notes = _grouped(files, pool=pool)
+    extras = _extras(files, costs or [], hits or [])
+    scored: dict[str, Scored] = {}
+    for name, members in groups.items():
+        try:
+            scored[name] = _scored(members, given, options, extras, interval)
+        except BadInput as error:
+            if len(groups) == 1:
+                raise
+            notes.append(f"left out: {error}")
+    if not scored:
+        raise BadInput(f"nothing to score; {notes[-1]}")
+    for each in scored.values():
+        if percent and each.members[0].ours:
+            check_percent(each.runs[0].scale, each.members[0].path)
+        _keep_only(each.found, wanted)
+    in_percent = percent and form != "csv"
+    if as_ is not None:
+        _print_as(scored, as_, form, notes, percent=in_percent)
+        return 0
+    _print_scored(scored, form, notes, percent=in_percent, per_task=per_task)
+    for name, each in scored.items():
+        missing = [id_ for id_ in wanted if id_ not in each.found.metrics]
+        if missing and form in ("markdown", "latex", "csv"):
+            where = f"{name}: " if len(scored) > 1 else ""
+            for line in reasons({id_: each.found.undefined[id_] for id_ in missing}):
+                sys.stderr.write(f"perdure: undefined: {where}{line}\n")
+    return int(any(id_ not in each.found.metrics for each in scored.values() for id_ in wanted))
+
+
+class Scored(NamedTuple):
+    """A group of runs or files: what was read, each one's summary, and that of all of them."""
+
+    members: list[Member]
+    sources: list[Source]
+    runs: list[Summary]
+    found: Summary | RunsSummary
+
+
+def _grouped(files: Sequence[str], *, pool: bool) -> tuple[Groups, list[str]]:
+    """Return what is to be scored by group; files without a name are seeds of one method."""
+    if STDIN in files:
+        if len(files) > 1:
+            raise BadInput("- is standard input, expected it alone; write it to a file first")
+        return {STDIN: [Member("-")]}, []
+    named = any("=" in file for file in files)
+    return find_groups(
+        ["pooled=", *files] if pool and not named else files, pool=pool, files_together=True
+    )
+
+
+def _extras(
+    files: Sequence[str], costs: Sequence[Path], hits: Sequence[Path]
+) -> dict[str, dict[str, Path]]:
+    """Return the costs.csv and hits/ that were given for each file, by its path."""
+    found: dict[str, dict[str, Path]] = {}
+    for name, extra in (("costs", costs), ("hits", hits)):
+        if extra and len(extra) != len(files):
+            raise BadInput(
+                f"--{name} is given {len(extra)} time(s), expected {len(files)}: one for each file"
+            )
+        for file, path in zip(files, extra, strict=False):
+            found.setdefault("-" if file == STDIN else str(Path(file)), {})[name] = path
+    return found
+
+
+def _scored(
+    members: Sequence[Member],
+    given: Given,
+    options: Options,
+    extras: Mapping[str, dict[str, Path]],
+    interval: IntervalMethod,
+) -> Scored:
+    """Return the summary of a run, or the mean over several; those unfinished are left out."""
+    finished = [member for member in members if member.finished]
+    kept = list(finished if len(members) > 1 and finished else members)
+    sources = [
+        read_source(m.path, given, pipe=sys.stdin.buffer, **extras.get(m.path, {})) for m in kept
+    ]
     runs = [source.summary(options) for source in sources]
-    for file, run in zip(files, runs, strict=True):
+    for member, run in zip(kept, runs, strict=True):
         if len(run.tasks) != len(runs[0].tasks):
             raise BadInput(
-                f"{file}: {len(run.tasks)} task(s), expected {len(runs[0].tasks)} as in {files[0]}"
+                f"{member.path}: {len(run.tasks)} task(s), expected {len(runs[0].tasks)} as in "
+                f"{kept[0].path}"
             )
         if run.scale != runs[0].scale:
             raise BadInput(
-                f"{file}: scores of another range or direction than in {files[0]}, expected seeds "
-                "of one method; score them apart"
+                f"{member.path}: scores of another range or direction than in {kept[0].path}, "
+                "expected seeds of one method; score them apart"
             )
-    several = len(runs) > 1
-    found: Summary | RunsSummary = (
-        summary_of_runs(runs, weights=options.weights, method=interval) if several else runs[0]
-    )
-    _keep_only(found, wanted)
-    form = _form(json=json, markdown=markdown, latex=latex, csv=csv)
-    if as_ is not None:
-        rows = _tool_rows(sources, runs, found, as_, files)
-        _print_tool(rows, as_, form, percent and form != "csv")
-        _print_notes([note for source in sources for note in source.notes], form)
-        return 0
-    _print(found, form, percent=percent and form != "csv", per_task=per_task)
-    missing = [id_ for id_ in wanted if id_ not in found.metrics]
-    if missing and form in ("markdown", "latex", "csv"):
-        for line in reasons({id_: found.undefined[id_] for id_ in missing}):
-            sys.stderr.write(f"perdure: undefined: {line}\n")
-    return 1 if missing else 0
+    if len(runs) == 1:
+        found: Summary | RunsSummary = runs[0]
+    else:
+        found = summary_of_runs(runs, weights=options.weights, method=interval)
+        found.notes.insert(0, f"mean over {seeds_note(kept)}")
+    if left := [member.path for member in members if member not in kept]:
+        found.notes.append(f"unfinished and left out of the mean: {', '.join(left)}")
+    return Scored(kept, sources, runs, found)
 
 
-def _read(files: Sequence[str], given: Given, costs: list[Path], hits: list[Path]) -> list[Source]:
-    for name, extra in (("--costs", costs), ("--hits", hits)):
-        if extra and len(extra) != len(files):
-            raise BadInput(
-                f"{name} is given {len(extra)} time(s), expected {len(files)}: one for each file"
-            )
-    sources = []
-    for k, file in enumerate(files):
-        sources.append(
-            read_source(
-                "-" if file == STDIN else file,
-                given,
-                pipe=sys.stdin.buffer,
-                costs=costs[k] if costs else None,
-                hits=hits[k] if hits else None,
-            )
-        )
-    return sources
+def _print_scored(
+    scored: Mapping[str, Scored], form: str, notes: Sequence[str], *, percent: bool, per_task: bool
+) -> None:
+    """Print one group as it is, several under their names."""
+    if form == "json":
+        plain = {name: each.found.as_dict() for name, each in scored.items()}
+        if len(plain) == 1:
+            (only,) = plain.values()
+            only["notes"] += notes
+        whole = only if len(plain) == 1 else {"groups": plain, "notes": list(notes)}
+        print(json_.dumps(whole, allow_nan=False, indent=1))
+        return
+    digits = None if form == "csv" else 4
+    grids = {
+        name: scores_grids(each.found, percent=percent, per_task=per_task, digits=digits)
+        for name, each in scored.items()
+    }
+    if form == "csv":
+        _print_grids(_one_each(grids), form)
+    for k, (name, each) in enumerate(scored.items()):
+        if form != "csv":
+            _print_name(name, len(scored), k, form)
+            _print_grids(grids[name], form)
+        if form == "people" and each.found.undefined:
+            print("\nundefined")
+            for line in reasons(each.found.undefined):
+                _print_wrapped(f"  {line}", "    ")
+        where = f"{name}: " if len(scored) > 1 and form != "people" else ""
+        _print_notes([where + note for note in each.found.notes], form)
+    if len(scored) > 1 and notes and form == "people":
+        print()
+    _print_notes(notes, form)
 
 
-def _tool_rows(
-    sources: Sequence[Source],
-    runs: Sequence[Summary],
-    found: Summary | RunsSummary,
-    tool: str,
-    files: Sequence[str],
-) -> list[ToolRow]:
+def _one_each(grids: Mapping[str, list[Grid]]) -> list[Grid]:
+    """Return each table once for all groups, with their names in its first column."""
+    if len(grids) == 1:
+        return next(iter(grids.values()))
+    return [
+        stacked(dict(zip(grids, same, strict=True))) for same in zip(*grids.values(), strict=True)
+    ]
+
+
+def _print_name(name: str, groups: int, k: int, form: str) -> None:
+    if groups > 1:
+        start = {"markdown": "### ", "latex": "% "}.get(form, "")
+        print(f"{'' if k == 0 else chr(10)}{start}{name}{chr(10) * (form != 'latex')}")
+
+
+def _tool_rows(scored: Scored, tool: str) -> list[ToolRow]:
     each = []
-    for file, source, run in zip(files, sources, runs, strict=True):
+    for member, source, run in zip(scored.members, scored.sources, scored.runs, strict=True):
         if source.matrix is None:
-            raise BadInput(f"{file}: {source.no_matrix}")
+            raise BadInput(f"{member.path}: {source.no_matrix}")
         each.append(as_tool(source.matrix, tool, run))
     if len(each) == 1:
         return each[0]
@@ -187,26 +293,35 @@ def _tool_rows(
     for same in zip(*each, strict=True):
         values = [row.value for row in same if row.value is not None]
         mean = math.fsum(values) / len(values) if len(values) == len(same) else None
-        if mean is None and same[0].id in found.metrics:
-            mean = found.metrics[same[0].id]  # what only several runs have: CLstability
+        if mean is None and same[0].id in scored.found.metrics:
+            mean = scored.found.metrics[same[0].id]  # what only several runs have: CLstability
         id_ = same[0].id if len({row.id for row in same}) == 1 else None
         note = f"mean of {len(same)} runs" if mean is not None else same[0].note
         rows.append(ToolRow(same[0].name, id_, mean, note))
     return rows
 
 
-def _print(found: Summary | RunsSummary, form: str, *, percent: bool, per_task: bool) -> None:
+def _print_as(
+    scored: Mapping[str, Scored], tool: str, form: str, notes: Sequence[str], *, percent: bool
+) -> None:
+    """Print what another tool would, for one group as it is, for several under their names."""
+    rows = {name: _tool_rows(each, tool) for name, each in scored.items()}
     if form == "json":
-        print(json_.dumps(found.as_dict(), allow_nan=False, indent=1))
+        plain = {name: [row._asdict() for row in each] for name, each in rows.items()}
+        one = next(iter(plain.values())) if len(plain) == 1 else None
+        found = {"rows": one} if one is not None else {"groups": plain}
+        print(json_.dumps({"tool": tool, **found}, allow_nan=False, indent=1))
         return
     digits = None if form == "csv" else 4
-    grids = scores_grids(found, percent=percent, per_task=per_task, digits=digits)
-    _print_grids(grids, form)
-    if form == "people" and found.undefined:
-        print("\nundefined")
-        for line in reasons(found.undefined):
-            _print_wrapped(f"  {line}", "    ")
-    _print_notes(found.notes, form)
+    grids = {n: [tool_grid(each, tool, percent=percent, digits=digits)] for n, each in rows.items()}
+    if form == "csv":
+        _print_grids(_one_each(grids), form)
+    for k, (name, each) in enumerate(scored.items()):
+        if form != "csv":
+            _print_name(name, len(scored), k, form)
+            _print_grids(grids[name], form)
+        _print_notes([note for source in each.sources for note in source.notes], form)
+    _print_notes(notes, form)
 
 
 def _print_notes(notes: Sequence[str], form: str) -> None:
@@ -224,15 +339,6 @@ def _print_wrapped(line: str, indent: str) -> None:
         width = max(40, shutil.get_terminal_size().columns)
         line = textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False)
     print(line)
-
-
-def _print_tool(rows: list[ToolRow], tool: str, form: str, percent: bool) -> None:
-    if form == "json":
-        printed = [{"name": r.name, "id": r.id, "value": r.value, "note": r.note} for r in rows]
-        print(json_.dumps({"tool": tool, "rows": printed}, allow_nan=False, indent=1))
-    else:
-        digits = None if form == "csv" else 4
-        _print_grids([tool_grid(rows, tool, percent=percent, digits=digits)], form)
 
 
 def _print_grids(grids: Sequence[Grid], form: str) -> None:

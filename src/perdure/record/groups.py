@@ -11,9 +11,9 @@ from ._text import BadInput
 from .members import Member, members_of, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Groups", "find_groups", "unlike"]
+__all__ = ["Groups", "find_groups", "in_words", "pooling_notes", "seeds_note", "unlike"]
 
 Groups = dict[str, list[Member]]
 
@@ -21,35 +21,136 @@ NAMED = ("scenario", "setting", "strategy", "model")  # whose values need no nam
 LONG = 24  # characters; a value in a name is cut beyond
 
 
-def find_groups(arguments: Sequence[str]) -> tuple[Groups, list[str]]:
+def find_groups(
+    arguments: Sequence[str], *, pool: bool = False, files_together: bool = False
+) -> tuple[Groups, list[str]]:
     """Return the groups that `name=PATH,PATH… PATH…` or paths without a name stand for, and notes.
 
-    A path belongs to the name before it. Runs without a name form groups by what they are: those
-    that differ in the seed only are one method, named after what tells it from the others. A file
-    or pattern without a name is a method of its own.
+    A path belongs to the name before it. Runs without a name are grouped by their config: runs
+    that differ in the seed alone are seeds of one method, named after what tells it from the
+    others. A run that states nothing about itself is a group of its own, named after its folder;
+    so is a file, or a pattern of files, unless `files_together` takes all files for one group.
 
-    Raises BadInput where something is not there, or stands in two groups.
+    Raises BadInput if something is not there or is in two groups, and, unless `pool`, if the runs
+    of a group differ in more than the seed.
     """
     groups: Groups = {}
     unnamed: dict[str, list[Member]] = {}
     name: str | None = None
     for argument in arguments:
         given, paths = _parsed(argument)
+        if given is None and not paths:
+            raise BadInput(f"{argument!r:.60}: no path, expected a file, a run or a folder of runs")
         name = name if given is None else given
         found = [member for path in paths for member in members_of(path)]
         if name is None:
-            unnamed[argument] = found
+            unnamed.setdefault(argument, []).extend(found)
         else:
             groups.setdefault(name, []).extend(found)
     described, notes = _on_test_sets([m for several in unnamed.values() for m in several if m.said])
     own = _told_apart(described)
-    rest = {item: [m for m in members if not m.said] for item, members in unnamed.items()}
-    own |= _named_after_files({item: members for item, members in rest.items() if members}, own)
+    silent = {item: [m for m in several if not m.said] for item, several in unnamed.items()}
+    rest, more = _by_folder(silent, files_together=files_together)
+    own |= _named_after_files(rest, own)
     if twice := own.keys() & groups.keys():
         raise BadInput(f"two groups are called {min(twice)!r}, expected other names: NAME=PATH")
     groups = own | groups
     _check_members(groups)
-    return groups, notes
+    if not pool:
+        for name, members in groups.items():
+            _check_seeds(name, members)
+    return groups, [*notes, *more]
+
+
+def _check_seeds(name: str, members: Sequence[Member]) -> None:
+    """Raise BadInput unless the runs of one group differ in the seed alone."""
+    if keys := unlike([member.said for member in members if member.said]):
+        values = {key: dict.fromkeys(_value(m, key) for m in members if m.said) for key in keys[:3]}
+        each = "; ".join(f"{key}: {_few(list(several))}" for key, several in values.items())
+        more = f"; and {len(keys) - 3} more" if len(keys) > 3 else ""
+        raise BadInput(
+            f"the runs of {name!r} differ in more than the seed ({each}{more}), expected seeds of "
+            "one method; give each its own NAME=PATH, or add --pool to average them anyway"
+        )
+    seen: dict[int | str, Member] = {}
+    for member in members:
+        if member.seed is None:
+            continue
+        if (other := seen.setdefault(member.seed, member)) is not member:
+            raise BadInput(
+                f"{name!r} has seed {member.seed} twice, {other.path} and {member.path}, expected "
+                "each seed once; give each its own NAME=PATH, or add --pool"
+            )
+
+
+def seeds_note(members: Sequence[Member]) -> str:
+    """Return what makes several runs or files seeds of one method, in words.
+
+    Example:
+        >>> seeds_note([Member("s0.csv"), Member("s1.csv")])
+        '2 files, taken as seeds of one method'
+    """
+    seeds = [member.seed for member in members if member.seed is not None]
+    if keys := unlike([member.said for member in members if member.said]):
+        return f"{len(members)} runs that differ in {', '.join(keys[:5])}, pooled as asked"
+    if not any(member.ours for member in members):
+        return f"{len(members)} files, taken as seeds of one method"
+    if len(seeds) < len(members):
+        return f"{len(members)} runs without a stated seed, taken as seeds of one method"
+    return f"{len(members)} runs that differ in the seed alone: {in_words(seeds)}"
+
+
+def pooling_notes(groups: Groups) -> list[str]:
+    """Return a note for each group of runs that do not state that the seed alone differs."""
+    notes = []
+    for name, members in groups.items():
+        stated = all(m.seed is not None for m in members) and not unlike([m.said for m in members])
+        if len(members) > 1 and any(m.ours for m in members) and not stated:
+            notes.append(f"{name}: {seeds_note(members)}")
+    return notes
+
+
+def in_words(seeds: Iterable[int | str]) -> str:
+    """Return seeds as text, those in a row as a range.
+
+    Example:
+        >>> in_words([0, 1, 2, 5, 7, 8])
+        '0-2, 5, 7, 8'
+    """
+    several = list(seeds)
+    numbers = sorted(seed for seed in several if isinstance(seed, int))
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    words = []
+    for part in parts:
+        words += [f"{part[0]}-{part[-1]}"] if len(part) > 2 else [str(number) for number in part]
+    return ", ".join([*words, *(seed for seed in several if isinstance(seed, str))])
+
+
+def _by_folder(
+    items: Mapping[str, list[Member]], *, files_together: bool
+) -> tuple[dict[str, list[Member]], list[str]]:
+    """Return files as they were named, runs that state nothing about themselves apart, a note."""
+    apart: dict[str, list[Member]] = {}
+    folders = 0
+    together = ""
+    for item, members in items.items():
+        for member in members:
+            if Path(member.path).is_dir():
+                apart[member.path] = [member]
+                folders += 1
+                continue
+            together = together or item
+            apart.setdefault(together if files_together else item, []).append(member)
+    note = (
+        f"{folders} runs state no config and are told apart by their folders' names; to pool some, "
+        "name them: NAME=PATH,PATH"
+    )
+    return apart, [note] if folders > 1 else []
 
 
 def _on_test_sets(members: list[Member]) -> tuple[list[Member], list[str]]:
@@ -140,6 +241,18 @@ def _names(several: Sequence[Mapping[str, Any]]) -> list[str]:
             if len({names[k] for k in places}) == len(places):
                 break
     return [name or "runs" for name in names]
+
+
+def _value(member: Member, key: str) -> str:
+    value = member.said.get(key, "not stated")
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _few(values: Sequence[str]) -> str:
+    shown = ", ".join(
+        value if len(value) <= LONG else value[: LONG - 1] + "…" for value in values[:3]
+    )
+    return f"{shown}, …" if len(values) > 3 else shown
 
 
 def _told(said: Mapping[str, Any], key: str, cut: int | None) -> str:

@@ -20,13 +20,16 @@ MAX_BYTES = 16 << 20  # of a run.json
 # What follows from the rest of a description, or may differ from seed to seed.
 DERIVED = ("seed", "tasks", "task_classes", "examples", "normalised_by", "data", "deviations")
 UNSAID = ("validate", 0)  # tested on the test set, as all runs were before they could say it
+# Of how a loop was evaluated, what changes the numbers; where and in what batches does not.
+MEASURED = ("every", "subset", "redraw", "unseen", "initial", "mode", "screen", "score")
 
 
 @dataclass(frozen=True)
 class Member:
-    """One run or file. `said` is its description, nested names joined by dots, without the seed.
+    """One run or file. `said` is its config, nested names joined by dots, without the seed.
 
-    `ours` says that a run.json is there; only such a run can be unfinished.
+    `said` is empty where a run states nothing about itself but, perhaps, its seed. `ours` says
+    that a run.json is there; only such a run can be unfinished.
     """
 
     path: str
@@ -119,9 +122,22 @@ def _run(folder: Path) -> Member:
         finished=(folder / "done.json").exists(),
         seed=_seed(seed),
         setting=visible(setting) if isinstance(setting, str) else None,
-        said=said_in(said),
+        said=_config(run, said),
         data=_digests(said.get("data")),
     )
+
+
+def _config(run: Mapping[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what sets a run apart from other methods: its description, and how it was measured."""
+    said = said_in(described)
+    if not said:
+        return {}
+    measured = {"setting": run.get("setting"), "scale": run.get("scale")}
+    evaluation = run.get("evaluation")
+    if isinstance(evaluation, dict):
+        measured |= {key: evaluation[key] for key in MEASURED if key in evaluation}
+    others = {k: v for k, v in measured.items() if v is not None and k not in described}
+    return said | _flat(others)
 
 
 def said_in(described: Mapping[str, Any]) -> dict[str, Any]:

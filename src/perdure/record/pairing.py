@@ -6,16 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ._text import BadInput
-from .groups import Groups, unlike
+from .groups import Groups, in_words, pooling_notes, unlike
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from .members import Member
 
     Seed = int | str
 
-__all__ = ["in_words", "only_finished", "paired", "remarks", "same_scenario"]
+__all__ = ["only_finished", "paired", "remarks", "same_scenario"]
 
 
 def only_finished(groups: Groups) -> tuple[Groups, list[str]]:
@@ -94,11 +92,7 @@ def remarks(groups: Groups) -> list[str]:
     without = [member.path for member in every if member.seed is None]
     if 0 < len(without) < len(every):
         notes.append(f"{without[0]}: no seed in a run.json, so no run is paired by its seed")
-    for name, members in groups.items():
-        mixed = unlike([member.said for member in members if member.said])
-        if mixed:
-            notes.append(f"{name} mixes runs with another {', '.join(mixed[:5])}")
-    notes += _also_differ(groups)
+    notes += pooling_notes(groups) + _also_differ(groups)
     used = [member.data for member in every if member.data]
     if any(data != used[0] for data in used[1:]):
         notes.append("the runs did not all use the same bytes of data (sha256 in run.json)")
@@ -122,24 +116,3 @@ def _also_differ(groups: Groups) -> list[str]:
         each = "; ".join(f"{value} ({', '.join(names)})" for value, names in values.items())
         notes.append(f"groups differ in {key} too: {each:.300}")
     return notes
-
-
-def in_words(seeds: Iterable[Seed]) -> str:
-    """Return seeds as text, those in a row as a range.
-
-    Example:
-        >>> in_words([0, 1, 2, 5, 7, 8])
-        '0-2, 5, 7, 8'
-    """
-    several = list(seeds)
-    numbers = sorted(seed for seed in several if isinstance(seed, int))
-    parts: list[Sequence[int]] = []
-    for number in numbers:
-        if parts and parts[-1][-1] == number - 1:
-            parts[-1] = [*parts[-1], number]
-        else:
-            parts.append([number])
-    words = []
-    for part in parts:
-        words += [f"{part[0]}-{part[-1]}"] if len(part) > 2 else [str(number) for number in part]
-    return ", ".join([*words, *(seed for seed in several if isinstance(seed, str))])

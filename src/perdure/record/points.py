@@ -98,9 +98,7 @@ class Points:
         before = self._untrained(len(tasks))
         if not np.isnan(before).all():
             given.setdefault("initial", before)
-        return ScoreMatrix(
-            scores, tasks, scale=self.scale, upper="measured", notes=notes, **given
-        )
+        return ScoreMatrix(scores, tasks, scale=self.scale, upper="measured", notes=notes, **given)
 
     def stream(self, *, thin: int = 1) -> Stream:
         """Return each task's scores after updates: probes, and whole sets at steps without one.

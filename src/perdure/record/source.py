@@ -209,7 +209,8 @@ def _of_run(data: bytes, given: Given, folder: Path, name: str, *, ended: bool) 
     path = folder / "run.json"
     run = read_description(path)
     given = replace(given, scale=given.scale or scale_of(run, path))
-    points = _points(data, name, given, ours=True)
+    # A run's scores are on its own scale: percent is for files that state none.
+    points = _points(data, name, replace(given, percent=False), ours=True)
     said = described(run, path, len({task for task, _ in points.visits()}))
     found = (_from_points if ended else _unfinished)(points, given, said, name)
     found.notes += run.notes

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ..metrics import Metric, ScoreScale, Summary, ToolRow
 
-__all__ = ["reasons", "scores_grids", "tool_grid"]
+__all__ = ["reasons", "scores_grids", "stacked", "tool_grid"]
 
 ARROWS = {"higher": "↑", "lower": "↓"}
 
@@ -49,6 +49,22 @@ def tool_grid(
         body.append([row.name, shown, row.id or "none", row.note])
     value = "value (%)" if percent else "value"
     return Grid([f"{tool} prints", value, "our id", "remark"], body, right={value})
+
+
+def stacked(grids: Mapping[str, Grid]) -> Grid:
+    """Return tables of several methods as one, with the method in the first column.
+
+    Example:
+        >>> stacked({"er": Grid(["id", "value"], [["acc", "0.5"]])}).rows
+        [['er', 'acc', '0.5']]
+    """
+    columns = dict.fromkeys(name for grid in grids.values() for name in grid.header)
+    rows = []
+    for method, grid in grids.items():
+        for row in grid.rows:
+            cells = dict(zip(grid.header, row, strict=True))
+            rows.append([method, *(cells.get(name, "") for name in columns)])
+    return Grid(["method", *columns], rows)
 
 
 def reasons(undefined: Mapping[str, str]) -> list[str]:
