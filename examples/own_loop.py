@@ -9,12 +9,10 @@ from torch.nn.functional import cross_entropy
 import perdure
 
 torch.manual_seed(0)
-digits = load_digits()
-x = torch.tensor(digits.data / 16, dtype=torch.float32)
-y = torch.tensor(digits.target)
+x, y = map(torch.tensor, load_digits(return_X_y=True))
+x = x.float() / 16
 tasks = {f"digits {k}-{k + 2}": (y >= k) & (y <= k + 2) for k in (0, 3, 6)}
 test = torch.rand(len(y)) < 0.3
-
 model = torch.nn.Sequential(torch.nn.Linear(64, 100), torch.nn.ReLU(), torch.nn.Linear(100, 9))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 memory = torch.empty(0, dtype=torch.long)
