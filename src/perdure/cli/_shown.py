@@ -19,7 +19,7 @@ __all__ = ["opened"]
 
 
 def opened(
-    sources: Sequence[str], given: Given, store: Path
+    sources: Sequence[str], given: Given, store: Path, *, pool: bool = False
 ) -> tuple[dict[str, list[Source]], list[str]]:
     """Return methods by name, each with its runs, and notes on what was left out.
 
@@ -27,6 +27,7 @@ def opened(
         sources: as `open_methods` takes them; FILE.toml is a study with its runs in `store`.
         given: what the user says about files that are no runs of ours.
         store: the folder of the studies' runs.
+        pool: let runs under one name differ in more than the seed.
     """
     for source in sources:
         if source.endswith(STDIN):
@@ -37,7 +38,7 @@ def opened(
             raise BadInput(f"{source!r:.60}: a study names its methods itself, expected FILE.toml")
     files = [source for source in sources if source.endswith(".toml")]
     rest = [source for source in sources if source not in files]
-    methods, notes = open_methods(rest, given) if rest else ({}, [])
+    methods, notes = open_methods(rest, given, pool=pool) if rest else ({}, [])
     for file in files:
         found, more = _study(Path(file), store)
         if twice := found.keys() & methods.keys():

@@ -57,7 +57,9 @@ def plot(
     term: Literal["stability", "plasticity", "both"] | None = None,
     window: str | None = None,
     only: str | None = None,
+    pool: Flag = False,
     transposed: Flag = False,
+    upper: Literal["measured"] | None = None,
     percent: Flag = False,
     range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
     lower_is_better: Flag = False,
@@ -88,7 +90,9 @@ def plot(
         term: in gradients, of which part of the loss; stability where not said.
         window: in forgetting, within how many evaluations a drop counts; 10 where not said.
         only: in series, ids of the metrics to draw; acc,min_acc where not said.
+        pool: average runs under one NAME that differ in more than the seed.
         transposed: in matrices, rows are tested tasks, columns trained ones.
+        upper: `measured` if zeros in all of a matrix's upper triangle are scores.
         percent: scores in matrices and logs are from 0 to 100.
         range_: LO,HI of scores in files that are not accuracies; inf is allowed.
         lower_is_better: the scores in files are losses or errors.
@@ -120,9 +124,9 @@ def plot(
     )  # fmt: skip
     given = Given(
         transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better),
-        classes=values_of(classes, "--classes"), setting=setting,
+        classes=values_of(classes, "--classes"), setting=setting, upper=upper,
     )  # fmt: skip
-    methods, notes = opened(sources, given, store)
+    methods, notes = opened(sources, given, store, pool=pool)
     figure = draw(methods, size=size, **options)
     from ..report.figures import entitle, save
 

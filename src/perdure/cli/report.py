@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -24,7 +24,9 @@ def report(
     output: Annotated[Path, Parameter(("--output", "-o"))] = Path("report.html"),
     title: str | None = None,
     store: Path = Path("runs"),
+    pool: Flag = False,
     transposed: Flag = False,
+    upper: Literal["measured"] | None = None,
     percent: Flag = False,
     range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
     lower_is_better: Flag = False,
@@ -41,7 +43,9 @@ def report(
         output: the file to write.
         title: of the page.
         store: folder of a study's runs.
+        pool: average runs under one NAME that differ in more than the seed.
         transposed: in matrices, rows are tested tasks, columns trained ones.
+        upper: `measured` if zeros in all of a matrix's upper triangle are scores.
         percent: scores in matrices and logs are from 0 to 100.
         range_: LO,HI of scores in files that are not accuracies; inf is allowed.
         lower_is_better: the scores in files are losses or errors.
@@ -58,11 +62,14 @@ def report(
         raise BadInput(
             f"{error.name} is not installed, expected it for pages; pip install 'perdure[report]'"
         ) from None
-    given = Given(transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better))
-    methods, notes = opened(sources, given, store)
+    given = Given(
+        transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better), upper=upper
+    )
+    methods, notes = opened(sources, given, store, pool=pool)
     again = _arguments(
         sources, output=None if output == Path("report.html") else output, title=title,
-        store=None if store == Path("runs") else store, transposed=transposed, percent=percent,
+        store=None if store == Path("runs") else store, pool=pool, transposed=transposed,
+        upper=upper, percent=percent,
         range=range_, lower_is_better=lower_is_better,
     )  # fmt: skip
     told = _Counter(sum(map(len, methods.values())))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..record import Run, open_run, read_source
-from ..record.groups import find_groups
+from ..record.groups import find_groups, pooling_notes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,31 +19,32 @@ __all__ = ["described", "open_methods", "strategy_of"]
 
 
 def open_methods(
-    arguments: Sequence[str], given: Given | None = None
+    arguments: Sequence[str], given: Given | None = None, *, pool: bool = False
 ) -> tuple[dict[str, list[Source]], list[str]]:
     r"""Return methods by name, each with its runs, and notes on what was left out.
 
     Args:
         arguments: NAME=PATH,PATH… or PATH: runs, folders of runs, score matrices, points.csv.
-            Runs without a name that differ in the seed only are one method.
+            Runs without a name that differ in the seed alone are seeds of one method.
         given: what the user says about files that are no runs of ours.
+        pool: let runs under one name differ in more than the seed.
 
     Example:
         >>> import tempfile
+        >>> from pathlib import Path
         >>> path = Path(tempfile.mkdtemp()) / "mine.csv"
         >>> _ = path.write_text("0.9,\n0.6,0.8\n")
         >>> methods, notes = open_methods([str(path)])
         >>> methods["mine"][0].matrix.scores[1, 0]
         np.float64(0.6)
     """
-    groups, notes = find_groups(arguments)
+    groups, notes = find_groups(arguments, pool=pool)
+    notes += pooling_notes(groups)
     methods: dict[str, list[Source]] = {}
     for name, members in groups.items():
         alone = len(members) == 1  # the seeds of several say how sure a number is
         methods[name] = [
-            open_run(member.path, hits=alone)
-            if Path(member.path).is_dir()
-            else read_source(member.path, given)
+            open_run(member.path, hits=alone) if member.ours else read_source(member.path, given)
             for member in members
         ]
     return methods, notes
