@@ -201,7 +201,7 @@ def test_numbers_fit_their_cells() -> None:
 
 
 def test_numbers_are_written_in_black_on_bright_and_white_on_dark() -> None:
-    axes = heatmaps({"er": [source([[1.0, 0.0], [0.0, 1.0]])]}).axes[0]
+    axes = heatmaps({"er": [source([[1.0, 0.01], [0.0, 1.0]])]}).axes[0]
     assert [text.get_color() for text in axes.texts] == ["black", "white", "white", "black"]
 
 
