@@ -256,7 +256,7 @@ def test_the_command_gives_the_same_run() -> None:
 
 
 def test_names_from_files_run_nothing(tmp_path: Path) -> None:
-    said = {"schema": 1, "describe": {"scenario": HOSTILE, "strategy": HOSTILE, "seed": HOSTILE}}
+    said = {"schema": 1, "describe": {"scenario": HOSTILE, "strategy": HOSTILE, "name": HOSTILE}}
     for seed in ("a", "b"):
         (tmp_path / seed).mkdir()
         lines = f'step,trained,tested,score\n1,"{HOSTILE}","{HOSTILE}",0.5\n'
