@@ -177,7 +177,8 @@ def test_losses_are_worst_where_they_are_highest() -> None:
     assert figure.get_supylabel() == "score (lower is better)"
     bottom, top = figure.axes[0].get_ylim()
     assert bottom < 1.0 < 6.0 < top
-    assert "worst since learned" in [text.get_text() for text in figure.legends[0].get_texts()]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "highest score since learned" in legend
 
 
 def test_a_task_that_returns_counts_from_its_first_end() -> None:

@@ -6,6 +6,7 @@ names can be drawn together.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,11 +32,13 @@ __all__ = [
     "low_of",
     "one_scale",
     "score_name",
+    "shared_scale",
     "streams_of",
     "switches",
     "task_names",
     "track_of",
     "visit_names",
+    "worst_name",
 ]
 
 
@@ -66,10 +69,16 @@ def streams_of(name: str, runs: Sequence[Source], thin: int = 1) -> list[Stream]
 
 def one_scale(streams: Iterable[Stream]) -> ScoreScale:
     """Return the scale that all streams share; BadInput where they cannot stand on one axis."""
-    scales = {stream.scale: None for stream in streams}
+    scales = [stream.scale for stream in streams]
     if len({scale.lower_is_better for scale in scales}) > 1:
         raise BadInput("some scores are better higher and some lower, expected one kind; draw two")
-    return next(iter(scales))
+    return shared_scale(scales)
+
+
+def shared_scale(scales: Sequence[ScoreScale]) -> ScoreScale:
+    """Return the first of several scales, called score where they have different names."""
+    labels = {scale.label for scale in scales}
+    return scales[0] if len(labels) == 1 else replace(scales[0], name="score")
 
 
 def score_name(scale: ScoreScale) -> str:
@@ -77,12 +86,24 @@ def score_name(scale: ScoreScale) -> str:
 
     Example:
         >>> from perdure.metrics import ScoreScale
-        >>> score_name(ScoreScale()), score_name(ScoreScale(0, 9, lower_is_better=True))
-        ('accuracy', 'score (lower is better)')
+        >>> loss = ScoreScale(0, 9, lower_is_better=True, name="loss")
+        >>> score_name(ScoreScale()), score_name(loss)
+        ('accuracy', 'loss (lower is better)')
     """
-    if scale.is_accuracy:
-        return "accuracy"
-    return "score (lower is better)" if scale.lower_is_better else "score"
+    return f"{scale.label} (lower is better)" if scale.lower_is_better else scale.label
+
+
+def worst_name(scale: ScoreScale) -> str:
+    """Return what the worst score since a task was learned is called in a legend.
+
+    Example:
+        >>> from perdure.metrics import ScoreScale
+        >>> loss = ScoreScale(0, 9, lower_is_better=True, name="loss")
+        >>> worst_name(ScoreScale()), worst_name(loss)
+        ('min-ACC', 'highest loss since learned')
+    """
+    name = scale.label
+    return "min-ACC" if name == "accuracy" else f"{scale.worst} {name} since learned"
 
 
 def task_names(streams: Sequence[Stream]) -> list[str]:

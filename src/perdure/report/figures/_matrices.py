@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...record import BadInput
-from ..tracks import agreed
+from ..tracks import agreed, shared_scale
 from ._panels import plain, short
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ __all__ = [
     "Spread",
     "folded",
     "matrices_of",
+    "scale_of",
     "score_limits",
     "spread",
     "tasks_of",
@@ -101,6 +102,11 @@ def _refuse_other_scores(found: Mapping[str, Sequence[ScoreMatrix]]) -> None:
                     f"{name} has scores of another range or direction than {first[0]}, expected "
                     "the same kind of score everywhere"
                 )
+
+
+def scale_of(found: Mapping[str, Sequence[ScoreMatrix]]) -> ScoreScale:
+    """Return range and direction of all scores, with their name where they share one."""
+    return shared_scale([matrix.scale for several in found.values() for matrix in several])
 
 
 def tasks_of(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tuple[str, ...]:

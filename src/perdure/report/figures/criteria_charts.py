@@ -15,10 +15,9 @@ from ...metrics import CRITERIA, Options, Undefined, fixed_curve
 from ...record import BadInput
 from ..colours import looks
 from ..opened import strategy_of
-from ..tracks import score_name
 from ._by_task import lines_by_task
-from ._matrices import folded, matrices_of, spread
-from ._panels import band_key, legend, line_key, plain
+from ._matrices import folded, matrices_of, scale_of, spread
+from ._panels import axis_name, band_key, legend, line_key, plain
 from ._paper import SIZES, drawing, grid_of
 
 if TYPE_CHECKING:
@@ -102,12 +101,12 @@ def fixed(methods: Methods, *, size: Size = "page") -> Figure:
                 f"{name}: all tasks were tested after the last one only, expected tests of tasks "
                 "not yet learned too; see --unseen of `perdure run`"
             )
-    scale = next(iter(found.values()))[0].scale
+    scale = scale_of(found)
     height = {"column": 0.75, "page": 0.5, "slide": 0.5625}.get(size, 0.6)
     with drawing(size, height) as figure:
         axes = figure.axes[0]
         lines_by_task(axes, curves, looks(methods))
-        axes.set(xlabel="tasks learned", ylabel=f"{score_name(scale)} over all tasks")
+        axes.set(xlabel="tasks learned", ylabel=f"{axis_name(scale)} over all tasks")
         if scale.is_accuracy:
             axes.set_ylim(0, 1.02)
         legend(figure, [*axes.lines, *band_key(map(len, found.values()))])

@@ -17,15 +17,16 @@ from ..tracks import (
     learned_at,
     low_of,
     one_scale,
-    score_name,
     streams_of,
     switches,
     task_names,
     track_of,
     visit_names,
+    worst_name,
 )
 from ._panels import (
     BESIDE,
+    axis_name,
     band_key,
     diamond,
     draw_band,
@@ -155,7 +156,7 @@ def whole(
         for axes in figure.axes[count:]:
             axes.set_visible(False)
         panels = figure.axes[: len(names)] if beside else figure.axes
-        on_one_scale(panels, columns, "iterations", score_name(scale))
+        on_one_scale(panels, columns, "iterations", axis_name(scale))
         for k, (axes, name) in enumerate(zip(figure.axes, names, strict=False)):
             draw_switches(axes, steps, look)
             _draw_task(axes, tracks, k)
@@ -211,8 +212,7 @@ def keys_of(tracks: Sequence[Track], *, zoomed: bool = False) -> list[Line2D | P
     keys: list[Line2D | Patch] = [line_key(track.label, track.look) for track in tracks]
     keys += band_key(len(track.streams) for track in tracks)
     if any(not np.isnan(low_of(t.streams, k)) for t in tracks for k in range(_learned(t))):
-        name = "min-ACC" if one_scale(streams).is_accuracy else "worst since learned"
-        keys.append(line_key(name, dark, **low_style()))
+        keys.append(line_key(worst_name(one_scale(streams)), dark, **low_style()))
     if not zoomed and any(len(ends_of(track.runs, 0)[0]) for track in tracks):
         keys.append(line_key("task end", dark, **_diamond(tracks, dark)))
     return keys
@@ -238,7 +238,7 @@ def _zoomed(tracks: Sequence[Track], size: Size, tasks: int | None, zoom: int) -
         used = [s * columns + k if square else at for at, (s, k) in enumerate(panels)]
         for at, axes in enumerate(figure.axes):
             axes.set_visible(at in used)
-        on_one_scale(figure.axes, columns, "iterations after the switch", score_name(scale))
+        on_one_scale(figure.axes, columns, "iterations after the switch", axis_name(scale))
         for at, (s, k) in zip(used, panels, strict=True):
             axes = figure.axes[at]
             for track in tracks:

@@ -9,7 +9,8 @@ import numpy as np
 from ...metrics import forgetting_pairs
 from ...record import BadInput
 from ..colours import looks
-from ._panels import many, on_one_scale, shape_of, short
+from ..tracks import shared_scale
+from ._panels import many, on_one_scale, plain, shape_of, short
 from ._paper import drawing
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def forgetting(methods: Methods, *, size: Size = "page", window: int = 10) -> Fi
     with drawing(size, height * 1.2, rows, columns) as figure:
         for axes in figure.axes[len(found) :]:
             axes.set_visible(False)
-        x = f"largest drop within {window} tests (WF{window})"
+        x = f"largest {_drop(methods)} within {window} tests (WF{window})"
         on_one_scale(figure.axes, columns, x, "forgotten (FORG)", whole=False)
         for axes, (name, pairs) in zip(figure.axes, found.items(), strict=False):
             rho = _draw(axes, pairs, look[name])
@@ -79,6 +80,15 @@ def _pairs(name: str, runs: Sequence[Source], window: int) -> Pairs:
     if not any(found):
         raise BadInput(f"{name}: no task was left behind, expected at least 2 learned tasks")
     return found
+
+
+def _drop(methods: Methods) -> str:
+    """Return how getting worse is called: of an accuracy a drop, of a loss its rise."""
+    runs = [run for several in methods.values() for run in several]
+    scale = shared_scale([run.matrix.scale for run in runs if run.matrix is not None])
+    if scale.label == "accuracy":
+        return "drop"
+    return f"{'rise' if scale.lower_is_better else 'drop'} of {plain(scale.label)}"
 
 
 def _draw(axes: Axes, pairs: Pairs, look: Look) -> float | None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...record import BadInput
-from ..tracks import score_name
 from ._cells import cells, change_colours, em, name_cells, score_colours, write_numbers
-from ._matrices import folded, matrices_of, score_limits, spread, tasks_of
+from ._matrices import folded, matrices_of, scale_of, score_limits, spread, tasks_of
+from ._panels import axis_name, plain
 from ._paper import SIZES, drawing, grid_of
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def heatmaps(methods: Methods, *, size: Size = "page") -> Figure:
     """
     found = matrices_of(methods)
     means = {name: spread([m.scores for m in several]).mean for name, several in found.items()}
-    scale = next(iter(found.values()))[0].scale
+    scale = scale_of(found)
     colours = score_colours(scale, *score_limits(scale, *means.values()))
-    return _grid(means, found, colours, score_name(scale), size)
+    return _grid(means, found, colours, axis_name(scale), size)
 
 
 def changes(methods: Methods, *, size: Size = "page") -> Figure:
@@ -77,9 +77,10 @@ def changes(methods: Methods, *, size: Size = "page") -> Figure:
             "no task was tested after two tasks in a row, expected one: a change is between two"
         )
     most = float(np.abs(np.concatenate(measured)).max())
-    return _grid(
-        steps, found, change_colours(most), "change (gains are positive)", size, signed=True
-    )
+    scale = scale_of(found)
+    change = f"{'fall' if scale.lower_is_better else 'rise'} of {plain(scale.label)}"
+    label = f"{change} (gains are positive)"
+    return _grid(steps, found, change_colours(most), label, size, signed=True)
 
 
 def _grid(

@@ -11,10 +11,12 @@ import matplotlib as mpl
 import numpy as np
 
 from ...metrics import Options, find_metric
+from ...metrics.results import name_of
 from ...record import BadInput
 from ..colours import Look, sequence
-from ..tracks import streams_of
+from ..tracks import one_scale, streams_of
 from ..values import values_of
+from ._panels import plain
 from .curves import Track, whole
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ...metrics import ScoreScale
     from ..opened import Methods
     from ..values import Values
     from ._paper import Size
@@ -76,7 +79,14 @@ def series(
         )
         for (name, value), colour in zip(values.of.items(), sequence(len(methods)), strict=True)
     ]
-    return whole(tracks, size, tasks, beside=lambda axes: _draw(axes, values, found))
+    scale = one_scale(stream for track in tracks for stream in track.streams)
+    named = {_called(id_, scale): spread for id_, spread in found.items()}
+    return whole(tracks, size, tasks, beside=lambda axes: _draw(axes, values, named))
+
+
+def _called(id_: str, scale: ScoreScale) -> str:
+    """Return the id, or the metric's name in words of the score where that is no accuracy."""
+    return id_ if scale.label == "accuracy" else plain(name_of(find_metric(id_), scale))
 
 
 def _measured(methods: Methods, values: Values, id_: str) -> Spread:
@@ -99,12 +109,12 @@ def _draw(axes: Axes, values: Values, found: dict[str, Spread]) -> None:
     wide = min(given) > 0 and max(given) / min(given) >= WIDE
     x = list(range(len(given))) if wide else given
     points = mpl.rcParams["font.size"]
-    for k, (id_, spread) in enumerate(found.items()):
+    for k, (label, spread) in enumerate(found.items()):
         means = [float(np.mean(runs)) for runs in spread]
         sds = [float(np.std(runs, ddof=1)) if len(runs) > 1 else 0.0 for runs in spread]
         axes.errorbar(
             x, means, yerr=sds, color="#333333", marker=MARKS[k % len(MARKS)], capsize=points / 4,
-            markersize=points / 2, linestyle=("-", "--", ":", "-.")[k % 4], label=id_,
+            markersize=points / 2, linestyle=("-", "--", ":", "-.")[k % 4], label=label,
         )  # fmt: skip
     axes.set_xticks(x, [f"{value:g}" for value in given])
     axes.margins(0.1)

@@ -81,8 +81,11 @@ class Entry:
             return
         if files["run.json"] != before.get("run.json"):
             said, problem = described(folder)
-            self._fields = {**row_fields(said), "problem": problem}
-            self._scale = scale_of(said)
+            scale = self._scale = scale_of(said)
+            self._fields = {
+                **row_fields(said), "problem": problem, "score": scale.label,
+                "lower": scale.lower_is_better,
+            }  # fmt: skip
         if files["points.csv"] != before.get("points.csv"):
             self.unread = True
         newest = (there.get("points.csv") or next(iter(there.values())))[2] / 1e9

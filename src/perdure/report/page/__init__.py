@@ -39,7 +39,11 @@ def page(
     shown = summaries(methods, told)
     parts: dict[str, Any] = contents(shown, command)
     drawn: dict[str, Any] = curves_drawn({each.name: each.runs for each in shown})
-    drawn["criteria"] = criteria_drawn({each.name: each.found.metrics for each in shown}, methods)
+    accurate = [each for each in shown if each.scale.is_accuracy]  # criteria are of those alone
+    drawn["criteria"] = criteria_drawn(
+        {each.name: each.found.metrics for each in accurate}, methods
+    )
+    drawn["score"] = parts["score"]["axis"]
     here = files("perdure.report.page")
     plotly = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
     script = (here / "page.js").read_text("utf-8")
