@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
+    from numpy.typing import NDArray
 
     from ...metrics import Stream
     from ...record import Source
@@ -176,9 +177,16 @@ def _draw_task(axes: Axes, tracks: Sequence[Track], task: int) -> None:
         draw_band(axes, found, track.look)
         _draw_low(axes, track, task)
     for track in {id(track.runs): track for track in tracks}.values():
-        steps, scores = ends_of(track.runs, task)
+        steps, scores = _ends(track, task)
         if len(steps):  # an unclipped line without points has no place, which breaks the layout
             axes.plot(steps, scores, **_diamond(tracks, track.look))
+
+
+def _ends(track: Track, task: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return steps and scores at task ends since the task was learned, which the axis fits."""
+    steps, scores = ends_of(track.runs, task)
+    since = steps >= learned_at(track.streams, task)
+    return steps[since], scores[since]
 
 
 def _seen(tracks: Sequence[Track], tasks: int) -> list[float]:
@@ -187,6 +195,7 @@ def _seen(tracks: Sequence[Track], tasks: int) -> list[float]:
     for track in tracks:
         for k in range(tasks):
             drawn = track_of(track.streams, k)
+            found += _ends(track, k)[1].tolist()
             after = drawn.steps >= learned_at(track.streams, k)
             if after.any():
                 found += [float((drawn.mean - drawn.sd)[after].min()), low_of(track.streams, k)]
