@@ -65,5 +65,8 @@ def _study(file: Path, store: Path) -> tuple[dict[str, list[Source]], list[str]]
         methods[name] = [open_run(folder, hits=len(folders) == 1) for folder in folders]
     left = len(outcome.waiting) + outcome.later
     notes = [f"{file}: {left} runs of the study are not finished"] if left else []
-    notes += [f"{folder} is left out: it failed: {why}" for folder, why in outcome.failed.items()]
+    notes += [
+        f"left out: {folder}: the run failed: {' '.join(why.split())}"
+        for folder, why in outcome.failed.items()
+    ]
     return methods, notes

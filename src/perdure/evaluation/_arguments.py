@@ -94,7 +94,7 @@ def check_whole(name: str, value: Any, least: int) -> None:
 
 
 def scale_of(
-    score: object, scale: ScoreScale | None, *, lower_is_better: bool, name: str | None = None
+    score: object, scale: ScoreScale | None, *, lower_is_better: bool, name: object = None
 ) -> ScoreScale:
     """Return range, direction and name of the scores, or raise if the arguments contradict.
 
@@ -117,7 +117,7 @@ def scale_of(
     if name is None:
         return scale if scale.name or score is None else replace(scale, name=_own_name(score))
     readable = isinstance(name, str) and name.strip() and name.isprintable()
-    if not readable or len(name) > LONGEST_NAME:
+    if not isinstance(name, str) or not readable or len(name) > LONGEST_NAME:
         raise ValueError(
             f"score_name is {name!r:.80}, expected printable text of at most {LONGEST_NAME} "
             "characters, like 'perplexity'"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ..metrics import find_metric
-from ..record import replace_file, scores_of
+from ..record import FAILED, failure_of, replace_file, scores_of
 from .jobs import Job
 from .store import check_store, is_finished
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Choice", "Outcome", "choice_of", "failure_of", "outcome", "plan_study", "run_study"]
 
-FAILED = "failed.json"
 INTERRUPTED = 130
 
 
@@ -223,16 +222,6 @@ def _tried(study: Study, point: Point, folders: Sequence[Path]) -> Tried:
             return Tried(point, None, found.undefined.get(study.select.by, "not computed"))
         scores.append(found.metrics[study.select.by])
     return Tried(point, fmean(scores))
-
-
-def failure_of(folder: Path) -> str | None:
-    """Return why a run has failed, None if it has not."""
-    try:
-        return str(json.loads((folder / FAILED).read_bytes())["error"])
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError, KeyError, TypeError):
-        return "it failed, and the reason cannot be read"
 
 
 def _note_failure(job: Job) -> None:

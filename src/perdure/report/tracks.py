@@ -30,6 +30,7 @@ __all__ = [
     "ends_of",
     "learned_at",
     "low_of",
+    "no_stream",
     "one_scale",
     "score_name",
     "shared_scale",
@@ -55,16 +56,23 @@ def streams_of(name: str, runs: Sequence[Source], thin: int = 1) -> list[Stream]
     found = []
     for run in runs:
         if run.stream is None:
-            raise BadInput(
-                f"{name}: no stream of evaluations, expected runs or a points.csv; "
-                "a score matrix holds task ends only"
-            )
+            raise BadInput(f"{name}: {no_stream(run)}")
         if thin == 1:
             found.append(run.stream)
         else:  # from points as `perdure score --thin`: the tests of whole sets stay
             points = run.points
             found.append(points.stream(thin=thin) if points else run.stream.thinned(thin))
     return found
+
+
+def no_stream(run: Source) -> str:
+    """Return why a run has no curves, nothing where it has them."""
+    if run.stream is not None:
+        return ""
+    return (
+        "no stream of evaluations, expected runs or a points.csv; a score matrix holds task ends "
+        "only"
+    )
 
 
 def one_scale(streams: Iterable[Stream]) -> ScoreScale:

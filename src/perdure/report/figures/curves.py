@@ -16,6 +16,7 @@ from ..tracks import (
     ends_of,
     learned_at,
     low_of,
+    no_stream,
     one_scale,
     streams_of,
     switches,
@@ -24,6 +25,7 @@ from ..tracks import (
     visit_names,
     worst_name,
 )
+from ..usable import as_many_tasks, usable
 from ._panels import (
     BESIDE,
     axis_name,
@@ -100,6 +102,7 @@ def curves(
     for name, value in (("tasks", tasks), ("zoom", zoom), *(("thin", each) for each in thin)):
         if value is not None and value < 1:
             raise BadInput(f"{name} is {value}, expected a whole number of at least 1")
+    methods = as_many_tasks(usable(methods, no_stream), together=False)
     tracks = _tracks(methods, tuple(dict.fromkeys(thin)))
     for track in tracks:
         if not any(len(stream.grid) for stream in track.streams):
@@ -110,8 +113,8 @@ def curves(
 
 
 def _tracks(methods: Methods, thin: tuple[int, ...]) -> list[Track]:
-    if not methods or not thin:
-        raise BadInput("nothing to draw, expected at least one method and one periodicity")
+    if not thin:
+        raise BadInput("nothing to draw, expected at least one periodicity")
     if len(thin) == 1:
         look = looks(methods)
         return [

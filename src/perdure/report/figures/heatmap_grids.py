@@ -64,9 +64,7 @@ def changes(methods: Methods, *, size: Size = "page") -> Figure:
         >>> [text.get_text() for text in figure.axes[0].texts]
         ['-0.30', '+0.70']
     """
-    found = matrices_of(methods)
-    if len(next(iter(found.values()))[0].tasks) < 2:
-        raise BadInput("one task only, expected two or more: a change is from task to task")
+    found = matrices_of(methods, lacks=_one_task)
     steps = {
         name: spread([np.diff(m.larger_is_better, axis=0) for m in several]).mean
         for name, several in found.items()
@@ -81,6 +79,11 @@ def changes(methods: Methods, *, size: Size = "page") -> Figure:
     change = f"{'fall' if scale.lower_is_better else 'rise'} of {plain(scale.label)}"
     label = f"{change} (gains are positive)"
     return _grid(steps, found, change_colours(most), label, size, signed=True)
+
+
+def _one_task(matrix: ScoreMatrix) -> str:
+    few = len(matrix.tasks) < 2
+    return "one task only, expected two or more: a change is from task to task" if few else ""
 
 
 def _grid(

@@ -14,7 +14,8 @@ from ...metrics import Options, find_metric
 from ...metrics.results import name_of
 from ...record import BadInput
 from ..colours import Look, sequence
-from ..tracks import one_scale, streams_of
+from ..tracks import no_stream, one_scale, streams_of
+from ..usable import as_many_tasks, usable
 from ..values import values_of
 from ._panels import plain
 from .curves import Track, whole
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ...metrics import ScoreScale
+    from ...record import Source
     from ..opened import Methods
     from ..values import Values
     from ._paper import Size
@@ -71,6 +73,9 @@ def series(
         raise BadInput(f"tasks is {tasks}, expected a whole number of at least 1")
     if not only:
         raise BadInput("no metrics to draw, expected ids like acc; see perdure explain")
+    for id_ in only:
+        find_metric(id_)  # one that does not exist is named with those that are like it
+    methods = as_many_tasks(usable(methods, lambda run: _lacks(run, only)), together=False)
     values = values_of(methods)
     found = {id_: _measured(methods, values, id_) for id_ in only}
     tracks = [
@@ -89,18 +94,24 @@ def _called(id_: str, scale: ScoreScale) -> str:
     return id_ if scale.label == "accuracy" else plain(name_of(find_metric(id_), scale))
 
 
+def _lacks(run: Source, ids: Sequence[str]) -> str:
+    """Return why a run cannot be drawn, nothing where it can."""
+    if why := no_stream(run):
+        return why
+    found = run.summary(Options(only=frozenset(ids)))
+    for id_ in ids:
+        if id_ not in found.metrics:
+            why = found.undefined.get(id_, "undefined")
+            return f"no {id_}: {why}; choose other metrics with only"
+    return ""
+
+
 def _measured(methods: Methods, values: Values, id_: str) -> Spread:
-    """Return a metric of every run, by value; BadInput where a run has none."""
-    find_metric(id_)  # one that does not exist is named with those that are like it
-    spread = []
-    for name in values.of:
-        several = [run.summary(Options(only=frozenset({id_}))) for run in methods[name]]
-        for one in several:
-            if one.metrics.get(id_) is None:
-                why = one.undefined.get(id_, "undefined")
-                raise BadInput(f"{name}: no {id_}: {why}; choose other metrics with only")
-        spread.append([float(one.metrics[id_]) for one in several])
-    return spread
+    """Return a metric of every run, by value."""
+    options = Options(only=frozenset({id_}))
+    return [
+        [float(run.summary(options).metrics[id_]) for run in methods[name]] for name in values.of
+    ]
 
 
 def _draw(axes: Axes, values: Values, found: dict[str, Spread]) -> None:

@@ -32,9 +32,6 @@ __all__ = ["Shown", "contents", "summaries"]
 HEADLINE = (
     "acc", "acc.learning", "bwt", "forgetting.best", "min_acc", "wc_acc", "wf10", "gap.depth",
 )  # fmt: skip
-UNLIKE = (
-    "These methods learned other tasks or have other scores: no number here says which is better."
-)
 
 
 @dataclass
@@ -54,7 +51,9 @@ class Shown:
 
 
 def summaries(methods: Methods, told: Callable[[int], None] = lambda done: None) -> list[Shown]:  # noqa: ARG005
-    """Return every method with all its metrics; runs with fewer tasks stay out of the means.
+    """Return every method with all its metrics.
+
+    Runs of one method that have other numbers of tasks share no mean: each number is shown apart.
 
     Args:
         methods: by name.
@@ -67,15 +66,26 @@ def summaries(methods: Methods, told: Callable[[int], None] = lambda done: None)
             each.append(run.summary())
             done += 1
             told(done)
-        most = max(len(one.tasks) for one in each)
-        whole = [k for k, one in enumerate(each) if len(one.tasks) == most]
-        method = Shown(name, [runs[k] for k in whole], [each[k] for k in whole], each[whole[0]])
-        if len(whole) > 1:
+        shown += _by_tasks(name, runs, each)
+    return shown
+
+
+def _by_tasks(name: str, runs: Sequence[Source], each: Sequence[Summary]) -> list[Shown]:
+    """Return a method, or one part of it for each number of tasks that its runs have."""
+    counts = sorted({len(one.tasks) for one in each}, reverse=True)
+    apart = len(counts) > 1
+    shown = []
+    for count in counts:
+        mine = [k for k, one in enumerate(each) if len(one.tasks) == count]
+        label = f"{name} ({count} task{'' if count == 1 else 's'})" if apart else name
+        found = [each[k] for k in mine]
+        method = Shown(label, [runs[k] for k in mine], found, found[0])
+        if len(mine) > 1:
             method.found = summary_of_runs(method.each)
         method.notes += method.found.notes
-        if len(whole) < len(runs):
-            few = len(runs) - len(whole)
-            method.notes.append(f"{few} run(s) have fewer tasks than {most} and are left out")
+        if apart:
+            listed = " or ".join(map(str, reversed(counts)))
+            method.notes.append(f"runs of {name} have {listed} tasks and are shown apart")
         shown.append(method)
     return shown
 
@@ -92,7 +102,7 @@ def contents(shown: Sequence[Shown], command: Sequence[str]) -> dict[str, Any]:
         "ran": [_ran(method) for method in shown],
         "score": _score(shown),
         "ids": [_column(id_, shown) for id_ in ids],
-        "unlike": "" if alike else UNLIKE,
+        "unlike": "" if alike else _unlike(shown),
         "headline": [_headline(method, ids, shown if alike else []) for method in shown],
         "every": _every(shown),
         "readings": [_reading(method) for method in shown],
@@ -146,6 +156,16 @@ def _alike(shown: Sequence[Shown]) -> bool:
     scales = {(method.scale, method.scale.label) for method in shown}
     counts = {len(method.found.tasks) for method in shown}
     return len(scales) == len(counts) == 1 and all(len(each) < 2 for each in known)
+
+
+def _unlike(shown: Sequence[Shown]) -> str:
+    """Return why no method is called the best."""
+    counts = sorted({len(method.found.tasks) for method in shown})
+    if len(counts) == 1:
+        what = "These methods learned other tasks or have other scores"
+    else:
+        what = f"These runs have {' or '.join(map(str, counts))} tasks"
+    return f"{what}: no number here says which is better."
 
 
 def _score(shown: Sequence[Shown]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ export class Chart {
     $("problem").hidden = !problems.length;
     say($("problem"), problems.join("; "));
     say($("hint"), !run ? "Choose a run in the list, or tick several to compare them."
-      : !run.tasks ? "No scores recorded yet."
+      : !runs.some((each) => each.tasks) ? "No scores recorded yet."
       : many ? `Dotted: the ${same(runs, worst) ?? "worst"} since it was learned. Double-click resets a zoom.`
       : `Vertical: a task ends, the next begins. Dotted, with a mark: the ${worst(run.row)} ${run.row.score} since the task was learned.`);
     $("chart").hidden = !runs.some((each) => each.tasks);
