@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perdure.record import BadInput
-from perdure.record.groups import find_groups
-from perdure.record.pairing import in_words, paired
+from perdure.record.groups import find_groups, in_words
+from perdure.record.pairing import paired
 
 from .cli_helpers import refused, run, says, strict, table, write
 from .compare_helpers import made, points, spread, store

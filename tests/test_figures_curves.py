@@ -11,7 +11,7 @@ import pytest
 
 from perdure.metrics import ScoreMatrix, ScoreScale, Stream
 from perdure.record import BadInput, Source
-from perdure.report.figures import curves, entitle, save
+from perdure.report.figures import curves, entitle, save, series
 from perdure.report.opened import open_methods
 
 from . import cli_helpers
@@ -20,7 +20,10 @@ from .figure_helpers import check_files, curve, data, edges, ends, parts, rows, 
 from .shown_helpers import store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from matplotlib.figure import Figure
 
     from perdure.report.opened import Methods
 
@@ -173,11 +176,12 @@ def test_losses_are_worst_where_they_are_highest() -> None:
     drawn = parts(figure.axes[0])
     assert drawn.level == [6.0]
     assert drawn.diamonds[0].tolist() == [[2, 1.0], [5, 2.0]]
-    assert parts(figure.axes[1]).diamonds[0].tolist() == [[2, 8.0], [5, 1.5]]
+    assert parts(figure.axes[1]).diamonds[0].tolist() == [[5, 1.5]]
     assert figure.get_supylabel() == "score (lower is better)"
     bottom, top = figure.axes[0].get_ylim()
     assert bottom < 1.0 < 6.0 < top
-    assert "worst since learned" in [text.get_text() for text in figure.legends[0].get_texts()]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "highest score since learned" in legend
 
 
 def test_a_task_that_returns_counts_from_its_first_end() -> None:
@@ -354,3 +358,29 @@ def test_drawing_loads_no_torch(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.parametrize("draw", [curves, series])
+def test_no_marker_lies_outside_its_axes(draw: Callable[..., Figure]) -> None:
+    """Tests before a task was learned lie below the axis, where markers are not cut off."""
+    steps = np.arange(1, 7)
+    tasks = {
+        "a": (steps, np.array([0.5, 0.9, 0.8, 0.7, 0.7, 0.6])),
+        "b": (steps, np.array([0.1, 0.0, 0.5, 0.9, 0.8, 0.8])),
+        "c": (steps, np.array([0.1, 0.0, 0.0, 0.0, 0.5, 0.95])),
+    }
+    stream = Stream(tasks, [("a", 2), ("b", 4), ("c", 6)])
+    # Whole sets, which give other scores than the subsets of the stream.
+    matrix = ScoreMatrix([[0.93, 0.0, 0.0], [0.7, 0.97, 0.0], [0.4, 0.8, 0.99]], ["a", "b", "c"])
+    runs = [Source(matrix, stream)]
+    figure = draw({"er 10": runs, "er 20": runs})
+    found = 0
+    for axes in figure.axes:
+        (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+        for line in axes.lines:
+            if line.get_marker() not in ("None", None, ""):
+                at = np.asarray(line.get_xydata())
+                found += len(at)
+                assert ((at[:, 0] >= left) & (at[:, 0] <= right)).all()
+                assert ((at[:, 1] >= bottom) & (at[:, 1] <= top)).all()
+    assert found >= 6

@@ -14,9 +14,10 @@ from perdure.metrics.nemenyi import friedman_p
 from perdure.record import BadInput, Source
 from perdure.report.colours import looks
 from perdure.report.figures import fixed, guessing, ranks, rescaled, spider
+from perdure.report.usable import LeftOutWarning
 
 from .cli_helpers import refused, run
-from .matrix_figure_helpers import FIVE, R5, five, line, source
+from .matrix_figure_helpers import R5, five, line, source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,7 +102,7 @@ def test_rescaled_says_what_is_undefined() -> None:
 def test_rescaled_needs_classes_accuracies_and_two_tasks() -> None:
     with pytest.raises(BadInput, match=r"er: how many classes .* --classes 2,2,2, by classes in a"):
         rescaled({"er": [source(A)]})
-    with pytest.raises(BadInput, match="no accuracies"):
+    with pytest.raises(BadInput, match="score is no accuracy"):
         rescaled({"er": [source(A, classes=[2, 2], **LOSS)]})
     with pytest.raises(BadInput, match="one task only"):
         rescaled({"er": [source([[0.5]], classes=[2])]})
@@ -207,7 +208,7 @@ def test_naive_and_cumulative_are_bounds_in_every_panel() -> None:
 
 
 def test_spider_refuses_what_has_no_criteria() -> None:
-    with pytest.raises(BadInput, match="no accuracies"):
+    with pytest.raises(BadInput, match="score is no accuracy"):
         spider({"er": [source(A, **LOSS)]})
     with pytest.raises(BadInput, match="er: no criterion is defined, expected at least A: why"):
         spider({"er": [Source(no_matrix="why")]})
@@ -362,7 +363,11 @@ def test_names_do_not_cover_each_other() -> None:
         ({"a": [0.5, 0.6]}, {}, r"1 method\(s\), expected two or more"),
         ({"a": [0.5], "b": [0.6]}, {}, r"1 seed\(s\) in common, expected two or more"),
         ({"a": [0.5, 0.6], "b": [0.6]}, {}, "paired by their order, and a has 2, b has 1"),
-        ({"a": [0.5] * 2, "b": [0.6] * 2}, {"metric": "raa"}, "a, seed 0: raa is undefined: needs"),
+        (
+            {"a": [0.5] * 2, "b": [0.6] * 2},
+            {"metric": "raa"},
+            "run 1 of a: raa is undefined",
+        ),
         ({"a": [0.5] * 2, "b": [0.6] * 2}, {"metric": "ac"}, "acc"),
         ({"a": [0.5] * 2, "b": [0.6] * 2}, {"alpha": 5.0}, "alpha is 5, expected a number between"),
     ],
@@ -376,7 +381,10 @@ def test_what_cannot_be_ranked(
 
 def test_ranks_of_other_tasks_or_scores_are_refused() -> None:
     one = [ending(0.5)] * 2
-    with pytest.raises(BadInput, match="a has 2 tasks and b has 5"):
+    with (
+        pytest.warns(LeftOutWarning, match="left out: run [12] of a: 2 task.* most runs have 5"),
+        pytest.raises(BadInput, match="1 method is left"),
+    ):
         ranks({"a": one, "b": [source(R5)] * 2})
     with pytest.raises(BadInput, match="b has scores of another range"):
         ranks({"a": one, "b": [source(A, **LOSS)] * 2})
@@ -410,12 +418,21 @@ def test_the_command_draws_these_kinds(tmp_path: Path) -> None:
     assert "bwt: mean ranks over 3 seeds, alpha = 0.1" in (tmp_path / "ranks.svg").read_text()
 
 
+def test_runs_that_say_no_seed_stay_paired_by_their_order_where_some_are_left_out() -> None:
+    bad = Source(no_matrix="tasks return")
+    first = [ending(0.1), bad, ending(0.9), ending(0.3)]
+    second = [ending(0.2), ending(0.9), ending(0.8), bad]
+    with pytest.warns(LeftOutWarning, match="run [24] of"):
+        figure = ranks({"a": first, "b": second})
+    assert figure.axes[0].get_title().startswith("acc: mean ranks over 2 seeds")
+    assert [text.get_text() for text in figure.axes[0].texts][:2] == ["a  1.50 ", " 1.50  b"]
+
+
 def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
     er, *_ = matrices(tmp_path)
     out = tmp_path / "x.pdf"
     assert "--classes" in refused("plot", "rescaled", er, "-o", out)
     assert "expected two or more" in refused("plot", "ranks", er, "-o", out)
-    assert "er-0 has 2 tasks and five_tasks has 5" in refused("plot", "fixed", er, FIVE, "-o", out)
     assert "--metric is not for spider" in refused(
         "plot", "spider", er, "--metric", "acc", "-o", out
     )

@@ -13,6 +13,7 @@ from perdure.report.colours import looks, task_colours
 
 from .browser_helpers import Visit, browser, colours_of, serious_faults, visit
 from .live_helpers import HEADER, Live, append, make_run, serving
+from .score_name_helpers import loss_run
 from .shown_helpers import store as real_store
 
 if TYPE_CHECKING:
@@ -102,6 +103,34 @@ def test_what_is_appended_appears_within_two_seconds(visit: Visit, tmp_path: Pat
         page.get_by_text("min 0.250").wait_for()
         writer.done()
         page.locator("#shown-about", has_text="finished").wait_for()
+        assert visit.is_clean()
+
+
+def test_a_loss_has_its_own_name_sign_and_direction(visit: Visit, tmp_path: Path) -> None:
+    loss_run(tmp_path / "worse")
+    better = loss_run(tmp_path / "better", seed=1)
+    points = better / "points.csv"
+    points.write_text(points.read_text().replace("4.0", "2.5").replace("8.0", "3.5"))
+    make_run(tmp_path / "other")  # of accuracies
+    with serving(tmp_path) as live:
+        page = opened(visit, live, "worse")
+        page.get_by_text("max 8.000").wait_for()
+        page.locator("#figures", has_text="mean perplexity so far").wait_for()
+        assert page.locator("#figures dd").all_inner_texts()[:2] == ["3.500", "8.000"]
+        assert page.locator("#table thead").inner_text().split("\t")[3] == "highest since"
+        assert page.locator("#table tbody tr").first.inner_text().split("\t")[3:] == [
+            "8.000", "3", "6.000"
+        ]  # fmt: skip
+        axis = "document.getElementById('chart').layout.yaxis.title.text"
+        assert page.evaluate(axis) == "perplexity (lower is better)"
+        page.locator("#order").select_option("acc")
+        assert names(page) == ["other", "better", "worse"]  # a lower loss is the better one
+        page.locator("#order").select_option("min_acc")
+        assert names(page) == ["other", "worse", "better"]
+        page = opened(visit, live, "worse", "better")
+        page.locator("#table thead", has_text="highest since learned").wait_for()
+        page = opened(visit, live, "worse", "other")
+        page.locator("#table tbody", has_text="perplexity 8.000").wait_for()
         assert visit.is_clean()
 
 

@@ -231,7 +231,7 @@ def test_a_dry_run_of_what_is_done(whole: Reference) -> None:
     answer = run("study", "run", whole.file, "--store", whole.store, "--dry-run")
     lines = answer.out.splitlines()
     assert Counter(line.split()[-1] for line in lines[:-1]) == {"done": 4, "failed": 2}
-    says(lines[-1], "6 runs, 0 to do")
+    says(lines[-1], "6 runs: ", " 0 to do")
     assert answer.err == ""  # nothing is measured
 
 

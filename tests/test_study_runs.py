@@ -333,7 +333,7 @@ def test_jobs_are_told_how_to_go_on(tmp_path: Path) -> None:
     fake, planned = failing(), list[int]()
     run_study(
         study(seeds=2), tmp_path, fake, nobody, changed=True, checkpoint_every=7.5,
-        planned=lambda jobs: planned.append(len(jobs)),
+        planned=lambda jobs, _: planned.append(len(jobs)),
     )  # fmt: skip
     assert planned == [4]
     for job in fake.waves[0]:

@@ -14,6 +14,7 @@ import perdure.experiments as experiments
 from perdure.cli._study_view import StudyView
 from perdure.experiments import read_study
 from perdure.record import RunWriter
+from perdure.report.live.watching import Watching
 
 from .cli_helpers import Answer, refused, run, says, strict, write
 from .study_helpers import Failure, Fake, Scores, flat, table_of
@@ -77,21 +78,28 @@ def of(values: list[float]) -> str:
 
 
 def test_a_study_that_has_not_begun(bench: Bench) -> None:
-    said = {"done": 0, "searched": 0, "failed": {}, "running": [], "waiting": 5, "undecided": 1}
-    assert bench.status() == said  # three of naive, two of ewc's search
-    says(bench.told("status").out, "mine: 0 of 6 runs done", "5 waiting", "1 of 2 cells wait")
+    said = {
+        "total": 8, "done": 0, "searched": 0, "failed": {}, "running": [], "waiting": 8,
+        "undecided": 1,
+    }  # fmt: skip
+    assert bench.status() == said  # three of naive, two of ewc's search, three of its choice
+    says(bench.told("status").out, "mine: 0 of 8 runs done", "8 waiting", "1 of 2 cells wait")
     found = bench.told("report")
     assert found.code == 0
-    says(found.out, "0 of 3", "not finished: 5 runs", "not met: three seeds or more")
+    says(found.out, "0 of 3", "not finished: 8 runs", "not met: three seeds or more")
     assert not bench.store.exists()
 
 
 def test_a_study_that_is_done(bench: Bench) -> None:
     found = bench.run(Fake(answer))
     assert found.code == 0
-    said = {"done": 6, "searched": 2, "failed": {}, "running": [], "waiting": 0, "undecided": 0}
+    said = {
+        "total": 8, "done": 8, "searched": 2, "failed": {}, "running": [], "waiting": 0,
+        "undecided": 0,
+    }  # fmt: skip
     assert bench.status() == said
-    says(bench.told("status").out, "mine: 6 of 6 runs done, 2 of the search, 0 running, 0 failed")
+    done = "mine: 8 of 8 runs done (2 of them of the search), 0 running, 0 failed, 0 waiting"
+    says(bench.told("status").out, done)
     again = bench.told("report")
     assert again == Answer(0, found.out, "")  # what `run` printed at its end
     says(found.out, "mine: does it matter?", "split-digits, class-incremental, mlp")
@@ -99,6 +107,53 @@ def test_a_study_that_is_done(bench: Bench) -> None:
     says(found.out, "not met: naive and joint", "no joint", "met: hyperparameters are not chosen")
     assert "failed" not in found.out
     assert "not finished" not in found.out
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        '[select]\non = "test"\n',
+        "[variant.a]\n[variant.b]\n",
+        "[variant.a]\n[variant.b]\nlr = 1\n",
+    ],
+)
+@pytest.mark.parametrize("how", [answer, broken])
+def test_at_any_time_the_states_of_all_runs_add_up(tmp_path: Path, more: str, how: Any) -> None:
+    bench, seen = Bench(tmp_path, TEXT + more), []
+
+    def check() -> None:
+        status = bench.status()
+        states = [status["done"], len(status["running"]), len(status["failed"]), status["waiting"]]
+        assert sum(states) == status["total"]
+        found = re.search(
+            r"(\d+) of (\d+) runs done.*, (\d+) running, (\d+) failed, (\d+) waiting",
+            bench.told("status").out,
+        )
+        assert found is not None
+        done, total, *others = map(int, found.groups())
+        assert [done, *others] == states
+        assert done + sum(others) == total
+        seen.append(total)
+
+    def asked(description: Description) -> Any:
+        check()
+        if (bench.store / "mine.study.json").exists():
+            (study,) = Watching(bench.store).studies
+            assert study.done + study.running + study.failed + study.waiting == seen[-1]
+        return how(description)
+
+    said = []
+    with patch.object(StudyView, "_draw", lambda view, force: said.append(view._status())):
+        bench.run(Fake(asked))
+    check()
+    assert len(set(seen)) == 1  # nor do runs come and go
+    for line in said:
+        numbers = [
+            int(n) for n in re.findall(r"(\d+)(?= (?:of|runs|running|failed|waiting))", line)
+        ]
+        done, total, *others = numbers
+        assert done + sum(others) == total == seen[0]
 
 
 def test_numbers_of_every_form(bench: Bench) -> None:
@@ -153,7 +208,7 @@ def test_a_study_in_which_runs_have_failed(bench: Bench) -> None:
         says(found.out, f"  {name}: the loss is nan\n")
         says(bench.told("status").out, f"failed: {name}: the loss is nan\n")
     status = bench.status()
-    assert (status["done"], status["waiting"], sorted(status["failed"])) == (4, 0, sorted(names))
+    assert (status["done"], status["waiting"], sorted(status["failed"])) == (6, 0, sorted(names))
     assert sorted(bench.report()["failed"]) == sorted(names)
     rows = table_of(bench.told("report", "--csv").out)
     assert [(row["seeds"], row["acc"]) for row in rows] == [
@@ -174,11 +229,11 @@ def test_a_study_that_was_interrupted(bench: Bench) -> None:
     assert (found.code, found.out) == (130, "")
     says(found.err, "interrupted; 4 runs are done. The same command goes on")
     status = bench.status()
-    assert (status["done"], status["searched"], status["waiting"]) == (3, 1, 1)
+    assert (status["done"], status["searched"], status["waiting"]) == (4, 1, 4)
     assert status["undecided"] == 1
-    says(bench.told("report").out, "3 of 3", "0 of 3", "not finished: 1 runs")
+    says(bench.told("report").out, "3 of 3", "0 of 3", "not finished: 4 runs")
     assert bench.run(Fake(answer)).code == 0
-    assert bench.status()["done"] == 6
+    assert bench.status()["done"] == 8
 
 
 def test_a_search_whose_every_point_fails_says_so_and_ends_with_1(bench: Bench) -> None:
@@ -219,9 +274,9 @@ def test_a_run_that_another_program_writes_is_running(bench: Bench) -> None:
     name = mine.descriptions(mine.cells[0], {})[0].folder
     with RunWriter(bench.store / name, {"setting": "class"}):
         status = bench.status()
-        assert (status["running"], status["waiting"]) == ([name], 4)
-        says(bench.told("status").out, "1 running", "4 waiting", f"running: {name}")
-    assert (bench.status()["running"], bench.status()["waiting"]) == ([], 5)
+        assert (status["running"], status["waiting"]) == ([name], 7)
+        says(bench.told("status").out, "1 running", "7 waiting", f"running: {name}")
+    assert (bench.status()["running"], bench.status()["waiting"]) == ([], 8)
 
 
 def test_several_tables_can_be_told_apart(tmp_path: Path) -> None:
@@ -261,7 +316,7 @@ def test_looking_changes_nothing(bench: Bench) -> None:
 
 
 def test_nobody_listens_to_a_view_that_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with StudyView(0, 2, list, show=False) as view:
+    with StudyView(experiments.Outcome(), 2, list, show=False) as view:
         view.planned([])
     assert capsys.readouterr() == ("", "")
     assert view.left is None
@@ -271,7 +326,7 @@ def test_time_left_is_counted_by_kind(tmp_path: Path) -> None:
     fake = Fake(answer)
     mine = read_study(write(tmp_path, "mine.toml", TEXT.replace("grid.strength = [1, 2]", "")))
     clock = iter(range(0, 10_000, 4))
-    view = StudyView(0, 2, list, show=False)
+    view = StudyView(experiments.Outcome(), 2, list, show=False)
     lefts: list[float | None] = []
 
     def told(job: Any, message: dict[str, Any]) -> None:

@@ -70,9 +70,11 @@ def heatmap(
     *,
     low: float = 0.0,
     high: float = 1.0,
-    caption: str = "score on each task (columns) after learning each task (rows)",
+    name: str = "score",
+    lower_is_better: bool = False,
+    caption: str = "",
 ) -> str:
-    """Return a score matrix as a table whose cells are the darker the higher; blank for NaN.
+    """Return a score matrix as a table whose cells are the darker the better; blank for NaN.
 
     Example:
         >>> "0.60" in heatmap([[0.9, float("nan")], [0.6, 0.8]], ["a", "b"])
@@ -81,7 +83,8 @@ def heatmap(
     r = np.asarray(scores, dtype=np.float64)
     low, high = _ends(r[np.isfinite(r)], low, high)
     # No darker than this: letters on it stay readable, in light and in dark pages.
-    dark = np.clip((r - low) / (high - low), 0, 1) * 0.6
+    dark = np.clip((r - low) / (high - low), 0, 1)
+    dark = 0.6 * (1 - dark if lower_is_better else dark)
     known = np.argwhere(np.isfinite(r)).tolist()
     shades = {(i, j + 1): SHADE.format(dark[i, j]) for i, j in known}
     rows = [
@@ -89,6 +92,7 @@ def heatmap(
         for task, row in zip(tasks, r, strict=True)
     ]
     numbers = range(1, len(tasks) + 1)
+    caption = caption or f"{name} on each task (columns) after learning each task (rows)"
     return table(["after", *tasks], rows, right=numbers, caption=caption, shades=shades)
 
 
@@ -98,7 +102,7 @@ def curves(
     switches: Sequence[int] = (),
     low: float = 0.0,
     high: float = 1.0,
-    label: str = "score on each task over training iterations",
+    name: str = "score",
 ) -> str:
     """Return a picture (SVG) of curves over steps, with switches as vertical lines.
 
@@ -119,7 +123,8 @@ def curves(
     def y(score: ArrayLike) -> NDArray[np.float64]:
         return (TALL - BOTTOM) * (1 - (np.asarray(score) - low) / (high - low))
 
-    size = f'viewBox="0 0 {WIDE} {TALL}" width="{WIDE}" role="img" aria-label="{escape(label)}"'
+    label = escape(f"{name} on each task over training iterations")
+    size = f'viewBox="0 0 {WIDE} {TALL}" width="{WIDE}" role="img" aria-label="{label}"'
     look = 'style="max-width:100%;font:11px sans-serif;overflow:visible" fill="currentColor"'
     parts = [
         f"<svg {size} {look}>",

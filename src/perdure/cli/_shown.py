@@ -64,5 +64,10 @@ def _study(file: Path, store: Path) -> tuple[dict[str, list[Source]], list[str]]
     for cell, folders in done.items():
         name = " ".join(str(getattr(cell, f)) for f in apart if getattr(cell, f))
         methods[name] = [open_run(folder, hits=len(folders) == 1) for folder in folders]
-    left = len(outcome.waiting)
-    return methods, [f"{file}: {left} runs of the study are not finished"] if left else []
+    left = len(outcome.waiting) + outcome.later
+    notes = [f"{file}: {left} runs of the study are not finished"] if left else []
+    notes += [
+        f"left out: {folder}: the run failed: {' '.join(why.split())}"
+        for folder, why in outcome.failed.items()
+    ]
+    return methods, notes

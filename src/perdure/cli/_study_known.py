@@ -26,7 +26,7 @@ def remember(file: Path, store: Path, study: Study, found: Outcome) -> None:
         return
     runs = sorted(folder.name for folders in found.done.values() for folder in folders)
     said = {
-        "of": _of(file), "runs": runs, "done": len(runs), "finished": found.finished,
+        "of": _of(file), "runs": runs, "finished": found.finished,
         "searched": found.finished - len(set(runs)),
     }  # fmt: skip
     with suppress(RecordError):  # a store that may only be read

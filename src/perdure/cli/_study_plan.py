@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ._options import whole_of
@@ -44,9 +45,10 @@ def dry_run(
         waits = run["state"] == "waiting"
         print(f"{run['folder']}  {in_words(run['seconds']) if waits else run['state']}")
     at_once = most or experiments.at_once(1)
-    left = sum(run["state"] == "waiting" for run in runs)
+    count = Counter(run["state"] for run in runs)
     print(
-        f"{len(runs)} runs, {left} to do: about {in_words(total)} one after the other, "
+        f"{len(runs)} runs: {count['done']} done, {count['failed']} failed, "
+        f"{count['waiting']} to do; about {in_words(total)} one after the other, "
         f"{in_words(total / at_once)} with {at_once} at a time"
     )
     return 0

@@ -14,6 +14,7 @@ from ._progress import live_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ..experiments import Outcome
     from ..experiments.jobs import Job
     from ..report import Grid
 
@@ -27,17 +28,18 @@ class StudyView:
     """Shows a study on a terminal as it goes; elsewhere a line now and then, and each failure.
 
     Args:
-        done: runs that were finished before.
+        before: where the study was when it was started.
         at_once: how many run side by side.
         tables: returns the tables so far.
         show: False shows nothing.
     """
 
     def __init__(
-        self, done: int, at_once: int, tables: Callable[[], Sequence[Grid]], *, show: bool
+        self, before: Outcome, at_once: int, tables: Callable[[], Sequence[Grid]], *, show: bool
     ) -> None:
         self._show, self._at_once, self._tables = show, at_once, tables
-        self.ended: Counter[str] = Counter(done=done)
+        self.ended: Counter[str] = Counter(done=before.finished)
+        self._failed, self._later = set(before.failed), before.later
         self._waiting: dict[int, Job] = {}
         self._running: dict[int, tuple[Job, float, dict[str, Any]]] = {}
         self._took: dict[str, list[float]] = {}  # seconds by kind of run
@@ -58,9 +60,11 @@ class StudyView:
         if self._live is not None:
             self._live.stop()
 
-    def planned(self, jobs: Sequence[Job]) -> None:
-        """Take a round of runs into account."""
+    def planned(self, jobs: Sequence[Job], later: int = 0) -> None:
+        """Take a round of runs into account, and how many will follow it."""
         self._waiting |= {id(job): job for job in jobs}
+        self._failed -= {job.folder for job in jobs}  # they are tried again
+        self._later = later
         self._draw(force=True)
 
     def told(self, job: Job, message: dict[str, Any]) -> None:
@@ -97,9 +101,12 @@ class StudyView:
         return (waiting + sum(each * (1 - share) for each, share in shares)) / self._at_once
 
     def _status(self) -> str:
-        parts = [f"{self.ended['done']} done", f"{len(self._running)} running"]
-        parts += [f"{self.ended['failed']} failed"] if self.ended["failed"] else []
-        parts += [f"{len(self._waiting)} waiting"] if self._waiting else []
+        done, running = self.ended["done"], len(self._running)
+        failed = self.ended["failed"] + len(self._failed)
+        waiting = len(self._waiting) + self._later
+        parts = [f"{done} of {done + running + failed + waiting} runs done", f"{running} running"]
+        parts += [f"{failed} failed"] if failed else []
+        parts += [f"{waiting} waiting"] if waiting else []
         parts += [f"about {in_words(self.left)} left"] if self.left is not None else []
         return ", ".join(parts)
 

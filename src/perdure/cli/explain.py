@@ -104,7 +104,7 @@ def _page(id_: str) -> str:
         ("scores", {"any": "any, losses too"}.get(metric.scores, metric.scores)),
         ("where", LEGEND.get(metric.of, "")),
         ("differs", reading.differs),
-        ("reading", reading.meaning),
+        ("reading", f"{reading.good} {reading.meaning}".strip()),
     ]
     shown = [part for part in parts if metric.of in LEGEND or part[0] not in ("scores", "where")]
     lines = [f"{id_}: {metric.name}", *_lines(shown)]

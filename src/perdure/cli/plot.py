@@ -18,7 +18,7 @@ from ._shown import opened
 from .score import Flag  # noqa: TC001  (the parser reads annotations)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from matplotlib.figure import Figure
 
@@ -127,18 +127,26 @@ def plot(
         classes=values_of(classes, "--classes"), setting=setting, upper=upper,
     )  # fmt: skip
     methods, notes = opened(sources, given, store, pool=pool)
-    figure = draw(methods, size=size, **options)
     from ..report.figures import entitle, save
 
-    if title is not None:
-        entitle(figure, title)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        path = save(figure, output, dots)
-    for note in [*notes, *(str(each.message) for each in told)]:
-        sys.stderr.write(f"perdure: note: {note}\n")
+        try:
+            figure = draw(methods, size=size, **options)
+            if title is not None:
+                entitle(figure, title)
+            path = save(figure, output, dots)
+        except BadInput:  # what was left out may be why
+            _say([note for note in notes if note.startswith("left out: ")], told)
+            raise
+    _say(notes, told)
     print(f"wrote {path}")
     return 0
+
+
+def _say(notes: Sequence[str], told: Sequence[warnings.WarningMessage]) -> None:
+    for note in [*notes, *(str(each.message) for each in told)]:
+        sys.stderr.write(f"perdure: note: {note}\n")
 
 
 def _list() -> None:

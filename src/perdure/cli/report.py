@@ -73,7 +73,7 @@ def report(
         range=range_, lower_is_better=lower_is_better,
     )  # fmt: skip
     told = _Counter(sum(map(len, methods.values())))
-    text = page(methods, command=again, title=title, told=told)
+    text = page(methods, command=again, left_out=notes, title=title, told=told)
     output.write_text(text, encoding="utf-8")
     for note in notes:
         sys.stderr.write(f"perdure: note: {note}\n")

@@ -91,30 +91,25 @@ def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> in
         json: print JSON.
     """
     if not json and (known := recall(file, store)) is not None:
-        more = f", {known['searched']} of the search" if known["searched"] else ""
-        rest = "0 running, 0 failed, 0 waiting"
-        print(f"{file.stem}: {known['done']} of {known['done']} runs done{more}, {rest}")
+        print(f"{file.stem}: {_counts(known['finished'], known['searched'])}")
         return 0
     experiments = _experiments()
     study = experiments.read_study(file)
     found = experiments.outcome(study, store)
     remember(file, store, study, found)
     running = [folder.name for folder in found.waiting if is_locked(folder)]
-    done = sum(len(folders) for folders in found.done.values())
     searched = found.finished - len({each for folders in found.done.values() for each in folders})
+    waiting = len(found.waiting) - len(running) + found.later
     if json:
         said = {
-            "done": done, "searched": searched, "failed": {f.name: e for f, e in
-            found.failed.items()}, "running": running,
-            "waiting": len(found.waiting) - len(running), "undecided": len(found.undecided),
+            "total": found.total, "done": found.finished, "searched": searched,
+            "failed": {folder.name: error for folder, error in found.failed.items()},
+            "running": running, "waiting": waiting, "undecided": len(found.undecided),
         }  # fmt: skip
         print(json_.dumps(said, indent=1))
         return 0
-    parts = [f"{done} of {len(study.cells) * len(study.seed_list)} runs done"]
-    parts += [f"{searched} of the search"] if searched else []
-    parts += [f"{len(running)} running", f"{len(found.failed)} failed"]
-    parts.append(f"{len(found.waiting) - len(running)} waiting")
-    print(f"{study.name}: {', '.join(parts)}")
+    counts = _counts(found.finished, searched, len(running), len(found.failed), waiting)
+    print(f"{study.name}: {counts}")
     if found.undecided:
         print(f"{len(found.undecided)} of {len(study.cells)} cells wait for their search")
     for name in running:
@@ -122,6 +117,19 @@ def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> in
     for folder, error in found.failed.items():
         print(f"failed: {folder.name}: {' '.join(error.split())}")
     return 0
+
+
+def _counts(done: int, searched: int, running: int = 0, failed: int = 0, waiting: int = 0) -> str:
+    """Return a study's runs by state in words; the states add up to the total.
+
+    Example:
+        >>> _counts(5, 2, 1, 0, 3)
+        '5 of 9 runs done (2 of them of the search), 1 running, 0 failed, 3 waiting'
+    """
+    search = f" ({searched} of them of the search)" if searched else ""
+    total = done + running + failed + waiting
+    rest = f"{running} running, {failed} failed, {waiting} waiting"
+    return f"{done} of {total} runs done{search}, {rest}"
 
 
 @study_app.command
@@ -184,7 +192,7 @@ def show_study(
     """Run a study with a view of it, and return where it is then."""
     before = experiments.outcome(study, store)
     tables = lambda: study_grids(_lines(study, experiments.outcome(study, store)))  # noqa: E731
-    view = StudyView(before.finished, at_once, tables, show=show)
+    view = StudyView(before, at_once, tables, show=show)
     try:
         with view:
             found: Outcome = experiments.run_study(
@@ -267,7 +275,8 @@ def _report(study: Study, store: Path, found: Outcome, form: str, ids: list[str]
         said = [f"{mark}{f.name}: {' '.join(why.split())}\n" for f, why in found.failed.items()]
         print("failed:\n", *said, sep="")
     if found.waiting or found.undecided:
-        print(f"not finished: {len(found.waiting)} runs; `perdure study run` goes on\n")
+        left = len(found.waiting) + found.later
+        print(f"not finished: {left} runs; `perdure study run` goes on\n")
     print("reporting guidelines:")
     for met, what in judged:
         print(f"{mark}{'met' if met else 'not met'}: {what}")

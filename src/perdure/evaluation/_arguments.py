@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
 from ..metrics import ACCURACY, ScoreScale
+from ..metrics.score_matrix import LONGEST_NAME
 
 __all__ = ["as_json", "check_arguments", "check_state", "check_whole", "named_tasks", "scale_of"]
 
@@ -91,12 +93,16 @@ def check_whole(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name} is {value!r}, expected a whole number of at least {least}")
 
 
-def scale_of(score: object, scale: ScoreScale | None, *, lower_is_better: bool) -> ScoreScale:
-    """Return range and direction of the scores, or raise if what is said contradicts itself.
+def scale_of(
+    score: object, scale: ScoreScale | None, *, lower_is_better: bool, name: object = None
+) -> ScoreScale:
+    """Return range, direction and name of the scores, or raise if the arguments contradict.
 
     Example:
-        >>> scale_of(None, None, lower_is_better=False).is_accuracy
-        True
+        >>> scale_of(None, None, lower_is_better=False).label
+        'accuracy'
+        >>> scale_of(max, None, lower_is_better=True).label
+        'max'
     """
     if lower_is_better and score is None:
         raise ValueError("lower_is_better=True is for a score= of your own; accuracy is not a loss")
@@ -104,11 +110,25 @@ def scale_of(score: object, scale: ScoreScale | None, *, lower_is_better: bool) 
         raise ValueError(
             f"lower_is_better=True and scale={scale} contradict each other; say it in scale"
         )
-    if scale is not None:
-        return scale
-    if score is None:
-        return ACCURACY
-    return ScoreScale(-math.inf, math.inf, lower_is_better=lower_is_better)
+    if scale is None and score is None:
+        scale = ACCURACY
+    elif scale is None:
+        scale = ScoreScale(-math.inf, math.inf, lower_is_better=lower_is_better)
+    if name is None:
+        return scale if scale.name or score is None else replace(scale, name=_own_name(score))
+    readable = isinstance(name, str) and name.strip() and name.isprintable()
+    if not isinstance(name, str) or not readable or len(name) > LONGEST_NAME:
+        raise ValueError(
+            f"score_name is {name!r:.80}, expected printable text of at most {LONGEST_NAME} "
+            "characters, like 'perplexity'"
+        )
+    return replace(scale, name=name.strip())
+
+
+def _own_name(score: object) -> str:
+    """Return what a function is called; score where it has no name of its own."""
+    name = getattr(score, "__name__", "").strip("_")
+    return name[:LONGEST_NAME] if name.isidentifier() else "score"
 
 
 def as_json(describe: Mapping[str, Any] | None) -> dict[str, Any]:

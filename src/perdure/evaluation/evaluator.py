@@ -54,6 +54,8 @@ class Evaluator:
             is given the task's name.
         scale: range and direction of a score of your own; unbounded if not given.
         lower_is_better: the score is a loss.
+        score_name: what pages, tables and figures call the score; accuracy or, with a score of
+            your own, the name of the function if not given.
         forward: `forward(model, x)` where `model(x)` is not the way to class scores; `task` as
             for score: a head or a label a task.
         classes: the classes that may be named for each task (task-incremental); others are masked.
@@ -106,6 +108,7 @@ class Evaluator:
         score: Callable[..., torch.Tensor] | None = None,
         scale: ScoreScale | None = None,
         lower_is_better: bool = False,
+        score_name: str | None = None,
         forward: Callable[..., Any] | None = None,
         classes: Mapping[Any, Sequence[int]] | None = None,
         setting: Setting | None = None,
@@ -131,7 +134,7 @@ class Evaluator:
             where=where, mode=mode, on_alarm=on_alarm, setting=setting, windows=windows,
             classes=classes,
         )  # fmt: skip
-        scale = scale_of(score, scale, lower_is_better=lower_is_better)
+        scale = scale_of(score, scale, lower_is_better=lower_is_better, name=score_name)
         self._schedule = as_schedule(every)
         self._subset, self._seed, self._unseen, self._initial = subset, seed, unseen, initial
         self._classes = {str(task): list(mine) for task, mine in (classes or {}).items()}

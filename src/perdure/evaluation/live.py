@@ -114,13 +114,13 @@ class Live:
 
     @property
     def min_acc(self) -> float | None:
-        """The mean over tasks left behind of their lowest score since."""
+        """The mean over tasks left behind of their worst score since."""
         lows = [mine.low for mine in self.older()]
         return self._signed(sum(lows) / len(lows)) if lows and max(lows) < inf else None
 
     @property
     def wc_acc(self) -> float | None:
-        """Worst-case accuracy: the current task's score and every older task's lowest."""
+        """The worst case: the mean of the current task's score and every older task's worst."""
         now, lows = self.current, [mine.low for mine in self.older()]
         if now is None or (lows and max(lows) == inf):
             return None

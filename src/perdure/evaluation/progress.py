@@ -62,13 +62,15 @@ class Progress:
 
 
 def line_of(step: int, rate: float, live: Live) -> str:
-    """Return the line that is shown."""
+    """Return the line that is shown, other scores than accuracies in words of their own."""
     parts = [f"step {step:,}", f"{rate:.3g} steps/s"]
     if live.task is not None:
         parts.append(f"learning {live.task}")
     ids = ("current", "min_acc", "wc_acc", *(f"wf{w}" for w in live.windows[:1]))
+    name, worst = live.scale.label, live.scale.worst
+    words = {"current": name, "min_acc": f"{worst} since learned", "wc_acc": "worst case"}
     for id_ in ids:
         value = live[id_]
         if value is not None:
-            parts.append(f"{id_} {value:.3f}")
+            parts.append(f"{id_ if name == 'accuracy' else words.get(id_, id_)} {value:.3f}")
     return "  ".join(parts)

@@ -43,7 +43,7 @@ class Recorder:
 
     Args:
         describe: what ran, for run.json.
-        scale: range and direction of the scores.
+        scale: range, direction and name of the scores.
         windows: of the live wf and wp.
         hits: whether to record which examples are right.
     """
@@ -183,6 +183,7 @@ class Recorder:
                 "low": self._scale.low if isfinite(self._scale.low) else None,
                 "high": self._scale.high if isfinite(self._scale.high) else None,
                 "lower_is_better": self._scale.lower_is_better,
+                "name": self._scale.label,
             },
             "notes": self.notes,
         }

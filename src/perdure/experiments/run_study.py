@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ..metrics import find_metric
-from ..record import replace_file, scores_of
+from ..record import FAILED, failure_of, replace_file, scores_of
 from .jobs import Job
 from .store import check_store, is_finished
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Choice", "Outcome", "choice_of", "failure_of", "outcome", "plan_study", "run_study"]
 
-FAILED = "failed.json"
 INTERRUPTED = 130
 
 
@@ -55,6 +54,12 @@ class Outcome:
     waiting: list[Path] = field(default_factory=list)  # of those known by now
     undecided: list[Cell] = field(default_factory=list)  # their search is not finished
     finished: int = 0  # runs, searches included
+    later: int = 0  # runs that have no name before their cell's search is finished
+
+    @property
+    def total(self) -> int:
+        """How many runs there are, each in one state: finished, failed, waiting, or for later."""
+        return self.finished + len(self.failed) + len(self.waiting) + self.later
 
     @property
     def complete(self) -> bool:
@@ -103,7 +108,7 @@ def run_study(
     retry: bool = False,
     changed: bool = False,
     checkpoint_every: float = 120.0,
-    planned: Callable[[list[Job]], None] | None = None,
+    planned: Callable[[list[Job], int], None] | None = None,
 ) -> Outcome:
     """Run what is not finished, choose, run what was chosen, and return where the study is.
 
@@ -115,7 +120,7 @@ def run_study(
         retry: also run again what has failed.
         changed: go on with unfinished runs even if data or versions are others.
         checkpoint_every: seconds between two checkpoints.
-        planned: called before each round with its jobs.
+        planned: called before each round with its jobs, and with how many will follow later.
     """
     check_store(store)
     tried: set[str] = set()
@@ -139,10 +144,11 @@ def run_study(
             jobs.append(job)
         if not jobs:
             break
-        _write_down(study, store, outcome(study, store), wanted)  # for those who look on
+        now = outcome(study, store)
+        _write_down(study, store, now, wanted)  # for those who look on
         tried |= {job.description.folder for job in jobs}
         if planned is not None:
-            planned(jobs)
+            planned(jobs, now.later)
         execute(jobs, listen)
     found = outcome(study, store)
     _write_down(study, store, found, wanted)
@@ -152,8 +158,8 @@ def run_study(
 def outcome(study: Study, store: Path) -> Outcome:
     """Return where a study is, from what is in its store."""
     found = Outcome()
-    waiting: dict[Path, None] = {}  # two variants may be one and the same run
-    ended: set[str] = set()
+    finished: dict[str, bool] = {}  # each run is asked once: two variants may be the same one
+    later: set[str] = set()
     for cell in study.cells:
         choice = choice_of(study, cell, store)
         points = study.points(cell)
@@ -166,22 +172,22 @@ def outcome(study: Study, store: Path) -> Outcome:
         reported: list[Description] = []
         if choice is None:
             found.undecided.append(cell)
+            later |= {each.folder for each in study.descriptions(cell, points[0])}
         else:
             found.choices[cell] = choice
             reported = study.descriptions(cell, choice.point) if choice.point is not None else []
         shown = [each.folder for each in reported]
-        finished = set()
-        for name in dict.fromkeys([*(each.folder for each in search), *shown]):
-            folder = store / name
-            if is_finished(folder):
-                finished.add(name)
-            elif (why := failure_of(folder)) is not None:
-                found.failed[folder] = why
-            else:
-                waiting[folder] = None
-        ended |= finished
-        found.done[cell] = [store / name for name in shown if name in finished]
-    found.waiting, found.finished = list(waiting), len(ended)
+        for name in (*(each.folder for each in search), *shown):
+            if name not in finished:
+                finished[name] = is_finished(store / name)
+        found.done[cell] = [store / name for name in shown if finished[name]]
+    for folder in (store / name for name, ended in finished.items() if not ended):
+        if (why := failure_of(folder)) is not None:
+            found.failed[folder] = why
+        else:
+            found.waiting.append(folder)
+    found.finished = sum(finished.values())
+    found.later = len(later - finished.keys())
     return found
 
 
@@ -218,16 +224,6 @@ def _tried(study: Study, point: Point, folders: Sequence[Path]) -> Tried:
     return Tried(point, fmean(scores))
 
 
-def failure_of(folder: Path) -> str | None:
-    """Return why a run has failed, None if it has not."""
-    try:
-        return str(json.loads((folder / FAILED).read_bytes())["error"])
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError, KeyError, TypeError):
-        return "it failed, and the reason cannot be read"
-
-
 def _note_failure(job: Job) -> None:
     """Write down why a run has failed, unless it could still go on: nothing stops the others."""
     if job.error is None or job.kind in ("RecordError", "Changed") or job.code == INTERRUPTED:
@@ -256,7 +252,7 @@ def _write_down(study: Study, store: Path, found: Outcome, runs: Sequence[Descri
         "study": msgspec.to_builtins(study),
         "choices": choices,
         "runs": [each.folder for each in runs],
-        "later": len(found.undecided) * len(study.seed_list),  # named when they are chosen
+        "later": found.later,
     }
     store.mkdir(parents=True, exist_ok=True)
     replace_file(store / f"{study.name}.study.json", json.dumps(said, indent=1) + "\n")

@@ -8,10 +8,14 @@ __all__ = ["DIAGNOSIS", "READINGS", "Reading"]
 
 
 class Reading(NamedTuple):
-    """Plain words about a metric: what tells it from its namesakes, and what values mean."""
+    """Plain words about a metric: what tells it from its namesakes, and what values mean.
+
+    `good` is said of accuracies only: other scores have no such limit.
+    """
 
     differs: str
     meaning: str
+    good: str = ""
 
 
 DIAGNOSIS = """\
@@ -25,9 +29,9 @@ READINGS: dict[str, Reading] = {
     "acc": Reading(
         "Printed as accuracy, ACC, AA or AA_K. Every task counts the same; acc.pooled counts "
         "examples, acc.lower all steps, acc.incremental the mean of acc after every task.",
-        "Good above .8 (guide). It cannot tell forgetting from never having learned: read it "
-        "beside acc.learning and bwt. acc = acc.learning + bwt (T-1)/T exactly; the guide prints "
-        "this without the factor."),
+        "It cannot tell forgetting from never having learned: read it beside acc.learning and "
+        "bwt. acc = acc.learning + bwt (T-1)/T exactly; the guide prints this without the factor.",
+        good="Good above .8 (guide)."),
     "acc.pooled": Reading(
         "acc weighted by test-set size: what tools print that pool all test examples.",
         "Equal to acc where all test sets have the same size; large tasks dominate otherwise."),
@@ -46,8 +50,8 @@ READINGS: dict[str, Reading] = {
         "lies above acc."),
     "acc.learning": Reading(
         "The guide's LA, CLEAR's in-domain accuracy.",
-        "Good above .9 (guide). How well each task is learned when it comes, whatever is lost "
-        "later."),
+        "How well each task is learned when it comes, whatever is lost later.",
+        good="Good above .9 (guide)."),
     "acc.all": Reading(
         "CapyMOA's accuracy_all_avg: tasks not yet learned count too.",
         "Mixes learning, keeping and guessing; compare it only with itself."),

@@ -134,8 +134,16 @@ def as_html(
 
 
 def name_of(metric: Metric, scale: ScoreScale) -> str:
-    """Return a metric's name, where other scores than accuracies are meant without that word."""
-    return metric.name if scale.is_accuracy else metric.name.replace("accuracy", "score")
+    """Return a metric's name in the words of the score: a loss has a maximum, no accuracy.
+
+    Example:
+        >>> name_of(METRICS["min_acc"], ScoreScale(0, 9, lower_is_better=True, name="loss"))
+        'average maximum loss'
+    """
+    if scale.label == "accuracy":
+        return metric.name
+    name = re.sub(r"\b(accuracy|score)\b", lambda _: scale.label, metric.name)
+    return name.replace("minimum", "maximum") if scale.lower_is_better else name
 
 
 def drop_others(found: Any, ids: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -22,20 +23,26 @@ ZERO_UPPER = (
     "the upper triangle is all zeros, which usually means that unseen tasks were never evaluated; "
     "if these zeros were measured, add --upper measured (upper='measured' in Python)"
 )
+LONGEST_NAME = 60  # letters of a score's name
 
 
 @dataclass(frozen=True)
 class ScoreScale:
-    """What a score means: its range, and whether larger is better.
+    """What a score means: its range, whether larger is better, and what it is called.
+
+    The name is for people: scores of one range and direction are equal whatever they are called.
 
     Example:
         >>> ScoreScale(0, 100, lower_is_better=True).is_accuracy
         False
+        >>> ScoreScale(0, 100, name="perplexity").label, ScoreScale().label
+        ('perplexity', 'accuracy')
     """
 
     low: float = 0.0
     high: float = 1.0
     lower_is_better: bool = False
+    name: str = dataclasses.field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -47,6 +54,16 @@ class ScoreScale:
     def is_accuracy(self) -> bool:
         """Whether scores run from 0 to 1 and larger is better."""
         return self.low >= 0 and self.high <= 1 and not self.lower_is_better
+
+    @property
+    def label(self) -> str:
+        """What the score is called; without a name, accuracy or score."""
+        return self.name or ("accuracy" if self.is_accuracy else "score")
+
+    @property
+    def worst(self) -> str:
+        """Which end of the range is the worst, in one word."""
+        return "highest" if self.lower_is_better else "lowest"
 
     def check(self, scores: NDArray[np.float64], where: Callable[[int], str]) -> None:
         """Raise if a score that was measured lies outside the range; `where` names an entry."""
@@ -120,7 +137,11 @@ class ScoreMatrix:
     notes: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
-        return heatmap(self.scores, self.tasks, low=self.scale.low, high=self.scale.high)
+        scale = self.scale
+        return heatmap(
+            self.scores, self.tasks, low=scale.low, high=scale.high, name=scale.label,
+            lower_is_better=scale.lower_is_better,
+        )  # fmt: skip
 
     if TYPE_CHECKING:  # what may be passed in is wider than what is kept
 

@@ -111,7 +111,8 @@ class Stream:
 
     def _repr_html_(self) -> str:
         ends = [visit.last for visit in self.visits[:-1]]
-        return curves(self.tasks, switches=ends, low=self.scale.low, high=self.scale.high)
+        low, high, name = self.scale.low, self.scale.high, self.scale.label
+        return curves(self.tasks, switches=ends, low=low, high=high, name=name)
 
     @property
     def names(self) -> tuple[str, ...]:

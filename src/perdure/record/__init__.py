@@ -10,12 +10,13 @@ from .hits_folder import read_hits
 from .matrix_file import parse_matrix, parse_vector
 from .points import Points
 from .points_file import read_points
-from .run import Run, open_run
+from .run import FAILED, Run, failure_of, open_run
 from .scores_file import Scores, scores_of
 from .source import Given, Source, read_source, read_vector
 from .writer import RunWriter, csv_field
 
 __all__ = [
+    "FAILED",
     "BadInput",
     "Given",
     "Gradients",
@@ -27,6 +28,7 @@ __all__ = [
     "Scores",
     "Source",
     "csv_field",
+    "failure_of",
     "is_locked",
     "open_run",
     "parse_matrix",

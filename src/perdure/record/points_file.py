@@ -52,6 +52,8 @@ def read_points(
         >>> points.matrix().scores
         array([[0.75]])
     """
+    if not text.strip():
+        raise BadInput(f"{source}: empty, expected evaluations; none was recorded")
     codes: dict[str, int] = {}
     table = read_table(text, source, column_types(codes), ours=ours)
     if not table.rows:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from ._text import BadInput, decode, read_limited
 from .gradients_file import Gradients, read_gradients
-from .source import MAX_POINTS, Source, read_source
+from .source import FAILED, MAX_POINTS, Source, failure_of, read_source
 
 if TYPE_CHECKING:
     import os
 
-__all__ = ["Run", "open_run"]
+__all__ = ["FAILED", "Run", "failure_of", "open_run"]
 
 
 @dataclass

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from ..metrics import ScoreScale
+from ..metrics.score_matrix import LONGEST_NAME
 from ._text import BadInput, read_limited
+from .members import visible
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,11 +21,12 @@ MAX_BYTES = 16 << 20
 
 
 class Scale(msgspec.Struct):
-    """Range and direction of the scores; an end that is not stated is infinite."""
+    """Range, direction and name of the scores; an end that is not stated is infinite."""
 
     low: float | None = None
     high: float | None = None
     lower_is_better: bool = False
+    name: str = ""
 
 
 class Description(msgspec.Struct):
@@ -46,13 +49,14 @@ def read_description(path: Path) -> Description:
 
 
 def scale_of(run: Description, path: Path) -> ScoreScale | None:
-    """Return range and direction of a run's scores, None where it does not say."""
+    """Return range, direction and name of a run's scores, None where it does not say."""
     if run.scale is None:
         return None
     low = -math.inf if run.scale.low is None else run.scale.low
     high = math.inf if run.scale.high is None else run.scale.high
     try:
-        return ScoreScale(low, high, lower_is_better=run.scale.lower_is_better)
+        name = visible(run.scale.name)[:LONGEST_NAME]
+        return ScoreScale(low, high, lower_is_better=run.scale.lower_is_better, name=name)
     except ValueError as error:
         raise BadInput(f"{path}: {error}") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from ..metrics import Costs, Hits, Options, ScoreScale, Setting, Stream, Summary
     from .points import Points
 
-__all__ = ["Given", "Source", "read_source", "read_vector"]
+__all__ = ["FAILED", "Given", "Source", "failure_of", "read_source", "read_vector"]
 
 MAX_POINTS = 4 << 30  # bytes
 MAX_MATRIX = 128 << 20
+FAILED = "failed.json"  # why a run has failed; only an unfinished run has it
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,16 @@ def read_source(
     return found
 
 
+def failure_of(folder: Path) -> str | None:
+    """Return why the run in a folder has failed, None if it has not."""
+    try:
+        return str(json.loads((folder / FAILED).read_bytes())["error"])
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return "it failed, and the reason cannot be read"
+
+
 def read_vector(path: str) -> list[float]:
     """Return one number a task from a small file."""
     try:
@@ -212,13 +224,20 @@ def _of_run(data: bytes, given: Given, folder: Path, name: str, *, ended: bool) 
     # A run's scores are on its own scale: percent is for files that state none.
     points = _points(data, name, replace(given, percent=False), ours=True)
     said = described(run, path, len({task for task, _ in points.visits()}))
-    found = (_from_points if ended else _unfinished)(points, given, said, name)
+    if ended:
+        found = _from_points(points, given, said, name)
+    else:
+        why = failure_of(folder)
+        state = "is unfinished" if why is None else f"failed ({' '.join(why.split()):.200})"
+        found = _unfinished(points, given, said, name, state)
     found.notes += run.notes
     return found
 
 
-def _unfinished(points: Points, given: Given, described: dict[str, Any], name: str) -> Source:
-    """Return what is known of a run that goes on: the tasks that have ended."""
+def _unfinished(
+    points: Points, given: Given, described: dict[str, Any], name: str, state: str
+) -> Source:
+    """Return what is known of a run that goes on or has failed: the tasks that have ended."""
     last = points.finished()
     if last is not None:
         points = points.until(last)
@@ -226,14 +245,14 @@ def _unfinished(points: Points, given: Given, described: dict[str, Any], name: s
         if "classes" in described:
             described = described | {"classes": described["classes"][:count]}
         found = _from_points(points, given, described, name)
-        found.notes.append(f"the run is unfinished: scored over {count} finished task(s)")
+        found.notes.append(f"the run {state}: scored over {count} finished task(s)")
         return found
     found = _from_points(points, given, described, name)
     if points.visits():
-        found.notes.append("the run is unfinished and no task has ended yet")
+        found.notes.append(f"the run {state} and no task has ended yet")
         found.matrix, found.no_matrix = None, found.notes[-1]
     else:
-        found.notes.append("the run is unfinished")
+        found.notes.append(f"the run {state}")
     return found
 
 
@@ -241,7 +260,9 @@ def _read_run(folder: Path, given: Given, *, hits: bool) -> Source:
     """Return what a run folder holds; of an unfinished run, the tasks finished so far."""
     path = folder / "points.csv"
     if not path.is_file():
-        raise BadInput(f"{folder}: no points.csv in it, expected a run folder or a file")
+        begun = (folder / "run.json").is_file()
+        what = "no evaluation was recorded" if begun else "expected a run folder or a file"
+        raise BadInput(f"{folder}: no points.csv in it, {what}")
     ended = (folder / "done.json").exists()
     with path.open("rb") as file:
         data = read_limited(file, str(path), MAX_POINTS)

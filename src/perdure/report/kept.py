@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .grid import Grid
-from .scores import number, scores_grids
+from .scores import number, scale_of, scores_grids
 
 if TYPE_CHECKING:
     from ..metrics import RunsSummary, Summary
@@ -18,15 +18,18 @@ HEADLINE = (
 )  # fmt: skip
 COLUMNS = {
     "learned": "acc.learning",
-    "lowest since": "min_acc",
+    "{worst} since": "min_acc",
     "at the end": "acc",
     "lost": "forgetting.learned",
 }
 
 
 def kept_grid(found: Summary | RunsSummary) -> Grid:
-    """Return for each task how well it was learned, its low, its end, and what it lost."""
-    columns = {title: id_ for title, id_ in COLUMNS.items() if id_ in found.per_task}
+    """Return for each task how well it was learned, its worst, its end, and what it lost."""
+    worst = scale_of(found).worst
+    columns = {
+        title.format(worst=worst): id_ for title, id_ in COLUMNS.items() if id_ in found.per_task
+    }
     rows = []
     for k, task in enumerate(found.tasks):
         cells = []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..record import Run, open_run, read_source
+from ..record import BadInput, Run, failure_of, open_run, read_source
 from ..record.groups import find_groups, pooling_notes
+from .usable import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +33,6 @@ def open_methods(
 
     Example:
         >>> import tempfile
-        >>> from pathlib import Path
         >>> path = Path(tempfile.mkdtemp()) / "mine.csv"
         >>> _ = path.write_text("0.9,\n0.6,0.8\n")
         >>> methods, notes = open_methods([str(path)])
@@ -41,13 +42,41 @@ def open_methods(
     groups, notes = find_groups(arguments, pool=pool)
     notes += pooling_notes(groups)
     methods: dict[str, list[Source]] = {}
+    left: list[str] = []
     for name, members in groups.items():
         alone = len(members) == 1  # the seeds of several say how sure a number is
-        methods[name] = [
-            open_run(member.path, hits=alone) if member.ours else read_source(member.path, given)
-            for member in members
-        ]
-    return methods, notes
+        for member in members:
+            try:
+                run = (
+                    open_run(member.path, hits=alone)
+                    if member.ours
+                    else read_source(member.path, given)
+                )
+            except BadInput as error:
+                left.append(_reason(member.path, error))
+            else:
+                methods.setdefault(name, []).append(run)
+    if not methods:
+        raise BadInput(first_of(left))
+    return methods, [*notes, *(f"left out: {each}" for each in left), *_failed(methods)]
+
+
+def _failed(methods: Methods) -> list[str]:
+    """Return a note on every run that is shown as far as it came before it failed."""
+    return [
+        f"{run.folder}: {note}"
+        for runs in methods.values()
+        for run in runs
+        if isinstance(run, Run) and not run.finished
+        for note in run.notes
+        if note.startswith("the run failed")
+    ]
+
+
+def _reason(path: str, error: BadInput) -> str:
+    """Return why a run cannot be shown: why it failed, where it did, or what is wrong with it."""
+    why = failure_of(Path(path))
+    return str(error) if why is None else f"{path}: the run failed: {' '.join(why.split())}"
 
 
 def described(run: Source) -> dict[str, object]:

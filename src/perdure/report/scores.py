@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ..metrics import Metric, ScoreScale, Summary, ToolRow
 
-__all__ = ["reasons", "scores_grids", "stacked", "tool_grid"]
+__all__ = ["reasons", "scale_of", "scores_grids", "stacked", "tool_grid"]
 
 ARROWS = {"higher": "↑", "lower": "↓"}
 
@@ -115,18 +115,19 @@ def _headline(found: Summary | RunsSummary, percent: bool, digits: int | None) -
             both = [shown(end) for end in found.intervals.get(id_, ())]
             row += (both or ["", ""]) if digits is None else [" to ".join(both)]
         row += [shown(bias[id_]) if id_ in bias else ""] if bias else []
-        rows.append([*row, name_of(metric, _scale(found))])
+        rows.append([*row, name_of(metric, scale_of(found))])
     right = {value, "SD", "95% interval", "bias at most"}
     return Grid([*header, "name"], rows, right=right)
 
 
 def _direction(found: Summary | RunsSummary, id_: str, *, plain: bool) -> str:
     """Return which way is better: a level of a loss is better when lower."""
-    better = better_of(id_, _scale(found))
+    better = better_of(id_, scale_of(found))
     return better if plain else ARROWS[better]
 
 
-def _scale(found: Summary | RunsSummary) -> ScoreScale:
+def scale_of(found: Summary | RunsSummary) -> ScoreScale:
+    """Return range, direction and name of the scores of a summary."""
     return found.runs[0].scale if isinstance(found, RunsSummary) else found.scale
 
 

@@ -6,6 +6,7 @@ names can be drawn together.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,13 +30,16 @@ __all__ = [
     "ends_of",
     "learned_at",
     "low_of",
+    "no_stream",
     "one_scale",
     "score_name",
+    "shared_scale",
     "streams_of",
     "switches",
     "task_names",
     "track_of",
     "visit_names",
+    "worst_name",
 ]
 
 
@@ -52,10 +56,7 @@ def streams_of(name: str, runs: Sequence[Source], thin: int = 1) -> list[Stream]
     found = []
     for run in runs:
         if run.stream is None:
-            raise BadInput(
-                f"{name}: no stream of evaluations, expected runs or a points.csv; "
-                "a score matrix holds task ends only"
-            )
+            raise BadInput(f"{name}: {no_stream(run)}")
         if thin == 1:
             found.append(run.stream)
         else:  # from points as `perdure score --thin`: the tests of whole sets stay
@@ -64,12 +65,28 @@ def streams_of(name: str, runs: Sequence[Source], thin: int = 1) -> list[Stream]
     return found
 
 
+def no_stream(run: Source) -> str:
+    """Return why a run has no curves, nothing where it has them."""
+    if run.stream is not None:
+        return ""
+    return (
+        "no stream of evaluations, expected runs or a points.csv; a score matrix holds task ends "
+        "only"
+    )
+
+
 def one_scale(streams: Iterable[Stream]) -> ScoreScale:
     """Return the scale that all streams share; BadInput where they cannot stand on one axis."""
-    scales = {stream.scale: None for stream in streams}
+    scales = [stream.scale for stream in streams]
     if len({scale.lower_is_better for scale in scales}) > 1:
         raise BadInput("some scores are better higher and some lower, expected one kind; draw two")
-    return next(iter(scales))
+    return shared_scale(scales)
+
+
+def shared_scale(scales: Sequence[ScoreScale]) -> ScoreScale:
+    """Return the first of several scales, called score where they have different names."""
+    labels = {scale.label for scale in scales}
+    return scales[0] if len(labels) == 1 else replace(scales[0], name="score")
 
 
 def score_name(scale: ScoreScale) -> str:
@@ -77,12 +94,24 @@ def score_name(scale: ScoreScale) -> str:
 
     Example:
         >>> from perdure.metrics import ScoreScale
-        >>> score_name(ScoreScale()), score_name(ScoreScale(0, 9, lower_is_better=True))
-        ('accuracy', 'score (lower is better)')
+        >>> loss = ScoreScale(0, 9, lower_is_better=True, name="loss")
+        >>> score_name(ScoreScale()), score_name(loss)
+        ('accuracy', 'loss (lower is better)')
     """
-    if scale.is_accuracy:
-        return "accuracy"
-    return "score (lower is better)" if scale.lower_is_better else "score"
+    return f"{scale.label} (lower is better)" if scale.lower_is_better else scale.label
+
+
+def worst_name(scale: ScoreScale) -> str:
+    """Return what the worst score since a task was learned is called in a legend.
+
+    Example:
+        >>> from perdure.metrics import ScoreScale
+        >>> loss = ScoreScale(0, 9, lower_is_better=True, name="loss")
+        >>> worst_name(ScoreScale()), worst_name(loss)
+        ('min-ACC', 'highest loss since learned')
+    """
+    name = scale.label
+    return "min-ACC" if name == "accuracy" else f"{scale.worst} {name} since learned"
 
 
 def task_names(streams: Sequence[Stream]) -> list[str]:

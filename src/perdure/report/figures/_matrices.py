@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...record import BadInput
-from ..tracks import agreed
+from ..tracks import agreed, shared_scale
+from ..usable import as_many_tasks, usable
 from ._panels import plain, short
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from ...metrics import ScoreMatrix, ScoreScale
+    from ...record import Source
     from ..opened import Methods
     from ._paper import Size
 
@@ -24,6 +26,7 @@ __all__ = [
     "Spread",
     "folded",
     "matrices_of",
+    "scale_of",
     "score_limits",
     "spread",
     "tasks_of",
@@ -53,42 +56,36 @@ def spread(values: Sequence[NDArray[np.float64]]) -> Spread:
     return Spread(stacked.mean(axis=0), sd, len(values))
 
 
-def matrices_of(methods: Methods, *, same_tasks: bool = True) -> dict[str, list[ScoreMatrix]]:
-    """Return the matrices of every method, or refuse methods that no figure can show together.
+def matrices_of(
+    methods: Methods,
+    *,
+    together: bool = False,
+    lacks: Callable[[ScoreMatrix], str] = lambda matrix: "",  # noqa: ARG005
+) -> dict[str, list[ScoreMatrix]]:
+    """Return the matrices of every method; a run that cannot be drawn is left out with a warning.
+
+    Args:
+        methods: by name.
+        together: all methods must have as many tasks; else only the runs of each.
+        lacks: returns what a matrix lacks for a figure, nothing where it can be drawn.
 
     Example:
         >>> from perdure.record import Source
         >>> matrices_of({"er": [Source(no_matrix="tasks return")]})
         Traceback (most recent call last):
-        perdure.record._text.BadInput: er has no score matrix: tasks return
+        perdure.record._text.BadInput: er: no score matrix: tasks return
     """
-    if not methods:
-        raise BadInput("nothing to draw, expected one method or more")
-    found: dict[str, list[ScoreMatrix]] = {}
-    for name, runs in methods.items():
-        found[name] = []
-        for k, run in enumerate(runs):
-            if run.matrix is None:
-                which = f"run {k + 1} of {name}" if len(runs) > 1 else name
-                reason = run.no_matrix or "expected the score on every task after each task"
-                raise BadInput(f"{which} has no score matrix: {reason}")
-            found[name].append(run.matrix)
+
+    def without(run: Source) -> str:
+        if run.matrix is None:
+            reason = run.no_matrix or "expected the score on every task after each task"
+            return f"no score matrix: {reason}"
+        return lacks(run.matrix)
+
+    kept = as_many_tasks(usable(methods, without), together=together)
+    found = {name: [run.matrix for run in runs if run.matrix] for name, runs in kept.items()}
     _refuse_other_scores(found)
-    _refuse_other_counts(found if same_tasks else {}, "methods")
-    for name, several in found.items():
-        _refuse_other_counts({f"run {k + 1} of {name}": [m] for k, m in enumerate(several)}, "runs")
     return found
-
-
-def _refuse_other_counts(found: Mapping[str, Sequence[ScoreMatrix]], what: str) -> None:
-    counts = {name: len(several[0].tasks) for name, several in found.items()}
-    if len(set(counts.values())) < 2:
-        return
-    least, most = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
-    raise BadInput(
-        f"{least} has {counts[least]} tasks and {most} has {counts[most]}, expected {what} "
-        "with as many tasks; draw them apart, or finish the runs"
-    )
 
 
 def _refuse_other_scores(found: Mapping[str, Sequence[ScoreMatrix]]) -> None:
@@ -101,6 +98,11 @@ def _refuse_other_scores(found: Mapping[str, Sequence[ScoreMatrix]]) -> None:
                     f"{name} has scores of another range or direction than {first[0]}, expected "
                     "the same kind of score everywhere"
                 )
+
+
+def scale_of(found: Mapping[str, Sequence[ScoreMatrix]]) -> ScoreScale:
+    """Return range and direction of all scores, with their name where they share one."""
+    return shared_scale([matrix.scale for several in found.values() for matrix in several])
 
 
 def tasks_of(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from ...record import BadInput
 from ...record.members import visible
 from ..bands import thinned
+from ..tracks import score_name
 from ._paper import SIZES, grid_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BESIDE",
     "MOST_PANELS",
+    "axis_name",
     "band_key",
     "diamond",
     "draw_band",
@@ -50,6 +52,11 @@ MOST_PANELS = 60
 MOST_POINTS = 1000  # of a line: twice what a page's width can show
 BESIDE = {"column": 2, "page": 4, "slide": 4}
 TALL = {1: 0.4, 2: 0.28, 3: 0.22, 4: 0.19, 5: 0.17}  # of a row, as a share of the width
+
+
+def axis_name(scale: ScoreScale) -> str:
+    """Return what an axis or a colour bar of scores is called, as it is drawn."""
+    return plain(score_name(scale))
 
 
 def many(count: int, what: str) -> int:

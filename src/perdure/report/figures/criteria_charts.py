@@ -13,22 +13,23 @@ from matplotlib.projections.polar import PolarAxes
 
 from ...metrics import CRITERIA, Options, Undefined, fixed_curve
 from ...metrics.score_matrix import ZERO_UPPER
-from ...record import BadInput
 from ..colours import looks
 from ..opened import strategy_of
-from ..tracks import score_name
+from ..usable import as_many_tasks, usable
 from ._by_task import lines_by_task
-from ._matrices import folded, matrices_of, spread
-from ._panels import band_key, legend, line_key, plain
+from ._matrices import folded, matrices_of, scale_of, spread
+from ._panels import axis_name, band_key, legend, line_key, plain
 from ._paper import SIZES, drawing, grid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from ...metrics import ScoreMatrix
+    from ...record import Source
     from ..colours import Look
     from ..opened import Methods
     from ._paper import Size
@@ -52,9 +53,8 @@ def spider(methods: Methods, *, size: Size = "page") -> Figure:
         >>> figure.axes[0].lines[0].get_ydata().round(2).tolist()[:4]
         [0.77, 0.7, 0.0, 0.1]
     """
-    if all(run.matrix is not None for runs in methods.values() for run in runs):
-        matrices_of(methods)  # refuses those that cannot be compared
-    values = {name: _criteria(name, methods) for name in methods}
+    methods = as_many_tasks(usable(methods, _no_criteria), together=True)
+    values = {name: _criteria(runs) for name, runs in methods.items()}
     bounds = _bounds(methods)
     shown = [name for name in methods if name not in bounds] or bounds
     styles = looks(methods)
@@ -92,49 +92,59 @@ def fixed(methods: Methods, *, size: Size = "page") -> Figure:
         >>> figure.axes[0].lines[0].get_ydata().tolist()
         [0.5, 0.7]
     """
-    found = matrices_of(methods)
-    curves = {}
-    for name, several in found.items():
-        try:
-            curves[name] = spread([fixed_curve(matrix.scores) for matrix in several])
-        except Undefined as reason:
-            if several[0].upper == "zeros":
-                raise BadInput(f"{name}: {ZERO_UPPER}") from None
-            raise BadInput(f"{name}: {reason}; see --unseen of `perdure run`") from None
-        if len(several[0].tasks) > 1 and np.isnan(curves[name].mean[:-1]).all():
-            raise BadInput(
-                f"{name}: all tasks were tested after the last one only, expected tests of tasks "
-                "not yet learned too; see --unseen of `perdure run`"
-            )
-    scale = next(iter(found.values()))[0].scale
+    found = matrices_of(methods, together=True, lacks=_not_all_tested)
+    curves = {
+        name: spread([fixed_curve(matrix.scores) for matrix in several])
+        for name, several in found.items()
+    }
+    scale = scale_of(found)
     height = {"column": 0.75, "page": 0.5, "slide": 0.5625}.get(size, 0.6)
     with drawing(size, height) as figure:
         axes = figure.axes[0]
         lines_by_task(axes, curves, looks(methods))
-        axes.set(xlabel="tasks learned", ylabel=f"{score_name(scale)} over all tasks")
+        axes.set(xlabel="tasks learned", ylabel=f"{axis_name(scale)} over all tasks")
         if scale.is_accuracy:
             axes.set_ylim(0, 1.02)
         legend(figure, [*axes.lines, *band_key(map(len, found.values()))])
     return figure
 
 
-def _criteria(name: str, methods: Methods) -> dict[str, float]:
-    """Return the mean over runs of each criterion, NaN where it is undefined in any of them."""
-    options = Options(only=frozenset(CRITERIA.values()))
-    runs = [run.summary(options) for run in methods[name]]
-    if any(not run.scale.is_accuracy for run in runs):
-        raise BadInput(
-            f"{name} has scores that are no accuracies, expected accuracies from 0 to 1: the "
+def _not_all_tested(matrix: ScoreMatrix) -> str:
+    """Return why there is no mean over all tasks, nothing where there is one."""
+    see = "see --unseen of `perdure run`"
+    try:
+        curve = fixed_curve(matrix.scores)
+    except Undefined as reason:
+        return ZERO_UPPER if matrix.upper == "zeros" else f"{reason}; {see}"
+    if len(curve) > 1 and np.isnan(curve[:-1]).all():
+        return (
+            "all tasks were tested after the last one only, expected tests of tasks not yet "
+            f"learned too; {see}"
+        )
+    return ""
+
+
+def _no_criteria(run: Source) -> str:
+    """Return why a run has no criteria, nothing where it has one or more."""
+    found = run.summary(Options(only=frozenset(CRITERIA.values())))
+    if not found.scale.is_accuracy:
+        return (
+            f"its {found.scale.label} is no accuracy, expected accuracies from 0 to 1: the "
             "criteria are made for those"
         )
-    found = {
-        short: float(np.mean([run.metrics.get(id_, np.nan) for run in runs]))
+    if not found.metrics.keys() & set(CRITERIA.values()):
+        why = found.undefined[CRITERIA["A"]]
+        return f"no criterion is defined, expected at least A: {why}"
+    return ""
+
+
+def _criteria(runs: Sequence[Source]) -> dict[str, float]:
+    """Return the mean over runs of each criterion, NaN where it is undefined in any of them."""
+    found = [run.summary(Options(only=frozenset(CRITERIA.values()))) for run in runs]
+    return {
+        short: float(np.mean([one.metrics.get(id_, np.nan) for one in found]))
         for short, id_ in CRITERIA.items()
     }
-    if all(np.isnan(value) for value in found.values()):
-        why = runs[0].undefined[CRITERIA["A"]]
-        raise BadInput(f"{name}: no criterion is defined, expected at least A: {why}")
-    return found
 
 
 def _used(values: Mapping[str, Mapping[str, float]]) -> str:

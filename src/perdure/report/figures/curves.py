@@ -16,16 +16,19 @@ from ..tracks import (
     ends_of,
     learned_at,
     low_of,
+    no_stream,
     one_scale,
-    score_name,
     streams_of,
     switches,
     task_names,
     track_of,
     visit_names,
+    worst_name,
 )
+from ..usable import as_many_tasks, usable
 from ._panels import (
     BESIDE,
+    axis_name,
     band_key,
     diamond,
     draw_band,
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
+    from numpy.typing import NDArray
 
     from ...metrics import Stream
     from ...record import Source
@@ -98,6 +102,7 @@ def curves(
     for name, value in (("tasks", tasks), ("zoom", zoom), *(("thin", each) for each in thin)):
         if value is not None and value < 1:
             raise BadInput(f"{name} is {value}, expected a whole number of at least 1")
+    methods = as_many_tasks(usable(methods, no_stream), together=False)
     tracks = _tracks(methods, tuple(dict.fromkeys(thin)))
     for track in tracks:
         if not any(len(stream.grid) for stream in track.streams):
@@ -108,8 +113,8 @@ def curves(
 
 
 def _tracks(methods: Methods, thin: tuple[int, ...]) -> list[Track]:
-    if not methods or not thin:
-        raise BadInput("nothing to draw, expected at least one method and one periodicity")
+    if not thin:
+        raise BadInput("nothing to draw, expected at least one periodicity")
     if len(thin) == 1:
         look = looks(methods)
         return [
@@ -155,7 +160,7 @@ def whole(
         for axes in figure.axes[count:]:
             axes.set_visible(False)
         panels = figure.axes[: len(names)] if beside else figure.axes
-        on_one_scale(panels, columns, "iterations", score_name(scale))
+        on_one_scale(panels, columns, "iterations", axis_name(scale))
         for k, (axes, name) in enumerate(zip(figure.axes, names, strict=False)):
             draw_switches(axes, steps, look)
             _draw_task(axes, tracks, k)
@@ -175,9 +180,16 @@ def _draw_task(axes: Axes, tracks: Sequence[Track], task: int) -> None:
         draw_band(axes, found, track.look)
         _draw_low(axes, track, task)
     for track in {id(track.runs): track for track in tracks}.values():
-        steps, scores = ends_of(track.runs, task)
+        steps, scores = _ends(track, task)
         if len(steps):  # an unclipped line without points has no place, which breaks the layout
             axes.plot(steps, scores, **_diamond(tracks, track.look))
+
+
+def _ends(track: Track, task: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return steps and scores at task ends since the task was learned, which the axis fits."""
+    steps, scores = ends_of(track.runs, task)
+    since = steps >= learned_at(track.streams, task)
+    return steps[since], scores[since]
 
 
 def _seen(tracks: Sequence[Track], tasks: int) -> list[float]:
@@ -186,6 +198,7 @@ def _seen(tracks: Sequence[Track], tasks: int) -> list[float]:
     for track in tracks:
         for k in range(tasks):
             drawn = track_of(track.streams, k)
+            found += _ends(track, k)[1].tolist()
             after = drawn.steps >= learned_at(track.streams, k)
             if after.any():
                 found += [float((drawn.mean - drawn.sd)[after].min()), low_of(track.streams, k)]
@@ -211,8 +224,7 @@ def keys_of(tracks: Sequence[Track], *, zoomed: bool = False) -> list[Line2D | P
     keys: list[Line2D | Patch] = [line_key(track.label, track.look) for track in tracks]
     keys += band_key(len(track.streams) for track in tracks)
     if any(not np.isnan(low_of(t.streams, k)) for t in tracks for k in range(_learned(t))):
-        name = "min-ACC" if one_scale(streams).is_accuracy else "worst since learned"
-        keys.append(line_key(name, dark, **low_style()))
+        keys.append(line_key(worst_name(one_scale(streams)), dark, **low_style()))
     if not zoomed and any(len(ends_of(track.runs, 0)[0]) for track in tracks):
         keys.append(line_key("task end", dark, **_diamond(tracks, dark)))
     return keys
@@ -238,7 +250,7 @@ def _zoomed(tracks: Sequence[Track], size: Size, tasks: int | None, zoom: int) -
         used = [s * columns + k if square else at for at, (s, k) in enumerate(panels)]
         for at, axes in enumerate(figure.axes):
             axes.set_visible(at in used)
-        on_one_scale(figure.axes, columns, "iterations after the switch", score_name(scale))
+        on_one_scale(figure.axes, columns, "iterations after the switch", axis_name(scale))
         for at, (s, k) in zip(used, panels, strict=True):
             axes = figure.axes[at]
             for track in tracks:

@@ -9,7 +9,9 @@ import numpy as np
 from ...metrics import forgetting_pairs
 from ...record import BadInput
 from ..colours import looks
-from ._panels import many, on_one_scale, shape_of, short
+from ..tracks import shared_scale
+from ..usable import as_many_tasks, usable
+from ._panels import many, on_one_scale, plain, shape_of, short
 from ._paper import drawing
 
 if TYPE_CHECKING:
@@ -51,13 +53,14 @@ def forgetting(methods: Methods, *, size: Size = "page", window: int = 10) -> Fi
     """
     if window < 2:
         raise BadInput(f"window is {window}, expected at least 2 evaluations: one cannot drop")
-    found = {name: _pairs(name, runs, window) for name, runs in methods.items()}
+    methods = as_many_tasks(usable(methods, lambda run: _lacks(run, window)), together=False)
+    found = {name: _pairs(runs, window) for name, runs in methods.items()}
     look = looks(methods)
     height, rows, columns = shape_of(many(len(found), f"{len(found)} methods"), size)
     with drawing(size, height * 1.2, rows, columns) as figure:
         for axes in figure.axes[len(found) :]:
             axes.set_visible(False)
-        x = f"largest drop within {window} tests (WF{window})"
+        x = f"largest {_drop(methods)} within {window} tests (WF{window})"
         on_one_scale(figure.axes, columns, x, "forgotten (FORG)", whole=False)
         for axes, (name, pairs) in zip(figure.axes, found.items(), strict=False):
             rho = _draw(axes, pairs, look[name])
@@ -66,19 +69,32 @@ def forgetting(methods: Methods, *, size: Size = "page", window: int = 10) -> Fi
     return figure
 
 
-def _pairs(name: str, runs: Sequence[Source], window: int) -> Pairs:
-    found = []
-    for run in runs:
-        if run.stream is None or run.matrix is None:
-            lacks = "stream of evaluations" if run.stream is None else "score matrix"
-            raise BadInput(
-                f"{name}: no {lacks}, expected both; draw finished runs or a points.csv "
-                "that says which task was trained"
-            )
-        found.append(forgetting_pairs(run.matrix, run.stream, window))
-    if not any(found):
-        raise BadInput(f"{name}: no task was left behind, expected at least 2 learned tasks")
-    return found
+def _lacks(run: Source, window: int) -> str:
+    """Return why a run cannot be drawn, nothing where it can."""
+    if run.stream is None or run.matrix is None:
+        what = "stream of evaluations" if run.stream is None else "score matrix"
+        why = f": {run.no_matrix}" if run.stream is not None and run.no_matrix else ""
+        return f"no {what}{why}, expected both; a points.csv must say which task was trained"
+    if not forgetting_pairs(run.matrix, run.stream, window):
+        return "no task was left behind, expected at least 2 learned tasks"
+    return ""
+
+
+def _pairs(runs: Sequence[Source], window: int) -> Pairs:
+    return [
+        forgetting_pairs(run.matrix, run.stream, window)
+        for run in runs
+        if run.matrix is not None and run.stream is not None
+    ]
+
+
+def _drop(methods: Methods) -> str:
+    """Return how getting worse is called: of an accuracy a drop, of a loss its rise."""
+    runs = [run for several in methods.values() for run in several]
+    scale = shared_scale([run.matrix.scale for run in runs if run.matrix is not None])
+    if scale.label == "accuracy":
+        return "drop"
+    return f"{'rise' if scale.lower_is_better else 'drop'} of {plain(scale.label)}"
 
 
 def _draw(axes: Axes, pairs: Pairs, look: Look) -> float | None:

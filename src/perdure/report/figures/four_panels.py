@@ -13,10 +13,9 @@ import numpy as np
 from ..._names import near
 from ...record import BadInput
 from ..colours import BLUE, ORANGE, VERMILION, task_colours
-from ..tracks import score_name
 from ._cells import cells, em, name_cells, score_colours, write_numbers
-from ._matrices import Spread, matrices_of, score_limits, spread, tasks_of
-from ._panels import plain
+from ._matrices import Spread, matrices_of, scale_of, score_limits, spread, tasks_of
+from ._panels import axis_name, plain
 from ._paper import SIZES, drawing
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ...metrics import ScoreMatrix
+    from ...metrics import ScoreMatrix, ScoreScale
     from ..opened import Methods
     from ._paper import Size
 
@@ -53,18 +52,18 @@ def panels(methods: Methods, *, size: Size = "page", method: str | None = None) 
     """
     name = _chosen(methods, method)
     matrices = matrices_of({name: methods[name]})[name]
-    tasks = tasks_of(matrices, size)
+    tasks, scale = tasks_of(matrices, size), scale_of({name: matrices})
     scores = spread([matrix.scores for matrix in matrices])
     rows, columns, height = SHAPES.get(size, (2, 2, 1.0))
     with drawing(size, height + _turned(tasks, size), rows, columns) as figure:
         of_matrix, of_ends, of_losses, over_time = figure.axes
-        _matrix(figure, of_matrix, scores, matrices[0], tasks, size)
+        _matrix(figure, of_matrix, scores, scale, tasks, size)
         _learned_and_kept(of_ends, matrices, size)
         _forgetting(of_losses, matrices)
         _trajectories(over_time, scores, tasks)
         for axes in (of_ends, over_time):
-            axes.set_ylabel(score_name(matrices[0].scale))
-            if matrices[0].scale.is_accuracy:
+            axes.set_ylabel(axis_name(scale))
+            if scale.is_accuracy:
                 axes.set_ylim(0, 1.05)
         for axes in (of_ends, of_losses, over_time):
             _tasks_below(axes, tasks, size, columns)
@@ -90,14 +89,12 @@ def _chosen(methods: Methods, method: str | None) -> str:
 
 
 def _matrix(
-    figure: Figure, axes: Axes, scores: Spread, one: ScoreMatrix, tasks: Sequence[str], size: Size
+    figure: Figure, axes: Axes, scores: Spread, scale: ScoreScale, tasks: Sequence[str], size: Size
 ) -> None:
-    image = cells(
-        axes, scores.mean, score_colours(one.scale, *score_limits(one.scale, scores.mean))
-    )
+    image = cells(axes, scores.mean, score_colours(scale, *score_limits(scale, scores.mean)))
     name_cells(axes, tasks, tasks, size)
     axes.set(xlabel="tested on", ylabel="after learning", title="Scores after each task")
-    figure.colorbar(image, ax=axes, label=score_name(one.scale))
+    figure.colorbar(image, ax=axes, label=axis_name(scale))
 
 
 def _learned_and_kept(axes: Axes, matrices: Sequence[ScoreMatrix], size: Size) -> None:

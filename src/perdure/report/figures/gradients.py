@@ -13,6 +13,7 @@ from ...record import BadInput, Run
 from ..bands import Band, band
 from ..colours import looks
 from ..tracks import agreed, switches
+from ..usable import as_many_tasks, usable
 from ._panels import (
     band_key,
     draw_band,
@@ -69,7 +70,8 @@ def gradients(
         raise BadInput(f"term is {term!r:.40}, expected stability, plasticity or both")
     if zoom is not None and zoom < 1:
         raise BadInput(f"zoom is {zoom}, expected a whole number of at least 1")
-    norms = {name: _recorded(name, runs) for name, runs in methods.items()}
+    methods = as_many_tasks(usable(methods, _lacks), together=False)
+    norms = {name: _recorded(runs) for name, runs in methods.items()}
     terms = [term] if term != "both" else ["stability", "plasticity"]
     whole = {
         (each, name): _band([_curve(run, each) for run in runs])
@@ -83,13 +85,14 @@ def gradients(
     return _whole(methods, whole, size)
 
 
-def _recorded(name: str, runs: Sequence[Source]) -> list[Gradients]:
-    found = [run.gradients if isinstance(run, Run) else None for run in runs]
-    if not all(found):
-        raise BadInput(
-            f"{name}: no gradients.csv, expected recorded norms; run it again with --gradients 1"
-        )
-    return [each for each in found if each is not None]
+def _lacks(run: Source) -> str:
+    if isinstance(run, Run) and run.gradients is not None:
+        return ""
+    return "no gradients.csv, expected recorded norms; run it again with --gradients 1"
+
+
+def _recorded(runs: Sequence[Source]) -> list[Gradients]:
+    return [run.gradients for run in runs if isinstance(run, Run) and run.gradients is not None]
 
 
 def _curve(norms: Gradients, term: str) -> Curve:

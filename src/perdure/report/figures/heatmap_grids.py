@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...record import BadInput
-from ..tracks import score_name
 from ._cells import cells, change_colours, em, name_cells, score_colours, write_numbers
-from ._matrices import folded, matrices_of, score_limits, spread, tasks_of
+from ._matrices import folded, matrices_of, scale_of, score_limits, spread, tasks_of
+from ._panels import axis_name, plain
 from ._paper import SIZES, drawing, grid_of
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def heatmaps(methods: Methods, *, size: Size = "page") -> Figure:
     """
     found = matrices_of(methods)
     means = {name: spread([m.scores for m in several]).mean for name, several in found.items()}
-    scale = next(iter(found.values()))[0].scale
+    scale = scale_of(found)
     colours = score_colours(scale, *score_limits(scale, *means.values()))
-    return _grid(means, found, colours, score_name(scale), size)
+    return _grid(means, found, colours, axis_name(scale), size)
 
 
 def changes(methods: Methods, *, size: Size = "page") -> Figure:
@@ -64,9 +64,7 @@ def changes(methods: Methods, *, size: Size = "page") -> Figure:
         >>> [text.get_text() for text in figure.axes[0].texts]
         ['-0.30', '+0.70']
     """
-    found = matrices_of(methods)
-    if len(next(iter(found.values()))[0].tasks) < 2:
-        raise BadInput("one task only, expected two or more: a change is from task to task")
+    found = matrices_of(methods, lacks=_one_task)
     steps = {
         name: spread([np.diff(m.larger_is_better, axis=0) for m in several]).mean
         for name, several in found.items()
@@ -77,9 +75,15 @@ def changes(methods: Methods, *, size: Size = "page") -> Figure:
             "no task was tested after two tasks in a row, expected one: a change is between two"
         )
     most = float(np.abs(np.concatenate(measured)).max())
-    return _grid(
-        steps, found, change_colours(most), "change (gains are positive)", size, signed=True
-    )
+    scale = scale_of(found)
+    change = f"{'fall' if scale.lower_is_better else 'rise'} of {plain(scale.label)}"
+    label = f"{change} (gains are positive)"
+    return _grid(steps, found, change_colours(most), label, size, signed=True)
+
+
+def _one_task(matrix: ScoreMatrix) -> str:
+    few = len(matrix.tasks) < 2
+    return "one task only, expected two or more: a change is from task to task" if few else ""
 
 
 def _grid(

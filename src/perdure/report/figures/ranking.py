@@ -18,6 +18,7 @@ from ...metrics.compare import ranks as ranked
 from ...record import BadInput
 from ..colours import looks
 from ..opened import described
+from ..usable import as_many_tasks, usable
 from ._panels import short
 from ._paper import SIZES, drawing
 
@@ -95,15 +96,22 @@ def _values(methods: Methods, metric: str) -> tuple[Values, str]:
     except ValueError as error:
         raise BadInput(f"metric: {error}") from None
     options = options_for([metric])
+
+    def lacks(run: Source) -> str:
+        found = run.summary(options)
+        reason = found.undefined.get(metric, "not computed")
+        return "" if metric in found.metrics else f"{metric} is undefined: {reason}"
+
+    seeds = _seeds(methods)  # before any is left out: some are paired by their order
+    kept = as_many_tasks(usable(methods, lacks), together=True)
+    if len(kept) < 2:
+        raise BadInput("1 method is left, expected two or more: ranks are among methods")
     values: Values = {}
     seen: tuple[str, Summary] | None = None
-    for name, runs in _by_seed(methods).items():
+    for name, runs in _by_seed(methods, seeds, kept).items():
         values[name] = {}
         for seed, run in runs.items():
             found = run.summary(options)
-            if metric not in found.metrics:
-                reason = found.undefined.get(metric, "not computed")
-                raise BadInput(f"{name}, seed {seed}: {metric} is undefined: {reason}")
             seen = seen or (name, found)
             _refuse_other(seen, (name, found))
             values[name][seed] = found.metrics[metric]
@@ -112,12 +120,6 @@ def _values(methods: Methods, metric: str) -> tuple[Values, str]:
 
 
 def _refuse_other(one: tuple[str, Summary], other: tuple[str, Summary]) -> None:
-    counts = [len(found.tasks) for _, found in (one, other)]
-    if counts[0] != counts[1]:
-        raise BadInput(
-            f"{one[0]} has {counts[0]} tasks and {other[0]} has {counts[1]}, expected as many of "
-            "all that are ranked"
-        )
     if one[1].scale != other[1].scale:
         raise BadInput(
             f"{other[0]} has scores of another range or direction than {one[0]}, expected the same "
@@ -125,17 +127,19 @@ def _refuse_other(one: tuple[str, Summary], other: tuple[str, Summary]) -> None:
         )
 
 
-def _by_seed(methods: Methods) -> dict[str, dict[Seed, Source]]:
-    """Return the runs of the seeds that all methods have, by seed."""
-    runs = {
-        name: dict(zip(seeds, methods[name], strict=True))
-        for name, seeds in _seeds(methods).items()
-    }
-    for name, mine in runs.items():
-        if len(mine) < len(methods[name]):
+def _by_seed(
+    methods: Methods, seeds: Mapping[str, Sequence[Seed]], kept: Methods
+) -> dict[str, dict[Seed, Source]]:
+    """Return the runs that were kept of the seeds that all methods have, by seed."""
+    runs: dict[str, dict[Seed, Source]] = {}
+    for name, several in kept.items():
+        if len(set(seeds[name])) < len(seeds[name]):
             raise BadInput(
                 f"{name} has a seed twice, expected each seed once; give each its own NAME=PATH"
             )
+        ours = {id(run) for run in several}
+        both = zip(seeds[name], methods[name], strict=True)
+        runs[name] = {seed: run for seed, run in both if id(run) in ours}
     common = common_seeds(runs)
     if len(common) < 2:
         raise BadInput(

@@ -12,7 +12,6 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from ...metrics import Undefined, aa_curve, af_curve, beta, gamma, raa_curve, raf_curve
-from ...record import BadInput
 from ..colours import BLUE, VERMILION, looks
 from ._by_task import lines_by_task
 from ._matrices import Spread, matrices_of, spread
@@ -51,11 +50,7 @@ def rescaled(methods: Methods, *, size: Size = "page") -> Figure:
         >>> figure.axes[1].lines[0].get_ydata().round(2).tolist()
         [0.45, 0.7]
     """
-    found = matrices_of(methods)
-    for name, several in found.items():
-        _check(name, several)
-    if len(next(iter(found.values()))[0].tasks) < 2:
-        raise BadInput("one task only, expected two or more: forgetting is of older tasks")
+    found = matrices_of(methods, lacks=lambda matrix: _lacks(matrix, 2))
     curves: dict[str, Curve] = {
         "$AA_k$": lambda m: aa_curve(m.scores),
         "$RAA_k$": lambda m: raa_curve(m.scores, **_of(m)),
@@ -89,10 +84,9 @@ def guessing(methods: Methods, *, size: Size = "page") -> Figure:
         >>> guessing({"er": [er]}).axes[0].lines[0].get_ydata().tolist()
         [0.5, 1.0]
     """
-    found = matrices_of(methods, same_tasks=False)
+    found = matrices_of(methods, lacks=_lacks)
     counts: dict[tuple[tuple[float, ...], Setting], None] = {}
-    for name, several in found.items():
-        _check(name, several)
+    for several in found.values():
         counts |= {(tuple(_of(m)["classes"].tolist()), _of(m)["setting"]): None for m in several}
     rows, columns = grid_of(len(counts), 1 if size == "column" else 3)
     height = {"column": 0.75, "page": 0.7, "slide": 0.5625}.get(size, 0.7) * rows / columns
@@ -105,18 +99,21 @@ def guessing(methods: Methods, *, size: Size = "page") -> Figure:
     return figure
 
 
-def _check(name: str, several: Sequence[ScoreMatrix]) -> None:
-    for matrix in several:
-        if not matrix.scale.is_accuracy:
-            raise BadInput(
-                f"{name} has scores that are no accuracies, expected accuracies from 0 to 1: only "
-                "those can be measured against guessing"
-            )
-        if matrix.classes is None:
-            raise BadInput(
-                f"{name}: how many classes each task brings is not known; say it with --classes "
-                "2,2,2, by classes in a JSON matrix, or by task_classes in run.json"
-            )
+def _lacks(matrix: ScoreMatrix, tasks: int = 1) -> str:
+    """Return why a matrix cannot be measured against guessing, nothing where it can."""
+    if not matrix.scale.is_accuracy:
+        return (
+            f"its {matrix.scale.label} is no accuracy, expected accuracies from 0 to 1: only "
+            "those can be measured against guessing"
+        )
+    if matrix.classes is None:
+        return (
+            "how many classes each task brings is not known; say it with --classes "
+            "2,2,2, by classes in a JSON matrix, or by task_classes in run.json"
+        )
+    if len(matrix.tasks) < tasks:
+        return "one task only, expected two or more: forgetting is of older tasks"
+    return ""
 
 
 def _of(matrix: ScoreMatrix) -> dict[str, Any]:

@@ -11,10 +11,13 @@ import matplotlib as mpl
 import numpy as np
 
 from ...metrics import Options, find_metric
+from ...metrics.results import name_of
 from ...record import BadInput
 from ..colours import Look, sequence
-from ..tracks import streams_of
+from ..tracks import no_stream, one_scale, streams_of
+from ..usable import as_many_tasks, usable
 from ..values import values_of
+from ._panels import plain
 from .curves import Track, whole
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ...metrics import ScoreScale
+    from ...record import Source
     from ..opened import Methods
     from ..values import Values
     from ._paper import Size
@@ -68,6 +73,9 @@ def series(
         raise BadInput(f"tasks is {tasks}, expected a whole number of at least 1")
     if not only:
         raise BadInput("no metrics to draw, expected ids like acc; see perdure explain")
+    for id_ in only:
+        find_metric(id_)  # one that does not exist is named with those that are like it
+    methods = as_many_tasks(usable(methods, lambda run: _lacks(run, only)), together=False)
     values = values_of(methods)
     found = {id_: _measured(methods, values, id_) for id_ in only}
     tracks = [
@@ -76,21 +84,34 @@ def series(
         )
         for (name, value), colour in zip(values.of.items(), sequence(len(methods)), strict=True)
     ]
-    return whole(tracks, size, tasks, beside=lambda axes: _draw(axes, values, found))
+    scale = one_scale(stream for track in tracks for stream in track.streams)
+    named = {_called(id_, scale): spread for id_, spread in found.items()}
+    return whole(tracks, size, tasks, beside=lambda axes: _draw(axes, values, named))
+
+
+def _called(id_: str, scale: ScoreScale) -> str:
+    """Return the id, or the metric's name in words of the score where that is no accuracy."""
+    return id_ if scale.label == "accuracy" else plain(name_of(find_metric(id_), scale))
+
+
+def _lacks(run: Source, ids: Sequence[str]) -> str:
+    """Return why a run cannot be drawn, nothing where it can."""
+    if why := no_stream(run):
+        return why
+    found = run.summary(Options(only=frozenset(ids)))
+    for id_ in ids:
+        if id_ not in found.metrics:
+            why = found.undefined.get(id_, "undefined")
+            return f"no {id_}: {why}; choose other metrics with only"
+    return ""
 
 
 def _measured(methods: Methods, values: Values, id_: str) -> Spread:
-    """Return a metric of every run, by value; BadInput where a run has none."""
-    find_metric(id_)  # one that does not exist is named with those that are like it
-    spread = []
-    for name in values.of:
-        several = [run.summary(Options(only=frozenset({id_}))) for run in methods[name]]
-        for one in several:
-            if one.metrics.get(id_) is None:
-                why = one.undefined.get(id_, "undefined")
-                raise BadInput(f"{name}: no {id_}: {why}; choose other metrics with only")
-        spread.append([float(one.metrics[id_]) for one in several])
-    return spread
+    """Return a metric of every run, by value."""
+    options = Options(only=frozenset({id_}))
+    return [
+        [float(run.summary(options).metrics[id_]) for run in methods[name]] for name in values.of
+    ]
 
 
 def _draw(axes: Axes, values: Values, found: dict[str, Spread]) -> None:
@@ -99,12 +120,12 @@ def _draw(axes: Axes, values: Values, found: dict[str, Spread]) -> None:
     wide = min(given) > 0 and max(given) / min(given) >= WIDE
     x = list(range(len(given))) if wide else given
     points = mpl.rcParams["font.size"]
-    for k, (id_, spread) in enumerate(found.items()):
+    for k, (label, spread) in enumerate(found.items()):
         means = [float(np.mean(runs)) for runs in spread]
         sds = [float(np.std(runs, ddof=1)) if len(runs) > 1 else 0.0 for runs in spread]
         axes.errorbar(
             x, means, yerr=sds, color="#333333", marker=MARKS[k % len(MARKS)], capsize=points / 4,
-            markersize=points / 2, linestyle=("-", "--", ":", "-.")[k % 4], label=id_,
+            markersize=points / 2, linestyle=("-", "--", ":", "-.")[k % 4], label=label,
         )  # fmt: skip
     axes.set_xticks(x, [f"{value:g}" for value in given])
     axes.margins(0.1)

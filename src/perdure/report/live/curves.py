@@ -1,4 +1,4 @@
-"""What is drawn of a run: a curve a task, the switches, the lowest since each was learned."""
+"""What is drawn of a run: a curve per task, the switches, the worst since each was learned."""
 
 from __future__ import annotations
 
@@ -126,15 +126,15 @@ def summary_of(points: Points) -> dict[str, Any]:
     newest = [scores[np.argmax(tested == code)] for code in learned if (tested == code).any()]
     done = {task for task, last in visits if ended is not None and last <= ended}
     try:
-        lowest: float | None = round(float(min_acc(points.stream())), 6)
+        low = float(min_acc(points.stream()))  # of scores whose larger ones are better
+        worst: float | None = round(-low if points.scale.lower_is_better else low, 6)
     except (Undefined, ValueError):
-        lowest = None
+        worst = None
     return {
         "tasks": len(done),
         "step": int(points.step[-1]),
         "acc": round(float(np.mean(newest)), 6) if newest else None,
-        "min_acc": lowest,
-        "lower": points.scale.lower_is_better,
+        "min_acc": worst,
     }
 
 

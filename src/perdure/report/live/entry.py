@@ -52,6 +52,7 @@ class Entry:
         self._stands: dict[str, Any] = {}
         self._summary: dict[str, Any] = {}
         self._unreadable = ""
+        self._empty = False  # whether its points were read, and there were none
         self._stamps: tuple[int, ...] = ()
 
     def look(self) -> bool:
@@ -81,8 +82,11 @@ class Entry:
             return
         if files["run.json"] != before.get("run.json"):
             said, problem = described(folder)
-            self._fields = {**row_fields(said), "problem": problem}
-            self._scale = scale_of(said)
+            scale = self._scale = scale_of(said)
+            self._fields = {
+                **row_fields(said), "problem": problem, "score": scale.label,
+                "lower": scale.lower_is_better,
+            }  # fmt: skip
         if files["points.csv"] != before.get("points.csv"):
             self.unread = True
         newest = (there.get("points.csv") or next(iter(there.values())))[2] / 1e9
@@ -110,6 +114,7 @@ class Entry:
 
     def _sum_up(self, tail: Tail) -> None:
         rows, have, problem = tail.growing.rows, self.view, tail.problem
+        self._empty = not rows
         if have is None or (have.begun, have.rows) != (tail.begun, rows):
             self.view, self._summary = None, {}
             try:
@@ -127,8 +132,13 @@ class Entry:
         if not self._stands:
             return
         said = {**self._fields, **self._stands, **self._summary}
+        none = self._files.get("points.csv") is None or self._empty
         if self._unreadable:
-            said["problem"] = self._unreadable
+            failed = said.get("state") == "failed"  # why is what people look for first
+            reasons = [said["problem"], self._unreadable] if failed else [self._unreadable]
+            said["problem"] = "; ".join(reasons)[:LONGEST]
+        elif none and not said.get("problem") and said.get("state") in ("finished", "interrupted"):
+            said["problem"] = "no evaluations were recorded"
         self.row = Row(name=self.name, **said)
 
     def forget(self, now: float) -> None:

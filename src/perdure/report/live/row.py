@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...metrics import ACCURACY, ScoreScale
+from ...metrics.score_matrix import LONGEST_NAME
 from ...record import is_locked
 from .inside import read_small, size_of
 
@@ -53,7 +54,8 @@ class Row(msgspec.Struct, frozen=True):
     of: int | None = None  # that there will be
     step: int | None = None
     acc: float | None = None  # mean over the tasks learned so far
-    min_acc: float | None = None  # mean of the lowest since each was learned
+    min_acc: float | None = None  # mean of the worst since each was learned
+    score: str = ACCURACY.label  # what the score is called
     lower: bool = False  # lower scores are better
     changed: float = 0.0  # seconds since 1970
     problem: str = ""
@@ -148,7 +150,7 @@ _SAID, _WHAT = msgspec.json.Decoder(Said), msgspec.json.Decoder(_What)
 
 
 def scale_of(said: Said) -> ScoreScale:
-    """Return range and direction of a run's scores, accuracies where it does not say.
+    """Return range, direction and name of a run's scores, accuracies where it does not say.
 
     Example:
         >>> scale_of(Said(scale={"lower_is_better": True})).lower_is_better
@@ -158,14 +160,13 @@ def scale_of(said: Said) -> ScoreScale:
     if not isinstance(scale, dict):
         return ACCURACY
     low, high = scale.get("low"), scale.get("high")
-    lower = scale.get("lower_is_better") is True
-    if (low, high, lower) == (ACCURACY.low, ACCURACY.high, ACCURACY.lower_is_better):
-        return ACCURACY
+    lower, name = scale.get("lower_is_better") is True, _text(scale.get("name"))[:LONGEST_NAME]
     with suppress(ValueError, TypeError, OverflowError):
         return ScoreScale(
             float("-inf") if low is None else float(low),
             float("inf") if high is None else float(high),
             lower_is_better=lower,
+            name=name,
         )
     return ACCURACY
 

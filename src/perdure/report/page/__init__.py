@@ -25,6 +25,7 @@ def page(
     methods: Methods,
     *,
     command: Sequence[str] = (),
+    left_out: Sequence[str] = (),
     title: str | None = None,
     told: Callable[[int], None] = lambda done: None,  # noqa: ARG005
 ) -> str:
@@ -33,13 +34,18 @@ def page(
     Args:
         methods: runs by name, as `open_methods` gives them.
         command: the arguments of `perdure report` that make the page again.
+        left_out: notes on what is not shown.
         title: of the page; the scenario's name if none is given.
         told: is called with the number of runs that are summarised.
     """
     shown = summaries(methods, told)
     parts: dict[str, Any] = contents(shown, command)
-    drawn: dict[str, Any] = curves_drawn({each.name: each.runs for each in shown})
-    drawn["criteria"] = criteria_drawn({each.name: each.found.metrics for each in shown}, methods)
+    runs = {each.name: each.runs for each in shown}
+    drawn: dict[str, Any] = curves_drawn(runs)
+    accurate = [each for each in shown if each.scale.is_accuracy]  # criteria are of those alone
+    criteria = {each.name: each.found.metrics for each in accurate}
+    drawn["criteria"] = criteria_drawn(criteria, runs)
+    drawn["score"] = parts["score"]["axis"]
     here = files("perdure.report.page")
     plotly = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
     script = (here / "page.js").read_text("utf-8")
@@ -50,6 +56,7 @@ def page(
     )
     return template.render(
         **parts,
+        left_out=left_out,
         drawn=drawn,
         # In a script element only "<" could end it or begin a comment.
         drawn_json=json.dumps(drawn, allow_nan=False, separators=(",", ":")).replace(

@@ -10,15 +10,15 @@ import numpy as np
 
 from ... import __version__
 from ..._html import heatmap
-from ...metrics import METRICS, READINGS, better_of, find_metric, summary_of_runs
+from ...metrics import ACCURACY, METRICS, READINGS, better_of, find_metric, summary_of_runs
 from ...metrics.results import name_of
 from ...record import Run
 from ..opened import described
 from ..scores import number, reasons
-from ..tracks import agreed
+from ..tracks import agreed, score_name, shared_scale
 from .command import command_of
 from .costs import costs_table
-from .words import DIAGNOSED, diagnosis, gap_in_words
+from .words import DIAGNOSED, diagnosis, gap_in_words, in_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,9 +32,6 @@ __all__ = ["Shown", "contents", "summaries"]
 HEADLINE = (
     "acc", "acc.learning", "bwt", "forgetting.best", "min_acc", "wc_acc", "wf10", "gap.depth",
 )  # fmt: skip
-UNLIKE = (
-    "These methods learned other tasks or have other scores: no number here says which is better."
-)
 
 
 @dataclass
@@ -54,7 +51,9 @@ class Shown:
 
 
 def summaries(methods: Methods, told: Callable[[int], None] = lambda done: None) -> list[Shown]:  # noqa: ARG005
-    """Return every method with all its metrics; runs with fewer tasks stay out of the means.
+    """Return every method with all its metrics.
+
+    Runs of one method that have other numbers of tasks share no mean: each number is shown apart.
 
     Args:
         methods: by name.
@@ -67,15 +66,26 @@ def summaries(methods: Methods, told: Callable[[int], None] = lambda done: None)
             each.append(run.summary())
             done += 1
             told(done)
-        most = max(len(one.tasks) for one in each)
-        whole = [k for k, one in enumerate(each) if len(one.tasks) == most]
-        method = Shown(name, [runs[k] for k in whole], [each[k] for k in whole], each[whole[0]])
-        if len(whole) > 1:
+        shown += _by_tasks(name, runs, each)
+    return shown
+
+
+def _by_tasks(name: str, runs: Sequence[Source], each: Sequence[Summary]) -> list[Shown]:
+    """Return a method, or one part of it for each number of tasks that its runs have."""
+    counts = sorted({len(one.tasks) for one in each}, reverse=True)
+    apart = len(counts) > 1
+    shown = []
+    for count in counts:
+        mine = [k for k, one in enumerate(each) if len(one.tasks) == count]
+        label = f"{name} ({count} task{'' if count == 1 else 's'})" if apart else name
+        found = [each[k] for k in mine]
+        method = Shown(label, [runs[k] for k in mine], found, found[0])
+        if len(mine) > 1:
             method.found = summary_of_runs(method.each)
         method.notes += method.found.notes
-        if len(whole) < len(runs):
-            few = len(runs) - len(whole)
-            method.notes.append(f"{few} run(s) have fewer tasks than {most} and are left out")
+        if apart:
+            listed = " or ".join(map(str, reversed(counts)))
+            method.notes.append(f"runs of {name} have {listed} tasks and are shown apart")
         shown.append(method)
     return shown
 
@@ -84,20 +94,22 @@ def contents(shown: Sequence[Shown], command: Sequence[str]) -> dict[str, Any]:
     """Return what the template takes: every section as plain data; the command makes it again."""
     ids = [id_ for id_ in HEADLINE if any(id_ in method.found.metrics for method in shown)]
     alike = _alike(shown)
+    scale = shared_scale([method.scale for method in shown])
     return {
         "title": _title(shown),
         "about": _about(shown),
         "version": __version__,
         "ran": [_ran(method) for method in shown],
+        "score": _score(shown),
         "ids": [_column(id_, shown) for id_ in ids],
-        "unlike": "" if alike else UNLIKE,
+        "unlike": "" if alike else _unlike(shown),
         "headline": [_headline(method, ids, shown if alike else []) for method in shown],
         "every": _every(shown),
         "readings": [_reading(method) for method in shown],
         "heatmaps": [_heatmap(method) for method in shown],
         "costs": costs_table({method.name: method.runs for method in shown}),
         "warnings": [_warnings(method) for method in shown],
-        "definitions": [_definition(id_, shown[0].scale) for id_ in ids],
+        "definitions": [_definition(id_, scale) for id_ in ids],
         "again": [_again(method) for method in shown],
         "command": shlex.join(["perdure", "report", *command]),
     }
@@ -141,9 +153,33 @@ def _alike(shown: Sequence[Shown]) -> bool:
     """Return whether the methods did the same thing, so that one may be called the best."""
     said = [described(method.runs[0]) for method in shown]
     known = [{str(each[key]) for each in said if key in each} for key in ("scenario", "setting")]
-    scales = {method.scale for method in shown}
+    scales = {(method.scale, method.scale.label) for method in shown}
     counts = {len(method.found.tasks) for method in shown}
     return len(scales) == len(counts) == 1 and all(len(each) < 2 for each in known)
+
+
+def _unlike(shown: Sequence[Shown]) -> str:
+    """Return why no method is called the best."""
+    counts = sorted({len(method.found.tasks) for method in shown})
+    if len(counts) == 1:
+        what = "These methods learned other tasks or have other scores"
+    else:
+        what = f"These runs have {' or '.join(map(str, counts))} tasks"
+    return f"{what}: no number here says which is better."
+
+
+def _score(shown: Sequence[Shown]) -> dict[str, Any]:
+    """Return what the page calls the scores: their name and direction where methods share them."""
+    scales = [method.scale for method in shown]
+    scale = shared_scale(scales)
+    one_way = len({each.lower_is_better for each in scales}) == 1
+    return {
+        "name": scale.label,
+        "axis": score_name(scale) if one_way else scale.label,
+        "worst": scale.worst if one_way else "worst",
+        "lower": any(each.lower_is_better for each in scales),
+        "accuracy": any(each.label == ACCURACY.label for each in scales),
+    }
 
 
 def _tasks(method: Shown) -> list[str]:
@@ -152,7 +188,7 @@ def _tasks(method: Shown) -> list[str]:
 
 
 def _column(id_: str, shown: Sequence[Shown]) -> dict[str, str]:
-    scale = shown[0].scale
+    scale = shared_scale([method.scale for method in shown])
     ways = {better_of(id_, method.scale) for method in shown}
     way = ways.pop() if len(ways) == 1 else ""  # losses beside accuracies
     return {
@@ -183,7 +219,7 @@ def _headline(method: Shown, ids: Sequence[str], shown: Sequence[Shown]) -> dict
 
 def _every(shown: Sequence[Shown]) -> dict[str, Any]:
     """Return all metrics that any method has, a row each: few read them, some look for one."""
-    rows = []
+    rows, scale = [], shared_scale([method.scale for method in shown])
     for id_ in dict.fromkeys(id_ for method in shown for id_ in method.found.metrics):
         metric = find_metric(id_)
         values = [method.found.metrics.get(id_) for method in shown]
@@ -191,7 +227,7 @@ def _every(shown: Sequence[Shown]) -> dict[str, Any]:
             "" if value is None else number(value, metric.unit, percent=False, digits=4)
             for value in values
         ]
-        rows.append({"id": id_, "name": name_of(metric, shown[0].scale), "cells": cells})
+        rows.append({"id": id_, "name": name_of(metric, scale), "cells": cells})
     return {"methods": [method.name for method in shown], "rows": rows}
 
 
@@ -204,16 +240,19 @@ def _is_best(method: Shown, id_: str, shown: Sequence[Shown]) -> bool:
 
 
 def _reading(method: Shown) -> dict[str, str]:
-    if not method.scale.is_accuracy:
-        return {"name": method.name, "what": "", "why": "the guide's table is about accuracies"}
+    finals = method.found.per_task.get("acc", [])[:-1]
+    known = [value for value in finals if value is not None]
+    older = float(np.mean(known)) if known else None
+    if method.scale.label != ACCURACY.label:
+        why = in_numbers(method.found.metrics, method.scale, older)
+        if why is not None:
+            return {"name": method.name, "what": "", "why": why}
     found = diagnosis(method.found.metrics)
     if found is None:
         lacks = next(id_ for id_ in DIAGNOSED if id_ not in method.found.metrics)
         why = f"{lacks} is undefined: {method.found.undefined.get(lacks, 'not computed')}"
         return {"name": method.name, "what": "", "why": why}
-    finals = method.found.per_task.get("acc", [])[:-1]
-    known = [value for value in finals if value is not None]
-    gap = gap_in_words(method.found.metrics, float(np.mean(known)) if known else None)
+    gap = gap_in_words(method.found.metrics, older)
     return {
         "name": method.name,
         "what": found.name,
@@ -230,6 +269,7 @@ def _heatmap(method: Shown) -> dict[str, str]:
     scale, runs = method.scale, len(matrices)
     over = f", mean of {runs} runs" if runs > 1 else ""
     html = heatmap(mean, _tasks(method), low=scale.low, high=scale.high,
+                   lower_is_better=scale.lower_is_better,
                    caption=f"{method.name}{over}")  # fmt: skip
     return {"name": method.name, "html": html}
 
@@ -259,14 +299,14 @@ def _definition(id_: str, scale: ScoreScale) -> dict[str, str]:
 
     metric = find_metric(id_)
     base = next(name for name, row in METRICS.items() if row is metric)
-    reading = READINGS[base]
+    reading, accuracy = READINGS[base], scale.label == ACCURACY.label
     return {
         "id": id_,
         "name": name_of(metric, scale),
         "formula": formula_svg(metric.formula),
         "source": metric.source,
         "differs": reading.differs,
-        "meaning": reading.meaning,
+        "meaning": f"{reading.good if accuracy else ''} {reading.meaning}".strip(),
     }
 
 

@@ -22,7 +22,7 @@
       margin: { l: 50, r: 10, t: 30, b: 40 }, hovermode: "closest",
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
       xaxis: Object.assign({ title: { text: "training iterations" } }, axis),
-      yaxis: Object.assign({ title: { text: "score" } }, axis),
+      yaxis: Object.assign({ title: { text: plain(drawn.score) } }, axis),
     }, more);
   }
 

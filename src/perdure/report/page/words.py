@@ -1,4 +1,7 @@
-"""What the numbers say, in plain words: the guide's diagnosis, and what task ends do not show."""
+"""What the numbers say, in plain words: the guide's diagnosis, and what task ends do not show.
+
+The diagnosis and its limits are of accuracies; other scores are told in numbers, without a verdict.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["DIAGNOSED", "Diagnosis", "diagnosis", "gap_in_words"]
+    from ...metrics import ScoreScale
+
+__all__ = ["DIAGNOSED", "Diagnosis", "diagnosis", "gap_in_words", "in_numbers"]
 
 DIAGNOSED = ("acc", "acc.learning", "bwt")
 
@@ -80,3 +85,33 @@ def gap_in_words(metrics: Mapping[str, float], older: float | None) -> str:
         cost = f"{100 * max(depth, 0.0):.0f} points"
         return f"{fell}, but new tasks cost them {cost} at their start: hardly a stability gap"
     return f"{fell}, {100 * (older - low):.0f} points below their end: a stability gap"
+
+
+def in_numbers(metrics: Mapping[str, float], scale: ScoreScale, older: float | None) -> str | None:
+    """Return what became of scores that are no accuracies; None where a number is missing.
+
+    Args:
+        metrics: by id.
+        scale: name and direction of the scores.
+        older: the mean score at the end of the tasks that min_acc is about.
+
+    Example:
+        >>> from perdure.metrics import ScoreScale
+        >>> loss = ScoreScale(0, 9, lower_is_better=True, name="loss")
+        >>> in_numbers({"acc.learning": 0.5, "bwt": -2.0, "acc": 1.5}, loss, None)
+        'mean loss when learned: 0.5; on older tasks it then rose by 2; mean loss at the end: 1.5'
+    """
+    if not metrics.keys() >= set(DIAGNOSED):
+        return None
+    worse, better = ("rose", "fell") if scale.lower_is_better else ("fell", "rose")
+    bwt = metrics["bwt"]
+    change = f"{better if bwt > 0 else worse} by {abs(bwt):.3g}" if bwt else "stayed the same"
+    parts = [
+        f"mean {scale.label} when learned: {metrics['acc.learning']:.3g}",
+        f"on older tasks it then {change}",
+        f"mean {scale.label} at the end: {metrics['acc']:.3g}",
+    ]
+    if "min_acc" in metrics and older is not None:
+        low = f"on the way it {worse} to {metrics['min_acc']:.3g} on older tasks"
+        parts.append(f"{low}, which end at {older:.3g}")
+    return "; ".join(parts)

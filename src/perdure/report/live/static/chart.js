@@ -1,5 +1,5 @@
 // The curves: of one run a line a task, of several a line a run.
-import { element, number, options, say } from "./list.js";
+import { element, meanName, number, options, say, short, worst, worstName } from "./list.js";
 
 const $ = (id) => document.getElementById(id);
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -10,7 +10,6 @@ const MEAN = "";
 // Plotly reads tags and placeholders in its labels.
 export const plain = (text) =>
   String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("%{", "% {");
-const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 export class Chart {
   constructor() {
@@ -60,9 +59,9 @@ export class Chart {
     $("problem").hidden = !problems.length;
     say($("problem"), problems.join("; "));
     say($("hint"), !run ? "Choose a run in the list, or tick several to compare them."
-      : !run.tasks ? "No scores recorded yet."
-      : many ? "Dotted: the lowest since it was learned. Double-click resets a zoom."
-      : "Vertical: a task ends, the next begins. Dotted, with a mark: the lowest since the task was learned.");
+      : !runs.some((each) => each.tasks) ? "No scores recorded yet."
+      : many ? `Dotted: the ${same(runs, worst) ?? "worst"} since it was learned. Double-click resets a zoom.`
+      : `Vertical: a task ends, the next begins. Dotted, with a mark: the ${worst(run.row)} ${run.row.score} since the task was learned.`);
     $("chart").hidden = !runs.some((each) => each.tasks);
     $("table").replaceChildren(...(many ? [this.runTable(runs)] : run?.tasks ? [this.taskTable(run)] : []));
     $("figures").replaceChildren(...(run?.tasks && !many ? this.figures(run).map(figure) : []));
@@ -87,7 +86,7 @@ export class Chart {
       if (!low) return;
       const end = run.visits.find(([number]) => number === k)?.[2] ?? low[0];
       traces.push(level([end, last], low[1], paint));
-      traces.push(mark(low, task.name, paint));
+      traces.push(mark(low, task.name, paint, run.row));
     });
     for (const [k, first, end] of run.visits) ends.push({ first, end, name: run.tasks[k]?.name ?? "" });
     return [traces, ends];
@@ -118,6 +117,8 @@ export class Chart {
     const quiet = style("--quiet");
     const grid = style("--grid");
     const scores = traces.flatMap((trace) => trace.y);
+    const name = same(runs, (row) => row.score) ?? "score";
+    const lower = same(runs, (row) => row.lower) ? " (lower is better)" : "";
     const share = scores.every((y) => y >= 0 && y <= 1) && !runs.some((run) => run.row.lower);
     const axis = { gridcolor: grid, linecolor: style("--line"), zeroline: false, tickfont: { color: quiet }, title: { font: { color: quiet, size: 13 } } };
     return {
@@ -128,7 +129,7 @@ export class Chart {
       hoverlabel: { bgcolor: style("--card"), bordercolor: style("--line"), font: { color: ink } },
       uirevision: [many, $("span").value, $("what").value, ...runs.map((run) => run.row.name)].join("\n"),
       xaxis: { ...axis, title: { ...axis.title, text: "iterations" }, showgrid: false, ...range(ends, runs) },
-      yaxis: { ...axis, title: { ...axis.title, text: many && $("what").value === MEAN ? "mean score over the tasks seen" : "score" }, ...(share ? { range: [-0.02, 1.04] } : { autorange: true }) },
+      yaxis: { ...axis, title: { ...axis.title, text: plain(`${many && $("what").value === MEAN ? `mean ${name} over the tasks seen` : name}${lower}`) }, ...(share ? { range: [-0.02, 1.04] } : { autorange: true }) },
       shapes: ends.slice(0, -1).map(({ end }) => ({ type: "line", x0: end, x1: end, yref: "paper", y0: 0, y1: 1, line: { color: quiet, width: 1 }, opacity: 0.55, layer: "below" })),
       annotations: many ? [] : names(ends, quiet),
     };
@@ -139,14 +140,14 @@ export class Chart {
       const low = run.lows[k];
       const learned = low ? low[2] : null;
       const now = task.scores.at(-1);
-      const drop = low && learned !== null ? Math.abs(learned - low[1]) : null;
+      const drop = low && learned !== null ? (run.row.lower ? low[1] - learned : learned - low[1]) : null;
       return [swatched(task.name, colour(task), "solid"), number(now), number(learned), number(low?.[1]), low ? String(low[0]) : "–", number(drop)];
     });
-    return filled(["task", "now", "when learned", "lowest since", "at step", "lost at worst"], rows);
+    return filled(["task", "now", "when learned", `${worst(run.row)} since`, "at step", "lost at worst"], rows);
   }
 
   figures({ row, costs, left_out: left }) {
-    const found = [["ACC so far", number(row.acc)], ["min-ACC", number(row.min_acc)], ["iterations", String(row.step ?? "–")]];
+    const found = [[`${meanName(row)} so far`, number(row.acc)], [worstName(row), number(row.min_acc)], ["iterations", String(row.step ?? "–")]];
     if (row.of || row.tasks) found.push(["tasks learned", row.of ? `${row.tasks ?? 0} of ${row.of}` : String(row.tasks)]);
     const seconds = costs.map((cost) => cost.seconds_train).filter((value) => value !== null && value !== undefined);
     if (seconds.length) found.push(["training", time(seconds.reduce((a, b) => a + b, 0))]);
@@ -155,12 +156,20 @@ export class Chart {
   }
 
   runTable(runs) {
+    const alike = same(runs, (row) => row.score) !== undefined;
+    const value = (row, field) => (alike ? number(row[field]) : `${row.score} ${number(row[field])}`);
     const rows = runs.map(({ row }) => {
       const look = this.looks[row.name] ?? { colour: "#6b6b6b", dark: "#9b9b9b", dash: "solid" };
-      return [swatched(row.name, colour(look), look.dash), row.state, `${row.tasks ?? 0}${row.of ? `/${row.of}` : ""}`, String(row.step ?? "–"), number(row.acc), number(row.min_acc)];
+      return [swatched(row.name, colour(look), look.dash), row.state, `${row.tasks ?? 0}${row.of ? `/${row.of}` : ""}`, String(row.step ?? "–"), value(row, "acc"), value(row, "min_acc")];
     });
-    return filled(["run", "state", "tasks", "step", "ACC", "min-ACC"], rows);
+    return filled(["run", "state", "tasks", "step", same(runs, meanName) ?? "mean score", same(runs, worstName) ?? "worst since learned"], rows);
   }
+}
+
+// What all runs say alike, undefined where they do not.
+function same(runs, said) {
+  const all = new Set(runs.map((run) => said(run.row)));
+  return all.size === 1 ? [...all][0] : undefined;
 }
 
 const lastStep = (run) => run.mean.steps.at(-1) ?? Math.max(0, ...run.tasks.map((task) => task.steps.at(-1) ?? 0));
@@ -173,9 +182,9 @@ const line = (curve, name, paint, dash) => ({
 const level = (x, y, paint) => ({
   type: "scatter", mode: "lines", x, y: [y, y], line: { color: paint, width: 1.4, dash: "dot" }, hoverinfo: "skip",
 });
-const mark = (low, name, paint) => ({
-  type: "scatter", mode: "markers", x: [low[0]], y: [low[1]], marker: { color: paint, size: 9, symbol: "triangle-down" },
-  hovertemplate: `lowest: %{y:.3f} at step %{x}<extra>${plain(short(name, 60))}</extra>`,
+const mark = (low, name, paint, row) => ({
+  type: "scatter", mode: "markers", x: [low[0]], y: [low[1]], marker: { color: paint, size: 9, symbol: row.lower ? "triangle-up" : "triangle-down" },
+  hovertemplate: `${worst(row)}: %{y:.3f} at step %{x}<extra>${plain(short(name, 60))}</extra>`,
 });
 
 function range(ends, runs) {

@@ -4,6 +4,13 @@ const PAGE = 200;
 const RANK = { running: 0, failed: 1, interrupted: 2, finished: 3 };
 const $ = (id) => document.getElementById(id);
 
+export const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
+// A score is called by its own name; of one that is better lower, the highest is the worst.
+export const worst = (row) => (row.lower ? "highest" : "lowest");
+export const meanName = (row) => (row.score === "accuracy" ? "ACC" : `mean ${row.score}`);
+export const worstName = (row) => (row.score === "accuracy" ? "min-ACC" : `${worst(row)} since learned`);
+
 export const number = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
 
 function matches(row, wanted) {
@@ -16,8 +23,10 @@ function matches(row, wanted) {
 }
 
 // Rows without a number come last, whichever way the others go.
+const good = (row, field) => (row.lower ? -row[field] : row[field]);
 const by = (field, sign) => (a, b) =>
-  (a[field] === null) - (b[field] === null) || sign * (a[field] - b[field]) || a.name.localeCompare(b.name);
+  (a[field] === null) - (b[field] === null) || a.score.localeCompare(b.score) ||
+  sign * (good(a, field) - good(b, field)) || a.name.localeCompare(b.name);
 
 const ORDERS = {
   // Running ones by name: they change all the time, and the list should stand still.
@@ -122,8 +131,8 @@ export class List {
     open.setAttribute("aria-current", chosen ? "true" : "false");
     open.title = row.problem || row.name;
     say(name, row.name);
-    say(acc, row.acc === null ? "" : number(row.acc));
-    say(low, row.min_acc === null ? "" : `min ${number(row.min_acc)}`);
+    say(acc, row.acc === null ? "" : `${row.score === "accuracy" ? "" : `${short(row.score, 16)} `}${number(row.acc)}`);
+    say(low, row.min_acc === null ? "" : `${row.lower ? "max" : "min"} ${number(row.min_acc)}`);
     meta.firstElementChild.dataset.state = row.state;
     say(meta.firstElementChild, row.state);
     say(meta.lastElementChild, [far.length ? ` · ${far.join(" · ")}` : "", row.problem ? ` · ${row.problem}` : ""].join(""));

@@ -61,7 +61,7 @@ async function fetchCurves(name) {
     const found = await get(`/api/run/${encodeURIComponent(name)}`);
     if (chosen.includes(name)) curves.set(name, found);
   } catch {
-    const row = list.rows.get(name) ?? { name, state: "gone", problem: "", min_acc: null, acc: null };
+    const row = list.rows.get(name) ?? { name, state: "gone", problem: "", min_acc: null, acc: null, score: "accuracy", lower: false };
     if (chosen.includes(name)) curves.set(name, { row: { ...row, problem: row.problem || "it is not there any more" }, about: [], costs: [] });
   }
   const again = fetching.get(name);

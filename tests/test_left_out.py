@@ -1,0 +1,211 @@
+"""One failed, empty or broken run breaks no figure and no page, and the reason given is true."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html import unescape
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perdure.record import open_run, read_source
+from perdure.report import figures
+from perdure.report.live.watching import Watching
+from perdure.report.opened import open_methods
+from perdure.report.page import page
+from perdure.report.usable import LeftOutWarning
+
+from .cli_helpers import refused, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HEADER = "step,trained,tested,kind,score,n\n"
+FAILURE = "the loss of step 1 is nan, expected a finite number"
+
+
+def points(tasks: int, score: float = 0.5) -> str:
+    """Return a log in which every task is learned in two steps, and all are tested at each."""
+    lines = [
+        f"{step},t{trained},t{tested},{kind},{score + 0.1 * (trained == tested)},10\n"
+        for trained in range(tasks)
+        for step in (2 * trained + 1, 2 * trained + 2)
+        for kind in ("probe", "full")
+        for tested in range(tasks)
+        if kind == "probe" or step == 2 * trained + 2
+    ]
+    return HEADER + "".join(lines)
+
+
+def make(folder: Path, text: str | None = None, *, done: bool = True, seed: int = 0) -> Path:
+    folder.mkdir(parents=True)
+    said = {"describe": {"strategy": folder.name.partition("-")[0], "seed": seed}}
+    (folder / "run.json").write_text(json.dumps(said | {"classes": [2, 2, 2]}))
+    (folder / "points.csv").write_text(points(3) if text is None else text)
+    if done:
+        (folder / "done.json").write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Two good methods with two seeds each."""
+    for name in ("gem", "si"):
+        for seed in (0, 1):
+            make(tmp_path / "runs" / f"{name}-{seed}", seed=seed)
+    return tmp_path / "runs"
+
+
+def fail(folder: Path) -> None:
+    (folder / "failed.json").write_text(json.dumps({"error": FAILURE}))
+
+
+def failed(folder: Path) -> None:
+    fail(make(folder, HEADER, done=False))
+
+
+def failed_and_corrupt(folder: Path) -> None:
+    fail(make(folder, HEADER + "1,a,a,probe,abc,1\n", done=False))
+
+
+def without_points(folder: Path) -> None:
+    (make(folder, done=False) / "points.csv").unlink()
+
+
+# What is wrong with a run that cannot be read, and what must be said of it.
+UNREADABLE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "failed": (failed, f"ewc-0: the run failed: {FAILURE}"),
+    "failed and corrupt": (failed_and_corrupt, f"ewc-0: the run failed: {FAILURE}"),
+    "run.json only": (without_points, "ewc-0: no points.csv in it, no evaluation was recorded"),
+    "header only": (lambda f: make(f, HEADER, done=False), "no evaluations"),
+    "0 bytes": (lambda f: make(f, "", done=False), "points.csv: empty"),
+    "0 bytes, done": (lambda f: make(f, ""), "points.csv: empty"),
+    "corrupt": (lambda f: make(f, HEADER + "1,a,a,probe,abc,1\n"), "line 2: score is 'abc'"),
+    "nan": (lambda f: make(f, HEADER + "1,a,a,probe,nan,1\n"), "line 2: score is 'nan'"),
+    "other": (lambda f: make(f, HEADER + "1,a,a,probe,7,1\n"), "score is 7"),
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_the_others_are_shown_and_the_reason_is_said(
+    store: Path, tmp_path: Path, what: str
+) -> None:
+    make_bad, reason = UNREADABLE[what]
+    make_bad(store / "ewc-0")
+    for kind in ("curves", "heatmaps", "ranks"):
+        answer = run("plot", kind, store, "-o", tmp_path / "x.svg")
+        assert answer.code == 0, answer.err
+        assert answer.err.startswith("perdure: note: left out: ")
+        assert (answer.err.count("\n"), reason in answer.err) == (1, True), answer.err
+        text = (tmp_path / "x.svg").read_text()
+        assert "gem" in text
+        assert "ewc" not in text
+    answer = run("report", store, "-o", tmp_path / "x.html")
+    assert (answer.code, reason in answer.err) == (0, True), answer.err
+    text = unescape((tmp_path / "x.html").read_text())
+    assert reason in text  # who is sent the page sees it too
+    assert re.findall(r'<tr><th scope="row">(\w+)</th><td class="number">2<', text) == ["gem", "si"]
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_nothing_left_is_one_line(tmp_path: Path, what: str) -> None:
+    make_bad, reason = UNREADABLE[what]
+    make_bad(tmp_path / "runs" / "ewc-0")
+    make_bad(tmp_path / "runs" / "ewc-1")
+    for command in (("plot", "curves"), ("plot", "ranks"), ("report",)):
+        line = refused(*command, tmp_path / "runs", "-o", tmp_path / "x.html")
+        assert reason in line
+        assert "1 other run cannot be shown either" in line
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_the_live_page_shows_the_others_and_says_what_is_wrong(store: Path, what: str) -> None:
+    make_bad, _ = UNREADABLE[what]
+    make_bad(store / "ewc-0")
+    watching = Watching(store)
+    watching.poll()
+    for name in ("gem-0", "gem-1", "si-0", "si-1"):
+        row = watching.listing[name]
+        assert (row.acc, row.problem) == (pytest.approx(0.5 + 0.1 / 3, abs=1e-6), "")
+    problem = watching.listing["ewc-0"].problem
+    if "failed" in what:
+        assert problem.startswith(FAILURE)
+    elif what in ("corrupt", "nan", "other"):
+        assert problem.startswith("cannot be read: ")
+    else:
+        assert problem == "no evaluations were recorded"
+
+
+def test_a_run_that_failed_later_is_shown_as_far_as_it_came(store: Path, tmp_path: Path) -> None:
+    folder = make(store / "ewc-0", points(2), done=False)
+    fail(folder)
+    answer = run("report", store, "-o", tmp_path / "x.html")
+    said = f"{folder}: the run failed ({FAILURE}): scored over 2 finished task(s)"
+    assert answer.err == f"perdure: note: {said}\n"
+    text = unescape((tmp_path / "x.html").read_text())
+    assert said in text
+    assert '<tr><th scope="row">ewc</th>' in text
+    assert "These runs have 2 or 3 tasks" in text
+    assert said.partition(": ")[2] in read_source(str(folder)).notes
+
+
+def test_no_task_ended_before_a_failure(tmp_path: Path) -> None:
+    first = "".join(points(1).splitlines(keepends=True)[:2])
+    fail(make(tmp_path / "ewc-0", first, done=False))
+    why = f"the run failed ({FAILURE}) and no task has ended yet"
+    assert open_run(tmp_path / "ewc-0").no_matrix == why
+    assert why in refused("plot", "heatmaps", tmp_path / "ewc-0", "-o", tmp_path / "x.svg")
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_a_seed_with_fewer_tasks_does_not_shorten_the_curves_of_its_method(
+    store: Path, tasks: int
+) -> None:
+    whole = figures.curves(open_methods([str(store)])[0])
+    make(store / "gem-2", points(tasks), done=False, seed=2)
+    methods, notes = open_methods([str(store)])
+    assert notes == []
+    with pytest.warns(LeftOutWarning, match=rf"gem-2: {tasks} task.* have 3; it is unfinished"):
+        cut = figures.curves(methods)
+    for one, other in zip(whole.axes, cut.axes, strict=True):
+        drawn = [line.get_xydata().tolist() for line in one.lines]
+        assert drawn == [line.get_xydata().tolist() for line in other.lines]
+
+
+def test_a_report_shows_runs_of_every_number_of_tasks(tmp_path: Path) -> None:
+    for k, tasks in enumerate((3, 3, 2, 1)):
+        make(tmp_path / f"a-{k}", points(tasks, 0.1 * k), seed=k)
+    methods, _ = open_methods([f"mine={tmp_path}/a-*"])
+    text = page(methods)
+    rows = re.findall(r'<tr><th scope="row">(mine[^<]*)</th><td class="number">(\d)<', text)
+    assert rows == [("mine (3 tasks)", "2"), ("mine (2 tasks)", "1"), ("mine (1 task)", "1")]
+    assert "These runs have 1 or 2 or 3 tasks: no number here says which is better" in text
+    assert "runs of mine have 1 or 2 or 3 tasks and are shown apart" in text
+    for k in range(4):
+        assert f"a-{k}" in text
+
+
+def test_missing_costs_are_no_reason_to_leave_a_run_out(store: Path, tmp_path: Path) -> None:
+    assert not list(store.rglob("costs.csv"))
+    answer = run("report", store, "-o", tmp_path / "x.html")
+    assert (answer.code, answer.err) == (0, "")
+
+
+def test_a_study_names_what_failed(store: Path, tmp_path: Path) -> None:
+    """Its failed runs are left out of a figure, and named."""
+    from perdure.experiments import read_study
+
+    shutil.rmtree(store)
+    file = tmp_path / "mine.toml"
+    file.write_text('scenarios = ["split-digits"]\nstrategies = ["naive"]\nseeds = 3\n')
+    study = read_study(file)
+    good, bad, _ = study.descriptions(study.cells[0], {})
+    make(store / good.folder)
+    fail(make(store / bad.folder, HEADER, done=False))
+    answer = run("plot", "curves", file, "--store", store, "-o", tmp_path / "x.svg")
+    assert answer.code == 0, answer.err
+    assert f"left out: {store / bad.folder}: the run failed: {FAILURE}" in answer.err
+    assert "1 runs of the study are not finished" in answer.err
