@@ -187,3 +187,25 @@ def test_clscore_names_the_weights_that_make_it_defined(tmp_path: Path) -> None:
     names = ("acc.lower", "rem", "bwt.positive", "ms", "sss", "ce")
     expected = sum(found["metrics"][id_] for id_ in names) / 6
     assert scored(*given, "--weights", weights)["metrics"]["clscore"] == pytest.approx(expected)
+
+
+def test_percent_is_the_unit_of_figures_and_pages_too(tmp_path: Path) -> None:
+    scale = {"low": 0, "high": 1}
+    for k in range(2):
+        made(tmp_path / "runs" / f"{k}", 0.5, {"strategy": f"s{k}", "seed": 0}, scale=scale)
+    matrix = write(tmp_path, "m.csv", "90,10\n50,50\n")
+    for sources in ((tmp_path / "runs",), (matrix,)):
+        picture, page = tmp_path / "x.svg", tmp_path / "x.html"
+        assert run("plot", "heatmaps", *sources, "-o", picture, "--percent").code == 0
+        says(picture.read_text(), ">accuracy (%)<", ">90.0<", ">50.0<")
+        assert run("report", *sources, "-o", page, "--percent").code == 0
+        says(page.read_text(), "acc</a> (%)", "50.00", '"percent":true')
+    plain = run("plot", "heatmaps", tmp_path / "runs", "-o", tmp_path / "x.svg")
+    assert plain.code == 0
+    says((tmp_path / "x.svg").read_text(), ">accuracy<", ">0.90<")
+    for k in range(2):
+        folder = made(tmp_path / "losses" / f"{k}", 0.5, {"strategy": f"s{k}", "seed": 0})
+        said = {"scale": {"low": 0, "high": None, "lower_is_better": True}, "describe": {}}
+        (folder / "run.json").write_text(json.dumps(said))
+    line = refused("plot", "heatmaps", tmp_path / "losses", "-o", tmp_path / "y.svg", "--percent")
+    says(line, "scores run from 0 to inf", "--percent")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..record import BadInput, open_run
+from ..record import BadInput, Run, open_run
 from ..report.opened import open_methods
+from ._options import check_percent
 from .run import _experiments
 from .score import STDIN
 
@@ -45,6 +46,11 @@ def opened(
             raise BadInput(f"{file}: two methods are called {min(twice)!r}, expected other names")
         methods |= found
         notes += more
+    if given.percent:
+        for run in (run for runs in methods.values() for run in runs):
+            if isinstance(run, Run) and run.points is not None:
+                check_percent(run.points.scale, str(run.folder))
+            run.show_percent()
     return methods, notes
 
 

@@ -46,7 +46,8 @@ def report(
         pool: average runs under one NAME that differ in more than the seed.
         transposed: in matrices, rows are tested tasks, columns trained ones.
         upper: `measured` if zeros in all of a matrix's upper triangle are scores.
-        percent: scores in matrices and logs are from 0 to 100.
+        percent: show scores in percent. Matrices and logs are read as percent; a run states its
+            own scale.
         range_: LO,HI of scores in files that are not accuracies; inf is allowed.
         lower_is_better: the scores in files are losses or errors.
     """

@@ -30,7 +30,8 @@ LONGEST_NAME = 60  # letters of a score's name
 class ScoreScale:
     """What a score means: its range, whether larger is better, and what it is called.
 
-    The name is for people: scores of one range and direction are equal whatever they are called.
+    The name, and whether figures and pages show percent, are for people: scores of one range and
+    direction are equal whatever they are called.
 
     Example:
         >>> ScoreScale(0, 100, lower_is_better=True).is_accuracy
@@ -43,6 +44,7 @@ class ScoreScale:
     high: float = 1.0
     lower_is_better: bool = False
     name: str = dataclasses.field(default="", compare=False)
+    percent: bool = dataclasses.field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.low < self.high:

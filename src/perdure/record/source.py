@@ -85,6 +85,12 @@ class Source:
         found.notes = list(dict.fromkeys([*self.notes, *found.notes]))
         return found
 
+    def show_percent(self) -> None:
+        """Have figures and pages show the scores in percent."""
+        for name in ("matrix", "stream", "points"):
+            if (held := getattr(self, name)) is not None:
+                setattr(self, name, replace(held, scale=replace(held.scale, percent=True)))
+
     def _repr_html_(self) -> str:
         shown = [each._repr_html_() for each in (self.matrix, self.stream) if each is not None]
         return "\n".join(shown) or escape(repr(self))

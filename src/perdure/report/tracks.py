@@ -95,10 +95,12 @@ def score_name(scale: ScoreScale) -> str:
     Example:
         >>> from perdure.metrics import ScoreScale
         >>> loss = ScoreScale(0, 9, lower_is_better=True, name="loss")
-        >>> score_name(ScoreScale()), score_name(loss)
-        ('accuracy', 'loss (lower is better)')
+        >>> score_name(ScoreScale()), score_name(loss), score_name(ScoreScale(percent=True))
+        ('accuracy', 'loss (lower is better)', 'accuracy (%)')
     """
-    return f"{scale.label} (lower is better)" if scale.lower_is_better else scale.label
+    remarks = ["%"] if scale.percent else []
+    remarks += ["lower is better"] if scale.lower_is_better else []
+    return f"{scale.label} ({', '.join(remarks)})" if remarks else scale.label
 
 
 def worst_name(scale: ScoreScale) -> str:

@@ -60,7 +60,9 @@ def name_cells(axes: Axes, rows: Sequence[str], columns: Sequence[str], size: Si
     axes.tick_params(axis="x", rotation=0 if letters < 0.6 * inches else 90)
 
 
-def write_numbers(figure: Figure, size: Size, *, signed: bool = False) -> None:
+def write_numbers(
+    figure: Figure, size: Size, *, signed: bool = False, percent: bool = False
+) -> None:
     """Write the value into each cell of the figure's images, where it can be read at all.
 
     One size of letters for all; names of rows and columns are made to fit too.
@@ -72,13 +74,14 @@ def write_numbers(figure: Figure, size: Size, *, signed: bool = False) -> None:
     wide, high = min(each[0] for each in room), min(each[1] for each in room)
     for image in images:
         _fit_names(image.axes, wide, high, points)
-    values = np.concatenate([_shown(image).compressed() for image in images])
-    for form in _forms(values, signed=signed):
+    factor = 100.0 if percent else 1.0
+    values = factor * np.concatenate([_shown(image).compressed() for image in images])
+    for form in _forms(values, signed=signed, percent=percent):
         longest = max(em(_number(value, form)) for value in values)
         letters = min(points - 1, 0.8 * wide / longest, 0.75 * high)
         if letters >= LEAST * points:
             for image in images:
-                _write(image, form, letters)
+                _write(image, form, letters, factor)
             return
 
 
@@ -88,9 +91,11 @@ def em(text: str) -> float:
     return 0.64 * len(text) - 0.32 * narrow + 0.25 * broad
 
 
-def _forms(values: NDArray[np.float64], *, signed: bool) -> list[str]:
+def _forms(values: NDArray[np.float64], *, signed: bool, percent: bool) -> list[str]:
     """Return ways to write the numbers, the most readable first; a leading . drops the zero."""
     sign = "+" if signed else ""
+    if percent:
+        return [f"{sign}.1f", f"{sign}.0f"]
     if np.abs(values).max(initial=0.0) < 10:
         return [f"{sign}.2f", f".{sign}.2f"]
     return [f"{sign}.1f" if np.abs(values).max() < 100 else f"{sign}.3g"]
@@ -138,12 +143,12 @@ def _fit_names(axes: Axes, wide: float, high: float, points: float) -> None:
             axis.set_ticks(range(0, len(names), every), names[::every], fontsize=letters)
 
 
-def _write(image: AxesImage, form: str, letters: float) -> None:
+def _write(image: AxesImage, form: str, letters: float, factor: float) -> None:
     shown = _shown(image)
     bright = image.to_rgba(shown)[..., :3] @ [0.2126, 0.7152, 0.0722]
     for i, j in np.argwhere(~np.ma.getmaskarray(shown)):
         text = image.axes.text(
-            j, i, _number(shown[i, j], form), ha="center", va="center", fontsize=letters,
+            j, i, _number(factor * shown[i, j], form), ha="center", va="center", fontsize=letters,
             color="black" if bright[i, j] > 0.5 else "white",
         )  # fmt: skip
         text.set_in_layout(False)

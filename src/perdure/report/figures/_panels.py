@@ -10,7 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from ...record import BadInput
 from ...record.members import visible
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
     from ...metrics import ScoreScale
@@ -43,6 +44,7 @@ __all__ = [
     "low_style",
     "many",
     "on_one_scale",
+    "percent_ticks",
     "plain",
     "shape_of",
     "short",
@@ -57,6 +59,12 @@ TALL = {1: 0.4, 2: 0.28, 3: 0.22, 4: 0.19, 5: 0.17}  # of a row, as a share of t
 def axis_name(scale: ScoreScale) -> str:
     """Return what an axis or a colour bar of scores is called, as it is drawn."""
     return plain(score_name(scale))
+
+
+def percent_ticks(scale: ScoreScale, *axes: Axis) -> None:
+    """Write the numbers of axes in percent if that is how the scores are shown."""
+    for axis in axes if scale.percent else ():
+        axis.set_major_formatter(PercentFormatter(1, symbol=""))
 
 
 def many(count: int, what: str) -> int:

@@ -18,7 +18,7 @@ from ..opened import strategy_of
 from ..usable import as_many_tasks, usable
 from ._by_task import lines_by_task
 from ._matrices import folded, matrices_of, scale_of, spread
-from ._panels import axis_name, band_key, legend, line_key, plain
+from ._panels import axis_name, band_key, legend, line_key, percent_ticks, plain
 from ._paper import SIZES, drawing, grid_of
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def fixed(methods: Methods, *, size: Size = "page") -> Figure:
         axes = figure.axes[0]
         lines_by_task(axes, curves, looks(methods))
         axes.set(xlabel="tasks learned", ylabel=f"{axis_name(scale)} over all tasks")
+        percent_ticks(scale, axes.yaxis)
         if scale.is_accuracy:
             axes.set_ylim(0, 1.02)
         legend(figure, [*axes.lines, *band_key(map(len, found.values()))])

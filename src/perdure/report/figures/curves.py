@@ -39,6 +39,7 @@ from ._panels import (
     low_style,
     many,
     on_one_scale,
+    percent_ticks,
     shape_of,
     short,
 )
@@ -160,6 +161,7 @@ def whole(
         for axes in figure.axes[count:]:
             axes.set_visible(False)
         panels = figure.axes[: len(names)] if beside else figure.axes
+        percent_ticks(scale, panels[0].yaxis)
         on_one_scale(panels, columns, "iterations", axis_name(scale))
         for k, (axes, name) in enumerate(zip(figure.axes, names, strict=False)):
             draw_switches(axes, steps, look)
@@ -250,6 +252,7 @@ def _zoomed(tracks: Sequence[Track], size: Size, tasks: int | None, zoom: int) -
         used = [s * columns + k if square else at for at, (s, k) in enumerate(panels)]
         for at, axes in enumerate(figure.axes):
             axes.set_visible(at in used)
+        percent_ticks(scale, figure.axes[0].yaxis)
         on_one_scale(figure.axes, columns, "iterations after the switch", axis_name(scale))
         for at, (s, k) in zip(used, panels, strict=True):
             axes = figure.axes[at]

@@ -11,7 +11,7 @@ from ...record import BadInput
 from ..colours import looks
 from ..tracks import shared_scale
 from ..usable import as_many_tasks, usable
-from ._panels import many, on_one_scale, plain, shape_of, short
+from ._panels import many, on_one_scale, percent_ticks, plain, shape_of, short
 from ._paper import drawing
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from ...metrics import ScoreScale
     from ...record import Source
     from ..colours import Look
     from ..opened import Methods
@@ -56,12 +57,15 @@ def forgetting(methods: Methods, *, size: Size = "page", window: int = 10) -> Fi
     methods = as_many_tasks(usable(methods, lambda run: _lacks(run, window)), together=False)
     found = {name: _pairs(runs, window) for name, runs in methods.items()}
     look = looks(methods)
+    scale = _scale(methods)
     height, rows, columns = shape_of(many(len(found), f"{len(found)} methods"), size)
     with drawing(size, height * 1.2, rows, columns) as figure:
         for axes in figure.axes[len(found) :]:
             axes.set_visible(False)
-        x = f"largest {_drop(methods)} within {window} tests (WF{window})"
-        on_one_scale(figure.axes, columns, x, "forgotten (FORG)", whole=False)
+        percent = " (%)" if scale.percent else ""
+        x = f"largest {_drop(scale)} within {window} tests (WF{window}){percent}"
+        percent_ticks(scale, figure.axes[0].xaxis, figure.axes[0].yaxis)
+        on_one_scale(figure.axes, columns, x, f"forgotten (FORG){percent}", whole=False)
         for axes, (name, pairs) in zip(figure.axes, found.items(), strict=False):
             rho = _draw(axes, pairs, look[name])
             said = "ρ is undefined" if rho is None else f"ρ = {rho:.2f}".replace("-", "−")
@@ -88,10 +92,13 @@ def _pairs(runs: Sequence[Source], window: int) -> Pairs:
     ]
 
 
-def _drop(methods: Methods) -> str:
-    """Return how getting worse is called: of an accuracy a drop, of a loss its rise."""
+def _scale(methods: Methods) -> ScoreScale:
     runs = [run for several in methods.values() for run in several]
-    scale = shared_scale([run.matrix.scale for run in runs if run.matrix is not None])
+    return shared_scale([run.matrix.scale for run in runs if run.matrix is not None])
+
+
+def _drop(scale: ScoreScale) -> str:
+    """Return how getting worse is called: of an accuracy a drop, of a loss its rise."""
     if scale.label == "accuracy":
         return "drop"
     return f"{'rise' if scale.lower_is_better else 'drop'} of {plain(scale.label)}"

@@ -15,7 +15,7 @@ from ...record import BadInput
 from ..colours import BLUE, ORANGE, VERMILION, task_colours
 from ._cells import cells, em, name_cells, score_colours, write_numbers
 from ._matrices import Spread, matrices_of, scale_of, score_limits, spread, tasks_of
-from ._panels import axis_name, plain
+from ._panels import axis_name, percent_ticks, plain
 from ._paper import SIZES, drawing
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def panels(methods: Methods, *, size: Size = "page", method: str | None = None) 
         _trajectories(over_time, scores, tasks)
         for axes in (of_ends, over_time):
             axes.set_ylabel(axis_name(scale))
+            percent_ticks(scale, axes.yaxis)
             if scale.is_accuracy:
                 axes.set_ylim(0, 1.05)
         for axes in (of_ends, of_losses, over_time):
@@ -70,7 +71,7 @@ def panels(methods: Methods, *, size: Size = "page", method: str | None = None) 
         over_time.set_xlabel("after learning")
         runs = f" (mean and SD of {len(matrices)} runs)" if len(matrices) > 1 else ""
         figure.suptitle(f"{plain(name)}{runs}", fontsize=SIZES[size][1])
-        write_numbers(figure, size)
+        write_numbers(figure, size, percent=scale.percent)
     return figure
 
 
@@ -94,7 +95,8 @@ def _matrix(
     image = cells(axes, scores.mean, score_colours(scale, *score_limits(scale, scores.mean)))
     name_cells(axes, tasks, tasks, size)
     axes.set(xlabel="tested on", ylabel="after learning", title="Scores after each task")
-    figure.colorbar(image, ax=axes, label=axis_name(scale))
+    bar = figure.colorbar(image, ax=axes, label=axis_name(scale))
+    percent_ticks(scale, bar.ax.yaxis)
 
 
 def _learned_and_kept(axes: Axes, matrices: Sequence[ScoreMatrix], size: Size) -> None:
@@ -116,9 +118,10 @@ def _forgetting(axes: Axes, matrices: Sequence[ScoreMatrix]) -> None:
     colours = [VERMILION if value > 0 else BLUE for value in lost.mean]
     _bars(axes, np.arange(len(lost.mean)), lost, 0.6, colours)
     axes.axhline(0, color="black", linewidth=0.8)
-    axes.set(ylabel="learned minus final", title="Forgetting of each task")
-    if matrices[0].scale.lower_is_better:
-        axes.set_ylabel("final minus learned")
+    scale = matrices[0].scale
+    change = "final minus learned" if scale.lower_is_better else "learned minus final"
+    axes.set(ylabel=change + " (%)" * scale.percent, title="Forgetting of each task")
+    percent_ticks(scale, axes.yaxis)
     if np.isnan(lost.mean).all():  # of no task too
         why = "not tested at the end" if len(lost.mean) else "one task: nothing to forget"
         axes.text(0.5, 0.6, why, ha="center", transform=axes.transAxes)

@@ -12,7 +12,7 @@ import numpy as np
 from ...record import BadInput
 from ._cells import cells, change_colours, em, name_cells, score_colours, write_numbers
 from ._matrices import folded, matrices_of, scale_of, score_limits, spread, tasks_of
-from ._panels import axis_name, plain
+from ._panels import axis_name, percent_ticks, plain
 from ._paper import SIZES, drawing, grid_of
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def changes(methods: Methods, *, size: Size = "page") -> Figure:
     most = float(np.abs(np.concatenate(measured)).max())
     scale = scale_of(found)
     change = f"{'fall' if scale.lower_is_better else 'rise'} of {plain(scale.label)}"
-    label = f"{change} (gains are positive)"
+    label = f"{change} ({'%, ' if scale.percent else ''}gains are positive)"
     return _grid(steps, found, change_colours(most), label, size, signed=True)
 
 
@@ -114,8 +114,9 @@ def _grid(
             empty.set_axis_off()
         figure.supxlabel("tested on", fontsize=SIZES[size][1])
         figure.supylabel("after learning", fontsize=SIZES[size][1])
-        figure.colorbar(image, ax=panels, label=label, aspect=30, fraction=0.05)
-        write_numbers(figure, size, signed=signed)
+        bar = figure.colorbar(image, ax=panels, label=label, aspect=30, fraction=0.05)
+        percent_ticks(scale_of(found), bar.ax.yaxis)
+        write_numbers(figure, size, signed=signed, percent=scale_of(found).percent)
     return figure
 
 

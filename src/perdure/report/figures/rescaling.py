@@ -14,8 +14,8 @@ from matplotlib.ticker import MaxNLocator
 from ...metrics import Undefined, aa_curve, af_curve, beta, gamma, raa_curve, raf_curve
 from ..colours import BLUE, VERMILION, looks
 from ._by_task import lines_by_task
-from ._matrices import Spread, matrices_of, spread
-from ._panels import band_key, legend, plain
+from ._matrices import Spread, matrices_of, scale_of, spread
+from ._panels import band_key, legend, percent_ticks, plain
 from ._paper import drawing, grid_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def rescaled(methods: Methods, *, size: Size = "page") -> Figure:
         aa, raa, af, raf = figure.axes
         for axes, (label, curve) in zip(figure.axes, curves.items(), strict=True):
             _draw(axes, curve, found, looks(methods), 17 if size == "column" else 30)
-            axes.set_ylabel(label)
+            axes.set_ylabel(label + " (%)" * scale_of(found).percent)
+            percent_ticks(scale_of(found), axes.yaxis)
         for axes in (aa, raa):
             axes.set_ylim(0, 1.02)
         ends = [*af.get_ylim(), *raf.get_ylim()] if raf.lines else af.get_ylim()

@@ -17,7 +17,7 @@ from ..colours import Look, sequence
 from ..tracks import no_stream, one_scale, streams_of
 from ..usable import as_many_tasks, usable
 from ..values import values_of
-from ._panels import plain
+from ._panels import percent_ticks, plain
 from .curves import Track, whole
 
 if TYPE_CHECKING:
@@ -86,7 +86,13 @@ def series(
     ]
     scale = one_scale(stream for track in tracks for stream in track.streams)
     named = {_called(id_, scale): spread for id_, spread in found.items()}
-    return whole(tracks, size, tasks, beside=lambda axes: _draw(axes, values, named))
+
+    def beside(axes: Axes) -> None:
+        _draw(axes, values, named)
+        if all(find_metric(id_).unit == "score" for id_ in only):
+            percent_ticks(scale, axes.yaxis)
+
+    return whole(tracks, size, tasks, beside=beside)
 
 
 def _called(id_: str, scale: ScoreScale) -> str:

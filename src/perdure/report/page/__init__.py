@@ -45,7 +45,7 @@ def page(
     accurate = [each for each in shown if each.scale.is_accuracy]  # criteria are of those alone
     criteria = {each.name: each.found.metrics for each in accurate}
     drawn["criteria"] = criteria_drawn(criteria, runs)
-    drawn["score"] = parts["score"]["axis"]
+    drawn["score"], drawn["percent"] = parts["score"]["axis"], parts["score"]["percent"]
     here = files("perdure.report.page")
     plotly = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
     script = (here / "page.js").read_text("utf-8")

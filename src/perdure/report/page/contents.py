@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -177,6 +178,7 @@ def _score(shown: Sequence[Shown]) -> dict[str, Any]:
         "name": scale.label,
         "axis": score_name(scale) if one_way else scale.label,
         "worst": scale.worst if one_way else "worst",
+        "percent": scale.percent,
         "lower": any(each.lower_is_better for each in scales),
         "accuracy": any(each.label == ACCURACY.label for each in scales),
     }
@@ -191,8 +193,10 @@ def _column(id_: str, shown: Sequence[Shown]) -> dict[str, str]:
     scale = shared_scale([method.scale for method in shown])
     ways = {better_of(id_, method.scale) for method in shown}
     way = ways.pop() if len(ways) == 1 else ""  # losses beside accuracies
+    in_percent = scale.percent and find_metric(id_).unit != "none"
     return {
         "id": id_,
+        "unit": " (%)" if in_percent else "",
         "name": name_of(find_metric(id_), scale),
         "arrow": {"higher": "↑", "lower": "↓"}.get(way, ""),
         "way": f"{way} is better",
@@ -201,18 +205,20 @@ def _column(id_: str, shown: Sequence[Shown]) -> dict[str, str]:
 
 def _headline(method: Shown, ids: Sequence[str], shown: Sequence[Shown]) -> dict[str, Any]:
     cells: list[dict[str, Any]] = []
+    percent = method.scale.percent
     for id_ in ids:
         value = method.found.metrics.get(id_)
         if value is None:
             cells.append({"why": method.found.undefined.get(id_, "not computed")})
             continue
         unit = find_metric(id_).unit
-        text = number(value, unit, percent=False, digits=3)
+        shown_as = partial(number, unit=unit, percent=percent, digits=3 + percent)
+        text = shown_as(value)
         sd = getattr(method.found, "sd", {}).get(id_)
         if sd is not None:
-            text += f" ± {number(sd, unit, percent=False, digits=3)}"
+            text += f" ± {shown_as(sd)}"
         ends = method.found.intervals.get(id_)
-        between = " to ".join(number(end, unit, percent=False, digits=3) for end in ends or ())
+        between = " to ".join(shown_as(end) for end in ends or ())
         cells.append({"text": text, "interval": between, "best": _is_best(method, id_, shown)})
     return {"name": method.name, "runs": len(method.runs), "cells": cells}
 
@@ -224,10 +230,11 @@ def _every(shown: Sequence[Shown]) -> dict[str, Any]:
         metric = find_metric(id_)
         values = [method.found.metrics.get(id_) for method in shown]
         cells = [
-            "" if value is None else number(value, metric.unit, percent=False, digits=4)
+            "" if value is None else number(value, metric.unit, percent=scale.percent, digits=4)
             for value in values
         ]
-        rows.append({"id": id_, "name": name_of(metric, scale), "cells": cells})
+        unit = " (%)" if scale.percent and metric.unit != "none" else ""
+        rows.append({"id": id_ + unit, "name": name_of(metric, scale), "cells": cells})
     return {"methods": [method.name for method in shown], "rows": rows}
 
 
@@ -247,12 +254,12 @@ def _reading(method: Shown) -> dict[str, str]:
         why = in_numbers(method.found.metrics, method.scale, older)
         if why is not None:
             return {"name": method.name, "what": "", "why": why}
-    found = diagnosis(method.found.metrics)
+    found = diagnosis(method.found.metrics, percent=method.scale.percent)
     if found is None:
         lacks = next(id_ for id_ in DIAGNOSED if id_ not in method.found.metrics)
         why = f"{lacks} is undefined: {method.found.undefined.get(lacks, 'not computed')}"
         return {"name": method.name, "what": "", "why": why}
-    gap = gap_in_words(method.found.metrics, older)
+    gap = gap_in_words(method.found.metrics, older, percent=method.scale.percent)
     return {
         "name": method.name,
         "what": found.name,
@@ -265,10 +272,11 @@ def _heatmap(method: Shown) -> dict[str, str]:
     if len(matrices) < len(method.runs):
         why = next(run.no_matrix for run in method.runs if run.matrix is None)
         return {"name": method.name, "why": why or "there is no matrix"}
-    mean = np.mean([matrix.scores for matrix in matrices], axis=0)
     scale, runs = method.scale, len(matrices)
+    factor = 100 if scale.percent else 1
+    mean = factor * np.mean([matrix.scores for matrix in matrices], axis=0)
     over = f", mean of {runs} runs" if runs > 1 else ""
-    html = heatmap(mean, _tasks(method), low=scale.low, high=scale.high,
+    html = heatmap(mean, _tasks(method), low=factor * scale.low, high=factor * scale.high,
                    lower_is_better=scale.lower_is_better,
                    caption=f"{method.name}{over}")  # fmt: skip
     return {"name": method.name, "html": html}

@@ -22,7 +22,7 @@
       margin: { l: 50, r: 10, t: 30, b: 40 }, hovermode: "closest",
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
       xaxis: Object.assign({ title: { text: "training iterations" } }, axis),
-      yaxis: Object.assign({ title: { text: plain(drawn.score) } }, axis),
+      yaxis: Object.assign({ title: { text: plain(drawn.score) } }, drawn.percent ? { tickformat: ".0%" } : {}, axis),
     }, more);
   }
 
@@ -49,7 +49,7 @@
       found.push(Object.assign({}, group, { x, y, line: { color: see_through(colour, 0.45), width: 0.8 } }));
     found.push({
       x: task.x, y: task.y, mode: "lines", name: plain(name), legendgroup,
-      line: { color: colour, width: 1.8, dash }, hovertemplate: "step %{x}: %{y:.3f}",
+      line: { color: colour, width: 1.8, dash }, hovertemplate: "step %{x}: %{y:" + (drawn.percent ? ".1%" : ".3f") + "}",
     });
     if (task.low !== null && task.x.length)
       found.push(Object.assign({}, group, {

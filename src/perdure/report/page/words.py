@@ -29,7 +29,7 @@ class Diagnosis(NamedTuple):
     why: str
 
 
-def diagnosis(metrics: Mapping[str, float]) -> Diagnosis | None:
+def diagnosis(metrics: Mapping[str, float], *, percent: bool = False) -> Diagnosis | None:
     """Return what learning, backward transfer and the end say together; None where one is missing.
 
     Example:
@@ -43,11 +43,15 @@ def diagnosis(metrics: Mapping[str, float]) -> Diagnosis | None:
     learned, bwt, acc = metrics["acc.learning"], metrics["bwt"], metrics["acc"]
     change = f"{'gained' if bwt > 0 else 'lost'} {100 * abs(bwt):.0f} points"
     why = (
-        f"tasks were learned to {learned:.2f} on average and later "
+        f"tasks were learned to {_level(learned, percent)} on average and later "
         f"{'kept' if abs(bwt) < POINT else change}; "
-        f"at the end they stand at {acc:.2f}"
+        f"at the end they are at {_level(acc, percent)}"
     )
     return Diagnosis(_name(learned, bwt, acc), why)
+
+
+def _level(score: float, percent: bool) -> str:
+    return f"{100 * score:.0f}%" if percent else f"{score:.2f}"
 
 
 def _name(learned: float, bwt: float, acc: float) -> str:
@@ -62,12 +66,15 @@ def _name(learned: float, bwt: float, acc: float) -> str:
     return "some forgetting" if bwt < 0 else "between the guide's patterns"
 
 
-def gap_in_words(metrics: Mapping[str, float], older: float | None) -> str:
+def gap_in_words(
+    metrics: Mapping[str, float], older: float | None, *, percent: bool = False
+) -> str:
     """Return what older tasks went through between task ends, or nothing where that is not known.
 
     Args:
         metrics: by id.
         older: the mean score at the end of the tasks that min_acc is about.
+        percent: write scores in percent.
 
     Example:
         >>> gap_in_words({"min_acc": 0.4}, 0.9)
@@ -76,11 +83,12 @@ def gap_in_words(metrics: Mapping[str, float], older: float | None) -> str:
     if "min_acc" not in metrics or older is None:
         return ""
     low, depth = metrics["min_acc"], metrics.get("gap.depth", 1.0)
-    fell = f"on the way older tasks fell to {low:.2f}"
+    fell = f"on the way older tasks fell to {_level(low, percent)}"
     if older - low < ABOUT_ZERO and metrics.get("bwt", 0.0) <= SEVERE:
         return f"{fell} and stayed there"
     if older - low < ABOUT_ZERO:
-        return f"{fell}, not far below their end ({older:.2f}): hardly a stability gap"
+        end = _level(older, percent)
+        return f"{fell}, not far below their end ({end}): hardly a stability gap"
     if depth < ABOUT_ZERO:  # they had never been higher: what was learned later is no recovery
         cost = f"{100 * max(depth, 0.0):.0f} points"
         return f"{fell}, but new tasks cost them {cost} at their start: hardly a stability gap"
