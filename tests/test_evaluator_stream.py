@@ -274,7 +274,8 @@ def test_run_json_says_how_it_was_evaluated(tmp_path: Path) -> None:
     assert said["setting"] == "class"
     assert said["classes"] == [2, 2]  # b brings 2 and 3
     assert said["tasks"] == ["a", "b"]
-    assert said["scale"] == {"low": 0.0, "high": 1.0, "lower_is_better": False}
+    scale = {"low": 0.0, "high": 1.0, "lower_is_better": False, "name": "accuracy"}
+    assert said["scale"] == scale
     assert said["describe"] == {"strategy": "naïve", "lr": 0.1}
     assert said["evaluation"]["subset"] == 5
     assert "first=2" in said["evaluation"]["every"]

@@ -82,8 +82,8 @@ UNREADABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "failed and corrupt": (failed_and_corrupt, f"ewc-0: the run failed: {FAILURE}"),
     "run.json only": (without_points, "ewc-0: no points.csv in it, no evaluation was recorded"),
     "header only": (lambda f: make(f, HEADER, done=False), "no evaluations"),
-    "0 bytes": (lambda f: make(f, "", done=False), "points.csv: empty"),
-    "0 bytes, done": (lambda f: make(f, ""), "points.csv: empty"),
+    "0 bytes": (lambda f: make(f, "", done=False), "points.csv: no evaluations, the file is empty"),
+    "0 bytes, done": (lambda f: make(f, ""), "points.csv: no evaluations, the file is empty"),
     "corrupt": (lambda f: make(f, HEADER + "1,a,a,probe,abc,1\n"), "line 2: score is 'abc'"),
     "nan": (lambda f: make(f, HEADER + "1,a,a,probe,nan,1\n"), "line 2: score is 'nan'"),
     "other": (lambda f: make(f, HEADER + "1,a,a,probe,7,1\n"), "score is 7"),
@@ -173,8 +173,8 @@ def test_a_seed_with_fewer_tasks_does_not_shorten_the_curves_of_its_method(
     with pytest.warns(LeftOutWarning, match=rf"gem-2: {tasks} task.* have 3; it is unfinished"):
         cut = figures.curves(methods)
     for one, other in zip(whole.axes, cut.axes, strict=True):
-        drawn = [np.asarray(line.get_xydata()).tolist() for line in one.lines]
-        assert drawn == [np.asarray(line.get_xydata()).tolist() for line in other.lines]
+        for mine, theirs in zip(one.lines, other.lines, strict=True):
+            np.testing.assert_array_equal(mine.get_data(), theirs.get_data())
 
 
 def test_a_report_shows_runs_of_every_number_of_tasks(tmp_path: Path) -> None:

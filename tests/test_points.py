@@ -230,8 +230,6 @@ HEADERS = [
     ("step,trained,tested,kind,n\n", "no column 'score'"),
     ("step,trained,tested,kind,score,n,loss\n", "column 'loss' is unknown"),
     ("step,trained,tested,kind,score,score\n", "column 'score' stands twice"),
-    ("\n", "no column 'step' in an empty line"),
-    ("", "no column 'step' in an empty line"),
 ]
 
 
@@ -240,6 +238,12 @@ def test_a_wrong_header_is_named_with_the_right_one(header: str, message: str) -
     expected = re.escape(f"p.csv line 1: {message}") + ".*expected step,trained,tested,kind,score,n"
     with pytest.raises(BadInput, match=expected):
         read_points(header, "p.csv")
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \r\n"])
+def test_an_empty_file_has_no_evaluations(text: str) -> None:
+    with pytest.raises(BadInput, match=r"p\.csv: no evaluations, the file is empty, expected step"):
+        read_points(text, "p.csv")
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n"])

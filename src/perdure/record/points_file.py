@@ -53,7 +53,7 @@ def read_points(
         array([[0.75]])
     """
     if not text.strip():
-        raise BadInput(f"{source}: empty, expected evaluations; none was recorded")
+        raise BadInput(f"{source}: no evaluations, the file is empty, expected {','.join(COLUMNS)}")
     codes: dict[str, int] = {}
     table = read_table(text, source, column_types(codes), ours=ours)
     if not table.rows:

@@ -38,6 +38,7 @@ __all__ = ["series"]
 
 WIDE = 20  # times the lowest value: then the low ones would lie on each other
 MARKS = "os^vDP"
+LETTERS = 24  # of all names in the legend that fit next to each other
 
 
 def series(
@@ -137,6 +138,7 @@ def _draw(axes: Axes, values: Values, found: dict[str, Spread]) -> None:
     axes.margins(0.1)
     axes.set_xlabel(values.name)
     axes.legend(
-        loc="lower center", bbox_to_anchor=(0.5, 1), borderaxespad=0.2, ncols=2,
+        loc="lower center", bbox_to_anchor=(0.5, 1), borderaxespad=0.2,
+        ncols=2 if sum(map(len, found)) < LETTERS else 1,
         handlelength=1.8, columnspacing=1,
     )  # fmt: skip
