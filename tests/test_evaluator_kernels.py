@@ -179,6 +179,9 @@ def test_nested_tensors_have_kernels_of_their_own() -> None:
     with Flops() as flops:
         torch.nested.to_padded_tensor(F.linear(x, weight, bias), 0.0).sum().backward()
     assert flops.total == 3 * (2 * 8 * 8 * 4)  # forward, inputs and weights; eight rows in all
+    with torch.inference_mode(), Flops() as flops:
+        F.linear(x.detach().reshape(2, -1, 8), weight)
+    assert flops.total == 2 * 8 * 8 * 4
 
 
 def test_an_error_in_a_gradient_leaves_no_counter_behind() -> None:

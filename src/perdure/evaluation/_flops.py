@@ -79,13 +79,6 @@ class Flops(TorchDispatchMode):
                 self.total -= _too_much(count, args, out)
         return out
 
-    def __enter__(self) -> Flops:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()  # PyTorch's own would raise where a gradient did: see _without_counters
-
     def start(self) -> None:
         """Count from here on."""
         _push_mode(self)
@@ -94,9 +87,9 @@ class Flops(TorchDispatchMode):
         """Return what was counted, and leave every other mode as it is."""
         self._spare()
         above: list[TorchDispatchMode] = []
-        while self in _get_current_dispatch_mode_stack():
-            above.append(_pop_mode())
-        for mode in reversed(above[:-1]):
+        while (mode := _pop_mode()) is not self:
+            above.append(mode)
+        for mode in reversed(above):
             _push_mode(mode)
         return int(self.total)
 
@@ -128,21 +121,15 @@ def _is_composite(func: Any) -> bool:
 
 def _without_counters(node: Any) -> None:
     """Let autograd compute the gradients of a node with no counter active."""
-    if node is None:
-        return
-    counters: list[TorchDispatchMode] = []
 
     def before(_: Any) -> None:
         modes = _get_current_dispatch_mode_stack()
         if all(isinstance(mode, Flops) for mode in modes):  # a mode of the user's has its effect
-            counters.extend(_pop_mode() for _ in modes)
+            for _mode in modes:
+                _pop_mode()  # autograd puts them back for the next node
 
-    def after(*_: Any) -> None:
-        while counters:
-            _push_mode(counters.pop())
-
-    node.register_prehook(before)
-    node.register_hook(after)
+    if node is not None:
+        node.register_prehook(before)
 
 
 def _too_much(count: Any, args: tuple[Any, ...], out: Any) -> int:
