@@ -159,6 +159,7 @@ def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
         "random of Python": random.getstate(),
         "random of NumPy": (np.asarray(words).tobytes(), *numpy),
         "random of PyTorch": bits(torch.get_rng_state()),
+        "random of CUDA": bits(torch.cuda.get_rng_state()) if torch.cuda.is_available() else None,
         "autocast": (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")),
         "autocast cache": torch.is_autocast_cache_enabled(),
         "gradients are on": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from typing import TYPE_CHECKING
@@ -27,6 +28,12 @@ try:
 except SystemExit as stop:
     assert stop.code == 0, stop.code
 """
+
+
+ROOMS = [
+    "data", "evaluation", "experiments", "metrics", "models", "record", "report", "scenarios",
+    "strategies",
+]  # fmt: skip
 
 
 def loaded(script: str) -> list[str]:
@@ -68,3 +75,12 @@ def test_scoring_a_matrix_is_light(option: list[str], tmp_path: Path) -> None:
 def test_importing_prints_and_warns_of_nothing() -> None:
     answer = start("-W", "error", "-c", "import perdure.cli", command=[sys.executable])
     assert answer == (0, "", "")
+
+
+@pytest.mark.parametrize("room", ["", *(f".{room}" for room in ROOMS)])
+def test_dir_lists_every_public_name_once(room: str) -> None:
+    module = importlib.import_module(f"perdure{room}")
+    names = dir(module)
+    assert names == sorted(set(names))
+    assert set(getattr(module, "__all__", ())) <= set(names)
+    assert all(hasattr(module, name) for name in names)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +19,6 @@ from perdure.data import Dataset, Split
 from perdure.experiments import described, jobs_for, run
 from perdure.record import BadInput
 from perdure.scenarios import split
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 ROOT = Path(__file__).parent.parent
 SHORT: dict[str, Any] = {"epochs": 1, "settings": {"hidden": "16"}}
@@ -150,22 +147,6 @@ def test_run_json_says_what_was_learned_from(tmp_path: Path) -> None:
 def test_data_of_ones_own_is_judged(change: Any, said: str) -> None:
     with pytest.raises(BadInput, match=re.escape(said)):
         own(train=Split(*change(*own().train)))
-
-
-def test_a_step_that_returns_nothing_is_named(tmp_path: Path) -> None:
-    from perdure.strategies.naive import Naive
-
-    def nothing(self: Naive, *batches: Any, **named: Any) -> Tensor:
-        Naive_step(self, *batches, **named)
-        return None  # type: ignore[return-value]
-
-    Naive_step = Naive.step  # noqa: N806
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Naive, "step", nothing)
-        with pytest.raises(
-            TypeError, match=r"Naive\.step returned None, expected the detached loss"
-        ):
-            run(described("split-digits", "naive", **SHORT), tmp_path / "run")
 
 
 def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -67,4 +67,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *(name for names in _LATER.values() for name in names)])
+    return sorted({*__all__, *(name for names in _LATER.values() for name in names)})

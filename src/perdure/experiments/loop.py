@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..scenarios import drifting
+from ._contract import check_batches, check_loss, check_rows
 from .early_stopping import EarlyStopping, held_out
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def train(
             rows, done = at.rows, at.done
         else:
             with counted():
-                rows, done = strategy.begin_task(number, own), 0
+                rows, done = check_rows(strategy, strategy.begin_task(number, own)), 0
             stopping.begin()
         finite = _Finite(strategy, phase.name, step)
         watch = None
@@ -108,7 +109,7 @@ def train(
         with _tested(evaluator, phase, strategy):
             enough = partial(stopping.enough, strategy, held)
             for new in batches(rows, plan, number, skip=done, enough=enough):
-                first, *others = strategy.choose(new)
+                first, *others = check_batches(strategy, strategy.choose(new))
                 parts = [strategy.examples.take(chosen) for chosen in others]
                 loss = strategy.step(strategy.examples.take(first, only), *parts, watch=watch)
                 step, done = step + 1, done + 1
@@ -200,17 +201,16 @@ class _Finite:
         self._losses: list[tuple[int, Tensor]] = []
 
     def look(self, loss: Tensor) -> None:
-        if not isinstance(loss, torch.Tensor):
-            name = type(self._strategy).__name__
-            raise TypeError(f"{name}.step returned {loss!r:.40}, expected the detached loss")
         self._step += 1
+        loss = check_loss(self._strategy, loss, self._where(self._step))
         self._losses.append((self._step, loss))
-        if len(self._losses) >= (LOOK if loss.is_cuda else 1):
+        if len(self._losses) >= (LOOK if loss.is_cuda and self._step > 1 else 1):
             self.look_now()
 
     def look_now(self) -> None:
         losses, self._losses = self._losses, []
-        if not losses or bool(torch.stack([loss for _, loss in losses]).isfinite().all()):
+        together = [loss.to(losses[0][1].device) for _, loss in losses]
+        if not together or bool(torch.stack(together).isfinite().all()):
             return
         step, loss = next((s, float(v)) for s, v in losses if not v.isfinite())
         raise self._diverged(f"loss of {type(self._strategy).__name__} is {loss}", step)
@@ -231,14 +231,16 @@ class _Finite:
             what = f"gradient of {type(self._strategy).__name__} cannot be recorded ({error})"
             raise self._diverged(what, self._step + 1) from error
 
+    def _where(self, step: int) -> str:
+        return f" at step {step}" + (f" of task {self._task!r}" if self._task else "")
+
     def _diverged(self, what: str, step: int) -> Diverged:
-        where = f" of task {self._task!r}" if self._task else ""
         name = self._strategy.penalty
         weaker = (
             f" or {name}, {getattr(self._strategy, name):g} now (--set {name}=…)" if name else ""
         )
         return Diverged(
-            f"the {what} at step {step}{where}, expected a finite number; what was recorded "
+            f"the {what}{self._where(step)}, expected a finite number; what was recorded "
             f"stays; try a smaller lr (--set lr=…){weaker}"
         )
 

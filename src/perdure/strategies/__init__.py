@@ -151,8 +151,11 @@ def _own(name: str) -> type[Strategy]:
     return found
 
 
+_BASE = ("Rows", "Strategy", "Term", "Watch")  # they need PyTorch, which listing does not
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("Rows", "Strategy", "Term", "Watch"):  # they need PyTorch, which listing does not
+    if name in _BASE:
         from . import _base
 
         return getattr(_base, name)
@@ -160,3 +163,7 @@ def __getattr__(name: str) -> Any:
         if entry.name == name:
             return find_strategy(key)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_BASE, *(entry.name for entry in STRATEGIES.values())})

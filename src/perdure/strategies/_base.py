@@ -67,6 +67,9 @@ class Strategy(ABC):
     def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
         """Learn from one batch and return its detached loss, by which divergence is noticed.
 
+        Anything but one number is refused at the first step. A tensor on the GPU is not waited
+        for: every fifty steps the losses are looked at together.
+
         Args:
             new: examples of the task.
             others: what else `choose` chose.
