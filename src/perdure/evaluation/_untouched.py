@@ -100,5 +100,7 @@ def _restore(states: tuple[Any, ...]) -> None:
     random.setstate(python)
     np.random.set_state(numpy)  # noqa: NPY002
     torch.set_rng_state(cpu)
-    if cuda is not None:
-        torch.cuda.set_rng_state_all(cuda)
+    for device, state in enumerate(cuda or ()):
+        # Setting a state, even to what it is, makes cuDNN draw other dropout for recurrent layers.
+        if not torch.equal(torch.cuda.get_rng_state(device), state):
+            torch.cuda.set_rng_state(state, device)
