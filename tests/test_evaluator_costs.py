@@ -242,7 +242,7 @@ def test_clscore_and_clstability(tmp_path: Path) -> None:
         assert mine["clscore"] == pytest.approx(
             0.5 * mine["acc.lower"] + 0.2 * mine["ms"] + 0.2 * mine["sss"] + 0.1 * mine["ce"]
         )
-    together = scored(*runs)["metrics"]
+    together = scored("mine=", *runs)["metrics"]
     ids = ("acc.lower", "rem", "bwt.positive", "fwt.upper", "ms", "sss", "ce")
     spread = [np.std([run.metrics[id_] for run in found], ddof=1) for id_ in ids]
     assert together["clstability"] == pytest.approx(1 - np.mean(spread))
