@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..metrics import compare_methods, options_for
+from .._names import near
+from ..metrics import PairTestName, compare_methods, find_pair_test, options_for
 from ..record import BadInput, Given, read_source
 from ..record.alike import missing, notes_of, same_scores, same_tasks
 from ..record.groups import find_groups
@@ -37,6 +38,9 @@ __all__ = ["compare"]
 def compare(
     *groups: str,
     only: str | None = None,
+    test: PairTestName = "t",
+    unpaired: Flag = False,
+    against: str | None = None,
     alpha: float = 0.05,
     interval: Literal["t", "bca"] = "t",
     level: float = 0.95,
@@ -54,7 +58,7 @@ def compare(
     latex: Flag = False,
     csv: Flag = False,
 ) -> int:
-    """Print means over seeds, ranks and paired tests of several methods.
+    """Print means over seeds, ranks and tests of several methods.
 
     `perdure compare runs` takes a folder of runs apart by itself: runs that differ in the seed
     only are one method. `perdure compare er=runs/a-* ewc=runs/b-*` names them. Seeds are paired
@@ -64,9 +68,14 @@ def compare(
         groups: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
             or patterns of such. A path belongs to the name before it.
         only: compare by these ids only; exit code 1 if one is undefined.
+        test: paired by seed: Student's t, a permutation of signs, or Wilcoxon's signed ranks; welch
+            is the unpaired t. docs/statistics.md says which one when.
+        unpaired: do not pair runs by seed: t becomes Welch's, permutation that of two samples,
+            wilcoxon the Mann-Whitney test.
+        against: compare the other methods with this one only, and correct for fewer pairs.
         alpha: methods are distinguishable where p after Holm's correction is below it.
         interval: over seeds: Student's t, or the BCa bootstrap.
-        level: confidence of the intervals.
+        level: confidence of the intervals, of means and of differences.
         percent: tables are printed in percent, JSON and CSV never are; files that are no runs of
             ours are in percent too.
         digits: after the point; 4, or 2 in percent.
@@ -92,7 +101,9 @@ def compare(
         raise BadInput("--finished and --unfinished exclude each other; choose one")
     given = Given(transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better))
     named, notes = _chosen(groups, finished=finished, unfinished=unfinished, anyway=anyway)
-    runs, by = paired(named, anyway=anyway)
+    _check_baseline(against, named)
+    unpaired = not find_pair_test(test, unpaired=unpaired).paired
+    runs, by = _unpaired(named) if unpaired else paired(named, anyway=anyway)
     found = {
         name: {seed: _read(run, given, wanted or COLUMNS) for seed, run in mine.items()}
         for name, mine in runs.items()
@@ -103,7 +114,7 @@ def compare(
     notes += _too_narrow(min(map(len, runs.values()))) if interval == "bca" else []
     compared = Compared(
         {}, {name: {seed: run.path for seed, run in mine.items()} for name, mine in runs.items()},
-        by, alpha, interval, level, scale, notes=notes,
+        by, alpha, interval, level, scale, test, unpaired, against, notes=notes,
     )  # fmt: skip
     _compare(compared, found, runs, wanted or COLUMNS)
     _print(compared, form, _of_what(named, found), percent=percent, digits=places, details=details)
@@ -127,7 +138,29 @@ def _compare(compared: Compared, found: ByMethod, runs: Runs, ids: Sequence[str]
             alpha=compared.alpha,
             interval=compared.interval,
             level=compared.level,
+            test=compared.test,
+            unpaired=compared.unpaired,
+            against=compared.against,
         )
+
+
+def _check_baseline(against: str | None, groups: Groups) -> None:
+    if against is not None and against not in groups:
+        raise BadInput(
+            f"--against is {against!r:.60}; {near(against, groups)}expected one of the methods: "
+            f"{', '.join(groups)}"
+        )
+
+
+def _unpaired(groups: Groups) -> tuple[Runs, str]:
+    """Return the runs of each group by seed, or by keys that no two groups share."""
+    each = {name: paired({name: members}) for name, members in groups.items()}
+    if all(by == "run.json" for _, by in each.values()):
+        return {name: runs[name] for name, (runs, _) in each.items()}, "run.json"
+    return {
+        name: {f"{name} {k}": run for k, run in enumerate(runs[name].values())}
+        for name, (runs, _) in each.items()
+    }, "file order"
 
 
 def _chosen(
