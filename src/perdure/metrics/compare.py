@@ -174,7 +174,7 @@ def _computed(chosen: PairTest, first: ArrayLike, second: ArrayLike, level: floa
     a, b = _finite(first), _finite(second)
     if chosen.paired and a.shape != b.shape:
         raise ValueError(f"methods must have the same seeds, got {a.shape} and {b.shape} values")
-    samples = [_differences(a, b)] if chosen.paired else [a, b]
+    samples = [_differences(a, b)] if chosen.paired else [rounded(a), rounded(b)]
     enough = min(len(a), len(b)) >= chosen.fewest
     return _Pair(
         samples, (len(a), len(b)), chosen.compute(*samples, level=level) if enough else None
@@ -230,6 +230,11 @@ def _finite(values: ArrayLike) -> NDArray[np.float64]:
     if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
         raise ValueError(f"methods need finite numbers for every seed, got {x.tolist()}")
     return x
+
+
+def rounded(values: ArrayLike) -> NDArray[np.float64]:
+    """Return the values with twelve digits: what is left of rounding is no difference."""
+    return np.array([float(f"{value:.12g}") for value in np.asarray(values).tolist()])
 
 
 def _differences(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from .compare import Comparison, compare_pairs, ranks
+from .compare import Comparison, compare_pairs, ranks, rounded
 from .letters import significance_letters
 from .pair_tests import find_pair_test
 from .runs import mean_of_metric
@@ -116,14 +116,13 @@ def _mean_ranks(
     methods: Mapping[str, Mapping[Seed, float]], seeds: Sequence[Seed], *, lower_is_better: bool
 ) -> dict[str, float]:
     """Return the rank of each method, averaged over the seeds; none where there are no seeds."""
-    each = [
-        # What is left of rounding is no difference, as in the tests.
-        ranks({name: float(f"{values[seed]:.12g}") for name, values in methods.items()},
-              lower_is_better=lower_is_better)
-        for seed in seeds
-    ]  # fmt: skip
-    if not each:
+    if not seeds:
         return {}
+    table = [rounded([values[seed] for values in methods.values()]) for seed in seeds]
+    each = [
+        ranks(dict(zip(methods, row.tolist(), strict=True)), lower_is_better=lower_is_better)
+        for row in table
+    ]
     return {name: float(np.mean([rank[name] for rank in each])) for name in methods}
 
 

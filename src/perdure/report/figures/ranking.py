@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from textwrap import fill
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ...metrics import (
@@ -12,10 +13,12 @@ from ...metrics import (
     find_metric,
     find_pair_test,
     friedman_p,
+    least_p,
     letter_groups,
     not_apart,
     options_for,
 )
+from ...metrics.compare import rounded
 from ...record import BadInput
 from ..colours import looks
 from ..seeds import places_by_seed
@@ -92,16 +95,25 @@ def ranks(
     if test == "nemenyi":
         joined = _by_nemenyi(values, found, alpha)
     else:
+        seeds = min(map(len, values.values()))
+        pairs = len(found.pairs)
+        least = least_p(seeds, comparisons=pairs, test=test, unpaired=unpaired)
         joined = _by_test(found, find_pair_test(test, unpaired=unpaired).name)
-    with drawing(size, _height(len(mean), len(joined.groups), size)) as figure:
+        if least >= alpha:
+            joined.reasons.append(f"which cannot go below p = {least:.3g} with {seeds} seeds")
+    about = f"{metric}: mean ranks over {len(found.seeds)} seeds, alpha = {alpha:g}"
+    title = "\n".join(fill(line, _letters(size)) for line in [about, *joined.reasons])
+    above = 1.2 if joined.difference is None else 2.6  # the ruler, in lines of text
+    lines = above + STEP * len(joined.groups) + len(mean) / 2 + title.count("\n")
+    with drawing(size, _height(lines, size)) as figure:
         axes = figure.axes[0]
         colours = {name: look.colour for name, look in looks(methods).items()}
         tags = {name: _tag(name, joined.letters, LETTERS[size]) for name in mean}
         _names(axes, mean, tags, colours, 0.6 + STEP * len(joined.groups))
         _bars(axes, joined.groups, mean)
         _ruler(axes, len(mean), joined.difference, _every(list(tags.values()), size))
-        about = f"{metric}: mean ranks over {len(found.seeds)} seeds, alpha = {alpha:g}"
-        axes.set_title("\n".join([about, *joined.reasons]))
+        axes.set_ylim(top=above)
+        axes.set_title(title)
         figure.draw_without_rendering()  # names move with the axis: the layout takes two rounds
     return figure
 
@@ -115,17 +127,15 @@ def _by_test(found: MethodsComparison, test: str) -> _Joined:
         for group in letter_groups(found.best_first, different)
         if len(group) > 1
     ]
-    reasons = [f"a bar joins (at its dots) what the {test} cannot separate"]
-    if not different:
-        reasons.append("no two methods are distinguishable")
-    return _Joined(groups, found.letters, reasons)
+    why = f"a bar joins (at its dots) what the {test} with Holm's correction cannot separate"
+    return _Joined(groups, found.letters, [why])
 
 
 def _by_nemenyi(values: Values, found: MethodsComparison, alpha: float) -> _Joined:
     methods, seeds = len(values), len(found.seeds)
     difference = critical_difference(methods, seeds, alpha=alpha)
-    table = [[float(f"{mine[seed]:.12g}") for mine in values.values()] for seed in found.seeds]
-    p = friedman_p(table)
+    table = [rounded([mine[seed] for mine in values.values()]) for seed in found.seeds]
+    p = friedman_p([row.tolist() for row in table])
     reasons = [] if p is None else [f"Friedman's test of equal ranks: p = {p:.3g}"]
     if difference > methods - 1:
         reasons.append(f"{seeds} seeds cannot tell any two of {methods} apart this way")
@@ -177,14 +187,20 @@ def _refuse_other(one: tuple[str, Summary], other: tuple[str, Summary]) -> None:
         )
 
 
-def _height(methods: int, bars: int, size: Size) -> float:
+def _height(lines: float, size: Size) -> float:
     width, points = SIZES[size] if size in SIZES else SIZES["page"]
-    lines = 6.5 + STEP * bars + -(-methods // 2)
-    return 1.5 * lines * points / 72 / width
+    return 1.5 * (lines + 3) * points / 72 / width
+
+
+def _letters(size: Size) -> int:
+    """Return how many letters a line of the title holds."""
+    width, points = SIZES[size] if size in SIZES else SIZES["page"]
+    return int(72 * width / (0.62 * points))
 
 
 def _tag(name: str, letters: Mapping[str, str], most: int) -> str:
-    return f"{short(name, most)} ({letters[name]})" if letters else short(name, most)
+    mine = f" ({letters[name]})" if letters else ""
+    return short(name, max(most - len(mine), 4)) + mine
 
 
 def _every(tags: Sequence[str], size: Size) -> int:
@@ -219,7 +235,7 @@ def _names(
         y, end = -below - k, len(names) + margin
         _stem(axes, mean[name], y, end, colours[name])
         axes.text(end, y, f" {mean[name]:.2f}  {tags[name]}", ha="left", va="center")
-    axes.set_ylim(-below - half + 0.4, 2.6)
+    axes.set_ylim(bottom=-below - half + 0.4)
 
 
 def _stem(axes: Axes, rank: float, y: float, end: float, colour: str) -> None:
