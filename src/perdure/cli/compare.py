@@ -227,7 +227,7 @@ def _print(
         print(json_.dumps(comparison_dict(found), allow_nan=False, indent=1))
         return
     words = [f"{title}: {len(found.runs)} methods", *comparison_words(found)]
-    if found.paired_by == "run.json":
+    if found.paired_by == "run.json" and not found.unpaired:
         words[0] += f", seeds {in_words(found.seeds)}"
     grids = comparison_grids(found, form, percent=percent, digits=digits, details=details)
     if form == "latex":

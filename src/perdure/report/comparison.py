@@ -154,9 +154,7 @@ def _what_seeds_can_tell(found: Compared) -> list[str]:
     if fewest < test.fewest:
         return [f"{_seeds(fewest)}: not tested, the {test.name} needs {test.fewest} or more"]
     if not least:
-        few = (
-            f"the {test.name} of 2 seeds has so little to go by that it finds huge differences only"
-        )
+        few = f"2 seeds leave the {test.name} little to go by: it finds large differences only"
         return [few] if fewest == 2 else []
     corrected = f" after Holm's correction over {family} pairs" if family > 1 else ""
     seeds = _seeds(len(found.seeds) if test.paired else max(counts))
