@@ -90,9 +90,10 @@ def comparison_words(found: Compared) -> list[str]:
         return []
     family = f"{found.comparisons} pairs" if found.comparisons > 1 else "the one pair"
     test = found.pair_test
+    alone = "it is of each pair alone and may exclude 0 where p after Holm does not; "
     differences = (
         f"differences: {test.estimate} of first minus second with a {100 * found.level:g}% "
-        f"interval ({test.interval}), each for its pair alone, not corrected; "
+        f"interval ({test.interval}); {alone if found.comparisons > 1 else ''}"
         f"{test.effect_in_words}"
     )
     return [
