@@ -155,6 +155,7 @@ def test_many_pairs_are_one_table_of_p(tmp_path: Path) -> None:
     blocks = printed(runs, "--only", "acc,bwt").split("\n\n")
     assert len(blocks) == 5
     says(blocks[3], "p after Holm (* below 0.05)", "m0 - m1", "m4 - m5")
+    says(blocks[4], "intervals and effects: --details")
     assert len(printed(runs, "--only", "acc,bwt", "--details").split("\n\n")) == 6
     against = printed(runs, "--only", "acc,bwt", "--against", "m0").split("\n\n")
     assert len(against) == 6  # five pairs are not many

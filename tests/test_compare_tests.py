@@ -127,16 +127,17 @@ METHODS = ["er", "ewc", "gem", "lwf"]
 
 
 def drawn_at_random(seed: int) -> dict[str, dict[int, float]]:
-    """Return four methods of which some differ, with ties and seeds in common."""
+    """Return four methods of which some differ, with ties; the last has seeds of its own too."""
     rng = np.random.default_rng(seed)
-    seeds = int(rng.integers(4, 9))
+    seeds = int(rng.integers(5, 9))
     shared = rng.normal(0, 0.03, seeds)
-    return {
-        name: dict(enumerate(np.clip(
-            rng.choice([0.4, 0.42, 0.45, 0.6]) + shared + rng.normal(0, 0.02, seeds), 0, 1
-        ).round(2).tolist()))
-        for name in METHODS
-    }  # fmt: skip
+    methods = {}
+    for name in METHODS:
+        level = rng.choice([0.4, 0.42, 0.45, 0.6])
+        scores = level + shared + rng.normal(0, 0.02, seeds)
+        methods[name] = dict(enumerate(scores.clip(0, 1).round(2).tolist()))
+    methods[METHODS[-1]] |= {seeds + 1: 0.5, seeds + 3: 0.1}
+    return methods
 
 
 def apart_by_letters(letters: dict[str, str]) -> set[Names]:
@@ -241,6 +242,10 @@ def test_the_page_has_the_letters_and_says_where_they_are_from(tmp_path: Path) -
     assert run("report", runs, "-o", out, "--test", "wilcoxon", "--unpaired").code == 0
     says(out.read_text(), "Mann-Whitney test", "--test wilcoxon --unpaired", "<sup>b</sup>")
     alone = page({name: several[:1] for name, several in methods.items()})
-    says(alone, "not tested against each other: 1 seed(s) in common", "needs 2 or more")
+    says(alone, "not tested against each other: 1 seed, and the paired t-test needs 2 or more.")
+    three = {**methods, "one": methods["er"][:1]}
+    says(page(three, how=HowTested("welch")), "<sup>b</sup>", "<sup>ab</sup>")  # as compare has it
+    apart = {"er": methods["er"][:2], "ewc": methods["ewc"][2:]}
+    says(page(apart), "not tested against each other: no seed is in all of er, ewc.")
     assert not re.search(r"<sup>[a-z]</sup>", alone)
     assert "--alpha is 5" in refused("report", runs, "-o", out, "--alpha", "5")

@@ -16,6 +16,7 @@ from ..record.groups import find_groups
 from ..record.pairing import in_words, only_finished, paired, remarks, same_scenario
 from ..report import Compared, comparison_grids
 from ..report.comparison import comparison_dict, comparison_words
+from ..report.comparison_tables import MANY_PAIRS
 from ..report.scores import reasons
 from ..report.study import COLUMNS
 from ._options import ids_of, scale_of, whole_of
@@ -79,7 +80,8 @@ def compare(
         percent: tables are printed in percent, JSON and CSV never are; files that are no runs of
             ours are in percent too.
         digits: after the point; 4, or 2 in percent.
-        details: Markdown, LaTeX and CSV with more tables: intervals, ranks, p-values.
+        details: print more tables: in Markdown, LaTeX and CSV intervals, ranks, p-values and
+            differences; else differences also of more than 10 pairs.
         finished: leave unfinished runs out.
         unfinished: take them as far as they are.
         anyway: compare what is of several scenarios, settings or tasks, or not as many files.
@@ -229,6 +231,8 @@ def _print(
     words = [f"{title}: {len(found.runs)} methods", *comparison_words(found)]
     if found.paired_by == "run.json" and not found.unpaired:
         words[0] += f", seeds {in_words(found.seeds)}"
+    if form == "people" and found.comparisons > MANY_PAIRS and not details:
+        words.append("differences with intervals and effects: --details, or --against METHOD")
     grids = comparison_grids(found, form, percent=percent, digits=digits, details=details)
     if form == "latex":
         _print_latex(grids, words)

@@ -86,6 +86,7 @@ def ranks(
         raise BadInput(f"alpha is {alpha:g}, expected a number between 0 and 1")
     if test == "nemenyi" and unpaired:
         raise BadInput("Nemenyi's test ranks methods seed by seed; leave --unpaired out")
+    unpaired = unpaired or test == "welch"
     values, scale = _values(methods, metric, unpaired=unpaired)
     found = compare_methods(
         metric, values, scale=scale, alpha=alpha, test="t" if test == "nemenyi" else test,
@@ -95,12 +96,7 @@ def ranks(
     if test == "nemenyi":
         joined = _by_nemenyi(values, found, alpha)
     else:
-        seeds = min(map(len, values.values()))
-        pairs = len(found.pairs)
-        least = least_p(seeds, comparisons=pairs, test=test, unpaired=unpaired)
-        joined = _by_test(found, find_pair_test(test, unpaired=unpaired).name)
-        if least >= alpha:
-            joined.reasons.append(f"which cannot go below p = {least:.3g} with {seeds} seeds")
+        joined = _by_test(values, found, test, unpaired=unpaired, alpha=alpha)
     about = f"{metric}: mean ranks over {len(found.seeds)} seeds, alpha = {alpha:g}"
     title = "\n".join(fill(line, _letters(size)) for line in [about, *joined.reasons])
     above = 1.2 if joined.difference is None else 2.6  # the ruler, in lines of text
@@ -118,7 +114,9 @@ def ranks(
     return figure
 
 
-def _by_test(found: MethodsComparison, test: str) -> _Joined:
+def _by_test(
+    values: Values, found: MethodsComparison, test: PairTestName, *, unpaired: bool, alpha: float
+) -> _Joined:
     """Return the groups of the letters that `perdure compare` prints."""
     different = [names for names, pair in found.pairs.items() if pair.distinguishable]
     order = sorted(found.ranks, key=found.ranks.__getitem__)
@@ -127,8 +125,13 @@ def _by_test(found: MethodsComparison, test: str) -> _Joined:
         for group in letter_groups(found.best_first, different)
         if len(group) > 1
     ]
-    why = f"a bar joins (at its dots) what the {test} with Holm's correction cannot separate"
-    return _Joined(groups, found.letters, [why])
+    name = find_pair_test(test, unpaired=unpaired).name
+    reasons = [f"a bar joins (at its dots) what the {name} with Holm's correction cannot separate"]
+    seeds = max(map(len, values.values()))
+    least = least_p(seeds, comparisons=len(found.pairs), test=test, unpaired=unpaired)
+    if least >= alpha:
+        reasons.append(f"which cannot go below p = {least:.3g} with {seeds} seeds")
+    return _Joined(groups, found.letters, reasons)
 
 
 def _by_nemenyi(values: Values, found: MethodsComparison, alpha: float) -> _Joined:

@@ -39,10 +39,8 @@ def compare_shown(
         )
     except BadInput as error:
         return {}, str(error)
-    seeds = len(common_seeds(places)) if chosen.paired else min(map(len, places.values()))
-    if seeds < chosen.fewest:
-        common = " in common" if chosen.paired else " of a method"
-        return {}, f"{seeds} seed(s){common}, and the {chosen.name} needs {chosen.fewest} or more"
+    if chosen.paired and not common_seeds(places):
+        return {}, f"no seed is in all of {', '.join(places)}"
     compared = {}
     for id_ in ids:
         if all(id_ in one.metrics for method in shown for one in method.each):
@@ -53,6 +51,9 @@ def compare_shown(
                 for method in shown
             }
             compared[id_] = compare_methods(id_, values, scale=shown[0].scale, **how._asdict())
+    for one in compared.values():
+        if not one.letters:  # the seeds are the same for all metrics
+            return {}, next(iter(one.pairs.values())).verdict.removeprefix("not tested: ")
     return compared, ""
 
 
@@ -64,7 +65,7 @@ def in_words(compared: dict[str, MethodsComparison], reason: str, how: HowTested
         return ""
     chosen = find_pair_test(how.test, unpaired=how.unpaired)
     one = next(iter(compared.values()))
-    seeds = len(one.seeds) if chosen.paired else min(mean.seeds for mean in one.means.values())
+    seeds = len(one.seeds) if chosen.paired else max(mean.seeds for mean in one.means.values())
     over = f"over the {seeds} seeds in common" if chosen.paired else "over all runs"
     pairs = f"{len(one.pairs)} pairs" if len(one.pairs) > 1 else "one pair"
     least = least_p(seeds, comparisons=len(one.pairs), test=how.test, unpaired=how.unpaired)
