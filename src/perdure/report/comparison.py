@@ -111,10 +111,10 @@ def describe_test(test: PairTest) -> str:
     """Return the name of a test with what it assumes.
 
     Example:
-        >>> describe_test(find_pair_test("t"))
-        'paired t-test, two-sided: seeds are independent and their differences roughly normal'
+        >>> describe_test(find_pair_test("wilcoxon"))[:56]
+        'Wilcoxon signed-rank test, two-sided; it assumes that se'
     """
-    return f"{test.name}, two-sided: {test.assumes}"
+    return f"{test.name}, two-sided; it assumes that {test.assumes}"
 
 
 def _over_what(found: Compared) -> list[str]:
