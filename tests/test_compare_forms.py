@@ -97,7 +97,8 @@ def test_text_says_what_the_numbers_rest_on(runs: Path, tmp_path: Path) -> None:
     text = printed(runs)
     says(
         text, "split-x, class-incremental, 2 tasks: 3 methods, seeds 0-8", "paired by run.json",
-        "over the 9 seeds of each method", "paired t-test, two-sided; it assumes that seeds are independent and",
+        "over the 9 seeds of each method",
+        "paired t-test, two-sided; it assumes that seeds are independent and",
         "their differences roughly normal; Holm's correction over 3 pairs within each metric",
         "alpha = 0.05", "perdure explain acc acc.learning", "of each pair alone and may exclude 0",
         "acc ↑ average accuracy", "forgetting.learned ↓", "g_z: mean difference in SDs",
