@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-peers coverage lock clean
+.PHONY: demo test test-slow check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-peers coverage power lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -64,6 +64,10 @@ $(PEERS)/avalanche:
 
 coverage: .venv/dev
 	$(BIN)/python benchmarks/coverage.py
+
+# Size and power of the tests of `perdure compare`, as in docs/statistics.md.
+power: .venv/dev
+	$(BIN)/python benchmarks/power.py
 
 # A stamp for each set of packages: a second call skips what is done.
 .venv/bin/python:

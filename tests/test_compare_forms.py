@@ -58,9 +58,23 @@ def test_json_has_every_number(runs: Path) -> None:
     ranks = stats.rankdata([[-v for v in m.values()] for m in METHODS.values()], axis=0)
     assert [m["rank"] for m in acc["methods"].values()] == pytest.approx(ranks.mean(axis=1))
     assert [m["letters"] for m in acc["methods"].values()] == ["a", "b", "b"]
-    p = {(pair["first"], pair["second"]): pair["p"] for pair in acc["pairs"]}
+    flips = found(runs, "--test", "permutation")["metrics"]["acc"]["pairs"]
+    p = {(pair["first"], pair["second"]): pair["p"] for pair in flips}
     assert p["er", "ewc"] == p["er", "mas"] == pytest.approx(3 * 2 / 2**9)
     assert p["ewc", "mas"] > 0.05
+    raw = {}
+    for pair in acc["pairs"]:
+        a, b = (list(METHODS[pair[name]].values()) for name in ("first", "second"))
+        expected = stats.ttest_rel(a, b)
+        ends = expected.confidence_interval(0.95)
+        assert [pair["low"], pair["high"]] == pytest.approx([ends.low, ends.high])
+        assert pair["difference"] == pytest.approx(np.mean(a) - np.mean(b))
+        raw[pair["first"], pair["second"]] = expected.pvalue
+    order = sorted(raw.values())
+    for pair in acc["pairs"]:
+        mine = raw[pair["first"], pair["second"]]
+        holm = max((3 - k) * p for k, p in enumerate(order) if p <= mine)
+        assert pair["p"] == pytest.approx(min(holm, 1))
     # The lowest on the way to acc is half of it, in every run.
     lowest = answer["metrics"]["min_acc"]["methods"]
     for name, mine in acc["methods"].items():
@@ -72,25 +86,36 @@ def test_bca_level_and_alpha(runs: Path) -> None:
     ends = stats.t.interval(0.5, 8, np.mean(list(ER.values())), stats.sem(list(ER.values())))
     assert [narrow["low"], narrow["high"]] == pytest.approx(list(ends))
     says(printed(runs, "--interval", "bca", "--level", "0.9"), "90% interval", "BCa", "9 seeds")
-    strict_ = found(runs, "--only", "acc", "--alpha", "0.01")
+    strict_ = found(runs, "--only", "acc", "--alpha", "0.01", "--test", "permutation")
     assert {m["letters"] for m in strict_["metrics"]["acc"]["methods"].values()} == {"a"}
     assert (strict_["seeds_needed"], strict_["least_p"]) == (10, pytest.approx(3 * 2 / 2**9))
+    by_t = found(runs, "--only", "acc", "--alpha", "0.01")
+    assert (by_t["seeds_needed"], by_t["least_p"]) == (None, None)
 
 
 def test_text_says_what_the_numbers_rest_on(runs: Path, tmp_path: Path) -> None:
     text = printed(runs)
     says(
         text, "split-x, class-incremental, 2 tasks: 3 methods, seeds 0-8", "paired by run.json",
-        "over the 9 seeds of each method", "exact permutation", "3 pairs within each metric",
-        "9 seeds can go down to p = 0.01172", "alpha = 0.05", "perdure explain acc acc.learning",
-        "acc ↑ average accuracy", "forgetting.learned ↓",
+        "over the 9 seeds of each method",
+        "paired t-test, two-sided; it assumes that seeds are independent and",
+        "their differences roughly normal; Holm's correction over 3 pairs within each metric",
+        "alpha = 0.05", "perdure explain acc acc.learning", "of each pair alone and may exclude 0",
+        "acc ↑ average accuracy", "forgetting.learned ↓", "g_z: mean difference in SDs",
     )  # fmt: skip
+    assert "go down to" not in text
+    assert "cannot go below" not in text
+    says(printed(runs, "--test", "permutation"), "9 seeds can go down to p = 0.01172")
     few = store(tmp_path / "few", {"er": spread(0.7, 5), "ewc": spread(0.3, 5)})
-    says(printed(few), "5 seeds cannot go below p = 0.0625, whatever the scores", "at least 6")
+    for test in ("permutation", "wilcoxon"):
+        text = printed(few, "--test", test)
+        says(text, "5 seeds cannot go below p = 0.0625, whatever the scores", "at least 6")
+        says(text, "unbounded")
 
 
 def test_text_shows_the_best_first(runs: Path) -> None:
     blocks = printed(runs, "--only", "acc,forgetting.learned").split("\n\n")
+    pairs = [blocks.pop(2), blocks.pop(3)]
     assert blocks[1].splitlines()[1].split() == [
         "method", "mean", "SD", "95%", "interval", "rank", "n", "letters"
     ]  # fmt: skip
@@ -110,7 +135,31 @@ def test_text_shows_the_best_first(runs: Path) -> None:
                 [mine["low"], mine["high"]], abs=6e-5
             )
             assert row[6:] == [f"{mine['rank']:.2f}", "9", mine["letters"]]
-    says(blocks[3], "p after Holm", "er - ewc", "0.0117*")
+    for block, (id_, one) in zip(pairs, answer.items(), strict=True):
+        lines = block.splitlines()
+        assert lines[0] == f"{id_} differences"
+        assert lines[1].split() == [
+            "pair", "difference", "95%", "interval", "g_z", "p", "after", "Holm"
+        ]  # fmt: skip
+        for line, pair in zip(lines[2:], one["pairs"], strict=True):
+            cells = line.split()
+            assert cells[:3] == [pair["first"], "-", pair["second"]]
+            sizes = [float(cells[k]) for k in (3, 4, 6, 7)]
+            expected = [pair[name] for name in ("difference", "low", "high", "effect")]
+            assert sizes == pytest.approx(expected, abs=6e-3)
+            assert cells[8].endswith("*") == pair["distinguishable"]
+
+
+def test_many_pairs_are_one_table_of_p(tmp_path: Path) -> None:
+    names = [f"m{k}" for k in range(6)]
+    runs = store(tmp_path, {name: spread(0.1 * k, 3, 0.01 * k) for k, name in enumerate(names)})
+    blocks = printed(runs, "--only", "acc,bwt").split("\n\n")
+    assert len(blocks) == 5
+    says(blocks[3], "p after Holm (* below 0.05)", "m0 - m1", "m4 - m5")
+    says(blocks[4], "intervals and effects: --details")
+    assert len(printed(runs, "--only", "acc,bwt", "--details").split("\n\n")) == 6
+    against = printed(runs, "--only", "acc,bwt", "--against", "m0").split("\n\n")
+    assert len(against) == 6  # five pairs are not many
 
 
 def test_percent_and_digits(runs: Path) -> None:
@@ -152,9 +201,11 @@ def test_markdown(runs: Path) -> None:
     assert re.fullmatch(r"\*\*0\.\d{4} ± 0\.\d{4}\*\*<sup>a</sup>", rows[2][1])
     assert re.fullmatch(r"0\.\d{4} ± 0\.\d{4}<sup>b</sup>", rows[3][1])
     assert text.count("**") == 4
-    says(text, "- seeds are paired by run.json", "- tests: ", "9 seeds can go down to")
+    says(text, "- seeds are paired by run.json", "- paired t-test", "9 seeds of each")
     more = printed(runs, "--markdown", "--details")
-    says(more, "**95% interval**", "**mean rank over seeds**", "**p after Holm")
+    says(
+        more, "**95% interval**", "**mean rank over seeds**", "**p after Holm", "**acc differences"
+    )
 
 
 def test_latex(runs: Path) -> None:
@@ -178,7 +229,7 @@ def test_latex(runs: Path) -> None:
     )
     assert all(re.fullmatch(rf"{number}\\textsuperscript{{b}}", c) for c in third[1:])
     more = printed(runs, "--latex", "--details")
-    assert more.count(r"\begin{tabular}") == more.count(r"\end{tabular}") == 4
+    assert more.count(r"\begin{tabular}") == more.count(r"\end{tabular}") == 4 + 6
     says(
         more,
         "% 95% interval",
@@ -229,8 +280,8 @@ def test_matrices_are_paired_by_file_order(tmp_path: Path) -> None:
     assert (answer["paired_by"], answer["seeds_in_common"]) == ("file order", 9)
     expected = found(store(tmp_path / "runs", METHODS), "--only", "acc")["metrics"]["acc"]
     assert answer["metrics"]["acc"]["pairs"] == [
-        pytest.approx(pair) if isinstance(pair, float) else
-        {**pair, "difference": pytest.approx(pair["difference"])} for pair in expected["pairs"]
+        {key: pytest.approx(value) if isinstance(value, float) else value
+         for key, value in pair.items()} for pair in expected["pairs"]
     ]  # fmt: skip
     says(printed(*files, "--percent"), "seeds are paired by file order", "2 tasks: 3 methods\n")
 
@@ -252,9 +303,15 @@ def test_one_seed_has_no_spread(tmp_path: Path) -> None:
         0.7,
         None,
         None,
-        "a",
+        None,
     )
-    says(printed(both), "1 seed cannot go below p = 1")
+    (pair,) = found(both, "--only", "acc")["metrics"]["acc"]["pairs"]
+    assert (pair["difference"], pair["p"], pair["low"]) == (pytest.approx(0.4), None, None)
+    says(printed(both), "1 seed: not tested, the paired t-test needs 2 or more", "not tested")
+    says(printed(both, "--test", "permutation"), "1 seed cannot go below p = 1")
+    for option in (["--unpaired"], ["--against", "er"], ["--test", "wilcoxon"]):
+        for form in ([], ["--json"], ["--markdown", "--details"], ["--csv", "--details"]):
+            assert "nan" not in printed(both, *option, *form)
     assert "nan" not in printed(both) + printed(both, "--csv") + printed(both, "--latex")
 
 

@@ -14,6 +14,7 @@ from perdure.metrics import (
     ACCURACY,
     METRICS,
     Options,
+    PairTestName,
     ScoreScale,
     better_of,
     compare_methods,
@@ -97,10 +98,17 @@ def test_no_pair_goes_below_what_it_is_said_not_to_go_below(
     given_: dict[str, dict[int, float]],
 ) -> None:
     plain = {name: list(mine.values()) for name, mine in given_.items()}
-    for test in compare_pairs(plain).values():
-        if "cannot go below p = " in test.verdict:
-            said = float(test.verdict.split("cannot go below p = ")[1].split(";")[0])
-            assert 0.05 <= said <= test.p * 1.001, test
+    options: list[tuple[PairTestName, bool]] = [
+        ("permutation", False), ("wilcoxon", False), ("permutation", True), ("wilcoxon", True)
+    ]  # fmt: skip
+    for test, unpaired in options:
+        for pair in compare_pairs(plain, test=test, unpaired=unpaired).values():
+            assert pair.p is not None
+            if "cannot go below p = " in pair.verdict:
+                said = float(pair.verdict.split("cannot go below p = ")[1].split(";")[0])
+                assert 0.05 <= said <= pair.p * 1.001, pair
+    for pair in compare_pairs(plain).values():
+        assert "cannot go below" not in pair.verdict  # a t-test has no floor
 
 
 def test_what_a_pair_can_reach_depends_on_the_others() -> None:
@@ -108,7 +116,7 @@ def test_what_a_pair_can_reach_depends_on_the_others() -> None:
     # Holm multiplies the largest of three p-values by one.
     level = np.arange(9) / 100
     near = np.where(np.arange(9) < 4, level + 0.001, level)
-    found = compare_pairs({"a": level, "b": near, "c": level + 0.5})
+    found = compare_pairs({"a": level, "b": near, "c": level + 0.5}, test="permutation")
     assert found["a", "b"].p == pytest.approx(0.125)
     assert "4 differing seeds of 9 cannot go below p = 0.125;" in found["a", "b"].verdict
     assert found["a", "c"].p == pytest.approx(3 * 2 / 2**9)

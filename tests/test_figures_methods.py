@@ -289,7 +289,7 @@ def ranked(**scores: list[float]) -> dict[str, list[Source]]:
 
 
 def test_ranks_stand_at_their_places() -> None:
-    axes = ranks(ranked(**SCORED)).axes[0]
+    axes = ranks(ranked(**SCORED), test="nemenyi").axes[0]
     names = [text.get_text().strip() for text in axes.texts]
     assert names[:3] == ["a  1.33", "b  1.67", "3.00  c"]
     stems = [each for each in axes.lines if len(each.get_xdata()) == 3]  # type: ignore[arg-type]
@@ -309,41 +309,70 @@ def flat_lines(axes: Axes) -> list[tuple[float, float, float]]:
     found = []
     for each in axes.lines:
         x, y = np.asarray(each.get_xdata()), np.asarray(each.get_ydata())
-        if len(x) == 2 and y[0] == y[1]:
+        if len(x) == 2 and y[0] == y[1] and each.get_marker() != "o":
             found.append((float(x[0]), float(x[1]), float(y[0])))
     return found
 
 
 def test_the_critical_difference_is_as_long_as_it_is() -> None:
-    figure = ranks(ranked(**SCORED))
+    figure = ranks(ranked(**SCORED), test="nemenyi")
     left, right, _ = max(flat_lines(figure.axes[0]), key=lambda each: each[2])  # topmost
     assert right - left == pytest.approx(2.343 * (3 * 4 / 18) ** 0.5, rel=3e-4)  # Demšar: q = 2.343
     assert "CD = 1.91" in [text.get_text() for text in figure.axes[0].texts]
-    wide = ranks(ranked(**SCORED), alpha=0.01).axes[0]
+    wide = ranks(ranked(**SCORED), test="nemenyi", alpha=0.01).axes[0]
     assert "alpha = 0.01" in wide.get_title()
     left, right, _ = max(flat_lines(wide), key=lambda each: each[2])
     assert right - left > 2.2
 
 
-def test_bars_join_methods_that_do_not_differ() -> None:
+def test_bars_join_what_nemenyi_cannot_separate() -> None:
     """Four methods on 14 seeds: CD = 2.569 sqrt(20 / 84) = 1.2535."""
     order = {"a": 1, "b": 2, "c": 3, "d": 4}
     clear = ranked(**{name: [1 - rank / 10] * 14 for name, rank in order.items()})
-    bars = sorted(each for each in flat_lines(ranks(clear).axes[0]) if each[2] < 0)
+    figure = ranks(clear, test="nemenyi")
+    bars = sorted(each for each in flat_lines(figure.axes[0]) if each[2] < 0)
     # Neighbours are one rank apart, less than CD; the others two or three.
     assert [(round(left), round(right)) for left, right, _ in bars] == [(1, 2), (2, 3), (3, 4)]
     assert len({height for *_, height in bars}) == 3  # none hides another
-    few = ranks(ranked(**{name: [1 - rank / 10] * 2 for name, rank in order.items()})).axes[0]
-    assert [(round(a), round(b)) for a, b, y in flat_lines(few) if y < 0] == [(1, 4)]
-    assert "2 seeds cannot tell any two of 4 apart" in few.get_title()
+    few = ranked(**{name: [1 - rank / 10] * 2 for name, rank in order.items()})
+    axes = ranks(few, test="nemenyi").axes[0]
+    assert [(round(a), round(b)) for a, b, y in flat_lines(axes) if y < 0] == [(1, 4)]
+    assert "2 seeds cannot tell any two of 4 apart" in axes.get_title()
+    assert not any(y < 0 for *_, y in flat_lines(ranks(few).axes[0]))  # the t-test separates all
+
+
+def dots(axes: Axes) -> list[list[float]]:
+    """Return where each bar has its dots."""
+    return [
+        np.asarray(each.get_xdata(), dtype=float).tolist()
+        for each in axes.lines
+        if each.get_marker() == "o"
+    ]
+
+
+def test_bars_have_dots_at_what_they_join_only() -> None:
+    """The test separates b, which lies between a and c by rank, from a, but not c from a."""
+    a, b = np.array([0.50, 0.52, 0.54, 0.56, 0.58]), np.array([0.49, 0.51, 0.531, 0.55, 0.57])
+    c = a + np.array([-0.3, -0.3, -0.3, 0.2, 0.2])
+    axes = ranks(ranked(a=a.tolist(), b=b.tolist(), c=c.tolist())).axes[0]
+    by_rank = {"a": 1.4, "b": 2.4, "c": 2.2}
+    names = " ".join(text.get_text().strip() for text in axes.texts[:3])
+    assert names == "a (a)  1.40 c (ab)  2.20 2.40  b (b)"
+    assert dots(axes) == [
+        pytest.approx([by_rank["a"], by_rank["c"]]), pytest.approx([by_rank["c"], by_rank["b"]])
+    ]  # fmt: skip
+    assert "what the paired t-test with Holm's correction cannot" in axes.get_title()
+    floor = ranks(ranked(a=a.tolist(), b=b.tolist()), test="permutation").axes[0]
+    assert "cannot go below p = 0.0625 with 5 seeds" in floor.get_title()
+    assert "cannot go below" not in axes.get_title()
 
 
 def test_lower_is_better_turns_the_ranks() -> None:
     losses = {"a": [[2.0, 9.0], [7.0, 3.0]], "b": [[2.0, 9.0], [1.0, 3.0]]}
     methods = {name: [source(r, **LOSS)] * 2 for name, r in losses.items()}
-    assert ranks(methods).axes[0].texts[0].get_text().startswith("b  1.00")
+    assert ranks(methods).axes[0].texts[0].get_text().startswith("b (a)  1.00")
     forgot = ranks(ranked(a=[0.1, 0.2], b=[0.4, 0.3]), metric="forgetting.learned").axes[0]
-    assert forgot.texts[0].get_text().startswith("b  1.00")
+    assert forgot.texts[0].get_text().startswith("b (a)  1.00")
 
 
 def test_names_do_not_cover_each_other() -> None:
@@ -370,6 +399,12 @@ def test_names_do_not_cover_each_other() -> None:
         ),
         ({"a": [0.5] * 2, "b": [0.6] * 2}, {"metric": "ac"}, "acc"),
         ({"a": [0.5] * 2, "b": [0.6] * 2}, {"alpha": 5.0}, "alpha is 5, expected a number between"),
+        ({"a": [0.5] * 2, "b": [0.6]}, {"unpaired": True}, r"0 seed\(s\) in common"),
+        (
+            {"a": [0.5] * 2, "b": [0.6] * 2},
+            {"unpaired": True, "test": "nemenyi"},
+            "leave --unpaired out",
+        ),
     ],
 )
 def test_what_cannot_be_ranked(
@@ -410,7 +445,7 @@ def test_the_command_draws_these_kinds(tmp_path: Path) -> None:
         ("guessing", "svg", ["--classes", "2,2"]),
         ("spider", "png", []),
         ("fixed", "svg", []),
-        ("ranks", "svg", ["--metric", "bwt", "--alpha", "0.1"]),
+        ("ranks", "svg", ["--metric", "bwt", "--alpha", "0.1", "--test", "wilcoxon"]),
     ):
         path = tmp_path / f"{kind}.{form}"
         assert run("plot", kind, *named, *extra, "-o", path) == (0, f"wrote {path}\n", "")

@@ -3,8 +3,7 @@
 import re
 import statistics
 from collections.abc import Callable
-from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from scipy import stats
 
 from perdure.metrics import (
     IntervalMethod,
+    PairTestName,
     Undefined,
     bca_interval,
     compare_pair,
@@ -27,48 +27,10 @@ from perdure.metrics import (
     wilson,
 )
 
-from .references import Array, few, inf, nan, some
+from .references import inf, nan, some
 
+TESTS: tuple[PairTestName, ...] = get_args(PairTestName)
 seeds = st.lists(st.integers(0, 1000).map(lambda n: n / 1000), min_size=2, max_size=12)
-
-
-def sign_flips(d: list[float]) -> float:
-    """The share of all sign flips whose sum is at least as far from 0 as the one observed."""
-    observed = abs(sum(d))
-    patterns = product((-1, 1), repeat=len(d))
-    sums = [abs(sum(s * x for s, x in zip(signs, d, strict=True))) for signs in patterns]
-    return sum(total >= observed - 1e-9 for total in sums) / len(sums)
-
-
-def doubled_ranks(d: list[float]) -> list[int]:
-    """Twice the rank of each difference by size, ties sharing theirs."""
-    below = [sum(abs(y) < abs(x) for y in d) for x in d]
-    same = [sum(abs(y) == abs(x) for y in d) for x in d]
-    return [2 * less + tied + 1 for less, tied in zip(below, same, strict=True)]
-
-
-def signed_rank(d: list[float]) -> float:
-    """Wilcoxon's exact two-sided p-value by counting sign patterns, zeros dropped."""
-    d = [x for x in d if x]
-    doubled = doubled_ranks(d)
-    ways = {0: 1}
-    for rank in doubled:
-        more = dict(ways)
-        for total, count in ways.items():
-            more[total + rank] = more.get(total + rank, 0) + count
-        ways = more
-    middle = sum(doubled) / 2
-    off = abs(sum(rank for rank, x in zip(doubled, d, strict=True) if x > 0) - middle)
-    return sum(n for total, n in ways.items() if abs(total - middle) >= off) / sum(ways.values())
-
-
-def signed_rank_normal(d: list[float]) -> float:
-    """The same by the normal approximation: under the null each rank has a random sign."""
-    d = [x for x in d if x]
-    ranks = [rank / 2 for rank in doubled_ranks(d)]
-    total = sum(rank if x > 0 else -rank for rank, x in zip(ranks, d, strict=True))
-    z = abs(total) / sum(rank**2 for rank in ranks) ** 0.5
-    return 2 * (1 - statistics.NormalDist().cdf(z))
 
 
 # Several seeds
@@ -158,93 +120,100 @@ def test_says_what_is_wrong_with_seeds(call: Callable[[], Any], message: str) ->
 # Two methods
 
 
-@few
-@given(st.lists(st.integers(-50, 50).map(lambda n: n / 100), min_size=1, max_size=8))
-def test_exact_permutation_by_enumeration(d: list[float]) -> None:
-    found = compare_pair(d, [0.0] * len(d))
-    assert found.p == pytest.approx(sign_flips(d))
-    assert found.difference == pytest.approx(sum(d) / len(d))
-    assert found.test == "exact permutation"
-    assert found.distinguishable == (found.p < 0.05)
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("unpaired", [False, True])
+@pytest.mark.parametrize("n", [5, 12, 30])
+def test_equal_methods_are_not_distinguishable(test: PairTestName, unpaired: bool, n: int) -> None:
+    for one, other in (([0.5] * n, [0.5] * n), ([0.1 + 0.2] * n, [0.3] * n)):
+        found = compare_pair(one, other, test=test, unpaired=unpaired)
+        assert (found.p, found.difference, found.distinguishable) == (1.0, 0.0, False)
+        assert found.effect == 0
+        assert found.verdict.startswith("not distinguishable")
 
 
-@pytest.mark.parametrize("n", [2, 5, 9, 12])
-@pytest.mark.parametrize("shift", [0.0, 0.1, 0.5])
-def test_exact_permutation_as_scipy_has_it(n: int, shift: float) -> None:
-    rng = np.random.default_rng(n)
-    a, b = rng.normal(shift, 0.2, n), rng.normal(0, 0.2, n)
+@pytest.mark.parametrize("n", [2, 3, 5, 10])
+@pytest.mark.parametrize("unpaired", [False, True])
+def test_the_same_difference_everywhere_is_the_limit_of_t(n: int, unpaired: bool) -> None:
+    level = np.zeros(n) if unpaired else np.linspace(0.1, 0.3, n)
+    found = compare_pair(level + 0.6, level + 0.2, unpaired=unpaired)
+    assert (found.p, found.distinguishable, found.effect) == (0.0, True, None)
+    assert (found.low, found.high) == pytest.approx((0.4, 0.4))
+    why = "no spread between the seeds of either method" if unpaired else (
+        f"identical difference on all {n} seeds"
+    )  # fmt: skip
+    assert found.verdict == f"distinguishable (p = 0: {why})"
+    near = compare_pair(level + 0.6 + 1e-8 * np.arange(n), level + 0.2, unpaired=unpaired)
+    assert near.p is not None
+    assert near.p < 1e-6  # no jump
+    assert near.remark == ""
 
-    def difference(x: Array, y: Array, axis: int = -1) -> Array:
-        return np.asarray(np.mean(x - y, axis=axis))
 
-    exact = stats.permutation_test(
-        (a, b), difference, permutation_type="samples", n_resamples=2**n, vectorized=True
+@pytest.mark.parametrize("unpaired", [False, True])
+def test_one_seed_is_not_tested_by_t(unpaired: bool) -> None:
+    found = compare_pair([0.9], [0.1], unpaired=unpaired)
+    assert found.difference == pytest.approx(0.8)
+    assert found[1:6] == (None, None, None, None, False)
+    assert found.verdict.startswith("not tested: 1 seed")
+    assert found.verdict.endswith("t-test needs 2 or more")
+    for test in TESTS[1::2]:
+        floor = compare_pair([0.9], [0.1], unpaired=unpaired, test=test)
+        assert (floor.p, floor.low, floor.high) == (1.0, None, None)
+        assert "cannot go below p = 1" in floor.verdict
+
+
+def test_methods_with_too_few_runs_do_not_count_in_the_correction() -> None:
+    several = {"a": [0.9, 0.8, 0.85], "b": [0.1, 0.2, 0.12], "alone": [0.5]}
+    found = compare_pairs(several, unpaired=True)
+    assert found["a", "b"].p == compare_pair(several["a"], several["b"], test="welch").p
+    assert found["a", "alone"].verdict == (
+        "not tested: 3 and 1 seeds, and the Welch's t-test needs 2 or more"
     )
-    found = compare_pair(a, b)
-    assert found.p == pytest.approx(exact.pvalue)
-    assert found.difference == pytest.approx(exact.statistic)
-    assert compare_pair(b, a).p == pytest.approx(found.p)
 
 
-@pytest.mark.parametrize("n", [13, 14, 20, 30])
-@pytest.mark.parametrize("shift", [0.0, 0.1, 0.3])
-def test_signed_ranks_beyond_twelve_seeds(n: int, shift: float) -> None:
-    d = np.random.default_rng(n).normal(shift, 0.2, n)
-    found = compare_pair(d, np.zeros(n))
-    assert found.p == pytest.approx(signed_rank(d.tolist()))
-    assert found.test == "Wilcoxon signed-rank"
-
-
-@pytest.mark.parametrize(("n", "shift"), [(13, 1), (14, 0), (14, 1), (14, 3), (25, 0), (25, 1)])
-def test_signed_ranks_with_ties_and_zeros(n: int, shift: int) -> None:
-    d = np.random.default_rng(n).integers(-3, 4, n) + shift
-    assert len(np.unique(np.abs(d))) < n
-    found, values = compare_pair(d, np.zeros(n)), d.astype(float).tolist()
-    if np.count_nonzero(d) <= 12:  # seeds that agree do not count
-        allowed = [sign_flips([x for x in values if x])]
-        assert found.test == "exact permutation"
-    else:
-        allowed = [signed_rank(values), signed_rank_normal(values)]
-        assert found.test == "Wilcoxon signed-rank"
-    assert min(abs(found.p - right) for right in allowed) < 1e-6
-
-
-@pytest.mark.parametrize("n", [5, 12, 13, 14, 30])
-def test_equal_methods_are_not_distinguishable(n: int) -> None:
-    found = compare_pair([0.5] * n, [0.5] * n)
-    assert (found.p, found.difference, found.distinguishable) == (1.0, 0.0, False)
-
-
+@pytest.mark.parametrize("test", ["permutation", "wilcoxon"])
 @pytest.mark.parametrize("n", [14, 20, 60])
-def test_seeds_that_agree_are_no_evidence(n: int) -> None:
+def test_seeds_that_agree_are_no_evidence(n: int, test: PairTestName) -> None:
     """Five seeds that differ cannot go below .0625, whatever number of others do not."""
     d = [0.0] * (n - 5) + [0.1, 0.2, 0.3, 0.4, 0.5]
-    found = compare_pair(d, [0.0] * n)
-    assert found.p == pytest.approx(0.0625)
+    found = compare_pair(d, [0.0] * n, test=test)
+    # Of more than 18 seeds, only some arrangements are looked at.
+    assert found.p == pytest.approx(0.0625, abs=0 if n < 18 or test == "wilcoxon" else 0.006)
     assert not found.distinguishable
     assert f"5 differing seeds of {n} cannot go below p = 0.0625" in found.verdict
 
 
+@pytest.mark.parametrize("test", ["permutation", "wilcoxon"])
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
-def test_few_seeds_cannot_tell(n: int) -> None:
-    found = compare_pair([0.9] * n, [0.1] * n)
+def test_few_seeds_cannot_tell(n: int, test: PairTestName) -> None:
+    found = compare_pair([0.9] * n, [0.1] * n, test=test)
     assert found.p == 2 / 2**n
     assert not found.distinguishable
     floor = {2: "0.5", 3: "0.25", 4: "0.125", 5: "0.0625"}[n]
     assert found.verdict == (
         f"not distinguishable: {n} seeds cannot go below p = {floor}; it takes at least 6"
     )
+    assert (found.low, found.high) == (None, None)  # nor is there an interval
 
 
-def test_six_seeds_can() -> None:
-    found = compare_pair([0.9, 0.8, 0.9, 0.7, 0.9, 0.8], [0.1] * 6)
+@pytest.mark.parametrize("test", ["permutation", "wilcoxon"])
+def test_six_seeds_can(test: PairTestName) -> None:
+    found = compare_pair([0.9, 0.8, 0.9, 0.7, 0.9, 0.8], [0.1] * 6, test=test)
     assert found.p == 0.03125
     assert found.distinguishable
     assert found.verdict == "distinguishable (p = 0.03125)"
-    mixed = compare_pair([0.9, 0.1, 0.9, 0.1, 0.9, 0.1], [0.5] * 6)
+    mixed = compare_pair([0.9, 0.1, 0.9, 0.1, 0.9, 0.1], [0.5] * 6, test=test)
     assert mixed.verdict == "not distinguishable (p = 1)"
-    strict = compare_pair([0.9] * 6, [0.1] * 6, alpha=0.01)
+    strict = compare_pair([0.9] * 6, [0.1] * 6, alpha=0.01, test=test)
     assert strict.verdict.endswith("6 seeds cannot go below p = 0.03125; it takes at least 8")
+
+
+def test_unpaired_floors_are_said_too() -> None:
+    found = compare_pair([0.9, 0.8, 0.7], [0.1, 0.2, 0.3], test="wilcoxon", unpaired=True)
+    assert found.verdict == (
+        "not distinguishable: 3 seeds each cannot go below p = 0.1; it takes at least 4"
+    )
+    uneven = compare_pair([0.9, 0.8], [0.1, 0.2, 0.3], test="permutation", unpaired=True)
+    assert "2 and 3 seeds cannot go below p = 0.1;" in uneven.verdict
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.1, 0.05, 0.03125, 0.01, 0.001])
@@ -270,15 +239,28 @@ def test_every_pair_is_corrected() -> None:
     methods = {
         name: rng.normal(mean, 0.1, 8) for name, mean in zip("abc", (0, 0.2, 1), strict=True)
     }
-    found = compare_pairs(methods)
-    assert list(found) == [("a", "b"), ("a", "c"), ("b", "c")]
-    raw = {pair: compare_pair(methods[pair[0]], methods[pair[1]]).p for pair in found}
-    worst, total = 0.0, len(raw)
-    for k, pair in enumerate(sorted(raw, key=lambda pair: raw[pair])):
-        worst = max(worst, min(1.0, (total - k) * raw[pair]))
-        assert found[pair].p == pytest.approx(worst)
-        assert found[pair].distinguishable == (worst < 0.05)
-    six = compare_pairs({name: values[:6] for name, values in methods.items()})
+    options: list[dict[str, Any]] = [
+        {}, {"unpaired": True}, {"test": "permutation"}, {"test": "wilcoxon"}, {"against": "b"}
+    ]  # fmt: skip
+    for option in options:
+        found = compare_pairs(methods, **option)
+        every = [("a", "b"), ("a", "c"), ("b", "c")]
+        assert list(found) == ([("a", "b"), ("c", "b")] if "against" in option else every)
+        alone = {name: value for name, value in option.items() if name != "against"}
+        raw = {}
+        for first, second in found:
+            one = compare_pair(methods[first], methods[second], **alone)
+            assert one.p is not None
+            raw[first, second] = one.p
+            # The interval is that of the pair alone.
+            assert found[first, second][:4] == one[:4]
+        worst, total = 0.0, len(raw)
+        for k, pair in enumerate(sorted(raw, key=lambda pair: raw[pair])):
+            worst = max(worst, min(1.0, (total - k) * raw[pair]))
+            assert found[pair].p == pytest.approx(worst)
+            assert found[pair].distinguishable == (worst < 0.05)
+    few = {name: values[:6] for name, values in methods.items()}
+    six = compare_pairs(few, test="permutation")
     assert "cannot go below p = 0.09375; it takes at least 7" in six["a", "c"].verdict
 
 
@@ -295,8 +277,10 @@ def test_ranks_share_ties(scores: list[int], lower: bool) -> None:
     ("call", "message"),
     [
         (lambda: compare_pair([1, 2], [1]), "the same seeds, got (2,) and (1,)"),
-        (lambda: compare_pair([], []), "the same seeds"),
-        (lambda: compare_pair([1, nan], [1, 2]), "finite numbers for every seed"),
+        (lambda: compare_pair([], []), "finite numbers for every seed, got []"),
+        (lambda: compare_pair([1, nan], [1, 2]), "finite numbers for every seed, got [1.0, nan]"),
+        (lambda: compare_pair([1], [1], test="z"), "test is 'z', expected t, permutation, welch"),  # type: ignore[arg-type]
+        (lambda: compare_pairs({"a": [1], "b": [1]}, against="c"), "'c', expected one of a, b"),
         (lambda: holm([0.5, 1.5]), "between 0 and 1, got [0.5, 1.5]"),
         (lambda: holm([nan]), "between 0 and 1, got [nan]"),
         (lambda: ranks({"a": nan}), "finite numbers, got {'a': nan}"),

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..metrics import compare_methods, options_for
+from .._names import near
+from ..metrics import PairTestName, compare_methods, find_pair_test, options_for
 from ..record import BadInput, Given, read_source
 from ..record.alike import missing, notes_of, same_scores, same_tasks
 from ..record.groups import find_groups, in_words
 from ..record.pairing import only_finished, paired, remarks, same_scenario
 from ..report import Compared, comparison_grids
 from ..report.comparison import comparison_dict, comparison_words
+from ..report.comparison_tables import MANY_PAIRS
 from ..report.scores import reasons
 from ..report.study import COLUMNS
 from ._options import check_percent, ids_of, scale_of, whole_of
@@ -38,6 +40,9 @@ __all__ = ["compare"]
 def compare(
     *groups: str,
     only: str | None = None,
+    test: PairTestName = "t",
+    unpaired: Flag = False,
+    against: str | None = None,
     alpha: float = 0.05,
     interval: Literal["t", "bca"] = "t",
     level: float = 0.95,
@@ -57,7 +62,7 @@ def compare(
     latex: Flag = False,
     csv: Flag = False,
 ) -> int:
-    """Print means over seeds, ranks and paired tests of several methods.
+    """Print means over seeds, ranks and tests of several methods.
 
     `perdure compare runs` takes a folder of runs apart by itself: runs that differ in the seed
     alone are seeds of one method. `perdure compare er=runs/a-* ewc=runs/b-*` names them. Seeds are
@@ -67,13 +72,19 @@ def compare(
         groups: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
             or patterns of such. A path belongs to the name before it.
         only: compare by these ids only; exit code 1 if one is undefined.
+        test: paired by seed: Student's t, a permutation of signs, or Wilcoxon's signed ranks; welch
+            is the unpaired t. docs/statistics.md says which one when.
+        unpaired: do not pair runs by seed: t becomes Welch's, permutation that of two samples,
+            wilcoxon the Mann-Whitney test.
+        against: compare the other methods with this one only, and correct for fewer pairs.
         alpha: methods are distinguishable where p after Holm's correction is below it.
         interval: over seeds: Student's t, or the BCa bootstrap.
-        level: confidence of the intervals.
+        level: confidence of the intervals, of means and of differences.
         percent: print tables in percent (JSON and CSV never are). Matrices and logs are read as
             percent; a run states its own scale.
         digits: after the point; 4, or 2 in percent.
-        details: Markdown, LaTeX and CSV with more tables: intervals, ranks, p-values.
+        details: print more tables: in Markdown, LaTeX and CSV intervals, ranks, p-values and
+            differences; else differences also of more than 10 pairs.
         finished: leave unfinished runs out.
         unfinished: take them as far as they are.
         anyway: compare what is of several scenarios, settings or tasks, or not as many files.
@@ -101,7 +112,9 @@ def compare(
     named, notes = _chosen(
         groups, finished=finished, unfinished=unfinished, anyway=anyway, pool=pool
     )
-    runs, by = paired(named, anyway=anyway)
+    _check_baseline(against, named)
+    unpaired = not find_pair_test(test, unpaired=unpaired).paired
+    runs, by = _unpaired(named) if unpaired else paired(named, anyway=anyway)
     found = {
         name: {seed: _read(run, given, wanted or COLUMNS) for seed, run in mine.items()}
         for name, mine in runs.items()
@@ -115,7 +128,7 @@ def compare(
     notes += _too_narrow(min(map(len, runs.values()))) if interval == "bca" else []
     compared = Compared(
         {}, {name: {seed: run.path for seed, run in mine.items()} for name, mine in runs.items()},
-        by, alpha, interval, level, scale, notes=notes,
+        by, alpha, interval, level, scale, test, unpaired, against, notes=notes,
     )  # fmt: skip
     _compare(compared, found, runs, wanted or COLUMNS)
     _print(compared, form, _of_what(named, found), percent=percent, digits=places, details=details)
@@ -139,7 +152,29 @@ def _compare(compared: Compared, found: ByMethod, runs: Runs, ids: Sequence[str]
             alpha=compared.alpha,
             interval=compared.interval,
             level=compared.level,
+            test=compared.test,
+            unpaired=compared.unpaired,
+            against=compared.against,
         )
+
+
+def _check_baseline(against: str | None, groups: Groups) -> None:
+    if against is not None and against not in groups:
+        raise BadInput(
+            f"--against is {against!r:.60}; {near(against, groups)}expected one of the methods: "
+            f"{', '.join(groups)}"
+        )
+
+
+def _unpaired(groups: Groups) -> tuple[Runs, str]:
+    """Return the runs of each group by seed, or by keys that no two groups share."""
+    each = {name: paired({name: members}) for name, members in groups.items()}
+    if all(by == "run.json" for _, by in each.values()):
+        return {name: runs[name] for name, (runs, _) in each.items()}, "run.json"
+    return {
+        name: {f"{name} {k}": run for k, run in enumerate(runs[name].values())}
+        for name, (runs, _) in each.items()
+    }, "file order"
 
 
 def _chosen(
@@ -207,8 +242,10 @@ def _print(
         print(json_.dumps(comparison_dict(found), allow_nan=False, indent=1))
         return
     words = [f"{title}: {len(found.runs)} methods", *comparison_words(found)]
-    if found.paired_by == "run.json":
+    if found.paired_by == "run.json" and not found.unpaired:
         words[0] += f", seeds {in_words(found.seeds)}"
+    if form == "people" and found.comparisons > MANY_PAIRS and not details:
+        words.append("differences with intervals and effects: --details, or --against METHOD")
     grids = comparison_grids(found, form, percent=percent, digits=digits, details=details)
     if form == "latex":
         _print_latex(grids, words)

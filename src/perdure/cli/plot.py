@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from .._names import near
+from ..metrics import PairTestName  # noqa: TC001  (the parser reads annotations)
 from ..record import BadInput, Given
 from ._options import ids_of, scale_of, values_of, whole_of
 from ._shown import opened
@@ -37,7 +38,7 @@ KINDS: dict[str, str] = {
     "guessing": "the factors of RAA and RAF, from how a guesser does (needs class counts)",
     "spider": "seven criteria by method, naive and cumulative as bounds",
     "fixed": "accuracy over all tasks, learned or not, after each task",
-    "ranks": "mean ranks over seeds with their critical difference",
+    "ranks": "mean ranks over seeds; bars join what the test of compare cannot separate",
 }
 
 MOST_DOTS = 2400  # an inch: a slide of more would take gigabytes
@@ -67,6 +68,8 @@ def plot(
     setting: Literal["class", "task", "domain"] | None = None,
     method: str | None = None,
     metric: str | None = None,
+    test: PairTestName | Literal["nemenyi"] | None = None,
+    unpaired: Flag = False,
     alpha: float | None = None,
 ) -> int:
     """Draw a figure and write it as PDF, SVG or PNG.
@@ -101,7 +104,10 @@ def plot(
         setting: what is incremental, of files that do not say it.
         method: in panels, which of several methods.
         metric: in ranks, the id to rank by; acc where not said.
-        alpha: in ranks, of the critical difference; 0.05 where not said.
+        test: in ranks, which test separates methods, as in `perdure compare` (t where not said), or
+            nemenyi, the critical difference of mean ranks.
+        unpaired: in ranks, the test does not pair runs by seed.
+        alpha: in ranks, of the test; 0.05 where not said.
     """
     if kind is None:
         _list()
@@ -121,7 +127,8 @@ def plot(
     options = _fitting(
         kind, draw, tasks=_whole(tasks, "--tasks"), thin=_wholes(thin, "--thin"),
         zoom=_whole(zoom, "--zoom"), term=term, window=_whole(window, "--window", 2),
-        only=ids_of(only) or None, method=method, metric=metric, alpha=alpha,
+        only=ids_of(only) or None, method=method, metric=metric, test=test,
+        unpaired=unpaired or None, alpha=alpha,
     )  # fmt: skip
     given = Given(
         transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from ..metrics import PairTestName  # noqa: TC001  (the parser reads annotations)
 from ..record import BadInput, Given
 from ._options import scale_of
 from ._shown import opened
@@ -30,6 +31,9 @@ def report(
     percent: Flag = False,
     range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
     lower_is_better: Flag = False,
+    test: PairTestName = "t",
+    unpaired: Flag = False,
+    alpha: float = 0.05,
 ) -> int:
     """Write one HTML file that shows everything, opens without a network, and prints well.
 
@@ -50,15 +54,21 @@ def report(
             own scale.
         range_: LO,HI of scores in files that are not accuracies; inf is allowed.
         lower_is_better: the scores in files are losses or errors.
+        test: of every two methods, as in `perdure compare`.
+        unpaired: the test does not pair runs by seed.
+        alpha: methods are distinguishable where p after Holm's correction is below it.
     """
     if not sources:
         raise BadInput("nothing to report; name a folder of runs, a matrix or a points.csv")
+    if not 0 < alpha < 1:
+        raise BadInput(f"--alpha is {alpha:g}, expected a number between 0 and 1")
     if not output.parent.is_dir():
         raise BadInput(f"{output}: there is no folder {output.parent}; make it first")
     if output.is_dir():
         raise BadInput(f"{output} is a folder, expected a file; name one: -o {output}/report.html")
     try:
         from ..report.page import page
+        from ..report.page.significance import HowTested
     except ModuleNotFoundError as error:
         raise BadInput(
             f"{error.name} is not installed, expected it for pages; pip install 'perdure[report]'"
@@ -70,11 +80,13 @@ def report(
     again = _arguments(
         sources, output=None if output == Path("report.html") else output, title=title,
         store=None if store == Path("runs") else store, pool=pool, transposed=transposed,
-        upper=upper, percent=percent,
-        range=range_, lower_is_better=lower_is_better,
+        upper=upper, percent=percent, range=range_, lower_is_better=lower_is_better,
+        test=None if test == "t" else test, unpaired=unpaired,
+        alpha=None if alpha == 0.05 else alpha,
     )  # fmt: skip
     told = _Counter(sum(map(len, methods.values())))
-    text = page(methods, command=again, left_out=notes, title=title, told=told)
+    how = HowTested(test, unpaired, alpha)
+    text = page(methods, command=again, left_out=notes, title=title, told=told, how=how)
     output.write_text(text, encoding="utf-8")
     for note in notes:
         sys.stderr.write(f"perdure: note: {note}\n")

@@ -15,8 +15,11 @@ from .learning import *
 from .letters import *
 from .methods import *
 from .nemenyi import *
+from .pair_tests import *
 from .pairs import *
+from .permutation_tests import *
 from .plan import *
+from .rank_tests import *
 from .reading import *
 from .rescaled import *
 from .results import *
@@ -25,6 +28,7 @@ from .score_matrix import *
 from .seeds import *
 from .stream_data import *
 from .summary import *
+from .t_tests import *
 from .table import *
 from .tools import *
 from .transfer import *

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["significance_letters"]
+__all__ = ["letter_groups", "significance_letters"]
 
 
 def significance_letters(
@@ -23,6 +23,20 @@ def significance_letters(
         >>> significance_letters(["er", "ewc", "naive"], [("er", "naive")])
         {'er': 'a', 'ewc': 'ab', 'naive': 'b'}
     """
+    given = dict.fromkeys(names, "")
+    for k, group in enumerate(letter_groups(names, different)):
+        for name in group:
+            given[name] += ascii_letters[k] if k < len(ascii_letters) else f"({k + 1})"
+    return given
+
+
+def letter_groups(names: Sequence[str], different: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Return groups of names, one per letter: two names share one where they are not `different`.
+
+    Example:
+        >>> letter_groups(["er", "ewc", "naive"], [("er", "naive")])
+        [['er', 'ewc'], ['ewc', 'naive']]
+    """
     if len(set(names)) < len(names):
         raise ValueError(f"names must be told apart, got {list(names)}")
     apart = {frozenset(pair) for pair in different}
@@ -31,14 +45,10 @@ def significance_letters(
     if any(len(pair) < 2 for pair in apart):
         raise ValueError("a name differs from itself, expected pairs of two names")
     alike = [
-        [j for j in range(len(names)) if frozenset((names[i], names[j])) not in apart]
+        {j for j in range(len(names)) if frozenset((names[i], names[j])) not in apart}
         for i in range(len(names))
     ]
-    given = [""] * len(names)
-    for k, group in enumerate(_cover([set(each) for each in alike])):
-        for i in group:
-            given[i] += ascii_letters[k] if k < len(ascii_letters) else f"({k + 1})"
-    return dict(zip(names, given, strict=True))
+    return [[names[i] for i in group] for group in _cover(alike)]
 
 
 def _cover(alike: list[set[int]]) -> list[list[int]]:

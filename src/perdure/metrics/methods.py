@@ -1,4 +1,4 @@
-"""Several methods by one metric: means over seeds, ranks, paired tests and their letters."""
+"""Several methods by one metric: means over seeds, ranks, tests of pairs and their letters."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from .compare import Comparison, compare_pairs, ranks
+from .compare import Comparison, compare_pairs, ranks, rounded
 from .letters import significance_letters
+from .pair_tests import find_pair_test
 from .runs import mean_of_metric
 from .score_matrix import ACCURACY, ScoreScale
 from .table import better_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from .pair_tests import PairTestName
     from .seeds import IntervalMethod, MeanOverSeeds
 
     Seed = int | str
@@ -27,8 +29,9 @@ __all__ = ["MethodsComparison", "common_seeds", "compare_methods"]
 class MethodsComparison:
     """Several methods by one metric.
 
-    `means` are over all seeds of a method; `ranks`, `pairs` and `letters` over `seeds`, those that
-    all methods have. Methods that share a letter are not distinguishable.
+    `means` are over all seeds of a method; `ranks` over `seeds`, those that all methods have, and
+    so are `pairs` of a paired test. Methods that share a letter are not distinguishable; there are
+    no letters where no pair was tested or all were compared with one method, `against`.
     """
 
     id: str
@@ -38,12 +41,20 @@ class MethodsComparison:
     ranks: dict[str, float]
     pairs: dict[tuple[str, str], Comparison]
     letters: dict[str, str]
+    against: str | None = None
 
     @property
     def best_first(self) -> list[str]:
         """The methods by their means."""
         sign = 1 if self.better == "lower" else -1
         return sorted(self.means, key=lambda name: sign * self.means[name].mean)
+
+    def mark(self, name: str) -> str:
+        """Return the letters of a method, or a star where it differs from the one all have to."""
+        if self.against is None:
+            return self.letters.get(name, "")
+        pair = self.pairs.get((name, self.against))
+        return "*" if pair is not None and pair.distinguishable else ""
 
 
 def compare_methods(
@@ -54,36 +65,65 @@ def compare_methods(
     alpha: float = 0.05,
     interval: IntervalMethod = "t",
     level: float = 0.95,
+    test: PairTestName = "t",
+    unpaired: bool = False,
+    against: str | None = None,
 ) -> MethodsComparison:
     """Return how methods compare by the metric `id_`, given for each its value on every seed.
 
+    Args:
+        id_: of the metric.
+        methods: the value of every seed, by method.
+        scale: range and direction of the scores.
+        alpha: methods are distinguishable where p after Holm's correction is below it.
+        interval: of the means over seeds.
+        level: of these intervals, and of those of the differences.
+        test: as `compare_pairs` takes it, and so are the others.
+        unpaired: all seeds of each method count, whether the others have them or not.
+        against: compare the others with this method only.
+
     Example:
-        >>> er, naive = {0: 0.8, 1: 0.9, 2: 0.7}, {0: 0.2, 1: 0.3}
+        >>> er, naive = {0: 0.8, 1: 0.9, 2: 0.7}, {0: 0.2, 1: 0.31}
         >>> found = compare_methods("acc", {"er": er, "naive": naive})
         >>> found.seeds, found.ranks, found.letters
-        ((0, 1), {'er': 1.0, 'naive': 2.0}, {'er': 'a', 'naive': 'a'})
+        ((0, 1), {'er': 1.0, 'naive': 2.0}, {'er': 'a', 'naive': 'b'})
     """
+    paired = find_pair_test(test, unpaired=unpaired).paired
     seeds = common_seeds(methods)
-    if not seeds:
+    if paired and not seeds:
         raise ValueError(f"methods have no seed in common: {', '.join(methods)}")
-    better = better_of(id_, scale)
     means = {
         name: mean_of_metric(id_, list(values.values()), scale, method=interval, level=level)
         for name, values in methods.items()
     }
-    each = [
-        # What is left of rounding is no difference, as in the tests.
-        ranks({name: float(f"{values[seed]:.12g}") for name, values in methods.items()},
-              lower_is_better=better == "lower")
-        for seed in seeds
-    ]  # fmt: skip
-    paired = {name: [values[seed] for seed in seeds] for name, values in methods.items()}
-    pairs = compare_pairs(paired, alpha=alpha)
-    mean_ranks = {name: float(np.mean([rank[name] for rank in each])) for name in methods}
-    found = MethodsComparison(id_, better, seeds, means, mean_ranks, pairs, {})
-    different = [pair for pair, test in pairs.items() if test.distinguishable]
-    found.letters.update(significance_letters(found.best_first, different))
+    tested = {
+        name: [values[seed] for seed in (seeds if paired else values)]
+        for name, values in methods.items()
+    }
+    pairs = compare_pairs(
+        tested, alpha=alpha, test=test, unpaired=unpaired, against=against, level=level
+    )
+    better = better_of(id_, scale)
+    ranks_ = _mean_ranks(methods, seeds, lower_is_better=better == "lower")
+    found = MethodsComparison(id_, better, seeds, means, ranks_, pairs, {}, against)
+    if against is None and any(pair.p is not None for pair in pairs.values()):
+        different = [names for names, pair in pairs.items() if pair.distinguishable]
+        found.letters.update(significance_letters(found.best_first, different))
     return found
+
+
+def _mean_ranks(
+    methods: Mapping[str, Mapping[Seed, float]], seeds: Sequence[Seed], *, lower_is_better: bool
+) -> dict[str, float]:
+    """Return the rank of each method, averaged over the seeds; none where there are no seeds."""
+    if not seeds:
+        return {}
+    table = [rounded([values[seed] for values in methods.values()]) for seed in seeds]
+    each = [
+        ranks(dict(zip(methods, row.tolist(), strict=True)), lower_is_better=lower_is_better)
+        for row in table
+    ]
+    return {name: float(np.mean([rank[name] for rank in each])) for name in methods}
 
 
 def common_seeds(methods: Mapping[str, Mapping[Seed, object]]) -> tuple[Seed, ...]:

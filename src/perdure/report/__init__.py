@@ -1,6 +1,7 @@
 """Numbers in, things to read out: tables for the terminal, Markdown, LaTeX and CSV."""
 
-from .comparison import Compared, comparison_grids
+from .comparison import Compared
+from .comparison_tables import comparison_grids
 from .grid import Grid
 from .kept import headline_grid, kept_grid
 from .scores import scores_grids, tool_grid

@@ -1,23 +1,27 @@
-"""Mean ranks of methods with their critical difference: Demšar's (2006) diagram."""
+"""Mean ranks of methods, those joined that a test cannot separate: after Demšar (2006)."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from textwrap import fill
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ...metrics import (
-    better_of,
     common_seeds,
+    compare_methods,
     critical_difference,
     find_metric,
+    find_pair_test,
     friedman_p,
+    least_p,
+    letter_groups,
     not_apart,
     options_for,
 )
-from ...metrics.compare import ranks as ranked
+from ...metrics.compare import rounded
 from ...record import BadInput
 from ..colours import looks
-from ..opened import described
+from ..seeds import places_by_seed
 from ..usable import as_many_tasks, usable
 from ._panels import short
 from ._paper import SIZES, drawing
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ...metrics import Summary
+    from ...metrics import MethodsComparison, PairTestName, ScoreScale, Summary
     from ...record import Source
     from ..opened import Methods
     from ._paper import Size
@@ -42,53 +46,109 @@ STEP = 0.45  # between bars, in lines of text
 LETTERS = {"column": 13, "page": 36, "slide": 26}  # of a method's name
 
 
-def ranks(
-    methods: Methods, *, size: Size = "page", metric: str = "acc", alpha: float = 0.05
-) -> Figure:
-    """Return mean ranks over seeds, 1 the best, with Nemenyi's critical difference.
+class _Joined(NamedTuple):
+    """Groups that are not told apart, their letters, why, and the critical difference if any."""
 
-    A bar joins methods whose mean ranks differ by less than that: the seeds cannot tell them apart.
+    groups: list[list[str]]
+    letters: dict[str, str]
+    reasons: list[str]
+    difference: float | None = None
+
+
+def ranks(
+    methods: Methods,
+    *,
+    size: Size = "page",
+    metric: str = "acc",
+    test: PairTestName | Literal["nemenyi"] = "t",
+    unpaired: bool = False,
+    alpha: float = 0.05,
+) -> Figure:
+    """Return mean ranks over seeds, 1 the best; a bar joins methods that the test cannot separate.
+
+    A bar is about the methods at its dots, and the letters say the same as in `perdure compare`.
 
     Args:
         methods: two or more, with two or more seeds in common.
         size: column, page or slide.
         metric: the id to rank by.
+        test: of every pair, with Holm's correction; or nemenyi, the critical difference of ranks.
+        unpaired: do not pair the runs by seed in the test.
         alpha: how often a difference may be found where there is none.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
         >>> from perdure.record import Source
         >>> one = lambda last: Source(ScoreMatrix([[0.9, 0.1], [last, 0.8]]))
-        >>> figure = ranks({"er": [one(0.7), one(0.8)], "naive": [one(0.1), one(0.2)]})
+        >>> figure = ranks({"er": [one(0.7), one(0.8)], "naive": [one(0.1), one(0.21)]})
         >>> [text.get_text() for text in figure.axes[0].texts][:2]
-        ['er  1.00 ', ' 2.00  naive']
+        ['er (a)  1.00 ', ' 2.00  naive (b)']
     """
     if not 0 < alpha < 1:
         raise BadInput(f"alpha is {alpha:g}, expected a number between 0 and 1")
-    values, better = _values(methods, metric)
-    seeds = common_seeds(values)
-    mean = _mean_ranks(values, seeds, lower_is_better=better == "lower")
-    difference = critical_difference(len(mean), len(seeds), alpha=alpha)
-    p = friedman_p([[_plain(values[name][seed]) for name in values] for seed in seeds])
-    joined = not_apart(mean, difference)
-    with drawing(size, _height(len(mean), len(joined), size)) as figure:
+    if test == "nemenyi" and unpaired:
+        raise BadInput("Nemenyi's test ranks methods seed by seed; leave --unpaired out")
+    unpaired = unpaired or test == "welch"
+    values, scale = _values(methods, metric, unpaired=unpaired)
+    found = compare_methods(
+        metric, values, scale=scale, alpha=alpha, test="t" if test == "nemenyi" else test,
+        unpaired=unpaired,
+    )  # fmt: skip
+    mean = dict(sorted(found.ranks.items(), key=lambda item: item[1]))
+    if test == "nemenyi":
+        joined = _by_nemenyi(values, found, alpha)
+    else:
+        joined = _by_test(values, found, test, unpaired=unpaired, alpha=alpha)
+    about = f"{metric}: mean ranks over {len(found.seeds)} seeds, alpha = {alpha:g}"
+    title = "\n".join(fill(line, _letters(size)) for line in [about, *joined.reasons])
+    above = 1.2 if joined.difference is None else 2.6  # the ruler, in lines of text
+    lines = above + STEP * len(joined.groups) + len(mean) / 2 + title.count("\n")
+    with drawing(size, _height(lines, size)) as figure:
         axes = figure.axes[0]
         colours = {name: look.colour for name, look in looks(methods).items()}
-        _names(axes, mean, colours, 0.6 + STEP * len(joined), LETTERS[size])
-        _bars(axes, joined, mean)
-        _ruler(axes, len(mean), difference, _every(list(mean), size))
-        lines = [f"{metric}: mean ranks over {len(seeds)} seeds, alpha = {alpha:g}"]
-        if p is not None:
-            lines.append(f"Friedman's test of equal ranks: p = {p:.3g}")
-        if difference > len(mean) - 1:
-            lines.append(f"{len(seeds)} seeds cannot tell any two of {len(mean)} apart this way")
-        axes.set_title("\n".join(lines))
+        tags = {name: _tag(name, joined.letters, LETTERS[size]) for name in mean}
+        _names(axes, mean, tags, colours, 0.6 + STEP * len(joined.groups))
+        _bars(axes, joined.groups, mean)
+        _ruler(axes, len(mean), joined.difference, _every(list(tags.values()), size))
+        axes.set_ylim(top=above)
+        axes.set_title(title)
         figure.draw_without_rendering()  # names move with the axis: the layout takes two rounds
     return figure
 
 
-def _values(methods: Methods, metric: str) -> tuple[Values, str]:
-    """Return the metric of every run by method and seed, and which way it is better."""
+def _by_test(
+    values: Values, found: MethodsComparison, test: PairTestName, *, unpaired: bool, alpha: float
+) -> _Joined:
+    """Return the groups of the letters that `perdure compare` prints."""
+    different = [names for names, pair in found.pairs.items() if pair.distinguishable]
+    order = sorted(found.ranks, key=found.ranks.__getitem__)
+    groups = [
+        sorted(group, key=order.index)
+        for group in letter_groups(found.best_first, different)
+        if len(group) > 1
+    ]
+    name = find_pair_test(test, unpaired=unpaired).name
+    reasons = [f"a bar joins (at its dots) what the {name} with Holm's correction cannot separate"]
+    seeds = max(map(len, values.values()))
+    least = least_p(seeds, comparisons=len(found.pairs), test=test, unpaired=unpaired)
+    if least >= alpha:
+        reasons.append(f"which cannot go below p = {least:.3g} with {seeds} seeds")
+    return _Joined(groups, found.letters, reasons)
+
+
+def _by_nemenyi(values: Values, found: MethodsComparison, alpha: float) -> _Joined:
+    methods, seeds = len(values), len(found.seeds)
+    difference = critical_difference(methods, seeds, alpha=alpha)
+    table = [rounded([mine[seed] for mine in values.values()]) for seed in found.seeds]
+    p = friedman_p([row.tolist() for row in table])
+    reasons = [] if p is None else [f"Friedman's test of equal ranks: p = {p:.3g}"]
+    if difference > methods - 1:
+        reasons.append(f"{seeds} seeds cannot tell any two of {methods} apart this way")
+    return _Joined(not_apart(found.ranks, difference), {}, reasons, difference)
+
+
+def _values(methods: Methods, metric: str, *, unpaired: bool) -> tuple[Values, ScoreScale]:
+    """Return the metric of every run by method and seed, and the scale of the scores."""
     if len(methods) < 2:
         raise BadInput(f"{len(methods)} method(s), expected two or more: ranks are among methods")
     try:
@@ -102,24 +162,39 @@ def _values(methods: Methods, metric: str) -> tuple[Values, str]:
         reason = found.undefined.get(metric, "not computed")
         return "" if metric in found.metrics else f"{metric} is undefined: {reason}"
 
-    seeds = _seeds(methods)  # before any is left out: some are paired by their order
+    every = places_by_seed(methods, unpaired=unpaired)  # before any is left out: order may pair
     kept = as_many_tasks(usable(methods, lacks), together=True)
     if len(kept) < 2:
         raise BadInput("1 method is left, expected two or more: ranks are among methods")
+    places = {
+        name: {seed: k for seed, k in every[name].items() if methods[name][k] in runs}
+        for name, runs in kept.items()
+    }
+    common = common_seeds(places)
+    if len(common) < 2:
+        raise BadInput(
+            f"{len(common)} seed(s) in common, expected two or more: ranks are averaged over seeds"
+        )
     values: Values = {}
     seen: tuple[str, Summary] | None = None
-    for name, runs in _by_seed(methods, seeds, kept).items():
+    for name, mine in places.items():
         values[name] = {}
-        for seed, run in runs.items():
-            found = run.summary(options)
+        for seed in mine if unpaired else common:
+            found = methods[name][mine[seed]].summary(options)
             seen = seen or (name, found)
             _refuse_other(seen, (name, found))
             values[name][seed] = found.metrics[metric]
     assert seen is not None
-    return values, better_of(metric, seen[1].scale)
+    return values, seen[1].scale
 
 
 def _refuse_other(one: tuple[str, Summary], other: tuple[str, Summary]) -> None:
+    counts = [len(found.tasks) for _, found in (one, other)]
+    if counts[0] != counts[1]:
+        raise BadInput(
+            f"{one[0]} has {counts[0]} tasks and {other[0]} has {counts[1]}, expected as many of "
+            "all that are ranked"
+        )
     if one[1].scale != other[1].scale:
         raise BadInput(
             f"{other[0]} has scores of another range or direction than {one[0]}, expected the same "
@@ -127,85 +202,36 @@ def _refuse_other(one: tuple[str, Summary], other: tuple[str, Summary]) -> None:
         )
 
 
-def _by_seed(
-    methods: Methods, seeds: Mapping[str, Sequence[Seed]], kept: Methods
-) -> dict[str, dict[Seed, Source]]:
-    """Return the runs that were kept of the seeds that all methods have, by seed."""
-    runs: dict[str, dict[Seed, Source]] = {}
-    for name, several in kept.items():
-        if len(set(seeds[name])) < len(seeds[name]):
-            raise BadInput(
-                f"{name} has a seed twice, expected each seed once; give each its own NAME=PATH"
-            )
-        ours = {id(run) for run in several}
-        both = zip(seeds[name], methods[name], strict=True)
-        runs[name] = {seed: run for seed, run in both if id(run) in ours}
-    common = common_seeds(runs)
-    if len(common) < 2:
-        raise BadInput(
-            f"{len(common)} seed(s) in common, expected two or more: ranks are averaged over seeds"
-        )
-    return {name: {seed: mine[seed] for seed in common} for name, mine in runs.items()}
-
-
-def _seeds(methods: Methods) -> dict[str, list[Seed]]:
-    """Return the seeds that runs say they have, or their places where any says none."""
-    said: dict[str, list[Seed]] = {name: [] for name in methods}
-    for name, runs in methods.items():
-        for run in runs:
-            seed = described(run).get("seed")
-            said[name] += [seed] if isinstance(seed, int | str) else []
-    if all(len(said[name]) == len(runs) for name, runs in methods.items()):
-        return said
-    counts = {name: len(runs) for name, runs in methods.items()}
-    if len(set(counts.values())) > 1:
-        each = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise BadInput(
-            f"runs that say no seed are paired by their order, and {each:.300}; "
-            "expected as many of each method"
-        )
-    return {name: list(range(len(runs))) for name, runs in methods.items()}
-
-
-def _plain(value: float) -> float:
-    return float(f"{value:.12g}")  # what is left of rounding is no difference
-
-
-def _mean_ranks(
-    values: Values, seeds: Sequence[Seed], *, lower_is_better: bool
-) -> dict[str, float]:
-    """Return the mean rank of each method, the best first."""
-    each = [
-        ranked(
-            {name: _plain(mine[seed]) for name, mine in values.items()},
-            lower_is_better=lower_is_better,
-        )
-        for seed in seeds
-    ]
-    mean = {name: sum(rank[name] for rank in each) / len(each) for name in values}
-    return dict(sorted(mean.items(), key=lambda item: item[1]))
-
-
-def _height(methods: int, bars: int, size: Size) -> float:
+def _height(lines: float, size: Size) -> float:
     width, points = SIZES[size] if size in SIZES else SIZES["page"]
-    lines = 6.5 + STEP * bars + -(-methods // 2)
-    return 1.5 * lines * points / 72 / width
+    return 1.5 * (lines + 3) * points / 72 / width
 
 
-def _every(names: Sequence[str], size: Size) -> int:
+def _letters(size: Size) -> int:
+    """Return how many letters a line of the title holds."""
+    width, points = SIZES[size] if size in SIZES else SIZES["page"]
+    return int(72 * width / (0.62 * points))
+
+
+def _tag(name: str, letters: Mapping[str, str], most: int) -> str:
+    mine = f" ({letters[name]})" if letters else ""
+    return short(name, max(most - len(mine), 4)) + mine
+
+
+def _every(tags: Sequence[str], size: Size) -> int:
     """Return of which ranks to write the number, every one or every so many, beside the names."""
     width, points = SIZES[size]
-    letters = max(len(short(name, LETTERS[size])) for name in names) + 7  # with its rank
+    letters = max(map(len, tags)) + 7  # with its rank
     inches = max(width - 2 * 0.6 * letters * points / 72, 0.3)
-    return math.ceil(2 * points / 72 * len(names) / inches)
+    return math.ceil(2 * points / 72 * len(tags) / inches)
 
 
 def _names(
     axes: Axes,
     mean: Mapping[str, float],
+    tags: Mapping[str, str],
     colours: Mapping[str, str],
     below: float,
-    letters: int,
 ) -> None:
     """Write the better half at the left and the others at the right, each with a line to its rank.
 
@@ -219,37 +245,39 @@ def _names(
     for name, k in left:
         y, end = -below - k, 1 - margin
         _stem(axes, mean[name], y, end, colours[name])
-        axes.text(end, y, f"{short(name, letters)}  {mean[name]:.2f} ", ha="right", va="center")
+        axes.text(end, y, f"{tags[name]}  {mean[name]:.2f} ", ha="right", va="center")
     for name, k in right:
         y, end = -below - k, len(names) + margin
         _stem(axes, mean[name], y, end, colours[name])
-        axes.text(end, y, f" {mean[name]:.2f}  {short(name, letters)}", ha="left", va="center")
-    axes.set_ylim(-below - half + 0.4, 2.6)
+        axes.text(end, y, f" {mean[name]:.2f}  {tags[name]}", ha="left", va="center")
+    axes.set_ylim(bottom=-below - half + 0.4)
 
 
 def _stem(axes: Axes, rank: float, y: float, end: float, colour: str) -> None:
     axes.plot([rank, rank, end], [0, y, y], color=colour, clip_on=False)
 
 
-def _bars(axes: Axes, joined: Sequence[Sequence[str]], mean: Mapping[str, float]) -> None:
-    """Draw a bar over the ranks of methods that cannot be told apart."""
+def _bars(axes: Axes, groups: Sequence[Sequence[str]], mean: Mapping[str, float]) -> None:
+    """Draw a bar for each group, with a dot at the rank of each of its methods."""
     room = 0.02 * (len(mean) - 1)
-    for k, group in enumerate(joined):
-        y = -0.4 - STEP * k
+    for k, group in enumerate(groups):
+        y, at = -0.4 - STEP * k, [mean[name] for name in group]
         axes.plot(
-            [mean[group[0]] - room, mean[group[-1]] + room], [y, y],
-            color="black", linewidth=3, solid_capstyle="butt", zorder=3, clip_on=False,
+            [at[0] - room, at[-1] + room], [y, y],
+            color="black", linewidth=2, solid_capstyle="butt", zorder=3, clip_on=False,
         )  # fmt: skip
+        axes.plot(at, [y] * len(at), "o", color="black", markersize=5, zorder=3, clip_on=False)
 
 
-def _ruler(axes: Axes, methods: int, difference: float, every: int) -> None:
-    """Draw the axis of ranks and, above it, the critical difference."""
+def _ruler(axes: Axes, methods: int, difference: float | None, every: int) -> None:
+    """Draw the axis of ranks and, above it, the critical difference if there is one."""
     axes.set_axis_off()
-    axes.set_xlim(1, max(methods, 1 + difference))
+    axes.set_xlim(1, max(methods, 1 + (difference or 0)))
     axes.plot([1, methods], [0, 0], color="black", linewidth=1)
     for rank in range(1, methods + 1):
         axes.plot([rank, rank], [0, 0.2], color="black", linewidth=1)
         if (rank - 1) % every == 0:
             axes.text(rank, 0.3, f"{rank}", ha="center", va="bottom")
-    axes.plot([1, 1 + difference], [1.6, 1.6], color="black", linewidth=1.5, marker="|")
-    axes.text(1 + difference / 2, 1.7, f"CD = {difference:.3g}", ha="center", va="bottom")
+    if difference is not None:
+        axes.plot([1, 1 + difference], [1.6, 1.6], color="black", linewidth=1.5, marker="|")
+        axes.text(1 + difference / 2, 1.7, f"CD = {difference:.3g}", ha="center", va="bottom")

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, select_autoescape
 
-from .contents import contents, summaries
+from .contents import DEFAULT, contents, summaries
 from .drawn import criteria_drawn, curves_drawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..opened import Methods
+    from .significance import HowTested
 
 __all__ = ["page"]
 
@@ -28,6 +29,7 @@ def page(
     left_out: Sequence[str] = (),
     title: str | None = None,
     told: Callable[[int], None] = lambda done: None,  # noqa: ARG005
+    how: HowTested = DEFAULT,
 ) -> str:
     """Return the whole page as text.
 
@@ -37,9 +39,10 @@ def page(
         left_out: notes on what is not shown.
         title: of the page; the scenario's name if none is given.
         told: is called with the number of runs that are summarised.
+        how: the test that says which methods differ.
     """
     shown = summaries(methods, told)
-    parts: dict[str, Any] = contents(shown, command)
+    parts: dict[str, Any] = contents(shown, command, how)
     runs = {each.name: each.runs for each in shown}
     drawn: dict[str, Any] = curves_drawn(runs)
     accurate = [each for each in shown if each.scale.is_accuracy]  # criteria are of those alone

@@ -19,12 +19,13 @@ from ..scores import number, reasons
 from ..tracks import agreed, score_name, shared_scale
 from .command import command_of
 from .costs import costs_table
+from .significance import HowTested, compare_shown, in_words
 from .words import DIAGNOSED, diagnosis, gap_in_words, in_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ...metrics import RunsSummary, ScoreScale, Summary
+    from ...metrics import MethodsComparison, RunsSummary, ScoreScale, Summary
     from ...record import Source
     from ..opened import Methods
 
@@ -33,6 +34,7 @@ __all__ = ["Shown", "contents", "summaries"]
 HEADLINE = (
     "acc", "acc.learning", "bwt", "forgetting.best", "min_acc", "wc_acc", "wf10", "gap.depth",
 )  # fmt: skip
+DEFAULT = HowTested()
 
 
 @dataclass
@@ -91,11 +93,14 @@ def _by_tasks(name: str, runs: Sequence[Source], each: Sequence[Summary]) -> lis
     return shown
 
 
-def contents(shown: Sequence[Shown], command: Sequence[str]) -> dict[str, Any]:
+def contents(
+    shown: Sequence[Shown], command: Sequence[str], how: HowTested = DEFAULT
+) -> dict[str, Any]:
     """Return what the template takes: every section as plain data; the command makes it again."""
     ids = [id_ for id_ in HEADLINE if any(id_ in method.found.metrics for method in shown)]
     alike = _alike(shown)
     scale = shared_scale([method.scale for method in shown])
+    compared, reason = compare_shown(shown if alike else [], ids, how)
     return {
         "title": _title(shown),
         "about": _about(shown),
@@ -104,7 +109,8 @@ def contents(shown: Sequence[Shown], command: Sequence[str]) -> dict[str, Any]:
         "score": _score(shown),
         "ids": [_column(id_, shown) for id_ in ids],
         "unlike": "" if alike else _unlike(shown),
-        "headline": [_headline(method, ids, shown if alike else []) for method in shown],
+        "tested": in_words(compared, reason, how),
+        "headline": [_headline(method, ids, shown if alike else [], compared) for method in shown],
         "every": _every(shown),
         "readings": [_reading(method) for method in shown],
         "heatmaps": [_heatmap(method) for method in shown],
@@ -203,7 +209,12 @@ def _column(id_: str, shown: Sequence[Shown]) -> dict[str, str]:
     }
 
 
-def _headline(method: Shown, ids: Sequence[str], shown: Sequence[Shown]) -> dict[str, Any]:
+def _headline(
+    method: Shown,
+    ids: Sequence[str],
+    shown: Sequence[Shown],
+    compared: Mapping[str, MethodsComparison],
+) -> dict[str, Any]:
     cells: list[dict[str, Any]] = []
     percent = method.scale.percent
     for id_ in ids:
@@ -219,7 +230,15 @@ def _headline(method: Shown, ids: Sequence[str], shown: Sequence[Shown]) -> dict
             text += f" ± {shown_as(sd)}"
         ends = method.found.intervals.get(id_)
         between = " to ".join(shown_as(end) for end in ends or ())
-        cells.append({"text": text, "interval": between, "best": _is_best(method, id_, shown)})
+        letters = compared[id_].letters.get(method.name, "") if id_ in compared else ""
+        cells.append(
+            {
+                "text": text,
+                "letters": letters,
+                "interval": between,
+                "best": _is_best(method, id_, shown),
+            }
+        )
     return {"name": method.name, "runs": len(method.runs), "cells": cells}
 
 
@@ -243,7 +262,12 @@ def _is_best(method: Shown, id_: str, shown: Sequence[Shown]) -> bool:
     if len(values) < 2:
         return False
     best = max(values) if better_of(id_, method.scale) == "higher" else min(values)
-    return method.found.metrics[id_] == best
+    # As printed: two equal numbers of which one is bold would puzzle a reader.
+    unit = find_metric(id_).unit
+    mine, top = (
+        number(value, unit, percent=False, digits=3) for value in (method.found.metrics[id_], best)
+    )
+    return mine == top
 
 
 def _reading(method: Shown) -> dict[str, str]:
