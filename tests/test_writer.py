@@ -413,7 +413,7 @@ def test_a_reader_may_come_after_any_byte(
             open_run(tmp_path)
     assert len(seen) > 80
     assert not any("unfinished" in note for note in seen[-1].notes)
-    assert all("unfinished" in note for note in seen[-2].notes[-1:])
+    assert any("unfinished" in note for note in seen[-2].notes)
     writer.close()
 
 

@@ -13,6 +13,7 @@ from .hits import *
 from .honesty import *
 from .learning import *
 from .letters import *
+from .matrix_intervals import *
 from .methods import *
 from .nemenyi import *
 from .pairs import *
