@@ -21,6 +21,7 @@ from .plan import *
 from .reading import *
 from .rescaled import *
 from .results import *
+from .run_difference import *
 from .runs import *
 from .score_matrix import *
 from .seeds import *

@@ -89,7 +89,9 @@ class Hits:
     def at(self, steps: NDArray[np.int64]) -> Hits:
         """Return the evaluations at the given steps only."""
         keep = np.isin(self.steps, steps)
-        return self if keep.all() else replace(self, steps=self.steps[keep], packed=self.packed[keep])
+        return (
+            self if keep.all() else replace(self, steps=self.steps[keep], packed=self.packed[keep])
+        )
 
     def after(self, step: int) -> Hits:
         """Return the evaluations strictly after `step`."""

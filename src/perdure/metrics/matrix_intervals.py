@@ -98,7 +98,7 @@ def matrix_intervals(
         >>> ends = {"a": Hits.pack([0, 1], right), "b": Hits.pack([1], right[:1])}
         >>> found = matrix_intervals(ends, ["a", "b"])
         >>> [round(end, 3) for end in found.intervals["bwt"]]
-        [-0.244, -0.164]
+        [-0.243, -0.155]
     """
     return intervals_of(statistics_of([ends], tasks), level=level, seed=seed)
 
@@ -215,9 +215,7 @@ class _Largest(NamedTuple):
     jumps: tuple[float, float]  # how far one example can move it down, up
 
 
-def _largest_scores(
-    found: EndStatistics, rng: np.random.Generator
-) -> dict[str, list[_Largest]]:
+def _largest_scores(found: EndStatistics, rng: np.random.Generator) -> dict[str, list[_Largest]]:
     """Return the parts of every metric of largest scores that the results support."""
     count = len(found.mean)
     last = np.eye(count, dtype=bool)[-1]

@@ -238,7 +238,9 @@ def _matrix_extras(found: Summary, matrix: ScoreMatrix, options: Options) -> Non
     if matrix.classes is not None and matrix.setting is None:
         found.notes.append("raa, raf, uraa, uraf: no setting stated, taken as class-incremental")
     if len(matrix.tasks) > LONG:
-        found.notes.append(f"more than {LONG} tasks: only the main curves are given, and no intervals")
+        found.notes.append(
+            f"more than {LONG} tasks: only the main curves are given, and no intervals"
+        )
     with suppress(Undefined):
         found.curves["fixed"] = listed(fixed_curve(matrix.scores))
     with suppress(Undefined):

@@ -134,9 +134,7 @@ class Points:
         """Return which of the points each matrix entry comes from, -1 where there is none."""
         entries = np.full((tasks, tasks), -1, dtype=np.intp)
         for kind in (PROBE, FULL):  # whole sets overwrite probes, later rows earlier ones
-            rows = np.flatnonzero(
-                (self.kind == kind) & (self.tested < tasks) & (self.trained >= 0)
-            )
+            rows = np.flatnonzero((self.kind == kind) & (self.tested < tasks) & (self.trained >= 0))
             entries[self.trained[rows], self.tested[rows]] = rows
         return entries
 

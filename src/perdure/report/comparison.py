@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from ..metrics import ACCURACY, MethodsComparison, ScoreScale, find_metric, least_p, seeds_needed
 from ..metrics.results import name_of
 from .grid import Grid
+from .on_examples import on_examples_dict
 from .scores import ARROWS, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..metrics import IntervalMethod, MeanOverSeeds
+    from .on_examples import OnExamples
 
 __all__ = ["Compared", "comparison_dict", "comparison_grids", "comparison_words"]
 
@@ -36,6 +38,7 @@ class Compared:
     scale: ScoreScale = ACCURACY
     undefined: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    on_examples: list[OnExamples] = field(default_factory=list)
 
     @property
     def seeds(self) -> list[int | str]:
@@ -134,6 +137,7 @@ def comparison_dict(found: Compared) -> dict[str, Any]:
         "metrics": {id_: _metric_dict(one) for id_, one in found.metrics.items()},
         "undefined": found.undefined,
         "notes": found.notes,
+        "on_examples": [on_examples_dict(each) for each in found.on_examples],
     }
 
 
