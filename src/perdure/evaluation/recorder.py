@@ -144,7 +144,9 @@ class Recorder:
         tasks: Mapping[str, EvaluationTask],
     ) -> None:  # fmt: skip
         """Record one evaluation: the values of the rows of each task that was tested."""
-        lines, hits, whole = [], [], []
+        lines = []
+        hits: list[tuple[int, int, NDArray[np.bool_]]] = []
+        whole: list[tuple[int, int, NDArray[np.bool_]]] = []
         learned = csv_field(trained) if trained is not None else ""
         scores = {task: self._score(task, step, values) for task, values in tested.items()}
         for task, values in tested.items():

@@ -10,10 +10,11 @@ what a metric takes from one task is a mean over examples of paired results. Two
   `d² = z² (variance + g d)` is solved for d at each end. For one accuracy near 0 or 1 that is the
   outer end of Wilson's interval, up to terms of the order of 1 / n.
 - **Largest scores** (forgetting.best, .peak, .any): a maximum over few noisy scores lies above the
-  true one. As for the extremes of a stream, the high end takes the observed maximum as if its task
-  end had been named in advance, which can only put it too far out; the low end takes off the maximum
-  of normal errors, with the covariance of the examples, over all task ends within a few standard
-  errors of the observed one (Fang & Santos, 2019). Both are widened for few answers, as above.
+  true one. As for the extremes of a stream, the high end takes the observed maximum as if its
+  task end had been named in advance, which can only put it too far out; the low end takes off the
+  maximum of normal errors, with the covariance of the examples, over all task ends within a few
+  standard errors of the observed one (Fang & Santos, 2019). Both are widened for few answers, as
+  above.
 
 `docs/intervals.md` has the coverage, measured with known truth.
 """
@@ -66,10 +67,6 @@ class EndStatistics(NamedTuple):
     known: NDArray[np.bool_]
     runs: int
 
-    def contrast(self, parts: Floats) -> Floats:
-        """Return weights of one run (tasks, task ends) as those of run 1, or of run 1 minus run 2."""
-        return np.concatenate([parts, -parts][: self.runs], axis=1)
-
     def after(self, task: int) -> EndStatistics:
         """Return what holds of the end of one task alone."""
         at = slice(task, None, len(self.mean))
@@ -120,12 +117,12 @@ def statistics_of(runs: Sequence[Mapping[str, Hits]], tasks: Sequence[str]) -> E
         table = right.astype(np.float32)  # counts up to 2**24 are exact
         found.mean[j, at], found.known[j, at], found.n[j] = mean, True, n
         together = (table @ table.T).astype(np.float64) / n
-        found.covariance[np.ix_([j], at, at)] = (together - np.outer(mean, mean)) / n
+        found.covariance[j][np.ix_(at, at)] = (together - np.outer(mean, mean)) / n
     return found
 
 
 def intervals_of(found: EndStatistics, *, level: float, seed: int) -> MatrixIntervals:
-    """Return the intervals that go with the statistics of one run, or of two: first minus second."""
+    """Return the intervals of one run, or of the first of two runs minus the second."""
     result = MatrixIntervals({}, {}, {}, {})
     count = len(found.mean)
     z = _z(level)
@@ -149,46 +146,61 @@ def _add(result: MatrixIntervals, id_: str, whole: Ends, each: Sequence[Ends | N
     result.per_task[id_] = [None if one is None else one[1:] for one in each]
 
 
+class _Terms(NamedTuple):
+    """Each task's value, its variance, and how far one example can move it down and up."""
+
+    value: Floats
+    variance: Floats
+    down: Floats
+    up: Floats
+
+    def of(self, task: int) -> _Terms:
+        """Return the terms of one task alone."""
+        return _Terms(*(term[task : task + 1] for term in self))
+
+    def shared(self, shares: Floats) -> _Terms:
+        """Return the terms of a sum in which each task has a share."""
+        value, variance, down, up = self
+        return _Terms(value * shares, variance * shares**2, down * shares, up * shares)
+
+
 def _linear(
     weights: Weights, found: EndStatistics, z: float, level: float
 ) -> tuple[Ends, Sequence[Ends | None]]:
     """Return the metric, and the value of each task, with their intervals."""
     parts, shares = weights.parts, weights.shares
-    if not weights.by_row:
-        terms = _terms(found.contrast(parts.T), found)
-        each = [
-            _single(found, j, parts[:, j], level) or _ends(*(term[j : j + 1] for term in terms), z)
-            if shares[j]
-            else None
-            for j in range(len(shares))
-        ]
-        value, variance, up, down = terms
-        return _ends(value * shares, variance * shares**2, up * shares, down * shares, z), each
-    rows = [
-        _ends(*_terms(found.contrast(parts[k : k + 1].T), found.after(k)), z)
-        for k in range(len(shares))
-    ]
-    return _ends(*_terms(found.contrast((parts * shares[:, None]).T), found), z), rows
+    tasks = range(len(shares))
+    if weights.by_row:
+        rows = [_terms(parts[k : k + 1].T, found.after(k)) for k in tasks]
+        whole = _terms((parts * shares[:, None]).T, found)
+        return _ends(whole, z), [_ends(row, z) for row in rows]
+    terms = _terms(parts.T, found)
+    each = [_single(found, j, parts[:, j], level) or _ends(terms.of(j), z) for j in tasks]
+    takes_part = [ends if shares[j] else None for j, ends in enumerate(each)]
+    return _ends(terms.shared(shares), z), takes_part
 
 
-def _terms(weights: Floats, found: EndStatistics) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return each task's value, its variance, and how far one example can move it up and down."""
-    value = np.einsum("je,je->j", weights, found.mean)
-    variance = np.einsum("je,jef,jf->j", weights, found.covariance, weights, optimize=True)
-    up = (np.maximum(weights, 0).sum(axis=1) - value) / found.n
-    down = (value - np.minimum(weights, 0).sum(axis=1)) / found.n
-    return value, variance, up, down
+def _terms(weights: Floats, found: EndStatistics) -> _Terms:
+    """Return what the weights (tasks, task ends) of one run make of the results of all."""
+    signed = np.concatenate([weights, -weights][: found.runs], axis=1)
+    value = (signed * found.mean).sum(axis=1)
+    variance = np.einsum("je,jef,jf->j", signed, found.covariance, signed, optimize=True)
+    down = (value - np.minimum(signed, 0).sum(axis=1)) / found.n
+    up = (np.maximum(signed, 0).sum(axis=1) - value) / found.n
+    return _Terms(value, variance, down, up)
 
 
-def _ends(value: Floats, variance: Floats, up: Floats, down: Floats, z: float) -> Ends:
+def _ends(terms: _Terms, z: float) -> Ends:
     """Return the sum over tasks with its interval."""
-    total, spread = float(value.sum()), z * sqrt(max(float(variance.sum()), 0.0))
-    return total, total - _reach(spread, down.max(), z), total + _reach(spread, up.max(), z)
+    total = float(terms.value.sum())
+    spread = z * sqrt(max(float(terms.variance.sum()), 0.0))
+    low, high = (_reach(spread, float(jumps.max()), z) for jumps in (terms.down, terms.up))
+    return total, total - low, total + high
 
 
 def _reach(spread: float, jump: float, z: float) -> float:
     """Return the d of `d² = spread² + z² jump d`: wider where few answers move the value."""
-    half = z * z * float(jump) / 2
+    half = z * z * jump / 2
     return half + sqrt(spread**2 + half**2)
 
 

@@ -61,6 +61,11 @@ def _later(tasks: int) -> Floats:
     return terms
 
 
+def _before_the_end(entries: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    entries[-1] = False
+    return entries
+
+
 def _since_learned(tasks: int) -> Weights:
     mean = _per_entry(np.tri(tasks, k=-1, dtype=bool))
     return mean._replace(parts=mean.parts - np.diag(mean.parts.sum(axis=0)))
@@ -93,9 +98,9 @@ LINEAR: dict[str, Callable[[int], Weights]] = {
     "omega.new": lambda tasks: _per_task(_later(tasks)),
 }
 
-# Largest score of a task after any of these tasks (a mask, as `parts`), minus the one at the end.
+# After which tasks the largest score of each task is looked for, to be compared with its last one.
 LARGEST: dict[str, Callable[[int], NDArray[np.bool_]]] = {
-    "forgetting.best": lambda tasks: np.tri(tasks, dtype=bool) & (np.arange(tasks) < tasks - 1)[:, None],
+    "forgetting.best": lambda tasks: _before_the_end(np.tri(tasks, dtype=bool)),
     "forgetting.peak": lambda tasks: np.tri(tasks, dtype=bool),
-    "forgetting.any": lambda tasks: np.ones((tasks, tasks), dtype=bool) & (np.arange(tasks) < tasks - 1)[:, None],
-}  # fmt: skip
+    "forgetting.any": lambda tasks: _before_the_end(np.ones((tasks, tasks), dtype=bool)),
+}

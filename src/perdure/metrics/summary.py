@@ -287,7 +287,7 @@ def _change_from(
     base: str, id_: str, matrix: ScoreMatrix
 ) -> Callable[[tuple[float, float]], tuple[float, float]]:
     """Return how an interval of `base` becomes that of a metric that rises with it."""
-    metric = METRICS[id_]
+    metric, source = METRICS[id_], METRICS[base]
     factor = 1.0
     if "classes" in metric.needs:
         one = np.ones_like(matrix.scores)  # a matrix whose acc, or forgetting, is 1
@@ -296,7 +296,8 @@ def _change_from(
     plus = 1.0 if id_ == "rem" else 0.0
 
     def change(ends: tuple[float, float]) -> tuple[float, float]:
-        low, high = (min(max(factor * end + plus, metric.low), metric.high) for end in ends)
+        inside = (min(max(end, source.low), source.high) for end in ends)
+        low, high = (min(max(factor * end + plus, metric.low), metric.high) for end in inside)
         return low, high
 
     return change
