@@ -64,6 +64,7 @@ $(PEERS)/avalanche:
 
 coverage: .venv/dev
 	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/coverage_matrix.py
 
 # A stamp for each set of packages: a second call skips what is done.
 .venv/bin/python:

@@ -1,6 +1,6 @@
 """Coverage of the intervals on matrix metrics of one run, and of two, where the truth is known.
 
-    python benchmarks/coverage_matrix.py [--replications 1000] [--only forget] [--seed 0]
+    python benchmarks/coverage_matrix.py [--replications 400] [--only forget] [--seed 0]
 
 A path gives the true accuracy of every task after every task. Examples of a task are
 - `absorbing`: of a fixed order; the accuracy says how far down the order they are right, so that
@@ -144,7 +144,7 @@ def one(r: Floats, cell: Cell, rng: np.random.Generator, seed: int) -> list[list
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--replications", type=int, default=1000)
+    asked.add_argument("--replications", type=int, default=400)
     asked.add_argument("--only", default="")
     asked.add_argument("--seed", type=int, default=0)
     args = asked.parse_args()

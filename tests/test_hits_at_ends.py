@@ -73,11 +73,11 @@ def check(folder: Path, right: dict[tuple[str, str], np.ndarray]) -> None:
         np.testing.assert_array_equal(hits[row], expected)
         score = found.matrix.scores[tasks.index(trained), tasks.index(tested)]
         assert hits.accuracy()[row] == pytest.approx(score, abs=1e-12)
-    found = found.summary()
-    assert {"bwt", "forgetting.best", "acc", "acc.incremental"} <= set(found.intervals)
+    shown = found.summary()
+    assert {"bwt", "forgetting.best", "acc", "acc.incremental"} <= set(shown.intervals)
     for id_ in ("bwt", "forgetting.best", "acc"):
-        low, high = found.intervals[id_]
-        assert METRICS[id_].low <= low <= found.metrics[id_] <= high <= METRICS[id_].high
+        low, high = shown.intervals[id_]
+        assert METRICS[id_].low <= low <= shown.metrics[id_] <= high <= METRICS[id_].high
 
 
 SUBSETS: dict[str, tuple[dict[str, Any], set[str]]] = {

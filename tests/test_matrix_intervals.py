@@ -23,7 +23,7 @@ EVERY = [*LINEAR, *LARGEST, "acc.pooled"]
 
 
 def tables_of(
-    r: NDArray[np.float64], n: int, rng: np.random.Generator, shared: Tables | None = None
+    r: NDArray[np.float64], n: int, rng: np.random.Generator, shared: Any = None
 ) -> Tables:
     """Return (task ends, examples) per task: examples with a difficulty, which two runs share."""
     found = []

@@ -184,7 +184,7 @@ def _terms(weights: Floats, found: EndStatistics) -> _Terms:
     """Return what the weights (tasks, task ends) of one run make of the results of all."""
     signed = np.concatenate([weights, -weights][: found.runs], axis=1)
     value = (signed * found.mean).sum(axis=1)
-    variance = np.einsum("je,jef,jf->j", signed, found.covariance, signed, optimize=True)
+    variance = (signed[:, None] @ found.covariance @ signed[:, :, None]).ravel()
     down = (value - np.minimum(signed, 0).sum(axis=1)) / found.n
     up = (np.maximum(signed, 0).sum(axis=1) - value) / found.n
     return _Terms(value, variance, down, up)
