@@ -64,6 +64,7 @@ $(PEERS)/avalanche:
 
 coverage: .venv/dev
 	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/coverage_matrix.py
 
 # Size and power of the tests of `perdure compare`, as in docs/statistics.md.
 power: .venv/dev

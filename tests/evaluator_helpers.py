@@ -170,7 +170,8 @@ def costs(folder: Path) -> dict[str, dict[str, float | None]]:
 def subsets(folder: Path) -> dict[str, NDArray[np.int64]]:
     """Return the indices of each task's fixed subset, from the record."""
     names = json.loads((folder / "hits" / "tasks.json").read_text())
-    return {name: np.load(folder / "hits" / f"{k}.npy") for k, name in enumerate(names)}
+    paths = {name: folder / "hits" / f"{k}.npy" for k, name in enumerate(names)}
+    return {name: np.load(path) for name, path in paths.items() if path.exists()}
 
 
 def expected_lines(

@@ -156,7 +156,8 @@ def test_hits_give_intervals_on_extremes(folder: Path, points: Path) -> None:
     for arguments in ([folder], [points, "--hits", path]):
         found = scored(*arguments, "--window", "2")
         assert {"min_acc", "wc_acc", "wf2"} <= found["intervals"].keys()
-        for low, high in found["intervals"].values():
+        for id_ in ("min_acc", "wc_acc", "wf2"):
+            low, high = found["intervals"][id_]
             assert 0 <= low <= high <= 1
     assert "min_acc" not in scored(points)["intervals"]
     says(run("score", folder).out, "95% interval")

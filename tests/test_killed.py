@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOG = Path(__file__).parents[1] / "benchmarks" / "kills.log"
-GROWING = ("points.csv", "gradients.csv", "hits/0.bin", "hits/1.bin", "hits/2.bin")
+HITS = [f"hits/{number}{kind}" for number in range(3) for kind in ("", ".full")]
+GROWING = ("points.csv", "gradients.csv", *(f"{name}.bin" for name in HITS))
 COUNTED = (
     "flops_train", "flops_eval", "flops_one_pass", "model_bytes", "stored_bytes", "data_bytes"
 )  # fmt: skip
@@ -101,6 +102,8 @@ def check_record(trainer: Trainer, where: str, whole: Whole) -> str:
     learned = list(dict.fromkeys(row["trained"] for row in found))
     assert description["tasks"][: len(learned)] == learned
     hits = sum(check_hits(folder, number, found, whole) for number in range(3))
+    for number in range(3):
+        check_hits(folder, number, found, whole, kind="full", examples=300)
     check_costs(folder, said, whole)
     if not found:
         return "nothing was tested yet"
@@ -113,27 +116,37 @@ def check_record(trainer: Trainer, where: str, whole: Whole) -> str:
     return " ".join(filter(None, [*what, "and done" * ended]))
 
 
-def check_hits(folder: Path, number: int, found: list[dict[str, str]], whole: Whole) -> int:
-    """Fail unless every probe has its hits and they say what its line says; return how many."""
-    path = folder / f"hits/{number}.bin"
+def check_hits(
+    folder: Path,
+    number: int,
+    found: list[dict[str, str]],
+    whole: Whole,
+    *,
+    kind: str = "probe",
+    examples: int = 100,
+) -> int:
+    """Fail unless every line has its hits and they say what its line says; return how many."""
+    path = folder / (f"hits/{number}.bin" if kind == "probe" else f"hits/{number}.{kind}.bin")
     probes = {
         int(row["step"]): float(row["score"])
         for row in found
-        if row["tested"] == NAMES[number] and row["kind"] == "probe"
+        if row["tested"] == NAMES[number] and row["kind"] == kind
     }
     if not path.exists():
         assert not probes
         return 0
-    assert path.with_suffix(".npy").read_bytes() == whole.bytes(f"hits/{number}.npy")
+    ids = path.with_suffix(".npy")
+    assert ids.read_bytes() == whole.bytes(f"hits/{ids.name}")
     names = json.loads((folder / "hits/tasks.json").read_text())
     assert len(names) > number
     assert tuple(names) == NAMES[: len(names)]
     data, steps = path.read_bytes(), set()
-    for start in range(0, len(data) - 20, 21):  # 8 bytes of step, 100 bits
+    size = 8 + -(-examples // 8)
+    for start in range(0, len(data) - size + 1, size):
         step = int.from_bytes(data[start : start + 8], "little")
-        bits = np.unpackbits(np.frombuffer(data[start + 8 : start + 21], np.uint8))
-        assert probes.get(step, bits.sum() / 100) == bits.sum() / 100
-        assert not bits[100:].any()
+        bits = np.unpackbits(np.frombuffer(data[start + 8 : start + size], np.uint8))
+        assert probes.get(step, bits.sum() / examples) == bits.sum() / examples
+        assert not bits[examples:].any()
         steps.add(step)
     assert set(probes) <= steps, "a line has no hits"
     return len(steps)
@@ -219,7 +232,7 @@ def kill_worker(
         # Seen when the next snapshot is sent; the last ones of a task may have been tested before.
         due += bool(found) and 0 < steps % STEPS < STEPS - 8
     assert trainer.wait() == 0, trainer.errors()
-    for name in (*GROWING, "hits/0.npy", "hits/1.npy", "hits/2.npy", "hits/tasks.json"):
+    for name in (*GROWING, *(f"{name}.npy" for name in HITS), "hits/tasks.json"):
         assert (trainer.folder / name).read_bytes() == whole.bytes(name), name
     check_record(trainer, "worker", whole)
     notes = json.loads((trainer.folder / "run.json").read_text())["notes"]

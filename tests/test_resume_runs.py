@@ -179,8 +179,9 @@ def test_a_checkpoint_is_never_ahead_of_its_record(
     def saving(folder: Path, strategy: Any, place: Any, stopping: Any, record: Any) -> None:
         run, position = folder.parent, record["record"]["position"]
         assert position["points"] == synced[f"{run / 'points.csv'}"]
-        for number, (_, size) in enumerate(position["hits"]):
+        for number, (_, size, whole) in enumerate(position["hits"]):
             assert size == synced[f"{run / 'hits'}/{number}.bin"]
+            assert whole == synced.get(f"{run / 'hits'}/{number}.full.bin")
         assert position["points"] == (run / "points.csv").stat().st_size
         assert record["step"] == place.step
         checked.append(place.step)

@@ -182,7 +182,7 @@ def test_intervals_of_one_run() -> None:
         low, high = wilson(found.metrics["acc.pooled"], 800, level=level)
         assert found.intervals["acc.pooled"] == (float(low), float(high))
         ends = np.array(wilson(R[-1], sizes, level=level)).T
-        np.testing.assert_allclose(found.per_task_intervals["acc"], ends)
+        np.testing.assert_allclose(np.array(found.per_task_intervals["acc"], dtype=float), ends)
     assert not summary(R).intervals
     losses = ScoreMatrix(R, sizes=sizes, scale=ScoreScale(0, 5, lower_is_better=True))
     assert not summary(losses).intervals

@@ -380,7 +380,12 @@ def write_a_run(writer: RunWriter, describe: dict[str, object]) -> Iterator[str]
             yield f"gradient {step}"
             evaluate(writer, step, trained, tasks)
             yield f"probe {step}"
-        writer.points([f"{step},{trained},{task},full,0.5,20" for task in tasks])
+        writer.add_hits(tasks, np.arange(20), whole=True)
+        half = np.arange(20) < 10
+        writer.points(
+            [f"{step},{trained},{task},full,0.5,20" for task in tasks],
+            whole=[(k, step, half) for k in range(len(tasks))],
+        )
         yield f"full {step}"
         writer.costs({task: {"model_bytes": 100.0, "seconds_train": 1.0} for task in tasks})
         yield f"costs of {trained}"
@@ -413,7 +418,11 @@ def test_a_reader_may_come_after_any_byte(
             open_run(tmp_path)
     assert len(seen) > 80
     assert not any("unfinished" in note for note in seen[-1].notes)
-    assert all("unfinished" in note for note in seen[-2].notes[-1:])
+    assert any("unfinished" in note for note in seen[-2].notes)
+    assert {task: hits.shape for task, hits in seen[-1].hits_at_ends.items()} == {
+        "a": (2, 20),
+        "b": (1, 20),
+    }
     writer.close()
 
 

@@ -20,6 +20,7 @@ from ..report.comparison import comparison_dict, comparison_words
 from ..report.comparison_tables import MANY_PAIRS
 from ..report.scores import reasons
 from ..report.study import COLUMNS
+from ._example_differences import example_differences, print_example_differences
 from ._options import check_percent, ids_of, scale_of, whole_of
 from .score import STDIN, Flag, _form, _print_grids, _print_notes, _print_wrapped
 
@@ -66,7 +67,8 @@ def compare(
 
     `perdure compare runs` takes a folder of runs apart by itself: runs that differ in the seed
     alone are seeds of one method. `perdure compare er=runs/a-* ewc=runs/b-*` names them. Seeds are
-    paired by run.json where every run has one that says its seed, else by file order.
+    paired by run.json where every run has one that says its seed, else by file order. If each
+    method is a single run, the trained models are also compared example by example.
 
     Args:
         groups: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
@@ -131,7 +133,12 @@ def compare(
         by, alpha, interval, level, scale, test, unpaired, against, notes=notes,
     )  # fmt: skip
     _compare(compared, found, runs, wanted or COLUMNS)
+    compared.on_examples = example_differences(runs, level=level)
     _print(compared, form, _of_what(named, found), percent=percent, digits=places, details=details)
+    print_example_differences(
+        compared.on_examples, wanted or COLUMNS, scale, form, percent=percent, digits=places,
+        details=details,
+    )  # fmt: skip
     return 1 if compared.undefined and (wanted or not compared.metrics) else 0
 
 

@@ -46,7 +46,10 @@ class Evaluator:
         subset: examples of each task tested while training, the same ones each time; None for
             all. Whole sets are tested when a task ends.
         redraw: draw another subset at every evaluation, which biases minima: see `perdure plan`.
-        hits: record which examples of a fixed subset are right: intervals need it.
+        hits: record which examples are right, of a fixed subset and of whole sets at task ends:
+            intervals need it.
+        ids: by task, a whole number for each example that names it in the record; without, its
+            position. Runs are compared example by example where ids and data are the same.
         seed: of the subsets.
         record: folder of the record; None keeps one only as long as the evaluator lives.
         overwrite: replace a run that is in the folder already.
@@ -102,6 +105,7 @@ class Evaluator:
         subset: int | None = 1000,
         redraw: bool = False,
         hits: bool = True,
+        ids: Mapping[Any, Any] | None = None,
         seed: int = 0,
         record: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
@@ -140,6 +144,7 @@ class Evaluator:
         self._classes = {str(task): list(mine) for task, mine in (classes or {}).items()}
         self._alarm, self._stops = Alarm(alarm) if alarm is not None else None, on_alarm == "stop"
         self._known: dict[str, EvaluationTask] = {}
+        given_ids = {str(task): mine for task, mine in (ids or {}).items()}
         self._always: list[str] = []
         self._learned: list[str] = []
         self._stepped: set[str] = set()
@@ -156,7 +161,12 @@ class Evaluator:
         self._extra_bytes = 0
         self._copies_bytes: int | None = None
         for name, data in named_tasks(tasks):
-            self.add(name, data)
+            self.add(name, data, ids=given_ids.pop(str(name), None))
+        if given_ids:
+            raise ValueError(
+                f"ids are given for task {next(iter(given_ids))!r}, expected one of "
+                f"{list(self._known)}; evaluator.add(name, data, ids=…) adds a task with ids"
+            )
         evaluation = {
             "every": every if isinstance(every, int) else repr(every), "subset": subset,
             "redraw": redraw, "seed": seed, "unseen": unseen, "initial": initial, "where": where,
@@ -165,7 +175,7 @@ class Evaluator:
         }  # fmt: skip
         said = {"setting": setting, "evaluation": evaluation, "describe": as_json(describe)}
         scorer = Scorer(score, forward, self._classes, batch)
-        self._recorder = Recorder(said, scale, windows=windows, hits=hits and not redraw)
+        self._recorder = Recorder(said, scale, windows=windows, hits=hits, redraw=redraw)
         if self._alarm is not None and self._alarm.rule is not None:
             self.live[self._alarm.rule[0]]  # an unknown name is an error now, not in an hour
         self._tester = Tester(
@@ -199,7 +209,7 @@ class Evaluator:
         """Warn the user, and whoever reads the record."""
         self._recorder.say(message)
 
-    def add(self, name: Any, data: Any, *, now: bool = False) -> None:
+    def add(self, name: Any, data: Any, *, now: bool = False, ids: Any = None) -> None:
         """Add an evaluation task, at any time.
 
         It is tested once it is learned, or from `now` on. A run without tasks to learn tests
@@ -210,7 +220,9 @@ class Evaluator:
             raise ValueError(f"task name {task!r} must be text that can be printed")
         if task in self._known:
             raise ValueError(f"task {task!r} is there already; names must differ")
-        self._known[task] = EvaluationTask(task, data, subset=self._subset, seed=self._seed)
+        self._known[task] = EvaluationTask(
+            task, data, subset=self._subset, seed=self._seed, ids=ids
+        )
         if now:
             self._always.append(task)
 

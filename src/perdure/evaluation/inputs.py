@@ -18,7 +18,7 @@ from torch.utils.data import (
     default_collate,
 )
 
-from ._trees import as_tensors, first_tensor, mapped, taken
+from ._trees import as_tensors, first_tensor, leaves, mapped, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,11 +40,16 @@ class EvaluationTask:
             without arguments that returns one of these.
         subset: how many examples the fixed subset has; None for all.
         seed: of the choice of the subset.
+        ids: a whole number that names each example, for the record; positions if not given.
     """
 
-    def __init__(self, name: str, data: Any, *, subset: int | None, seed: int) -> None:
+    def __init__(
+        self, name: str, data: Any, *, subset: int | None, seed: int, ids: Any = None
+    ) -> None:
         self.name = name
         self._data = data
+        self._ids = None if ids is None else _judged_ids(ids, name)
+        self._fingerprint: str | None = None
         self._wanted = subset
         self._seed = seed
         self._tensors: tuple[Any, Any] | None = None
@@ -89,17 +94,51 @@ class EvaluationTask:
             self._dataset, self._size = data, len(data)
         if self._size < 1:
             raise ValueError(f"task {self.name!r}: no examples, expected at least 1")
+        if self._ids is not None and len(self._ids) != self._size:
+            raise ValueError(
+                f"task {self.name!r}: {len(self._ids)} ids of {self._size} examples, expected one "
+                "each"
+            )
         self._data = None
         self._opened = True
 
     def indices(self, draw: int | None = None) -> NDArray[np.int64]:
         """Return which examples are tested while training: fixed, or drawn anew for each `draw`."""
         self.open()
-        if self._wanted is None or self._wanted >= self.size:
+        if self.subset_is_whole:
             return np.arange(self.size)
         key = [self._seed, crc32(self.name.encode()), *([] if draw is None else [draw])]
         chosen = np.random.default_rng(key).choice(self.size, self._wanted, replace=False)
         return np.sort(chosen).astype(np.int64)
+
+    @property
+    def subset_is_whole(self) -> bool:
+        """Whether all examples are tested while training."""
+        return self._wanted is None or self._wanted >= self.size
+
+    def ids(self, *, whole: bool) -> NDArray[np.integer[Any]]:
+        """Return which examples the subset, or the whole set, is made of, for the record."""
+        chosen = np.arange(self.size) if whole else self.indices()
+        if self._ids is not None:
+            return self._ids[chosen]
+        # As small as can be: a whole set's positions are the larger part of its record.
+        return chosen.astype(np.min_scalar_type(self.size - 1)) if whole else chosen
+
+    def fingerprint(self) -> str | None:
+        """Return a checksum of the labels and some examples; None where these are no tensors.
+
+        It tells two runs apart that have different data at the same positions.
+        """
+        if self._fingerprint is None and self._opened and self._tensors is not None:
+            some = np.unique(np.linspace(0, self.size - 1, 64).astype(np.int64))
+            labels = self.labels()
+            value = crc32(b"" if labels is None else np.ascontiguousarray(labels).tobytes())
+            for part in leaves(taken(self._tensors, torch.as_tensor(some))):
+                if isinstance(part, torch.Tensor) and part.layout == torch.strided:
+                    plain = part.detach().resolve_conj().cpu().contiguous().flatten()
+                    value = crc32(plain.view(torch.uint8).numpy().tobytes(), value)
+            self._fingerprint = f"{value:08x}"
+        return self._fingerprint
 
     def subset(self) -> tuple[Any, Any]:
         """Return the fixed subset, read once: a random transform in a Dataset stays as it fell."""
@@ -155,6 +194,17 @@ def split_batch(batch: Any, name: str) -> tuple[Any, Any]:
     raise TypeError(
         f"task {name!r}: a batch is {type(batch).__name__}, expected (examples, labels) or a dict"
     )
+
+
+def _judged_ids(ids: Any, name: str) -> NDArray[np.int64]:
+    """Return ids as an array, or raise if they are not whole numbers, each once."""
+    given = np.asarray(ids)
+    if given.ndim != 1 or given.dtype.kind not in "iu" or len(np.unique(given)) != len(given):
+        raise ValueError(
+            f"task {name!r}: ids are {given.dtype} of shape {given.shape}, expected one whole "
+            "number per example, each once"
+        )
+    return given.astype(np.int64)
 
 
 def _sampled(loader: DataLoader[Any]) -> Any:

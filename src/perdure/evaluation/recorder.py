@@ -13,7 +13,7 @@ import weakref
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EvaluationWarning", "Recorder"]
 
-SCHEMA = 1
+SCHEMA = 2  # 2: hits of whole sets, fingerprints of evaluation data
 
 
 class EvaluationWarning(UserWarning):
@@ -46,17 +46,24 @@ class Recorder:
         scale: range, direction and name of the scores.
         windows: of the live wf and wp.
         hits: whether to record which examples are right.
+        redraw: whether subsets are drawn anew each time: then only whole sets have hits.
     """
 
     writer: RunWriter
 
     def __init__(
-        self, describe: Mapping[str, Any], scale: ScoreScale, *, windows: Sequence[int], hits: bool
+        self,
+        describe: Mapping[str, Any],
+        scale: ScoreScale,
+        *,
+        windows: Sequence[int],
+        hits: bool,
+        redraw: bool = False,
     ) -> None:
         self.live = Live(scale, tuple(windows))
         self.notes: list[str] = []
-        self._scale, self._hits = scale, hits
-        self._with_hits: list[str] = []
+        self._scale, self._hits, self._redraw = scale, hits, redraw
+        self._with_hits: dict[str, list[bool]] = {}  # of whole sets or not, by task
         self._learned: dict[str, EvaluationTask] = {}
         self._classes: Mapping[str, Sequence[int]] = {}
         self._describe = {**_surroundings(), **describe}
@@ -74,7 +81,8 @@ class Recorder:
                 raise ValueError("going on needs the folder of the record; give record=")
             state = resume["record"]
             _check_begun(Path(folder), state["created"])
-            self.notes, self._with_hits = list(state["notes"]), list(state["with_hits"])
+            self.notes = list(state["notes"])
+            self._with_hits = {task: list(files) for task, files in state["with_hits"]}
             self.live.load(state["live"])
             self._describe["created"] = state["created"]
             self._describe["resumed"] = [*state["resumed"], self._resumed(resume["step"])]
@@ -90,7 +98,7 @@ class Recorder:
         return {
             "position": self.writer.position(),
             "notes": list(self.notes),
-            "with_hits": list(self._with_hits),
+            "with_hits": [[task, list(files)] for task, files in self._with_hits.items()],
             "live": self.live.state(),
             "created": self._describe["created"],
             "resumed": list(self._describe.get("resumed", [])),
@@ -136,21 +144,26 @@ class Recorder:
         tasks: Mapping[str, EvaluationTask],
     ) -> None:  # fmt: skip
         """Record one evaluation: the values of the rows of each task that was tested."""
-        lines, hits = [], []
+        lines = []
+        hits: list[tuple[int, int, NDArray[np.bool_]]] = []
+        whole: list[tuple[int, int, NDArray[np.bool_]]] = []
         learned = csv_field(trained) if trained is not None else ""
         scores = {task: self._score(task, step, values) for task, values in tested.items()}
         for task, values in tested.items():
             lines.append(
                 f"{step},{learned},{csv_field(task)},{kind},{scores[task]!r},{len(values)}"
             )
-            if kind == "probe" and self._hits and values.dtype == np.bool_:
-                hits.append((self._number(tasks[task]), step, values))
+            if self._hits and values.dtype == np.bool_:
+                file = self._file_of_hits(kind, tasks[task], step, scores[task])
+                if file is not None:
+                    number = self._number(tasks[task], whole=file == "whole")
+                    (whole if file == "whole" else hits).append((number, step, values))
         if kind != "initial":
             for task, score in scores.items():
                 mine = self.live.tasks.get(task)
                 if mine is None or mine.tested_at != step:  # a probe at this step goes first
                     self.live.update(step, task, score, len(tested[task]))
-        self.writer.points(lines, hits)
+        self.writer.points(lines, hits, whole)
 
     def gradient(self, step: int, trained: str | None, norms: Sequence[str]) -> None:
         """Record the gradient norms of a step."""
@@ -168,12 +181,36 @@ class Recorder:
             )
         return score
 
-    def _number(self, task: EvaluationTask) -> int:
-        """Return the number of a task's hits, which begin with its first evaluation."""
+    def _file_of_hits(
+        self, kind: str, task: EvaluationTask, step: int, score: float
+    ) -> Literal["subset", "whole"] | None:
+        """Return where the hits of an evaluation go; None where they need not be written.
+
+        A subset that is the whole set has one file for both, and what a probe of this step has
+        recorded already is not written twice.
+        """
+        if kind == "initial" or (kind == "probe" and self._redraw):
+            return None
+        if kind == "probe":
+            return "subset"
+        if self._redraw or not task.subset_is_whole:
+            return "whole"
+        probe = self.live.tasks.get(task.name)
+        if probe is None or probe.tested_at != step:
+            return "subset"
+        same = probe.score == (-score if self._scale.lower_is_better else score)
+        return None if same else "whole"  # other rounding in other batches, or random transforms
+
+    def _number(self, task: EvaluationTask, *, whole: bool) -> int:
+        """Return the number of a task's hits, whose file begins with its first evaluation."""
         if task.name not in self._with_hits:
-            self.writer.add_hits([*self._with_hits, task.name], task.indices())
-            self._with_hits.append(task.name)
-        return self._with_hits.index(task.name)
+            self._with_hits[task.name] = []
+        number = list(self._with_hits).index(task.name)
+        if whole not in self._with_hits[task.name]:
+            tasks = list(self._with_hits)[: number + 1]
+            self.writer.add_hits(tasks, task.ids(whole=whole), whole=whole)
+            self._with_hits[task.name].append(whole)
+        return number
 
     def _description(self) -> dict[str, Any]:
         said = {
@@ -187,6 +224,9 @@ class Recorder:
             },
             "notes": self.notes,
         }
+        prints = {name: task.fingerprint() for name, task in self._learned.items()}
+        if known := {name: each for name, each in prints.items() if each is not None}:
+            said["evaluation_data"] = known
         classes = self._class_counts()
         return said | ({"classes": classes} if classes else {})
 

@@ -13,6 +13,7 @@ from .hits import *
 from .honesty import *
 from .learning import *
 from .letters import *
+from .matrix_intervals import *
 from .methods import *
 from .nemenyi import *
 from .pair_tests import *
@@ -23,6 +24,7 @@ from .rank_tests import *
 from .reading import *
 from .rescaled import *
 from .results import *
+from .run_difference import *
 from .runs import *
 from .score_matrix import *
 from .seeds import *

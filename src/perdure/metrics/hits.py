@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,8 @@ class Hits:
         steps: training iterations done at each evaluation, increasing.
         packed: one row an evaluation, `numpy.packbits` order; may be memory-mapped.
         examples: how many examples there are: the rest of the last byte is padding.
+        ids: which examples these are, each id once; None where nothing is known but their order.
+        data: fingerprint of the evaluation set they belong to; None where not known.
 
     Example:
         >>> hits = Hits.pack([5, 6], [[True, False, True], [True, True, True]])
@@ -31,6 +33,8 @@ class Hits:
     steps: NDArray[np.int64]
     packed: NDArray[np.uint8]
     examples: int
+    ids: NDArray[np.int64] | None = None
+    data: str | None = None
 
     def __post_init__(self) -> None:
         if self.examples < 1:
@@ -40,13 +44,18 @@ class Hits:
             raise ValueError(f"packed hits must have shape {expected}, got {self.packed.shape}")
         if (np.diff(self.steps) <= 0).any():
             raise ValueError("steps of hits must increase, each step once")
+        if self.ids is not None and len(self.ids) != self.examples:
+            raise ValueError(
+                f"hits of {self.examples} examples have {len(self.ids)} ids, expected one each"
+            )
 
     @classmethod
-    def pack(cls, steps: object, right: object) -> Hits:
+    def pack(cls, steps: object, right: object, *, ids: object = None) -> Hits:
         """Return hits from steps and a (evaluations, examples) array of booleans."""
         table = np.asarray(right, dtype=bool)
         packed = np.packbits(table, axis=1)
-        return cls(np.asarray(steps, dtype=np.int64), packed, table.shape[1])
+        named = None if ids is None else np.asarray(ids, dtype=np.int64)
+        return cls(np.asarray(steps, dtype=np.int64), packed, table.shape[1], named)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -80,9 +89,11 @@ class Hits:
     def at(self, steps: NDArray[np.int64]) -> Hits:
         """Return the evaluations at the given steps only."""
         keep = np.isin(self.steps, steps)
-        return self if keep.all() else Hits(self.steps[keep], self.packed[keep], self.examples)
+        return (
+            self if keep.all() else replace(self, steps=self.steps[keep], packed=self.packed[keep])
+        )
 
     def after(self, step: int) -> Hits:
         """Return the evaluations strictly after `step`."""
         first = int(np.searchsorted(self.steps, step, side="right"))
-        return Hits(self.steps[first:], self.packed[first:], self.examples)
+        return replace(self, steps=self.steps[first:], packed=self.packed[first:])

@@ -73,8 +73,9 @@ class Summary:
     """What was computed: every id stands in `metrics` or, with a reason, in `undefined`.
 
     `curves` hold the value after each task, `per_task` the value of each task, both with None
-    where undefined. `intervals` say how sure one run's test examples make its numbers. `bias`
-    bounds how far an extreme may be off where only the number of examples is known.
+    where undefined. `intervals` and `per_task_intervals` say how sure one run's test examples make
+    its numbers, None for a task that takes no part. `bias` bounds how far an extreme may be off
+    where only the number of examples is known.
     """
 
     tasks: tuple[str, ...]
@@ -84,7 +85,7 @@ class Summary:
     curves: dict[str, list[float | None]] = field(default_factory=dict)
     per_task: dict[str, list[float | None]] = field(default_factory=dict)
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
-    per_task_intervals: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    per_task_intervals: dict[str, list[tuple[float, float] | None]] = field(default_factory=dict)
     forgetting_matrix: list[list[float | None]] | None = None
     bias: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

@@ -13,6 +13,7 @@ from .accuracy import fixed_curve
 from .criteria import check_scores, clscore_of, criteria_weights
 from .forgetting import forgetting_matrix
 from .honesty import extreme_intervals, selection_bias
+from .matrix_intervals import matrix_intervals
 from .results import CURVE_NAMES, Options, Summary, listed
 from .score_matrix import ACCURACY, ZERO_UPPER, ScoreMatrix, ScoreScale
 from .stream_data import Stream
@@ -30,6 +31,15 @@ if TYPE_CHECKING:
 __all__ = ["summary"]
 
 LONG = 200  # tasks; curves that cost T times their metric are left out beyond
+# Metrics that rise with another one and have their intervals from it.
+MONOTONE = {
+    "rem": "bwt.all",
+    "bwt.positive": "bwt.all",
+    "raa": "acc",
+    "uraa": "acc",
+    "raf": "forgetting.best",
+    "uraf": "forgetting.best",
+}
 
 
 def summary(
@@ -38,6 +48,7 @@ def summary(
     stream: Stream | None = None,
     costs: Costs | None = None,
     hits: Mapping[str, Hits] | None = None,
+    hits_at_ends: Mapping[str, Hits] | None = None,
     options: Options | None = None,
 ) -> Summary:
     """Return every metric that the data supports and, for the rest, the reason why not.
@@ -47,6 +58,8 @@ def summary(
         stream: evaluations during training, beside a matrix.
         costs: what each task cost.
         hits: which examples were right at each evaluation, by task: gives intervals on extremes.
+        hits_at_ends: the same for the entries of the matrix, `steps` being its rows: gives
+            intervals on bwt, forgetting and the like, and per task.
         options: windows, weights and the like.
 
     Example:
@@ -80,6 +93,8 @@ def summary(
             _add(found, full_id, _on_costs, metric, costs, extra)
     if matrix is not None:
         _matrix_extras(found, matrix, options)
+        if hits_at_ends and matrix.scale.is_accuracy and options.only is None:
+            _example_intervals(found, matrix, hits_at_ends, options.level)
     if stream is not None:
         _stream_extras(found, stream, hits or {}, options)
     _fused(found, weights)
@@ -225,7 +240,9 @@ def _matrix_extras(found: Summary, matrix: ScoreMatrix, options: Options) -> Non
     if matrix.classes is not None and matrix.setting is None:
         found.notes.append("raa, raf, uraa, uraf: no setting stated, taken as class-incremental")
     if len(matrix.tasks) > LONG:
-        found.notes.append(f"more than {LONG} tasks: only the main curves are given")
+        found.notes.append(
+            f"more than {LONG} tasks: only the main curves are given, and no intervals"
+        )
     with suppress(Undefined):
         found.curves["fixed"] = listed(fixed_curve(matrix.scores))
     with suppress(Undefined):
@@ -248,6 +265,44 @@ def _matrix_extras(found: Summary, matrix: ScoreMatrix, options: Options) -> Non
     if "acc.pooled" in found.metrics:
         low, high = wilson(found.metrics["acc.pooled"], matrix.sizes.sum(), level=level)
         found.intervals["acc.pooled"] = (float(low), float(high))
+
+
+def _example_intervals(
+    found: Summary, matrix: ScoreMatrix, ends: Mapping[str, Hits], level: float
+) -> None:
+    """Add intervals of matrix metrics, and of each task, from which examples were right."""
+    if len(matrix.tasks) > LONG:
+        return
+    by_examples = matrix_intervals(ends, matrix.tasks, level=level)
+    for id_ in found.metrics:
+        base = MONOTONE.get(id_, id_)
+        if base not in by_examples.intervals:
+            continue
+        change = _change_from(base, id_, matrix)
+        found.intervals[id_] = change(by_examples.intervals[base])
+        found.per_task_intervals[id_] = [
+            None if ends is None else change(ends) for ends in by_examples.per_task[base]
+        ]
+
+
+def _change_from(
+    base: str, id_: str, matrix: ScoreMatrix
+) -> Callable[[tuple[float, float]], tuple[float, float]]:
+    """Return how an interval of `base` becomes that of a metric that rises with it."""
+    metric, source = METRICS[id_], METRICS[base]
+    factor = 1.0
+    if "classes" in metric.needs:
+        one = np.ones_like(matrix.scores)  # a matrix whose acc, or forgetting, is 1
+        one[-1] = base == "acc"
+        factor = metric.function(one, **_matrix_arguments(metric, matrix))
+    plus = 1.0 if id_ == "rem" else 0.0
+
+    def change(ends: tuple[float, float]) -> tuple[float, float]:
+        inside = (min(max(end, source.low), source.high) for end in ends)
+        low, high = (min(max(factor * end + plus, metric.low), metric.high) for end in inside)
+        return low, high
+
+    return change
 
 
 def _stream_extras(

@@ -17,22 +17,26 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MAX_TASKS", "array_from", "arrays_from_zip", "load_npy"]
+__all__ = ["MAX_TASKS", "array_from", "arrays_from_zip", "load_ids"]
 
 MAX_TASKS = 2000
 MAX_NUMBERS = MAX_TASKS**2
+MAX_EXAMPLES = 1 << 27
 
 
-def load_npy(path: Path) -> NDArray[Any]:
-    """Return the array in a .npy file, or raise BadInput."""
+def load_ids(path: Path) -> NDArray[Any]:
+    """Return the ids of examples in a .npy file, or raise BadInput."""
     try:
         with path.open("rb") as file:
-            return array_from(read_limited(file, str(path), 16 * MAX_NUMBERS), str(path))
+            data = read_limited(file, str(path), 8 * MAX_EXAMPLES + 1000)
+            return array_from(data, str(path), most=MAX_EXAMPLES, what=f"{MAX_EXAMPLES} examples")
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file") from None
 
 
-def array_from(data: bytes, source: str) -> NDArray[Any]:
+def array_from(
+    data: bytes, source: str, *, most: int = MAX_NUMBERS, what: str = f"{MAX_TASKS} tasks"
+) -> NDArray[Any]:
     """Return the array in the bytes of a .npy file, or raise BadInput.
 
     The header is judged first: it may promise objects, or more numbers than there are bytes.
@@ -58,8 +62,8 @@ def array_from(data: bytes, source: str) -> NDArray[Any]:
     if dtype.kind not in "fiu":
         raise BadInput(f"{source}: holds {dtype}, expected numbers")
     count = int(np.prod(shape, dtype=object)) if shape else 1
-    if count > MAX_NUMBERS:
-        raise BadInput(f"{source}: shape {shape} is too large, expected at most {MAX_TASKS} tasks")
+    if count > most:
+        raise BadInput(f"{source}: shape {shape} is too large, expected at most {what}")
     rest = data[stream.tell() :]
     if len(rest) < count * dtype.itemsize:
         raise BadInput(f"{source}: shape {shape} promises {count} numbers, the file is cut off")

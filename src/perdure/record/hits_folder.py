@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..metrics import Hits
-from ._arrays import load_npy
+from ._arrays import load_ids
 from ._text import BadInput, read_limited
+from .points import FULL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ..metrics import Stream
+    from numpy.typing import NDArray
 
-__all__ = ["check_hits", "read_hits"]
+    from ..metrics import Stream
+    from .points import Points
+
+__all__ = ["check_hits", "check_whole_hits", "hits_at_ends", "read_hits", "read_whole_hits"]
 
 
 def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits], list[str]]:
     """Return the hits of each task, memory-mapped, and warnings about records cut off.
 
-    `k.bin` holds the evaluations of task number k, `k.npy` its examples' indices. Numbers count
-    the names in `tasks.json` or, where there is none, in `tasks`, all that were tested.
+    `k.bin` holds the evaluations of task number k on a fixed subset, `k.npy` its examples' ids.
+    Numbers count the names in `tasks.json` or, where there is none, in `tasks`, all that were
+    tested.
     """
+    return _read(folder, tasks, "")
+
+
+def read_whole_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits], list[str]]:
+    """Return the same for whole evaluation sets: `k.full.bin` and `k.full.npy`.
+
+    A subset that is the whole set has no such files, or they hold only what it lacks.
+    """
+    return _read(folder, tasks, ".full")
+
+
+def _read(folder: Path, tasks: Sequence[str], kind: str) -> tuple[dict[str, Hits], list[str]]:
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder, expected one with 0.bin, 0.npy, …")
     found, warnings = {}, []
@@ -34,12 +52,15 @@ def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits], list
         raise BadInput(f"{folder}: no hits, expected 0.bin and 0.npy for the first task")
     names = _names(folder / "tasks.json") or tasks
     for path in paths:
-        if not path.stem.isdecimal() or int(path.stem) >= len(names):
+        number, _, rest = path.stem.partition(".")
+        if not number.isdecimal() or int(number) >= len(names) or rest not in ("", "full"):
             raise BadInput(f"{path}: expected a task's number from 0 to {len(names) - 1}")
+        if path.stem != number + kind:
+            continue
         hits, cut_off = _read_task(path)
         if cut_off:
             warnings.append(f"{path}: the last record is cut off and was left out")
-        name = names[int(path.stem)]
+        name = names[int(number)]
         if len(hits) and name in tasks:  # a writer may have stopped between hits and points
             found[name] = hits
     return found, warnings
@@ -48,25 +69,91 @@ def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits], list
 def check_hits(hits: dict[str, Hits], stream: Stream, folder: Path) -> None:
     """Raise BadInput if hits and recorded scores are not of the same evaluations.
 
-    `stream` must hold every probe: a whole set at a task's end has no hits.
+    `stream` must hold every probe.
     """
     for task, mine in hits.items():
-        steps, scores = stream.tasks[task]
-        n = stream.sizes.get(task, mine.examples)
-        if n != mine.examples:
-            raise BadInput(
-                f"{folder}: task {task!r} has hits of {mine.examples} examples, the points say "
-                f"{n}: hits of another run?"
-            )
-        common, at_hits, at_scores = np.intersect1d(mine.steps, steps, return_indices=True)
-        right = mine.accuracy()[at_hits]
-        differ = np.abs(right - scores[at_scores]) > 0.5 / mine.examples + 1e-6
-        if differ.any():
-            k = int(np.argmax(differ))
-            raise BadInput(
-                f"{folder}: task {task!r} at step {common[k]} has {right[k]:.4f} right, the points "
-                f"say {scores[at_scores][k]:.4f}: hits of another run?"
-            )
+        _check(task, mine, *stream.tasks[task], stream.sizes.get(task), folder)
+
+
+def check_whole_hits(hits: dict[str, Hits], points: Points, folder: Path) -> None:
+    """Raise BadInput if hits of whole sets and their recorded scores are not the same."""
+    for task, mine in hits.items():
+        rows = (points.kind == FULL) & (points.tested == points.names.index(task))
+        n = points.n[rows]
+        size = int(n.min()) if len(n) and n.min() > 0 else None
+        _check(task, mine, points.step[rows], points.score[rows], size, folder)
+
+
+def _check(
+    task: str,
+    mine: Hits,
+    steps: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    n: int | None,
+    folder: Path,
+) -> None:
+    if n not in (None, mine.examples):
+        raise BadInput(
+            f"{folder}: task {task!r} has hits of {mine.examples} examples, the points say "
+            f"{n}: hits of another run?"
+        )
+    common, at_hits, at_scores = np.intersect1d(mine.steps, steps, return_indices=True)
+    right = mine.accuracy()[at_hits]
+    differ = np.abs(right - scores[at_scores]) > _tolerance(mine)
+    if differ.any():
+        k = int(np.argmax(differ))
+        raise BadInput(
+            f"{folder}: task {task!r} at step {common[k]} has {right[k]:.4f} right, the points "
+            f"say {scores[at_scores][k]:.4f}: hits of another run?"
+        )
+
+
+def _tolerance(hits: Hits) -> float:
+    return 0.5 / hits.examples + 1e-6  # scores may be rounded
+
+
+def hits_at_ends(
+    points: Points, hits: dict[str, Hits], whole: dict[str, Hits]
+) -> tuple[dict[str, Hits], str | None]:
+    """Return the hits behind the matrix of `points`, with its rows as steps, and what is missing.
+
+    Each entry is looked for where its own evaluation was recorded, and the entries of one task
+    must be of the same examples.
+    """
+    tasks = list(dict.fromkeys(task for task, _ in points.visits()))
+    found: dict[str, Hits] = {}
+    missing = None
+    for j, rows in enumerate(points.matrix_rows(len(tasks)).T):
+        mine: list[tuple[int, Hits]] = []
+        for i in np.flatnonzero(rows >= 0):
+            one = _evaluation(points, int(rows[i]), hits.get(tasks[j]), whole.get(tasks[j]))
+            if one is None:
+                missing = missing or (
+                    f"it is not recorded which examples of {tasks[j]!r} were right at the end of "
+                    f"{tasks[i]!r}"
+                )
+            elif mine and not np.array_equal(one.ids, mine[0][1].ids):  # type: ignore[arg-type]
+                missing = missing or f"{tasks[j]!r} is not tested on the same examples each time"
+                mine = []
+                break
+            else:
+                mine.append((int(i), one))
+        if mine:
+            steps = np.array([i for i, _ in mine])
+            packed = np.concatenate([one.packed for _, one in mine])
+            found[tasks[j]] = replace(mine[0][1], steps=steps, packed=packed)
+    return found, missing
+
+
+def _evaluation(points: Points, row: int, hits: Hits | None, whole: Hits | None) -> Hits | None:
+    """Return the hits of one of the points; None where they are not recorded."""
+    for mine in (whole, hits) if points.kind[row] == FULL else (hits,):
+        if mine is None or points.n[row] not in (0, mine.examples):
+            continue
+        one = mine.at(points.step[row : row + 1])
+        if len(one) and abs(one.accuracy()[0] - points.score[row]) <= _tolerance(mine):
+            return one
+    return None
 
 
 def _names(path: Path) -> list[str] | None:
@@ -83,18 +170,19 @@ def _names(path: Path) -> list[str] | None:
 
 
 def _read_task(path: Path) -> tuple[Hits, bool]:
-    indices = load_npy(path.with_suffix(".npy"))
-    if indices.ndim != 1 or not len(indices) or not np.issubdtype(indices.dtype, np.integer):
-        raise BadInput(f"{path.with_suffix('.npy')}: expected the indices of the examples")
-    record = np.dtype([("step", "<i8"), ("bits", "u1", (-(-len(indices) // 8),))])
+    ids = load_ids(path.with_suffix(".npy"))
+    if ids.ndim != 1 or not len(ids) or not np.issubdtype(ids.dtype, np.integer):
+        raise BadInput(f"{path.with_suffix('.npy')}: expected the ids of the examples")
+    ids = ids.astype(np.int64)
+    record = np.dtype([("step", "<i8"), ("bits", "u1", (-(-len(ids) // 8),))])
     size = path.stat().st_size
     count, rest = divmod(size, record.itemsize)
     if not count:
         return Hits(np.empty(0, np.int64), np.empty((0, record["bits"].shape[0]), np.uint8),
-                    len(indices)), bool(rest)  # fmt: skip
+                    len(ids)), bool(rest)  # fmt: skip
     table = np.memmap(path, dtype=record, mode="r", shape=(count,))
     steps = np.array(table["step"], dtype=np.int64)
     if (np.diff(steps) <= 0).any():
         at = int(np.argmax(np.diff(steps) <= 0)) + 1
         raise BadInput(f"{path} record {at}: step {steps[at]} does not follow {steps[at - 1]}")
-    return Hits(steps, table["bits"], len(indices)), bool(rest)
+    return Hits(steps, table["bits"], len(ids), ids), bool(rest)

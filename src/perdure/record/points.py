@@ -130,18 +130,20 @@ class Points:
         values: NDArray[Any] = getattr(self, column)[self.kind != INITIAL]
         return values
 
-    def _table(self, tasks: int) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
-        scores = np.full((tasks, tasks), np.nan)
-        sizes = np.zeros((tasks, tasks), dtype=np.int64)
-        probes = 0
+    def matrix_rows(self, tasks: int) -> NDArray[np.intp]:
+        """Return which of the points each matrix entry comes from, -1 where there is none."""
+        entries = np.full((tasks, tasks), -1, dtype=np.intp)
         for kind in (PROBE, FULL):  # whole sets overwrite probes, later rows earlier ones
-            rows = (self.kind == kind) & (self.tested < tasks) & (self.trained >= 0)
-            at = (self.trained[rows], self.tested[rows])
-            scores[at], sizes[at] = self.score[rows], self.n[rows]
-            whole = np.zeros((tasks, tasks), dtype=bool)
-            whole[at] = True
-            probes = int((whole if kind == PROBE else ~whole & ~np.isnan(scores)).sum())
-        return scores, sizes, probes
+            rows = np.flatnonzero((self.kind == kind) & (self.tested < tasks) & (self.trained >= 0))
+            entries[self.trained[rows], self.tested[rows]] = rows
+        return entries
+
+    def _table(self, tasks: int) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+        rows = self.matrix_rows(tasks)
+        known = rows >= 0
+        scores = np.where(known, self.score[rows], np.nan)
+        sizes = np.where(known, self.n[rows], 0)
+        return scores, sizes, int((known & (self.kind[rows] == PROBE)).sum())
 
     def _untrained(self, tasks: int) -> NDArray[np.float64]:
         before = np.full(tasks, np.nan)

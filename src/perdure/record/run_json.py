@@ -36,6 +36,7 @@ class Description(msgspec.Struct):
     classes: list[int] | None = None
     scale: Scale | None = None
     notes: list[str] = []
+    evaluation_data: dict[str, str] = {}  # fingerprints by task
 
 
 def read_description(path: Path) -> Description:

@@ -13,7 +13,7 @@ import numpy as np
 from ..metrics import ACCURACY, ScoreMatrix, Undefined, find_metric, summary
 from ._text import BadInput, decode, read_limited
 from .costs_file import read_costs
-from .hits_folder import check_hits, read_hits
+from .hits_folder import check_hits, check_whole_hits, hits_at_ends, read_hits, read_whole_hits
 from .matrix_file import MAX_LINE, parse_matrix, parse_vector
 from .points_file import looks_like_points, read_points
 
@@ -63,12 +63,18 @@ class Given:
 
 @dataclass
 class Source:
-    """What a file or folder holds. `no_matrix` says why there is none."""
+    """What a file or folder holds. `no_matrix` says why there is none.
+
+    `hits` are those of the evaluations while training, `hits_at_ends` those behind the matrix,
+    with its rows as steps; `evaluation_data` has a fingerprint of the examples of each task.
+    """
 
     matrix: ScoreMatrix | None = None
     stream: Stream | None = None
     costs: Costs | None = None
     hits: dict[str, Hits] = field(default_factory=dict)
+    hits_at_ends: dict[str, Hits] = field(default_factory=dict)
+    evaluation_data: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     no_matrix: str = ""
     points: Points | None = None
@@ -76,8 +82,9 @@ class Source:
     def summary(self, options: Options | None = None) -> Summary:
         """Return every metric that this supports and, for the rest, why not."""
         found = summary(
-            self.matrix, stream=self.stream, costs=self.costs, hits=self.hits, options=options
-        )
+            self.matrix, stream=self.stream, costs=self.costs, hits=self.hits,
+            hits_at_ends=self.hits_at_ends, options=options,
+        )  # fmt: skip
         if self.no_matrix:
             for id_ in found.undefined:
                 if find_metric(id_).of == "matrix":
@@ -237,6 +244,7 @@ def _of_run(data: bytes, given: Given, folder: Path, name: str, *, ended: bool) 
         state = "is unfinished" if why is None else f"failed ({' '.join(why.split()):.200})"
         found = _unfinished(points, given, said, name, state)
     found.notes += run.notes
+    found.evaluation_data = run.evaluation_data
     return found
 
 
@@ -311,7 +319,11 @@ def _add_hits(found: Source, folder: Path) -> None:
     if found.points is None or found.stream is None:
         raise BadInput(f"{folder}: hits are of evaluations while training, expected a points.csv")
     hits, warnings = read_hits(folder, found.stream.names)
+    whole, more = read_whole_hits(folder, found.stream.names)
     check_hits(hits, found.points.stream(), folder)
+    check_whole_hits(whole, found.points, folder)
+    if found.matrix is not None:
+        _add_hits_at_ends(found, hits, whole)
     # The same evaluations as the stream has: fewer of them if it was thinned or cut.
     kept = {task: mine.at(found.stream.tasks[task][0]) for task, mine in hits.items()}
     # An interval of other evaluations than the estimate's could lie beside it.
@@ -323,9 +335,20 @@ def _add_hits(found: Source, folder: Path) -> None:
     if partial:
         named = ", ".join(partial[:3]) + (", …" if len(partial) > 3 else "")
         found.notes.append(
-            f"no intervals from hits: some evaluations of {named} are of whole sets, which hits "
-            "do not hold; test at every task's last step as well (every=1, or a divisor of it)"
+            f"no intervals from hits on extremes: some evaluations of {named} are of whole sets, "
+            "not of the fixed subset; test at every task's last step as well (every=1, or a "
+            "divisor of it)"
         )
         kept = {}
     found.hits = {task: mine for task, mine in kept.items() if len(mine)}
-    found.notes += warnings
+    found.notes += warnings + more
+
+
+def _add_hits_at_ends(found: Source, hits: dict[str, Hits], whole: dict[str, Hits]) -> None:
+    assert found.points is not None
+    ends, missing = hits_at_ends(found.points, hits, whole)
+    found.hits_at_ends = {
+        task: replace(mine, data=found.evaluation_data.get(task)) for task, mine in ends.items()
+    }
+    if missing:
+        found.notes.append(f"not all metrics have an interval from examples: {missing}")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Hit = tuple[int, int, NDArray[np.bool_]]
+
 __all__ = ["RunWriter", "csv_field"]
 
 POINTS_HEADER = b"step,trained,tested,kind,score,n\n"
@@ -56,7 +58,8 @@ class RunWriter:
     ) -> None:
         self.folder = Path(folder).absolute()  # a program may change its own folder
         self._owner, self._open = os.getpid(), False
-        self._hits: list[_HitsFile] = []
+        self._hits: dict[tuple[int, bool], _HitsFile] = {}  # by task's number, whole set or not
+        self._with_hits: list[str] = []
         self._gradients: Appender | None = None
         if self.folder.is_file():
             raise RecordError(
@@ -101,7 +104,8 @@ class RunWriter:
                 gradients.unlink(missing_ok=True)
             else:
                 self._gradients = Appender(gradients, keep=position["gradients"])
-            self._hits = _cut_hits(self.folder / "hits", position["hits"])
+            self._with_hits = [task for task, _, _ in position["hits"]]
+            self._hits = _cut_hits(self.folder / "hits", self._with_hits, position["hits"])
             self.describe(description)
         except BaseException:
             self.close()
@@ -113,8 +117,15 @@ class RunWriter:
         return {
             "points": self._points.size,
             "gradients": None if self._gradients is None else self._gradients.size,
-            "hits": [[hits.tasks[-1], hits.size] for hits in self._hits],
+            "hits": [
+                [task, self._hits_size(number, whole=False), self._hits_size(number, whole=True)]
+                for number, task in enumerate(self._with_hits)
+            ],
         }
+
+    def _hits_size(self, number: int, *, whole: bool) -> int | None:
+        file = self._hits.get((number, whole))
+        return None if file is None else file.size
 
     def describe(self, description: Mapping[str, Any]) -> None:
         """Replace run.json."""
@@ -123,24 +134,34 @@ class RunWriter:
         replace(self.folder / "run.json", text + "\n")
 
     def points(
-        self, lines: Sequence[str], hits: Sequence[tuple[int, int, NDArray[np.bool_]]] = ()
+        self,
+        lines: Sequence[str],
+        hits: Sequence[Hit] = (),
+        whole: Sequence[Hit] = (),
     ) -> None:
         """Append the lines of one evaluation, and (task's number, step, right or wrong) of each.
+
+        `hits` are those of subsets, `whole` those of whole evaluation sets.
 
         Hits go first: an evaluation that has its lines has its hits. If the disk refuses, what
         is left waits for the next call.
         """
         self._check_open()
-        for number, step, right in hits:
-            record = step.to_bytes(8, "little", signed=True) + np.packbits(right).tobytes()
-            self._hits[number].queue(record)
+        for of_whole, several in ((False, hits), (True, whole)):
+            for number, step, right in several:
+                record = step.to_bytes(8, "little", signed=True) + np.packbits(right).tobytes()
+                self._hits[number, of_whole].queue(record)
         self._points.queue(("\n".join(lines) + "\n").encode())
         self._flush()
 
-    def add_hits(self, tasks: Sequence[str], indices: NDArray[np.int64]) -> None:
-        """Begin the hits of the last of `tasks`, whose examples stand at `indices` of its set."""
+    def add_hits(
+        self, tasks: Sequence[str], ids: NDArray[np.integer[Any]], *, whole: bool = False
+    ) -> None:
+        """Begin the hits of the last of `tasks`, of its subset or its whole set, with these ids."""
         self._check_open()
-        self._hits.append(_HitsFile(self.folder / "hits", list(tasks), indices))
+        self._with_hits += tasks[len(self._with_hits) :]
+        file = _HitsFile(self.folder / "hits", self._with_hits, len(tasks) - 1, ids, whole=whole)
+        self._hits[len(tasks) - 1, whole] = file
 
     def gradient(self, line: str) -> None:
         """Append a line to gradients.csv."""
@@ -205,14 +226,26 @@ class RunWriter:
     def _files(self) -> list[Appender | _HitsFile]:
         points = [self._points] if hasattr(self, "_points") else []
         gradients = [] if self._gradients is None else [self._gradients]
-        return [*self._hits, *points, *gradients]
+        return [*self._hits.values(), *points, *gradients]
 
 
 class _HitsFile:
-    """The hits of one task: begun when there is something to write, and again if that failed."""
+    """The hits of one task: begun when there is something to write, and again if that failed.
 
-    def __init__(self, folder: Path, tasks: list[str], indices: NDArray[np.int64]) -> None:
-        self._folder, self.tasks, self._indices = folder, tasks, indices
+    `tasks` are those of the writer, which has more of them by and by.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        tasks: list[str],
+        number: int,
+        ids: NDArray[np.integer[Any]],
+        *,
+        whole: bool,
+    ) -> None:
+        self._folder, self._tasks, self._ids = folder, tasks, ids
+        self._name = f"{number}.full" if whole else f"{number}"
         self._file: Appender | None = None
         self._early = b""
 
@@ -221,7 +254,7 @@ class _HitsFile:
         return 0 if self._file is None else self._file.size
 
     def go_on(self, keep: int) -> None:
-        self._file = Appender(self._folder / f"{len(self.tasks) - 1}.bin", keep=keep)
+        self._file = Appender(self._folder / f"{self._name}.bin", keep=keep)
 
     def queue(self, data: bytes) -> None:
         if self._file is None:
@@ -236,17 +269,16 @@ class _HitsFile:
         self._file.flush()
 
     def _begin(self) -> None:
-        number = len(self.tasks) - 1
         try:
             self._folder.mkdir(exist_ok=True)
-            with (self._folder / f"{number}.npy").open("wb") as file:
-                np.save(file, self._indices)
+            with (self._folder / f"{self._name}.npy").open("wb") as file:
+                np.save(file, self._ids)
                 file.flush()
                 os.fsync(file.fileno())  # without it no hits are read
         except OSError as error:
             raise explained(self._folder, error) from None
-        replace(self._folder / "tasks.json", json.dumps(self.tasks, ensure_ascii=False))
-        self._file = Appender(self._folder / f"{number}.bin", self._early)
+        replace(self._folder / "tasks.json", json.dumps(self._tasks, ensure_ascii=False))
+        self._file = Appender(self._folder / f"{self._name}.bin", self._early)
 
     def sync(self) -> None:
         if self._file is not None:
@@ -257,21 +289,26 @@ class _HitsFile:
             self._file.close()
 
 
-def _cut_hits(folder: Path, position: Sequence[tuple[str, int]]) -> list[_HitsFile]:
-    """Return the hits of each task, cut back; those of later tasks are removed."""
-    tasks = [task for task, _ in position]
+def _cut_hits(
+    folder: Path, tasks: list[str], position: Sequence[tuple[str, int | None, int | None]]
+) -> dict[tuple[int, bool], _HitsFile]:
+    """Return the files of hits, cut back; those that were begun later are removed."""
+    found = {}
+    for number, (_, *sizes) in enumerate(position):
+        for whole, size in enumerate(sizes):
+            if size is not None:
+                empty = np.empty(0, np.int64)
+                file = _HitsFile(folder, tasks, number, empty, whole=bool(whole))
+                file.go_on(size)
+                found[number, bool(whole)] = file
+    kept = {f"{number}.full" if whole else f"{number}" for number, whole in found}
     for path in [*folder.glob("*.bin"), *folder.glob("*.npy")]:
-        if path.stem.isdecimal() and int(path.stem) >= len(tasks):
+        if path.stem not in kept and path.stem.removesuffix(".full").isdecimal():
             path.unlink()
     if tasks:
         replace(folder / "tasks.json", json.dumps(tasks, ensure_ascii=False))
     else:
         (folder / "tasks.json").unlink(missing_ok=True)
-    found = []
-    for number, (_, size) in enumerate(position):
-        hits = _HitsFile(folder, tasks[: number + 1], np.empty(0, np.int64))
-        hits.go_on(size)
-        found.append(hits)
     return found
 
 

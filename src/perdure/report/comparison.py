@@ -16,9 +16,11 @@ from ..metrics import (
     least_p,
     seeds_needed,
 )
+from .on_examples import on_examples_dict
 
 if TYPE_CHECKING:
     from ..metrics import IntervalMethod, PairTest, PairTestName
+    from .on_examples import OnExamples
 
 __all__ = ["Compared", "comparison_dict", "comparison_words", "describe_test"]
 
@@ -42,6 +44,7 @@ class Compared:
     against: str | None = None
     undefined: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    on_examples: list[OnExamples] = field(default_factory=list)
 
     @property
     def seeds(self) -> list[int | str]:
@@ -207,6 +210,7 @@ def comparison_dict(found: Compared) -> dict[str, Any]:
         "metrics": {id_: _metric_dict(one) for id_, one in found.metrics.items()},
         "undefined": found.undefined,
         "notes": found.notes,
+        "on_examples": [on_examples_dict(each) for each in found.on_examples],
     }
 
 

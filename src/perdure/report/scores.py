@@ -32,6 +32,7 @@ def scores_grids(
         ids = [id_ for id_ in found.metrics if id_ in found.per_task]
         by_task = {id_: found.per_task[id_] for id_ in ids}
         grids.append(_by_task("each task", by_task, found.tasks, percent, digits))
+        grids += _intervals_by_task(found, percent, digits)
         grids.append(_by_task("after each task", found.curves, found.tasks, percent, digits))
     return grids
 
@@ -149,6 +150,20 @@ def _by_task(
         ]
         rows.append([id_, *cells, *[""] * (width - len(cells))])
     return Grid([what, *names], rows, right=set(names))
+
+
+def _intervals_by_task(
+    found: Summary | RunsSummary, percent: bool, digits: int | None
+) -> list[Grid]:
+    """Return the intervals of one run's tasks, nothing for several runs."""
+    if isinstance(found, RunsSummary) or not found.per_task_intervals:
+        return []
+    rows = []
+    for id_, each in found.per_task_intervals.items():
+        shown = partial(_shown, metric=find_metric(id_), percent=percent, digits=digits)
+        cells = ["" if ends is None else " to ".join(map(shown, ends)) for ends in each]
+        rows.append([id_, *cells, *[""] * (len(found.tasks) - len(cells))])
+    return [Grid(["95% interval of each task", *found.tasks], rows, right=set(found.tasks))]
 
 
 def _shown(value: float, metric: Metric, percent: bool, digits: int | None) -> str:

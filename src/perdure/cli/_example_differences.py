@@ -1,0 +1,91 @@
+"""`perdure compare` of single runs: how they differ on the examples that both were tested on."""
+
+from __future__ import annotations
+
+import sys
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..metrics import Undefined, difference_of_runs
+from ..record import BadInput, read_source
+from ..report.on_examples import OnExamples, on_examples_grids, on_examples_words
+from .score import _print_grids, _print_wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..metrics import ScoreScale
+    from ..record import Source
+    from ..record.members import Member
+
+__all__ = ["example_differences", "print_example_differences"]
+
+
+def example_differences(
+    runs: Mapping[str, Mapping[int | str, Member]], *, level: float
+) -> list[OnExamples]:
+    """Return the difference of every two methods, where each of them is one run folder."""
+    members = {name: list(mine.values()) for name, mine in runs.items()}
+    if any(len(mine) != 1 or not Path(mine[0].path).is_dir() for mine in members.values()):
+        return []
+    try:
+        sources = {name: read_source(mine[0].path) for name, mine in members.items()}
+    except BadInput as error:  # of hits: everything else has been read before
+        return [OnExamples(*pair, reason=str(error)) for pair in combinations(members, 2)]
+    return [
+        _difference(first, second, sources, level) for first, second in combinations(sources, 2)
+    ]
+
+
+def _difference(first: str, second: str, sources: Mapping[str, Source], level: float) -> OnExamples:
+    found = OnExamples(first, second, level=level)
+    try:
+        for name in (first, second):
+            if sources[name].matrix is None:
+                raise Undefined(f"{name} has no score matrix: {sources[name].no_matrix}")
+            if not sources[name].hits_at_ends:
+                raise Undefined(
+                    f"{name} has no record of which examples were right at the ends of tasks"
+                )
+        one, other = sources[first], sources[second]
+        assert one.matrix is not None
+        found.difference = difference_of_runs(
+            one.hits_at_ends, other.hits_at_ends, one.matrix.tasks, level=level
+        )
+    except Undefined as reason:
+        found.reason = str(reason)
+    return found
+
+
+def print_example_differences(
+    every: Sequence[OnExamples],
+    ids: Sequence[str],
+    scale: ScoreScale,
+    form: str,
+    *,
+    percent: bool,
+    digits: int,
+    details: bool,
+) -> None:
+    """Print a table for every two runs and what it speaks about; JSON has them already."""
+    if form == "json" or (form == "csv" and not details):
+        return
+    for found in every:
+        grids = on_examples_grids(
+            found, ids, scale, percent=percent and form != "csv",
+            digits=None if form == "csv" else digits + 2 * percent, per_task=details,
+        )  # fmt: skip
+        words = on_examples_words(found)
+        if grids:
+            print()
+        if form == "latex":
+            for grid in grids:
+                print(f"% {grid.title}\n{grid.latex()}")
+            print(f"% {words}")
+        elif form == "csv":
+            _print_grids(grids, form)
+            sys.stderr.write(f"perdure: note: {words}\n")
+        else:
+            _print_grids(grids, form)
+            _print_wrapped(f"- {words}" if form == "markdown" else words, "  ")
