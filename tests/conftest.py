@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import signal
+import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from importlib.machinery import ModuleSpec
+
+
+class NeedsTorch:
+    """Skips what imports PyTorch, where there is none: a module of tests, or a test."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> ModuleSpec | None:
+        if name.partition(".")[0] == "torch":
+            raise pytest.skip.Exception("needs PyTorch", allow_module_level=True)
+        return None
+
+
+if find_spec("torch") is None:
+    sys.meta_path.insert(0, NeedsTorch)
 
 
 @pytest.fixture(scope="session", autouse=True)

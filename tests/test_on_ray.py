@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -38,7 +39,7 @@ import os, signal, time
 from pathlib import Path
 from perdure.strategies import Naive
 
-LOG, DIED = Path({log!r}), Path({died!r})
+LOG, DIED, DOOMED = Path({log!r}), Path({died!r}), Path({doomed!r})
 
 
 def where():
@@ -56,6 +57,11 @@ class Slow(Naive):
         with LOG.open("a") as log:
             log.write(f"{{self.seed}} {{os.getpid()}} {{where()}} {{self.count}}\\n")
         time.sleep(self.pause)
+        late = time.monotonic() + 60
+        while self.count >= 60 and DOOMED.exists() and DOOMED.read_text() == where():
+            time.sleep(0.01)  # until this process is killed
+            if time.monotonic() > late:
+                DOOMED.unlink()
         if self.dies and self.count % 20 == 0:
             deaths = DIED.stat().st_size if DIED.exists() else 0
             if deaths < self.dies:
@@ -79,8 +85,8 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.store = folder / "runs"
-        self._log = folder / "log"
-        text = MINE.format(log=str(self._log), died=str(folder / "died"))
+        self._log, self.doomed = folder / "log", folder / "doomed"
+        text = MINE.format(log=str(self._log), died=str(folder / "died"), doomed=str(self.doomed))
         (folder / "mine.py").write_text(text)
 
     def description(self, seed: int, **settings: str) -> Description:
@@ -159,6 +165,10 @@ def nothing(job: Job, message: dict[str, Any]) -> None:
     """Hear a message."""
 
 
+def has_checkpoint(job: Job) -> bool:
+    return (job.folder / "checkpoint" / "state.safetensors").exists()
+
+
 def bits(folder: Path) -> tuple[bytes, str]:
     """Return what a finished run recorded, and its last weights."""
     weights = json.loads((folder / "done.json").read_text())["weights"]
@@ -170,23 +180,25 @@ def test_a_node_killed_in_the_middle(
     cluster: Any, place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     second = cluster.list_all_nodes()[1]
+    node = second.node_id
+    place.doomed.write_text(node)  # what runs there waits for its end
     jobs = place.jobs([place.description(seed, pause="0.03") for seed in range(4)])
     done: list[int] = []  # the seeds that were finished then
-    lost: list[int] = []
+    lost: list[int] = []  # those that the second node had
 
-    def kill(job: Job, message: dict[str, Any]) -> None:
-        finished = [each.description.seed for each in jobs if (each.folder / "done.json").exists()]
-        saved = (job.folder / "checkpoint" / "state.safetensors").exists()
-        if lost or not (saved and finished and message.get("share", 0) > 0.2):
-            return
-        begun = place.begun()[job.description.seed][0]
-        if begun.node == second.node_id:
+    def kill(*_: object) -> None:
+        finished = [job.description.seed for job in jobs if (job.folder / "done.json").exists()]
+        saved = {job.description.seed for job in jobs if has_checkpoint(job)}
+        away = {seed: begun for seed, (begun, *_) in place.begun().items() if begun.node == node}
+        if finished and away and away.keys() <= saved and not lost:
             for process in second.all_processes["raylet"]:
                 process.process.kill()
-            os.kill(begun.pid, signal.SIGKILL)  # a machine takes everything with it
+            for begun in away.values():  # a machine takes everything with it
+                with suppress(ProcessLookupError):
+                    os.kill(begun.pid, signal.SIGKILL)
             cluster.remove_node(second, allow_graceful=False)
             done.extend(finished)
-            lost.append(job.description.seed)
+            lost.extend(away)
 
     try:
         run_on_ray(jobs, kill, address=cluster.address, shared=False)
@@ -197,14 +209,15 @@ def test_a_node_killed_in_the_middle(
     assert capfd.readouterr().out == ""  # Ray says nothing of its own
     begun = place.begun()
     assert [len(begun[seed]) for seed in done] == [1] * len(done)
-    (seed,) = lost
-    before, after = begun[seed]
-    assert before.node == second.node_id != after.node
-    assert 1 < after.first <= before.last + 1  # from the checkpoint that came home
-    says(" ".join(jobs[seed].notes), "lost", "goes on")
-    alone = tmp_path / "alone"
-    run(jobs[seed].description, alone)
-    assert bits(jobs[seed].folder) == bits(alone)
+    assert lost
+    for seed in lost:
+        before, after = begun[seed]
+        assert before.node == node != after.node
+        assert 1 < after.first <= before.last + 1  # from the checkpoint that came home
+        says(" ".join(jobs[seed].notes), "lost", "goes on")
+        alone = tmp_path / f"alone-{seed}"
+        run(jobs[seed].description, alone)
+        assert bits(jobs[seed].folder) == bits(alone)
 
 
 def names(folder: Path) -> list[Path]:
@@ -252,7 +265,7 @@ def test_interrupted_and_gone_on_with(joined: str, place: Place) -> None:
     jobs = place.jobs([place.description(seed, pause="0.01") for seed in range(2)])
 
     def interrupt(job: Job, message: dict[str, Any]) -> None:
-        if (job.folder / "checkpoint" / "state.safetensors").exists():
+        if has_checkpoint(job):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
