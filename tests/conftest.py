@@ -7,11 +7,17 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.machinery import ModuleSpec
+
+# The clock of a busy machine proves nothing.
+calm = [hypothesis.HealthCheck.too_slow]
+hypothesis.settings.register_profile("calm", deadline=None, suppress_health_check=calm)
+hypothesis.settings.load_profile("calm")
 
 
 class NeedsTorch:

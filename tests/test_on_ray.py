@@ -13,7 +13,9 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -57,11 +59,8 @@ class Slow(Naive):
         with LOG.open("a") as log:
             log.write(f"{{self.seed}} {{os.getpid()}} {{where()}} {{self.count}}\\n")
         time.sleep(self.pause)
-        late = time.monotonic() + 60
         while self.count >= 60 and DOOMED.exists() and DOOMED.read_text() == where():
             time.sleep(0.01)  # until this process is killed
-            if time.monotonic() > late:
-                DOOMED.unlink()
         if self.dies and self.count % 20 == 0:
             deaths = DIED.stat().st_size if DIED.exists() else 0
             if deaths < self.dies:
@@ -183,33 +182,41 @@ def test_a_node_killed_in_the_middle(
     node = second.node_id
     place.doomed.write_text(node)  # what runs there waits for its end
     jobs = place.jobs([place.description(seed, pause="0.03") for seed in range(4)])
-    done: list[int] = []  # the seeds that were finished then
-    lost: list[int] = []  # those that the second node had
 
-    def kill(*_: object) -> None:
-        finished = [job.description.seed for job in jobs if (job.folder / "done.json").exists()]
-        saved = {job.description.seed for job in jobs if has_checkpoint(job)}
-        away = {seed: begun for seed, (begun, *_) in place.begun().items() if begun.node == node}
-        if finished and away and away.keys() <= saved and not lost:
+    def finished() -> list[int]:
+        return [job.description.seed for job in jobs if (job.folder / "done.json").exists()]
+
+    def away() -> dict[int, Begun]:
+        return {seed: first for seed, (first, *_) in place.begun().items() if first.node == node}
+
+    def kill() -> tuple[list[int], list[int]]:
+        """Return the seeds that were finished when the second node was killed, and those it had."""
+        saved = {job.description.seed: partial(has_checkpoint, job) for job in jobs}
+        try:
+            until(
+                lambda: finished() and away() and all(saved[seed]() for seed in away()),
+                "one is done, and what the second node does was saved",
+            )
+            done, lost = finished(), away()
             for process in second.all_processes["raylet"]:
                 process.process.kill()
-            for begun in away.values():  # a machine takes everything with it
+            for begun in lost.values():  # a machine takes everything with it
                 with suppress(ProcessLookupError):
                     os.kill(begun.pid, signal.SIGKILL)
             cluster.remove_node(second, allow_graceful=False)
-            done.extend(finished)
-            lost.extend(away)
+        finally:
+            place.doomed.unlink()
+        return done, [*lost]
 
-    try:
-        run_on_ray(jobs, kill, address=cluster.address, shared=False)
-    finally:
-        if lost:
-            cluster.add_node(num_cpus=1)
+    with ThreadPoolExecutor(1) as pool:
+        killing = pool.submit(kill)
+        run_on_ray(jobs, nothing, address=cluster.address, shared=False)
+        done, lost = killing.result()
+        cluster.add_node(num_cpus=1)
     assert [(job.code, job.error) for job in jobs] == [(0, None)] * 4
     assert capfd.readouterr().out == ""  # Ray says nothing of its own
     begun = place.begun()
     assert [len(begun[seed]) for seed in done] == [1] * len(done)
-    assert lost
     for seed in lost:
         before, after = begun[seed]
         assert before.node == node != after.node

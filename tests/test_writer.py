@@ -25,10 +25,10 @@ from .writer_helpers import (
     EXAMPLES,
     HEADER,
     Disk,
+    Interrupt,
     disk,
     evaluate,
     hits_of,
-    interrupted,
     name_of,
     one_line,
     recorded,
@@ -330,7 +330,7 @@ def test_an_interrupt_between_any_two_operations_of_an_append(tmp_path: Path, di
         disk.plan = [4, -1, 4, 7]
         with pytest.raises(RecordError):
             file.append(b"waits\n")
-        with interrupted(number, "_append.py") as at:
+        with Interrupt(number, "_append.py") as at:
             file.append(b"comes now\n")
         file.append(b"next\n")
         file.close()
@@ -347,7 +347,7 @@ def test_an_interrupt_between_any_two_operations_of_an_evaluation(tmp_path: Path
         folder = tmp_path / str(number)
         with two_tasks(folder) as writer:
             evaluate(writer, 1, "a", ["a", "b"])
-            with interrupted(number, "_append.py", "record/writer.py") as at:
+            with Interrupt(number, "_append.py", "record/writer.py") as at:
                 evaluate(writer, 2, "a", ["a", "b"])
             evaluate(writer, 3, "a", ["a", "b"])
         steps = [int(line.split(",")[0]) for line in recorded(folder)]

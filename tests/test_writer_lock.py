@@ -23,7 +23,7 @@ import pytest
 from perdure.record import RecordError, RunWriter, read_source
 
 from .cli_helpers import environment
-from .writer_helpers import Disk, disk, interrupted, one_line, recorded
+from .writer_helpers import Disk, Interrupt, disk, one_line, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,7 +159,7 @@ def test_an_interrupt_takes_no_lock_from_its_holder(tmp_path: Path) -> None:
     with RunWriter(tmp_path, {}) as writer:
         holder = (tmp_path / "lock").read_text()
         for number in range(200):
-            with interrupted(number, "record/_append.py") as at, suppress(RecordError):
+            with Interrupt(number, "record/_append.py") as at, suppress(RecordError):
                 RunWriter(tmp_path, {}, overwrite=True)
             assert (tmp_path / "lock").exists(), at
             assert (tmp_path / "lock").read_text() == holder, at
@@ -174,7 +174,7 @@ def test_an_interrupt_takes_no_lock_from_its_holder(tmp_path: Path) -> None:
 def test_an_interrupt_at_the_start_leaves_the_folder_free(tmp_path: Path) -> None:
     for number in range(200):
         writer = None
-        with interrupted(number, "record/_append.py", "record/writer.py") as at:
+        with Interrupt(number, "record/_append.py", "record/writer.py") as at:
             writer = RunWriter(tmp_path, {}, overwrite=True)
         if writer is not None:
             writer.close()
