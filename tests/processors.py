@@ -23,17 +23,18 @@ import perdure
 
 ROOT = Path(__file__).parents[1]
 LOG = ROOT / "studies" / "processors" / "processors.txt"
-# PyTorch's kernels, those of oneDNN, and the number of threads, which is otherwise that of the
-# cores. MKL and OpenBLAS have threads of their own.
-SETTINGS = (
-    "ATEN_CPU_CAPABILITY=default",
-    "ATEN_CPU_CAPABILITY=avx2",
-    "ONEDNN_MAX_CPU_ISA=AVX2",
-    "OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1",
-)
+# The kernels of PyTorch and those of oneDNN; at last this processor's own, with one thread. The
+# others have one as well, as in `make test`: two processes of two threads take too long on two
+# cores.
+SETTINGS = {
+    "ATEN_CPU_CAPABILITY=default": {"ATEN_CPU_CAPABILITY": "default"},
+    "ATEN_CPU_CAPABILITY=avx2": {"ATEN_CPU_CAPABILITY": "avx2"},
+    "ONEDNN_MAX_CPU_ISA=AVX2": {"ONEDNN_MAX_CPU_ISA": "AVX2"},
+    "one thread": {"MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+}
 WITHOUT_TORCH = "Python 3.13 without PyTorch"
 SUITE = ("-m", "not slow", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-q")
-COLUMNS = "{:58}  {:8}  {:>6}  {:>6}  {:>7}  {:>7}"
+COLUMNS = "{:27}  {:8}  {:>6}  {:>6}  {:>7}  {:>7}"
 
 
 class Outcome(NamedTuple):
@@ -92,9 +93,9 @@ def processor() -> str:
 
 def variables(setting: str) -> dict[str, str]:
     """Return the environment with this setting and nothing of the others."""
-    others = {each.partition("=")[0] for name in SETTINGS for each in name.split()}
-    kept = {name: value for name, value in os.environ.items() if name not in others}
-    return kept | dict(each.split("=") for each in setting.split())
+    known = {name for each in SETTINGS.values() for name in each}
+    kept = {name: value for name, value in os.environ.items() if name not in known}
+    return kept | {"OMP_NUM_THREADS": "1"} | SETTINGS.get(setting, {})
 
 
 def kernels_of(setting: str) -> str:
@@ -136,7 +137,7 @@ def outcome_without_torch() -> Outcome | None:
         subprocess.run([*install, "install", "-r", str(locked)], check=True)
         own = ["install", "--no-deps", "--no-build-isolation", "-e", str(ROOT)]
         subprocess.run([*install, *own], check=True)
-        return outcome_of(f"{folder}/bin/python", variables(SETTINGS[-1]))
+        return outcome_of(f"{folder}/bin/python", variables(WITHOUT_TORCH))
 
 
 def is_python(path: str) -> bool:
