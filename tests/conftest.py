@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import hypothesis
+import numpy as np
 import pytest
 
 if TYPE_CHECKING:
@@ -32,6 +34,15 @@ class NeedsTorch:
 
 if find_spec("torch") is None:
     sys.meta_path.insert(0, NeedsTorch)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Begin every test with the same random numbers, whatever ran before it."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - what tests draw from is the global state
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture(scope="session", autouse=True)
