@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-peers coverage power lock clean
+.PHONY: demo test test-slow test-processors check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-peers coverage power lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -18,6 +18,10 @@ test: check
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -m slow
+
+# The fast tests as other processors would run them; what needs no PyTorch also on Python 3.13.
+test-processors: .venv/dev
+	$(BIN)/python -m tests.processors
 
 check: .venv/dev
 	$(BIN)/ruff check .

@@ -185,7 +185,7 @@ def changed(found: list[State], expected: list[State]) -> list[str]:
 
 
 @contextmanager
-def bounded(seconds: float = 20) -> Iterator[None]:
+def bounded(seconds: float = 120) -> Iterator[None]:
     """Raise in what waits for ever, and then in each of its ways out that does."""
 
     def stop(*_: object) -> None:

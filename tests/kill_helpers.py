@@ -18,7 +18,7 @@ from .cli_helpers import environment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE = 60.0  # seconds: a busy machine is slow, but nothing here takes long
+PATIENCE = 600.0  # seconds: a busy machine is slow, and only a fault waits so long
 Moment = tuple[str, float]  # what the trainer has said, and seconds after that
 
 

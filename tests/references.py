@@ -19,8 +19,8 @@ Known = tuple[float, list[float]]  # the value, and the part of each task
 nan = float("nan")
 inf = float("inf")
 
-few = settings(max_examples=30, deadline=None)
-some = settings(max_examples=60, deadline=None)
+few = settings(max_examples=30)
+some = settings(max_examples=60)
 
 # The 5x5 matrix of the definitions, tried on every public tool.
 R = [

@@ -227,6 +227,25 @@ def test_an_interrupt_while_a_seed_starts_up(after: float, tmp_path: Path) -> No
     judged_interrupt(answer, recorded_some=(tmp_path / "runs").exists())
 
 
+def test_in_the_background_it_ignores_interrupts_and_no_seed_outlives_it(tmp_path: Path) -> None:
+    """A shell starts `perdure run … &` of a script so that Control-C does not reach it."""
+    store, before = tmp_path / "runs", signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        started = Command(*LONG, "--seeds", "1", cwd=tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with started:
+        until(lambda: recorded(store), "a seed trains")
+        started.interrupt(group=True)
+        (folder,) = store.iterdir()
+        most = 2 * len(points(folder))
+        until(lambda: recorded(store, most), "it trains on")
+        started.process.kill()
+        until(lambda: not started.left(), "the end of the seed")
+        assert started.end().err == ""
+    assert not (folder / "done.json").exists()
+
+
 @pytest.mark.slow
 def test_two_commands_at_once_and_the_first_is_killed(tmp_path: Path) -> None:
     store = tmp_path / "runs"

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import perdure
 
 ROOT = Path(__file__).parent.parent
@@ -19,6 +21,7 @@ def test_own_loop_is_at_most_forty_lines() -> None:
 
 
 def test_own_loop_gets_the_record_and_the_summary(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     folder = tmp_path / "run"
     command = [sys.executable, "-W", "error", str(EXAMPLE), str(folder)]
     shown = subprocess.run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -63,7 +63,6 @@ def test_hits_refuse_what_cannot_be(
 
 
 @given(tables, st.sampled_from([1, 2, 3, 5, None]), st.integers(0, 2**31))
-@settings(deadline=None)
 def test_resampled_drops_are_those_of_all_pairs(
     table: np.ndarray, window: int | None, seed: int
 ) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -280,7 +280,7 @@ points = st.builds(
     st.lists(st.lists(fields, min_size=4, max_size=6), max_size=6),
     ends,
 )
-quick = settings(max_examples=75, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+quick = settings(max_examples=75)
 
 
 @quick

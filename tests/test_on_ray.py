@@ -13,6 +13,9 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -38,7 +41,7 @@ import os, signal, time
 from pathlib import Path
 from perdure.strategies import Naive
 
-LOG, DIED = Path({log!r}), Path({died!r})
+LOG, DIED, DOOMED = Path({log!r}), Path({died!r}), Path({doomed!r})
 
 
 def where():
@@ -56,6 +59,8 @@ class Slow(Naive):
         with LOG.open("a") as log:
             log.write(f"{{self.seed}} {{os.getpid()}} {{where()}} {{self.count}}\\n")
         time.sleep(self.pause)
+        while self.count >= 60 and DOOMED.exists() and DOOMED.read_text() == where():
+            time.sleep(0.01)  # until this process is killed
         if self.dies and self.count % 20 == 0:
             deaths = DIED.stat().st_size if DIED.exists() else 0
             if deaths < self.dies:
@@ -79,8 +84,8 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.store = folder / "runs"
-        self._log = folder / "log"
-        text = MINE.format(log=str(self._log), died=str(folder / "died"))
+        self._log, self.doomed = folder / "log", folder / "doomed"
+        text = MINE.format(log=str(self._log), died=str(folder / "died"), doomed=str(self.doomed))
         (folder / "mine.py").write_text(text)
 
     def description(self, seed: int, **settings: str) -> Description:
@@ -159,6 +164,10 @@ def nothing(job: Job, message: dict[str, Any]) -> None:
     """Hear a message."""
 
 
+def has_checkpoint(job: Job) -> bool:
+    return (job.folder / "checkpoint" / "state.safetensors").exists()
+
+
 def bits(folder: Path) -> tuple[bytes, str]:
     """Return what a finished run recorded, and its last weights."""
     weights = json.loads((folder / "done.json").read_text())["weights"]
@@ -170,41 +179,52 @@ def test_a_node_killed_in_the_middle(
     cluster: Any, place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     second = cluster.list_all_nodes()[1]
+    node = second.node_id
+    place.doomed.write_text(node)  # what runs there waits for its end
     jobs = place.jobs([place.description(seed, pause="0.03") for seed in range(4)])
-    done: list[int] = []  # the seeds that were finished then
-    lost: list[int] = []
 
-    def kill(job: Job, message: dict[str, Any]) -> None:
-        finished = [each.description.seed for each in jobs if (each.folder / "done.json").exists()]
-        saved = (job.folder / "checkpoint" / "state.safetensors").exists()
-        if lost or not (saved and finished and message.get("share", 0) > 0.2):
-            return
-        begun = place.begun()[job.description.seed][0]
-        if begun.node == second.node_id:
+    def finished() -> list[int]:
+        return [job.description.seed for job in jobs if (job.folder / "done.json").exists()]
+
+    def away() -> dict[int, Begun]:
+        return {seed: first for seed, (first, *_) in place.begun().items() if first.node == node}
+
+    def kill() -> tuple[list[int], list[int]]:
+        """Return the seeds that were finished when the second node was killed, and those it had."""
+        saved = {job.description.seed: partial(has_checkpoint, job) for job in jobs}
+        try:
+            until(
+                lambda: finished() and away() and all(saved[seed]() for seed in away()),
+                "one is done, and what the second node does was saved",
+            )
+            done, lost = finished(), away()
             for process in second.all_processes["raylet"]:
                 process.process.kill()
-            os.kill(begun.pid, signal.SIGKILL)  # a machine takes everything with it
+            for begun in lost.values():  # a machine takes everything with it
+                with suppress(ProcessLookupError):
+                    os.kill(begun.pid, signal.SIGKILL)
             cluster.remove_node(second, allow_graceful=False)
-            done.extend(finished)
-            lost.append(job.description.seed)
+        finally:
+            place.doomed.unlink()
+        return done, [*lost]
 
-    try:
-        run_on_ray(jobs, kill, address=cluster.address, shared=False)
-    finally:
-        if lost:
-            cluster.add_node(num_cpus=1)
+    with ThreadPoolExecutor(1) as pool:
+        killing = pool.submit(kill)
+        run_on_ray(jobs, nothing, address=cluster.address, shared=False)
+        done, lost = killing.result()
+        cluster.add_node(num_cpus=1)
     assert [(job.code, job.error) for job in jobs] == [(0, None)] * 4
     assert capfd.readouterr().out == ""  # Ray says nothing of its own
     begun = place.begun()
     assert [len(begun[seed]) for seed in done] == [1] * len(done)
-    (seed,) = lost
-    before, after = begun[seed]
-    assert before.node == second.node_id != after.node
-    assert 1 < after.first <= before.last + 1  # from the checkpoint that came home
-    says(" ".join(jobs[seed].notes), "lost", "goes on")
-    alone = tmp_path / "alone"
-    run(jobs[seed].description, alone)
-    assert bits(jobs[seed].folder) == bits(alone)
+    for seed in lost:
+        before, after = begun[seed]
+        assert before.node == node != after.node
+        assert 1 < after.first <= before.last + 1  # from the checkpoint that came home
+        says(" ".join(jobs[seed].notes), "lost", "goes on")
+        alone = tmp_path / f"alone-{seed}"
+        run(jobs[seed].description, alone)
+        assert bits(jobs[seed].folder) == bits(alone)
 
 
 def names(folder: Path) -> list[Path]:
@@ -252,7 +272,7 @@ def test_interrupted_and_gone_on_with(joined: str, place: Place) -> None:
     jobs = place.jobs([place.description(seed, pause="0.01") for seed in range(2)])
 
     def interrupt(job: Job, message: dict[str, Any]) -> None:
-        if (job.folder / "checkpoint" / "state.safetensors").exists():
+        if has_checkpoint(job):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -20,7 +20,7 @@ import perdure
 from perdure.record import RecordError, open_run, read_source
 
 from .cli_helpers import run, scored
-from .writer_helpers import Disk, disk, interrupted, name_of
+from .writer_helpers import Disk, Interrupt, disk, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -376,7 +376,7 @@ def test_a_worker_that_is_interrupted_anywhere_lets_go(
             with loop.evaluator.task("a", loop.model):
                 if number % 2:  # else its start is interrupted
                     loop.step()
-                with interrupted(number, "evaluation/worker.py", "processing/connection.py") as at:
+                with Interrupt(number, "evaluation/worker.py", "processing/connection.py") as at:
                     loop.step()
                     time.sleep(0.001)
                     loop.step()

@@ -85,14 +85,14 @@ def problems(draw: st.DrawFn, most: int) -> tuple[Reals, Reals]:
     return g * 2.0 ** rng.integers(-spread, spread + 1), np.array(rows) * lengths
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(problems(most=7), st.sampled_from([0.0, 0.5, 3.0]), st.sampled_from(list(ALLOWED)))
 def test_projection_is_that_of_brute_force(problem: Any, strength: float, kind: Any) -> None:
     g, rows = problem
     judge(torch.tensor(g, dtype=kind), torch.tensor(rows, dtype=kind), strength, faces=True)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(problems(most=20), st.sampled_from([0.0, 0.5, 3.0]), st.sampled_from(list(ALLOWED)))
 def test_projection_fulfils_the_kkt_conditions(problem: Any, strength: float, kind: Any) -> None:
     g, rows = problem

@@ -264,7 +264,7 @@ def as_said(description: Any) -> dict[str, Any]:
     return {**said, **description.optimizer_options, **description.options}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(any_layers(), st.sampled_from(["naive", "ewc"]))
 def test_the_last_layer_that_says_a_thing_decides(layers: Layers, strategy: str) -> None:
     study = study_with(layers, strategy)
@@ -286,7 +286,7 @@ def test_the_last_layer_that_says_a_thing_decides(layers: Layers, strategy: str)
     assert len({each.folder for each in found}) == len(found)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from(["split-digits", "split-mnist", "m2i"]), min_size=1, unique=True),
     st.lists(st.sampled_from(["class", "task"]), unique=True),

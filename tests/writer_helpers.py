@@ -119,32 +119,34 @@ def may_interrupt(frame: FrameType) -> bool:
     return not line.lstrip().startswith("with ")
 
 
-@contextmanager
-def interrupted(number: int, *files: str) -> Iterator[list[str]]:
-    """Interrupt at the given line, counted from 0, that is executed in one of `files`.
+class Interrupt:
+    """An interrupt at the given line, counted from 0, that is executed in one of `files`.
 
-    Yields where that was: empty if fewer lines were executed.
+    Says where that was: nowhere if fewer lines were executed. No generator: a frame that an error
+    is thrown into keeps, since Python 3.13, everything alive that the error has come through.
     """
-    at: list[str] = []
-    count = -1
 
-    def trace(frame: FrameType, event: str, _: object) -> object:
-        nonlocal count
+    def __init__(self, number: int, *files: str) -> None:
+        self._left, self._files = number, files
+        self.at: list[str] = []
+
+    def _trace(self, frame: FrameType, event: str, _: object) -> object:
         name = frame.f_code.co_filename
-        if not name.endswith(files):
+        if not name.endswith(self._files):
             return None
-        if event == "line" and not at and may_interrupt(frame):
-            count += 1
-            if count == number:
-                at.append(f"{Path(name).name}:{frame.f_lineno}")
+        if event == "line" and not self.at and may_interrupt(frame):
+            if self._left == 0:
+                self.at.append(f"{Path(name).name}:{frame.f_lineno}")
                 raise KeyboardInterrupt
-        return trace
+            self._left -= 1
+        return self._trace
 
-    before = sys.gettrace()
-    sys.settrace(trace)  # type: ignore[arg-type]
-    try:
-        yield at
-    except KeyboardInterrupt:
-        assert at, "an interrupt of somebody else's"
-    finally:
-        sys.settrace(before)
+    def __enter__(self) -> list[str]:
+        self._before = sys.gettrace()
+        sys.settrace(self._trace)  # type: ignore[arg-type]
+        return self.at
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        sys.settrace(self._before)
+        assert kind is not KeyboardInterrupt or self.at, "an interrupt of somebody else's"
+        return kind is KeyboardInterrupt

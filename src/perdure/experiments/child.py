@@ -24,6 +24,7 @@ from .jobs import Job, perform
 __all__ = ["main"]
 
 GRACE = 10  # seconds to end in, once the parent is gone
+ALONE = threading.Event()  # set once the parent is gone
 
 
 def main() -> int:
@@ -46,7 +47,8 @@ def _code(told: TextIO) -> int:
             return 130
         wanted: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=_listen, args=(wanted,), daemon=True).start()
-        signal.signal(signal.SIGINT, _interrupted)
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as by `perdure run … &`
+        signal.signal(signal.SIGINT, partial(_interrupted, ignored))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back until here
         tell = partial(_tell, told)
         warnings.showwarning = lambda message, *_, **__: tell({"note": str(message)})
@@ -59,8 +61,13 @@ def _code(told: TextIO) -> int:
         return 130
 
 
-def _interrupted(*_: object) -> None:
-    """End once: another interrupt would hit the record while it is put in order."""
+def _interrupted(ignored: bool, *_: object) -> None:
+    """End once: another interrupt would hit the record while it is put in order.
+
+    A process that was started to ignore interrupts ends with its parent only.
+    """
+    if ignored and not ALONE.is_set():
+        return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
 
@@ -75,8 +82,9 @@ def _next_line() -> bytes:
 def _tell(told: TextIO, message: dict[str, Any]) -> None:
     try:
         told.write(json.dumps(message) + "\n")
-    except OSError:
-        signal.raise_signal(signal.SIGINT)  # nobody listens any more
+    except OSError:  # nobody listens any more
+        ALONE.set()
+        signal.raise_signal(signal.SIGINT)
 
 
 def _listen(wanted: queue.SimpleQueue[bytes]) -> None:
@@ -86,6 +94,7 @@ def _listen(wanted: queue.SimpleQueue[bytes]) -> None:
     """
     while line := _next_line():
         wanted.put(line)
+    ALONE.set()
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(GRACE)
     os._exit(1)

@@ -1,0 +1,55 @@
+"""What every test finds, wherever and however the suite is started."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import hypothesis
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.machinery import ModuleSpec
+
+# The clock of a busy machine proves nothing.
+calm = [hypothesis.HealthCheck.too_slow]
+hypothesis.settings.register_profile("calm", deadline=None, suppress_health_check=calm)
+hypothesis.settings.load_profile("calm")
+
+
+class NeedsTorch:
+    """Skips what imports PyTorch, where there is none: a module of tests, or a test."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> ModuleSpec | None:
+        if name.partition(".")[0] == "torch":
+            raise pytest.skip.Exception("needs PyTorch", allow_module_level=True)
+        return None
+
+
+if find_spec("torch") is None:
+    sys.meta_path.insert(0, NeedsTorch)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Begin every test with the same random numbers, whatever ran before it."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - what tests draw from is the global state
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts() -> Iterator[None]:
+    """Heed interrupts, here and in what is started here: a suite in the background ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    signal.signal(signal.SIGINT, before)
