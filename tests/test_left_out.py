@@ -202,12 +202,14 @@ def test_a_study_names_what_failed(store: Path, tmp_path: Path) -> None:
 
     shutil.rmtree(store)
     file = tmp_path / "mine.toml"
-    file.write_text('scenarios = ["split-digits"]\nstrategies = ["naive"]\nseeds = 3\n')
+    file.write_text('scenarios = ["split-digits"]\nstrategies = ["naive"]\nseeds = 4\n')
     study = read_study(file)
-    good, bad, _ = study.descriptions(study.cells[0], {})
+    good, bad, corrupt, _ = study.descriptions(study.cells[0], {})
     make(store / good.folder)
     fail(make(store / bad.folder, HEADER, done=False))
+    make(store / corrupt.folder, HEADER + "1,a,a,probe,abc,1\n")
     answer = run("plot", "curves", file, "--store", store, "-o", tmp_path / "x.svg")
     assert answer.code == 0, answer.err
     assert f"left out: {store / bad.folder}: the run failed: {FAILURE}" in answer.err
+    assert "line 2: score is 'abc'" in answer.err
     assert "1 runs of the study are not finished" in answer.err
