@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - as everyone writes it
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
+import perdure
 from perdure.evaluation._flops import Flops
 
 from .evaluator_helpers import one_thread
@@ -211,3 +212,27 @@ def test_flex_attention_is_run_and_counted(monkeypatch: pytest.MonkeyPatch) -> N
     with Flops() as flops:
         flex.flex_attention(x, x, x)
     assert flops.total == 2 * (2 * 2 * 16 * 16 * 8)
+
+
+def test_a_formula_that_does_not_fit_stops_no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> int:
+        raise AssertionError("shapes are incompatible")
+
+    monkeypatch.setattr("perdure.evaluation._flops.formula", lambda _: refuse)
+    with Flops() as flops:
+        torch.ones(2, 3) @ torch.ones(3, 4)
+    assert "mm" in flops.problem
+    assert "shapes are incompatible" in flops.problem
+    with pytest.warns(perdure.EvaluationWarning, match="flops.* is not measured"):
+        found = _watched_for_two_steps()
+    assert found.metrics["acc"] in (0, 1)
+
+
+def _watched_for_two_steps() -> perdure.Summary:
+    model = nn.Linear(3, 2)
+    x, y = torch.ones(4, 3), torch.zeros(4, dtype=torch.long)
+    with perdure.Evaluator({"a": (x, y)}) as evaluator, evaluator.task("a", model):
+        for _ in range(2):
+            F.cross_entropy(model(x), y).backward()
+            evaluator.step(model)
+    return evaluator.summary()

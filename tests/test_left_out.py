@@ -76,11 +76,22 @@ def without_points(folder: Path) -> None:
     (make(folder, done=False) / "points.csv").unlink()
 
 
+def only_failed(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    fail(folder)
+
+
+def broken_config(folder: Path) -> None:
+    (make(folder) / "run.json").write_text("{")
+
+
 # What is wrong with a run that cannot be read, and what must be said of it.
 UNREADABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "failed": (failed, f"ewc-0: the run failed: {FAILURE}"),
     "failed and corrupt": (failed_and_corrupt, f"ewc-0: the run failed: {FAILURE}"),
     "run.json only": (without_points, "ewc-0: no points.csv in it, no evaluation was recorded"),
+    "failed.json only": (only_failed, f"ewc-0: the run failed: {FAILURE}"),
+    "broken run.json": (broken_config, "run.json: "),
     "header only": (lambda f: make(f, HEADER, done=False), "no evaluations"),
     "0 bytes": (lambda f: make(f, "", done=False), "points.csv: no evaluations, the file is empty"),
     "0 bytes, done": (lambda f: make(f, ""), "points.csv: no evaluations, the file is empty"),
@@ -135,6 +146,8 @@ def test_the_live_page_shows_the_others_and_says_what_is_wrong(store: Path, what
     problem = watching.listing["ewc-0"].problem
     if "failed" in what:
         assert problem.startswith(FAILURE)
+    elif what == "broken run.json":
+        assert problem.startswith("run.json cannot be read: ")
     elif what in ("corrupt", "nan", "other"):
         assert problem.startswith("cannot be read: ")
     else:
@@ -202,12 +215,14 @@ def test_a_study_names_what_failed(store: Path, tmp_path: Path) -> None:
 
     shutil.rmtree(store)
     file = tmp_path / "mine.toml"
-    file.write_text('scenarios = ["split-digits"]\nstrategies = ["naive"]\nseeds = 3\n')
+    file.write_text('scenarios = ["split-digits"]\nstrategies = ["naive"]\nseeds = 4\n')
     study = read_study(file)
-    good, bad, _ = study.descriptions(study.cells[0], {})
+    good, bad, corrupt, _ = study.descriptions(study.cells[0], {})
     make(store / good.folder)
     fail(make(store / bad.folder, HEADER, done=False))
+    make(store / corrupt.folder, HEADER + "1,a,a,probe,abc,1\n")
     answer = run("plot", "curves", file, "--store", store, "-o", tmp_path / "x.svg")
     assert answer.code == 0, answer.err
     assert f"left out: {store / bad.folder}: the run failed: {FAILURE}" in answer.err
+    assert "line 2: score is 'abc'" in answer.err
     assert "1 runs of the study are not finished" in answer.err

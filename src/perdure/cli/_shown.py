@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..record import BadInput, Run, open_run
 from ..report.opened import open_methods
+from ..report.usable import first_of
 from ._options import check_percent
 from .run import _experiments
 from .score import STDIN
@@ -67,13 +68,21 @@ def _study(file: Path, store: Path) -> tuple[dict[str, list[Source]], list[str]]
     fields = next(iter(done))._fields
     apart = [f for f in fields if len({getattr(cell, f) for cell in done}) > 1] or ["strategy"]
     methods: dict[str, list[Source]] = {}
-    for cell, folders in done.items():
-        name = " ".join(str(getattr(cell, f)) for f in apart if getattr(cell, f))
-        methods[name] = [open_run(folder, hits=len(folders) == 1) for folder in folders]
-    left = len(outcome.waiting) + outcome.later
-    notes = [f"{file}: {left} runs of the study are not finished"] if left else []
-    notes += [
-        f"left out: {folder}: the run failed: {' '.join(why.split())}"
+    broken = [
+        f"{folder}: the run failed: {' '.join(why.split())}"
         for folder, why in outcome.failed.items()
     ]
-    return methods, notes
+    for cell, folders in done.items():
+        name = " ".join(str(getattr(cell, f)) for f in apart if getattr(cell, f))
+        for folder in folders:
+            try:
+                run = open_run(folder, hits=len(folders) == 1)
+            except BadInput as error:
+                broken.append(str(error))
+            else:
+                methods.setdefault(name, []).append(run)
+    if not methods:
+        raise BadInput(first_of(broken))
+    left = len(outcome.waiting) + outcome.later
+    notes = [f"{file}: {left} runs of the study are not finished"] if left else []
+    return methods, [*notes, *(f"left out: {each}" for each in broken)]

@@ -58,6 +58,7 @@ class Flops(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.total: int = 0
+        self.problem = ""  # why the total lacks something
         self._sensitive: Tensor | None = None
 
     def __torch_dispatch__(
@@ -74,10 +75,16 @@ class Flops(TorchDispatchMode):
         if func in SENSITIVE:
             self._sensitive = out
         if count is not None:
-            self.total += int(count(*args, **kwargs, out_val=out))
-            if func is aten.convolution_backward.default:
-                self.total -= _too_much(count, args, out)
+            try:
+                self._add(func, count, args, kwargs, out)
+            except Exception as error:  # a formula that does not fit must not stop training
+                self.problem = f"{func.name()}: {type(error).__name__}: {error}"
         return out
+
+    def _add(self, func: Any, count: Any, args: Any, kwargs: Any, out: Any) -> None:
+        self.total += int(count(*args, **kwargs, out_val=out))
+        if func is aten.convolution_backward.default:
+            self.total -= _too_much(count, args, out)
 
     def start(self) -> None:
         """Count from here on."""

@@ -157,6 +157,9 @@ class Meter:
         start, flops = time.perf_counter(), Flops()
         with nullcontext() if not self.on or other or _compiled() else flops:
             yield
+        if flops.problem:
+            self._cannot("flops_train", flops.problem)
+            self._row["flops_train"] = None
         if self._row:
             self._add("flops_train", flops.total)
             self._apart += flops.total if self._counter is not None else 0.0  # counted there too
@@ -194,6 +197,8 @@ class Meter:
                     (part,) = scorer.together([_few(task)], device_of(model))
                     with Flops() as flops:
                         scorer.values(model, part)
+                if flops.problem:
+                    raise ValueError(flops.problem)
             except Exception as error:  # a score that needs more rows, say
                 self._cannot("flops_eval", f"{type(error).__name__}: {error}")
                 continue
@@ -214,6 +219,8 @@ class Meter:
                     output = first_tensor(scorer.forward(model, part.lent(part.x), **named))
                     wanted = [p for p in model.parameters() if p.requires_grad]
                     torch.autograd.grad(output.sum(), wanted, allow_unused=True)
+                if flops.problem:
+                    raise ValueError(flops.problem)
         except Exception as error:  # whatever the user's model does here, training goes on
             self._cannot("flops_one_pass", f"{type(error).__name__}: {error}")
             return
@@ -247,7 +254,11 @@ class Meter:
         apart, self._apart = self._apart, 0.0
         if counter is None:
             return None
-        return counter.stop() - apart
+        flops = counter.stop() - apart
+        if counter.problem:
+            self._cannot("flops_train", counter.problem)
+            return None
+        return flops
 
     @property
     def flops_so_far(self) -> float:

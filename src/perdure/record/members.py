@@ -98,7 +98,7 @@ def _at(path: Path) -> list[Member]:
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("points.csv", "run.json"))
+    return any((folder / name).is_file() for name in ("points.csv", "run.json", "failed.json"))
 
 
 def _run(folder: Path) -> Member:
@@ -111,8 +111,8 @@ def _run(folder: Path) -> Member:
         data = read_limited(file, str(path), MAX_BYTES)
     try:
         run = msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        raise BadInput(f"{path}: {error}") from None
+    except msgspec.MsgspecError:  # whoever reads the run says what is wrong with it
+        return Member(str(folder), ours=True)
     described = run.get("describe")
     said: dict[str, Any] = described if isinstance(described, dict) else {}
     seed, setting = said.get("seed"), said.get("setting", run.get("setting"))
