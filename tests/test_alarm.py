@@ -307,7 +307,8 @@ def shown(
     for variable in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(variable, raising=False)
     values = [0.5, 0.75, 0.75]
-    how |= {"score": falling(values), "scale": UNIT, "initial": "none", "meter": False}
+    how |= {"score": falling(values), "scale": UNIT, "score_name": "accuracy"}
+    how |= {"initial": "none", "meter": False}
     with Evaluator({name: rows(4)}, **how) as evaluator, evaluator.task(name, None):
         evaluator.step(torch.nn.Identity())
         evaluator.step(torch.nn.Identity())

@@ -21,18 +21,23 @@ if TYPE_CHECKING:
 
 __all__ = ["example_differences", "print_example_differences"]
 
+MOST_RUNS = 5  # whose every two are compared: nobody reads the tables of more
+
 
 def example_differences(
     runs: Mapping[str, Mapping[int | str, Member]], *, level: float
 ) -> list[OnExamples]:
-    """Return the difference of every two methods, where each of them is one run folder."""
+    """Return the difference of every two methods, if each is one run folder and any has hits."""
     members = {name: list(mine.values()) for name, mine in runs.items()}
-    if any(len(mine) != 1 or not Path(mine[0].path).is_dir() for mine in members.values()):
+    single = all(len(mine) == 1 and Path(mine[0].path).is_dir() for mine in members.values())
+    if not single or len(members) > MOST_RUNS:
         return []
     try:
         sources = {name: read_source(mine[0].path) for name, mine in members.items()}
     except BadInput as error:  # of hits: everything else has been read before
         return [OnExamples(*pair, reason=str(error)) for pair in combinations(members, 2)]
+    if not any(source.hits_at_ends for source in sources.values()):
+        return []
     return [
         _difference(first, second, sources, level) for first, second in combinations(sources, 2)
     ]

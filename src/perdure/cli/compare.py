@@ -68,7 +68,7 @@ def compare(
     `perdure compare runs` takes a folder of runs apart by itself: runs that differ in the seed
     alone are seeds of one method. `perdure compare er=runs/a-* ewc=runs/b-*` names them. Seeds are
     paired by run.json where every run has one that says its seed, else by file order. If each
-    method is a single run, the trained models are also compared example by example.
+    of up to five methods is a single run, the models are also compared example by example.
 
     Args:
         groups: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
