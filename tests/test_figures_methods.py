@@ -460,7 +460,10 @@ def test_runs_that_say_no_seed_stay_paired_by_their_order_where_some_are_left_ou
     with pytest.warns(LeftOutWarning, match="run [24] of"):
         figure = ranks({"a": first, "b": second})
     assert figure.axes[0].get_title().startswith("acc: mean ranks over 2 seeds")
-    assert [text.get_text() for text in figure.axes[0].texts][:2] == ["a  1.50 ", " 1.50  b"]
+    assert [text.get_text() for text in figure.axes[0].texts][:2] == [
+        "a (a)  1.50 ",
+        " 1.50  b (a)",
+    ]
 
 
 def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:

@@ -323,7 +323,8 @@ def test_links_out_of_the_store_are_not_followed(tmp_path: Path) -> None:
     assert watching.listing["link"].problem == "a link, which is not followed"
     for name in watching.listing:
         row, *rest = drawn(watching, name).values()
-        assert {key for key in row if row[key]} <= {"name", "state", "changed", "problem"}
+        assert {key for key in row if row[key]} <= {"name", "state", "changed", "problem", "score"}
+        assert row["score"] in ("", "accuracy")  # what scores are called that say nothing
         assert rest == [[], []]  # nothing about the run, and no costs: no curves either
 
 
