@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import sys
@@ -15,6 +16,13 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.machinery import ModuleSpec
+
+# What the user has set about terminals, the Hugging Face hub and proxies is not what is tested.
+# Before any import: some packages read it once.
+OUTSIDE = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_", "HF_", "PERDURE_CACHE", "MPL")
+for name in list(os.environ):
+    if name.startswith(OUTSIDE) or name.lower().endswith("_proxy"):
+        del os.environ[name]
 
 # The clock of a busy machine proves nothing.
 calm = [hypothesis.HealthCheck.too_slow]
