@@ -9,6 +9,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 from .. import __version__
+from ._output import STDIN
 from .compare import compare
 from .data import data_app
 from .explain import explain
@@ -18,7 +19,7 @@ from .plot import plot
 from .report import report
 from .reproduce import reproduce
 from .run import run
-from .score import STDIN, score
+from .score import score
 from .study import study_app
 from .watch import watch
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..metrics import Undefined, difference_of_runs
 from ..record import BadInput, read_source
 from ..report.on_examples import OnExamples, on_examples_grids, on_examples_words
-from .score import _print_grids, _print_wrapped
+from ._output import print_grids, print_wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,8 +89,8 @@ def print_example_differences(
                 print(f"% {grid.title}\n{grid.latex()}")
             print(f"% {words}")
         elif form == "csv":
-            _print_grids(grids, form)
+            print_grids(grids, form)
             sys.stderr.write(f"perdure: note: {words}\n")
         else:
-            _print_grids(grids, form)
-            _print_wrapped(f"- {words}" if form == "markdown" else words, "  ")
+            print_grids(grids, form)
+            print_wrapped(f"- {words}" if form == "markdown" else words, "  ")

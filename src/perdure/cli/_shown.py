@@ -9,8 +9,8 @@ from ..record import BadInput, Run, open_run
 from ..report.opened import open_methods
 from ..report.usable import first_of
 from ._options import check_percent
+from ._output import STDIN
 from .run import _experiments
-from .score import STDIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

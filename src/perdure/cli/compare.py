@@ -22,7 +22,7 @@ from ..report.scores import reasons
 from ..report.study import COLUMNS
 from ._example_differences import example_differences, print_example_differences
 from ._options import check_percent, ids_of, scale_of, whole_of
-from .score import STDIN, Flag, _form, _print_grids, _print_notes, _print_wrapped
+from ._output import STDIN, Flag, form_of, print_grids, print_notes, print_wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,7 @@ def compare(
         latex: print LaTeX (booktabs): the best mean bold, the second underlined.
         csv: print CSV.
     """
-    form = _form(json=json, markdown=markdown, latex=latex, csv=csv)
+    form = form_of(json=json, markdown=markdown, latex=latex, csv=csv)
     places = whole_of(digits, "--digits", 0) if digits is not None else 2 if percent else 4
     wanted = ids_of(only)
     for name, value in (("--alpha", alpha), ("--level", level)):
@@ -257,21 +257,21 @@ def _print(
     if form == "latex":
         _print_latex(grids, words)
     elif form == "csv":
-        _print_grids(grids, form)
+        print_grids(grids, form)
     else:
         if form == "people":
             print(f"{words.pop(0)}\n")
-        _print_grids(grids, form)
+        print_grids(grids, form)
         if grids:
             print()
         for line in words:
-            _print_wrapped(f"- {line}" if form == "markdown" else line, "  ")
+            print_wrapped(f"- {line}" if form == "markdown" else line, "  ")
     for line in reasons(found.undefined):
         if form == "people":
-            _print_wrapped(f"undefined: {line}", "  ")
+            print_wrapped(f"undefined: {line}", "  ")
         else:
             sys.stderr.write(f"perdure: undefined: {line}\n")
-    _print_notes(found.notes, form)
+    print_notes(found.notes, form)
 
 
 def _print_latex(grids: Sequence[Grid], words: Sequence[str]) -> None:

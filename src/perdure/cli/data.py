@@ -13,7 +13,7 @@ from ..data import DATASETS, verify, where
 from ..data import fetch as fetch_one
 from ..record import BadInput
 from ..report import Grid
-from .score import Flag  # noqa: TC001  (the parser reads annotations)
+from ._output import Flag  # noqa: TC001  (the parser reads annotations)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

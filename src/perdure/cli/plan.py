@@ -19,7 +19,7 @@ from ..record import BadInput, read_source
 from ..record.points import INITIAL, PROBE
 from ..report import Grid
 from ._options import whole_of, windows_of
-from .score import STDIN, Flag, _form, _print_notes
+from ._output import STDIN, Flag, form_of, print_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -86,7 +86,7 @@ def plan(
         markdown: print Markdown.
         csv: print CSV.
     """
-    form = _form(json=json, markdown=markdown, csv=csv)
+    form = form_of(json=json, markdown=markdown, csv=csv)
     width = windows_of(window, [])
     if len(width) != 1:
         raise BadInput(f"--window is {window!r:.40}, expected one number, or all")
@@ -255,7 +255,7 @@ def _print(
     grid = Grid(header, cells, right=set(header))
     # As text on a terminal too: rich would cut digits off so many columns to make them fit.
     print(grid.text() if form == "people" else getattr(grid, form)())
-    _print_notes(notes, form)
+    print_notes(notes, form)
 
 
 def _row(found: Plan, seen: dict[str, float], form: str) -> dict[str, str]:

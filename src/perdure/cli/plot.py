@@ -15,8 +15,8 @@ from .._names import near
 from ..metrics import PairTestName  # noqa: TC001  (the parser reads annotations)
 from ..record import BadInput, Given
 from ._options import ids_of, scale_of, values_of, whole_of
+from ._output import Flag  # noqa: TC001  (the parser reads annotations)
 from ._shown import opened
-from .score import Flag  # noqa: TC001  (the parser reads annotations)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,8 @@ from cyclopts import Parameter
 from ..metrics import PairTestName  # noqa: TC001  (the parser reads annotations)
 from ..record import BadInput, Given
 from ._options import scale_of
+from ._output import Flag  # noqa: TC001  (the parser reads annotations)
 from ._shown import opened
-from .score import Flag  # noqa: TC001  (the parser reads annotations)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,8 @@ from cyclopts import Parameter
 from ..report import Grid
 from ..report.reproduced import lines_as_dicts, lines_grid, statements_grid
 from ..scenarios import find_scenario
+from ._output import Flag, form_of
 from .run import _experiments, _say
-from .score import Flag, _form
 from .study import executor, show_study
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def reproduce(
         out: folder for tables as JSON and for the data behind figures as CSV; STORE/tables if not
             given.
     """
-    form = _form(json=json, markdown=markdown)
+    form = form_of(json=json, markdown=markdown)
     room = _experiments()
     chosen = [room.find_entry(name) for name in dict.fromkeys(names or [])]
     if not chosen and not quick:

@@ -16,8 +16,8 @@ from ..metrics import summary_of_runs
 from ..record import BadInput, open_run, read_source
 from ..report import headline_grid, kept_grid
 from ._options import whole_of
+from ._output import Flag  # noqa: TC001 - the parser reads it
 from ._progress import SeedBars
-from .score import Flag  # noqa: TC001 - the parser reads it
 
 if TYPE_CHECKING:
     from ..experiments.description import Description

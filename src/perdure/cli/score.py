@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json as json_
 import math
-import shutil
 import sys
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -26,6 +24,7 @@ from ..record.members import Member
 from ..report import scores_grids, tool_grid
 from ..report.scores import reasons, stacked
 from ._options import check_percent, ids_of, scale_of, values_of, weights_of, whole_of, windows_of
+from ._output import STDIN, Flag, form_of, print_grids, print_notes, print_wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,10 +33,8 @@ if TYPE_CHECKING:
     from ..record.groups import Groups
     from ..report import Grid
 
-__all__ = ["STDIN", "score"]
+__all__ = ["score"]
 
-STDIN = "<stdin>"  # what a bare - becomes: the parser takes it for an option
-Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Paths = Annotated[list[Path] | None, Parameter(negative="")]
 Signed = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
 
@@ -130,7 +127,7 @@ def score(
         initial=values_of(initial, "--initial"), joint=values_of(joint, "--joint"),
         single=values_of(single, "--single"), thin=whole_of(thin, "--thin", 1), upper=upper,
     )  # fmt: skip
-    form = _form(json=json, markdown=markdown, latex=latex, csv=csv)
+    form = form_of(json=json, markdown=markdown, latex=latex, csv=csv)
     groups, notes = _grouped(files, pool=pool)
     extras = _extras(files, costs or [], hits or [])
     scored: dict[str, Scored] = {}
@@ -250,20 +247,20 @@ def _print_scored(
         for name, each in scored.items()
     }
     if form == "csv":
-        _print_grids(_one_each(grids), form)
+        print_grids(_one_each(grids), form)
     for k, (name, each) in enumerate(scored.items()):
         if form != "csv":
             _print_name(name, len(scored), k, form)
-            _print_grids(grids[name], form)
+            print_grids(grids[name], form)
         if form == "people" and each.found.undefined:
             print("\nundefined")
             for line in reasons(each.found.undefined):
-                _print_wrapped(f"  {line}", "    ")
+                print_wrapped(f"  {line}", "    ")
         where = f"{name}: " if len(scored) > 1 and form != "people" else ""
-        _print_notes([where + note for note in each.found.notes], form)
+        print_notes([where + note for note in each.found.notes], form)
     if len(scored) > 1 and notes and form == "people":
         print()
-    _print_notes(notes, form)
+    print_notes(notes, form)
 
 
 def _one_each(grids: Mapping[str, list[Grid]]) -> list[Grid]:
@@ -315,40 +312,13 @@ def _print_as(
     digits = None if form == "csv" else 4
     grids = {n: [tool_grid(each, tool, percent=percent, digits=digits)] for n, each in rows.items()}
     if form == "csv":
-        _print_grids(_one_each(grids), form)
+        print_grids(_one_each(grids), form)
     for k, (name, each) in enumerate(scored.items()):
         if form != "csv":
             _print_name(name, len(scored), k, form)
-            _print_grids(grids[name], form)
-        _print_notes([note for source in each.sources for note in source.notes], form)
-    _print_notes(notes, form)
-
-
-def _print_notes(notes: Sequence[str], form: str) -> None:
-    """Print what a reader should know; beside a table for a paper it goes to standard error."""
-    for note in notes if form != "json" else ():
-        if form == "people":
-            _print_wrapped(f"note: {note}", "  ")
-        else:
-            sys.stderr.write(f"perdure: note: {note}\n")
-
-
-def _print_wrapped(line: str, indent: str) -> None:
-    """Print a line, folded to a terminal's width and left whole in a pipe."""
-    if sys.stdout.isatty():
-        width = max(40, shutil.get_terminal_size().columns)
-        line = textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False)
-    print(line)
-
-
-def _print_grids(grids: Sequence[Grid], form: str) -> None:
-    for k, grid in enumerate(grids):
-        if k:
-            print()
-        if form == "people":
-            grid.show(sys.stdout)
-        else:
-            print(getattr(grid, form)())
+            print_grids(grids[name], form)
+        print_notes([note for source in each.sources for note in source.notes], form)
+    print_notes(notes, form)
 
 
 def _keep_only(found: Summary | RunsSummary, wanted: list[str]) -> None:
@@ -357,10 +327,3 @@ def _keep_only(found: Summary | RunsSummary, wanted: list[str]) -> None:
         for id_ in wanted:
             if id_ not in found.metrics:
                 found.undefined.setdefault(id_, "not computed: see --beta and --window")
-
-
-def _form(**asked: bool) -> str:
-    chosen = [name for name, yes in asked.items() if yes]
-    if len(chosen) > 1:
-        raise ValueError(f"--{' and --'.join(chosen)} exclude each other; choose one")
-    return chosen[0] if chosen else "people"

@@ -12,11 +12,11 @@ from cyclopts import App, Parameter
 from ..record import BadInput, is_locked, scores_of
 from ..report.study import Line, guidelines, study_grids
 from ._options import ids_of, whole_of
+from ._output import Flag, form_of, print_grids
 from ._study_known import recall, remember
 from ._study_plan import dry_run as dry_run_
 from ._study_view import StudyView
 from .run import _experiments, _say
-from .score import Flag, _form, _print_grids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,7 +156,7 @@ def report(
     """
     experiments = _experiments()
     study = experiments.read_study(file)
-    form = _form(json=json, markdown=markdown, latex=latex, csv=csv)
+    form = form_of(json=json, markdown=markdown, latex=latex, csv=csv)
     _report(study, store, experiments.outcome(study, store), form, ids_of(only))
     return 0
 
@@ -261,10 +261,10 @@ def _report(study: Study, store: Path, found: Outcome, form: str, ids: list[str]
         print(json_.dumps(_as_json(study, lines, found, judged), indent=1, allow_nan=False))
         return
     if form in ("latex", "csv"):
-        _print_grids(grids, form)
+        print_grids(grids, form)
         return
     print(f"{study.name}: {study.about}".rstrip(": "))
-    _print_grids(grids, form)
+    print_grids(grids, form)
     print("\nmean ± SD over seeds; `perdure explain ID` has each definition\n")
     mark = "- " if form == "markdown" else "  "
     notes = [f"{_name(line)}: {line.note}" for line in lines if line.note]

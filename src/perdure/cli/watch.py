@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from ..record import BadInput
 from ._options import whole_of
-from .score import Flag  # noqa: TC001  (the parser reads annotations)
+from ._output import Flag  # noqa: TC001  (the parser reads annotations)
 
 __all__ = ["watch"]
 
