@@ -27,7 +27,7 @@ from ._options import check_percent, ids_of, scale_of, values_of, weights_of, wh
 from ._output import STDIN, Flag, form_of, print_grids, print_notes, print_wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..metrics import IntervalMethod
     from ..record.groups import Groups
@@ -94,7 +94,7 @@ def score(
         lower_is_better: the scores are losses or errors.
         costs: a costs.csv, one for each file.
         hits: a hits/ folder, one for each file.
-        weights: of the criteria of clscore: A=.4,REM=.6 (names of the paper, or ids).
+        weights: of the criteria of clscore: A=.4,REM=.6 or A=1/6,… (names of the paper, or ids).
         epsilon: factor of ce.
         window: evaluations in the windows of wf and wp: numbers and all.
         thin: use only every so many evaluations of a points.csv.
@@ -246,21 +246,31 @@ def _print_scored(
         name: scores_grids(each.found, percent=percent, per_task=per_task, digits=digits)
         for name, each in scored.items()
     }
-    if form == "csv":
-        print_grids(_one_each(grids), form)
-    for k, (name, each) in enumerate(scored.items()):
-        if form != "csv":
-            _print_name(name, len(scored), k, form)
-            print_grids(grids[name], form)
-        if form == "people" and each.found.undefined:
+    for name in _print_tables(grids, form):
+        found = scored[name].found
+        if form == "people" and found.undefined:
             print("\nundefined")
-            for line in reasons(each.found.undefined):
+            for line in reasons(found.undefined):
                 print_wrapped(f"  {line}", "    ")
         where = f"{name}: " if len(scored) > 1 and form != "people" else ""
-        print_notes([where + note for note in each.found.notes], form)
+        print_notes([where + note for note in found.notes], form)
     if len(scored) > 1 and notes and form == "people":
         print()
     print_notes(notes, form)
+
+
+def _print_tables(grids: Mapping[str, list[Grid]], form: str) -> Iterator[str]:
+    """Print the tables of each group under its name, and yield the name after them."""
+    if form == "csv":
+        print_grids(_one_each(grids), form)
+        yield from grids
+        return
+    start = {"markdown": "### ", "latex": "% "}.get(form, "")
+    for k, (name, mine) in enumerate(grids.items()):
+        if len(grids) > 1:
+            print("\n" * (k > 0) + start + name + "\n" * (form != "latex"))
+        print_grids(mine, form)
+        yield name
 
 
 def _one_each(grids: Mapping[str, list[Grid]]) -> list[Grid]:
@@ -270,12 +280,6 @@ def _one_each(grids: Mapping[str, list[Grid]]) -> list[Grid]:
     return [
         stacked(dict(zip(grids, same, strict=True))) for same in zip(*grids.values(), strict=True)
     ]
-
-
-def _print_name(name: str, groups: int, k: int, form: str) -> None:
-    if groups > 1:
-        start = {"markdown": "### ", "latex": "% "}.get(form, "")
-        print(f"{'' if k == 0 else chr(10)}{start}{name}{chr(10) * (form != 'latex')}")
 
 
 def _tool_rows(scored: Scored, tool: str) -> list[ToolRow]:
@@ -311,13 +315,8 @@ def _print_as(
         return
     digits = None if form == "csv" else 4
     grids = {n: [tool_grid(each, tool, percent=percent, digits=digits)] for n, each in rows.items()}
-    if form == "csv":
-        print_grids(_one_each(grids), form)
-    for k, (name, each) in enumerate(scored.items()):
-        if form != "csv":
-            _print_name(name, len(scored), k, form)
-            print_grids(grids[name], form)
-        print_notes([note for source in each.sources for note in source.notes], form)
+    for name in _print_tables(grids, form):
+        print_notes([note for source in scored[name].sources for note in source.notes], form)
     print_notes(notes, form)
 
 
