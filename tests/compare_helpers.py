@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from .cli_helpers import run, strict
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -58,3 +60,15 @@ def store(folder: Path, methods: Mapping[str, Mapping[int, float]], **described:
 def spread(level: float, seeds: int, step: float = 0.01) -> dict[int, float]:
     """Return an acc for every seed, all different."""
     return {seed: round(level + step * seed + 0.001 * seed * seed, 6) for seed in range(seeds)}
+
+
+def printed(*arguments: str | Path) -> str:
+    """Return what `perdure compare` prints, without a note or an error."""
+    answer = run("compare", *arguments)
+    assert (answer.code, answer.err) == (0, "")
+    return answer.out
+
+
+def found(*arguments: str | Path) -> dict[str, Any]:
+    """Return what it prints as JSON."""
+    return strict(printed(*arguments, "--json"))

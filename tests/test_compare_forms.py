@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from .cli_helpers import run, says, strict, table, write
-from .compare_helpers import spread, store
+from .cli_helpers import run, says, table, write
+from .compare_helpers import found, printed, spread, store
 from .test_import import SCORE, loaded
 
 if TYPE_CHECKING:
@@ -27,16 +27,6 @@ METHODS = {"er": ER, "ewc": EWC, "mas": MAS}
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     return store(tmp_path / "runs", METHODS)
-
-
-def printed(*arguments: str | Path) -> str:
-    answer = run("compare", *arguments)
-    assert (answer.code, answer.err) == (0, "")
-    return answer.out
-
-
-def found(*arguments: str | Path) -> dict[str, Any]:
-    return strict(printed(*arguments, "--json"))
 
 
 def test_json_has_every_number(runs: Path) -> None:

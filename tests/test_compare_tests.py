@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ from perdure.report.page import page
 from perdure.report.page.contents import contents, summaries
 from perdure.report.page.significance import HowTested
 
-from .cli_helpers import refused, run, says, strict, write
-from .compare_helpers import spread, store
+from .cli_helpers import refused, run, says, write
+from .compare_helpers import found, printed, spread, store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,16 +33,6 @@ if TYPE_CHECKING:
 
 REPLAY = dict(enumerate([0.81, 0.79, 0.83, 0.80, 0.82]))
 NAIVE = dict(enumerate([0.21, 0.22, 0.18, 0.20, 0.19]))
-
-
-def printed(*arguments: str | Path) -> str:
-    answer = run("compare", *arguments)
-    assert (answer.code, answer.err) == (0, "")
-    return answer.out
-
-
-def found(*arguments: str | Path) -> dict[str, Any]:
-    return strict(printed(*arguments, "--json"))
 
 
 def test_five_seeds_find_an_obvious_difference(tmp_path: Path) -> None:

@@ -209,3 +209,19 @@ def test_percent_is_the_unit_of_figures_and_pages_too(tmp_path: Path) -> None:
         (folder / "run.json").write_text(json.dumps(said))
     line = refused("plot", "heatmaps", tmp_path / "losses", "-o", tmp_path / "y.svg", "--percent")
     says(line, "scores run from 0 to inf", "--percent")
+
+
+def test_a_label_of_the_score_makes_no_other_method(tmp_path: Path) -> None:
+    labels: list[dict[str, str]] = [{}, {"name": "accuracy"}]
+    for k, label in enumerate(labels):
+        scale = {"low": 0, "high": 1, **label}
+        made(tmp_path / f"{k}", 0.5 + k / 10, {"strategy": "er", "seed": k}, scale=scale)
+    assert scored(tmp_path, "--only", "acc")["metrics"]["acc"] == pytest.approx(0.55)
+
+
+def test_a_seed_twice_is_pooled_only_when_asked_and_said(tmp_path: Path) -> None:
+    for k in range(2):
+        made(tmp_path / f"{k}", 0.5, {"strategy": "er", "seed": 0})
+    says(refused("score", tmp_path), "seed 0 twice", "--pool")
+    pooled = scored(tmp_path, "--pool", "--only", "acc")
+    says(pooled["notes"][0], "2 runs that state a seed more than once, pooled as asked")

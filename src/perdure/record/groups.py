@@ -64,8 +64,9 @@ def find_groups(
 
 def _check_seeds(name: str, members: Sequence[Member]) -> None:
     """Raise BadInput unless the runs of one group differ in the seed alone."""
-    if keys := unlike([member.said for member in members if member.said]):
-        values = {key: dict.fromkeys(_value(m, key) for m in members if m.said) for key in keys[:3]}
+    configs = [member.said for member in members if member.said]
+    if keys := unlike(configs):
+        values = {key: dict.fromkeys(_value(said, key) for said in configs) for key in keys[:3]}
         each = "; ".join(f"{key}: {_few(list(several))}" for key, several in values.items())
         more = f"; and {len(keys) - 3} more" if len(keys) > 3 else ""
         raise BadInput(
@@ -93,6 +94,8 @@ def seeds_note(members: Sequence[Member]) -> str:
     seeds = [member.seed for member in members if member.seed is not None]
     if keys := unlike([member.said for member in members if member.said]):
         return f"{len(members)} runs that differ in {', '.join(keys[:5])}, pooled as asked"
+    if len(set(seeds)) < len(seeds):
+        return f"{len(members)} runs that state a seed more than once, pooled as asked"
     if not any(member.ours for member in members):
         return f"{len(members)} files, taken as seeds of one method"
     if len(seeds) < len(members):
@@ -243,24 +246,23 @@ def _names(several: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name or "runs" for name in names]
 
 
-def _value(member: Member, key: str) -> str:
-    value = member.said.get(key, "not stated")
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-
-
 def _few(values: Sequence[str]) -> str:
-    shown = ", ".join(
-        value if len(value) <= LONG else value[: LONG - 1] + "…" for value in values[:3]
-    )
+    shown = ", ".join(_cut(value, LONG) for value in values[:3])
     return f"{shown}, …" if len(values) > 3 else shown
 
 
 def _told(said: Mapping[str, Any], key: str, cut: int | None) -> str:
-    value = said.get(key, "unsaid")
-    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-    if cut is None:
-        return f"{key}={text}"
-    return f"{key.rpartition('.')[2]}={text if len(text) <= cut else text[: cut - 1] + '…'}"
+    text = _value(said, key)
+    return f"{key}={text}" if cut is None else f"{key.rpartition('.')[2]}={_cut(text, cut)}"
+
+
+def _value(said: Mapping[str, Any], key: str) -> str:
+    value = said.get(key, "unstated")
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def unlike(several: Sequence[Mapping[str, Any]]) -> list[str]:

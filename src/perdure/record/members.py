@@ -19,6 +19,7 @@ __all__ = ["Member", "members_of", "said_in", "visible"]
 MAX_BYTES = 16 << 20  # of a run.json
 # What follows from the rest of a description, or may differ from seed to seed.
 DERIVED = ("seed", "tasks", "task_classes", "examples", "normalised_by", "data", "deviations")
+FAILED = "failed.json"  # why a run has failed; only an unfinished run has it
 UNSAID = ("validate", 0)  # tested on the test set, as all runs were before they could say it
 # Of how a loop was evaluated, what changes the numbers; where and in what batches does not.
 MEASURED = ("every", "subset", "redraw", "unseen", "initial", "mode", "screen", "score")
@@ -98,7 +99,7 @@ def _at(path: Path) -> list[Member]:
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("points.csv", "run.json", "failed.json"))
+    return any((folder / name).is_file() for name in ("points.csv", "run.json", FAILED))
 
 
 def _run(folder: Path) -> Member:
@@ -132,8 +133,10 @@ def _config(run: Mapping[str, Any], described: Mapping[str, Any]) -> dict[str, A
     said = said_in(described)
     if not said:
         return {}
-    measured = {"setting": run.get("setting"), "scale": run.get("scale")}
-    evaluation = run.get("evaluation")
+    scale, evaluation = run.get("scale"), run.get("evaluation")
+    if isinstance(scale, dict):
+        scale = {key: value for key, value in scale.items() if key != "name"}  # a label
+    measured = {"setting": run.get("setting"), "scale": scale}
     if isinstance(evaluation, dict):
         measured |= {key: evaluation[key] for key in MEASURED if key in evaluation}
     others = {k: v for k, v in measured.items() if v is not None and k not in described}

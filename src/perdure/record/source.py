@@ -15,6 +15,7 @@ from ._text import BadInput, decode, read_limited
 from .costs_file import read_costs
 from .hits_folder import check_hits, check_whole_hits, hits_at_ends, read_hits, read_whole_hits
 from .matrix_file import MAX_LINE, parse_matrix, parse_vector
+from .members import FAILED
 from .points_file import looks_like_points, read_points
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ __all__ = ["FAILED", "Given", "Source", "failure_of", "read_source", "read_vecto
 
 MAX_POINTS = 4 << 30  # bytes
 MAX_MATRIX = 128 << 20
-FAILED = "failed.json"  # why a run has failed; only an unfinished run has it
 
 
 @dataclass(frozen=True)
