@@ -46,6 +46,13 @@ def names(page: Page) -> list[str]:
     return page.locator("#runs .run .name").all_inner_texts()
 
 
+def wait_for_scores(page: Page) -> None:
+    """Runs are listed before they are scored."""
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.run .acc')].every((acc) => acc.innerText)"
+    )
+
+
 def named(live: Live, strategy: str) -> list[str]:
     return sorted(name for name, row in live.rows().items() if row["strategy"] == strategy)
 
@@ -124,6 +131,7 @@ def test_a_loss_has_its_own_name_sign_and_direction(visit: Visit, tmp_path: Path
         axis = "document.getElementById('chart').layout.yaxis.title.text"
         assert page.evaluate(axis) == "perplexity (lower is better)"
         page.locator("#order").select_option("acc")
+        wait_for_scores(page)
         assert names(page) == ["other", "better", "worse"]  # a lower loss is the better one
         page.locator("#order").select_option("min_acc")
         assert names(page) == ["other", "worse", "better"]
@@ -174,6 +182,7 @@ def test_filters(visit: Visit, live: Live) -> None:
         assert set(names(page)) == expected
         page.get_by_role("combobox", name=label).select_option("")
     page.get_by_label("Order").select_option("acc")
+    wait_for_scores(page)
     accs = [float(text) for text in page.locator(".run .acc").all_inner_texts()]
     assert accs == sorted(accs, reverse=True)
     assert visit.is_clean()
