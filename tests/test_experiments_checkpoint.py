@@ -25,7 +25,7 @@ from perdure.experiments import (
     save_checkpoint,
     train,
 )
-from perdure.record import BadInput
+from perdure.record import BadInput, RecordError
 from perdure.strategies.naive import Naive
 
 from .strategy_helpers import (
@@ -213,7 +213,7 @@ def test_saving_replaces_the_checkpoint_whole(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(RecordError, match="no space"):
             save_checkpoint(tmp_path, strategy, second)
     assert (tmp_path / "state.safetensors").read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1  # nothing is left beside it

@@ -134,6 +134,18 @@ def cluster() -> Iterator[Any]:
     made.shutdown()
 
 
+@pytest.fixture
+def apart(cluster: Any) -> Iterator[str]:
+    """Be not connected, whatever came before: whoever is has not asked Ray to be silent."""
+    import ray
+
+    was = ray.is_initialized()
+    ray.shutdown()
+    yield cluster.address
+    if was:
+        ray.init(address=cluster.address, log_to_driver=False)
+
+
 @pytest.fixture(scope="module")
 def joined(cluster: Any) -> Iterator[str]:
     """Be connected all the time: workers do many runs, and what is connected stays so."""
@@ -176,7 +188,7 @@ def bits(folder: Path) -> tuple[bytes, str]:
 
 
 def test_a_node_killed_in_the_middle(
-    cluster: Any, place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    cluster: Any, apart: str, place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     second = cluster.list_all_nodes()[1]
     node = second.node_id
@@ -210,7 +222,7 @@ def test_a_node_killed_in_the_middle(
 
     with ThreadPoolExecutor(1) as pool:
         killing = pool.submit(kill)
-        run_on_ray(jobs, nothing, address=cluster.address, shared=False)
+        run_on_ray(jobs, nothing, address=apart, shared=False)
         done, lost = killing.result()
         cluster.add_node(num_cpus=1)
     assert [(job.code, job.error) for job in jobs] == [(0, None)] * 4

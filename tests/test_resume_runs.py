@@ -178,11 +178,11 @@ def test_a_checkpoint_is_never_ahead_of_its_record(
 
     def saving(folder: Path, strategy: Any, place: Any, stopping: Any, record: Any) -> None:
         run, position = folder.parent, record["record"]["position"]
-        assert position["points"] == synced[f"{run / 'points.csv'}"]
-        for number, (_, size, whole) in enumerate(position["hits"]):
-            assert size == synced[f"{run / 'hits'}/{number}.bin"]
-            assert whole == synced.get(f"{run / 'hits'}/{number}.full.bin")
-        assert position["points"] == (run / "points.csv").stat().st_size
+        assert position["points"][0] == synced[f"{run / 'points.csv'}"]
+        for number, (_, some, whole) in enumerate(position["hits"]):
+            assert some[0] == synced[f"{run / 'hits'}/{number}.bin"]
+            assert (whole and whole[0]) == synced.get(f"{run / 'hits'}/{number}.full.bin")
+        assert position["points"][0] == (run / "points.csv").stat().st_size
         assert record["step"] == place.step
         checked.append(place.step)
         save(folder, strategy, place, stopping, record)
@@ -209,7 +209,7 @@ def test_a_checkpoint_that_cannot_be_saved_stops_nobody(
         raise error
 
     if error is not None:
-        monkeypatch.setattr(checkpoint, "save_file", refuse)
+        monkeypatch.setattr(checkpoint, "save", refuse)
     with pytest.warns(
         EvaluationWarning, match="no checkpoint could be saved after step 1 "
     ) as said:
@@ -229,7 +229,7 @@ def test_the_last_checkpoint_stays_where_the_next_cannot_be_saved(
     expected, folder = whole(what, tmp_path / "whole"), tmp_path / "run"
     stopped(what, folder, 7)
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "save_file", lambda *_, **__: (_ for _ in ()).throw(OSError(28)))
+        patch.setattr(checkpoint, "save", lambda *_, **__: (_ for _ in ()).throw(OSError(28)))
         with pytest.warns(EvaluationWarning, match="no checkpoint"), pytest.raises(Stopped):
             experiments.run(
                 what, folder, scenario=blobs(), resume=True, checkpoint_every=0,

@@ -9,6 +9,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 from .. import __version__
+from ..record import RecordError
 from ._output import STDIN
 from .compare import compare
 from .data import data_app
@@ -58,8 +59,10 @@ def main() -> None:
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except RecordError as error:
+        _fail(str(error), 1)
     except OSError as error:
-        _fail(f"cannot write: {error.strerror}", 1)
+        _fail(f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}", 1)
     except KeyboardInterrupt:
         _fail("interrupted", 130)
     except MemoryError:

@@ -39,6 +39,7 @@ def run_(
     ray: str | None = None,
     gpus_each: float = 1.0,
     retry_failed: Flag = False,
+    fresh: Flag = False,
     even_if_changed: Flag = False,
     checkpoint_every: float = 120.0,
     dry_run: Flag = False,
@@ -57,6 +58,7 @@ def run_(
         ray: `auto` starts Ray on this machine, an address joins a cluster.
         gpus_each: of a run on CUDA, with --ray: .25 lets four share one.
         retry_failed: run again what has failed.
+        fresh: start unfinished and failed runs from scratch; finished ones are kept.
         even_if_changed: go on with unfinished runs though data or versions are others.
         checkpoint_every: seconds between two checkpoints of a run.
         dry_run: list the runs and about how long they take, measured on a few steps of each kind.
@@ -74,6 +76,7 @@ def run_(
     _fetch(experiments, study, before)
     found = show_study(
         experiments, study, store, execute, at_once, show=not json, retry=retry_failed,
+        fresh=fresh,
         changed=even_if_changed, checkpoint_every=checkpoint_every,
     )  # fmt: skip
     remember(file, store, study, found)
@@ -96,7 +99,6 @@ def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> in
     experiments = _experiments()
     study = experiments.read_study(file)
     found = experiments.outcome(study, store)
-    remember(file, store, study, found)
     running = [folder.name for folder in found.waiting if is_locked(folder)]
     searched = found.finished - len({each for folders in found.done.values() for each in folders})
     waiting = len(found.waiting) - len(running) + found.later

@@ -52,7 +52,8 @@ class Evaluator:
             position. Runs are compared example by example where ids and data are the same.
         seed: of the subsets.
         record: folder of the record; None keeps one only as long as the evaluator lives.
-        overwrite: replace a run that is in the folder already.
+        overwrite: replace a run that is in the folder already; "unfinished" replaces no finished
+            one.
         score: `score(model, x, y)`, one value a row; None for accuracy. A parameter named `task`
             is given the task's name.
         scale: range and direction of a score of your own; unbounded if not given.
@@ -108,7 +109,7 @@ class Evaluator:
         ids: Mapping[Any, Any] | None = None,
         seed: int = 0,
         record: str | os.PathLike[str] | None = None,
-        overwrite: bool = False,
+        overwrite: bool | Literal["unfinished"] = False,
         score: Callable[..., torch.Tensor] | None = None,
         scale: ScoreScale | None = None,
         lower_is_better: bool = False,

@@ -72,7 +72,7 @@ class Recorder:
         self,
         folder: str | os.PathLike[str] | None,
         *,
-        overwrite: bool,
+        overwrite: bool | Literal["unfinished"],
         resume: Mapping[str, Any] | None = None,
     ) -> None:
         """Begin the record in `folder`, or go on with it; None: one that goes with this object."""
@@ -86,7 +86,9 @@ class Recorder:
             self.live.load(state["live"])
             self._describe["created"] = state["created"]
             self._describe["resumed"] = [*state["resumed"], self._resumed(resume["step"])]
-            self.writer = RunWriter(folder, self._description(), go_on=state["position"])
+            self.writer = RunWriter(
+                folder, self._description(), overwrite=overwrite, go_on=state["position"]
+            )
             return
         if folder is None:
             folder = tempfile.mkdtemp(prefix="perdure-")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from ..record import BadInput, RecordError
-from ..record._append import Lock
+from ..record import BadInput, RecordError, replace_file
+from ..record._append import Lock, check_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -47,15 +46,7 @@ def unpacked(files: Mapping[str, bytes], folder: Path) -> None:
     for name in sorted(files, key=lambda name: LAST.index(name) if name in LAST else -1):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.new")
-        try:
-            with beside.open("wb") as file:
-                file.write(files[name])
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+        replace_file(path, files[name])
     if "done.json" in files:
         _remove(folder, [name for name in _names(folder) if name not in files])
 
@@ -75,6 +66,7 @@ def alone(folder: Path, patience: float = 0.0) -> Iterator[None]:
         folder: of a run; made if it is not there.
         patience: seconds to wait for another one, who may be about to end.
     """
+    check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + patience
     while True:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
-from ..record import BadInput
+from ..record import BadInput, replace_file
+from ..record._append import BEING_WRITTEN
 from .loop import Place
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
     from ..strategies._base import Strategy
@@ -60,18 +62,12 @@ def save_checkpoint(
         "record": None if record is None else dict(record),
     }
     text = json.dumps(_encoded(state, tensors))
+    metadata = {"state": text, "sha256": _digest(text, tensors)}
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    for stale in target.glob(f".{FILE}.*"):  # of a process that was killed while it saved
+    for stale in target.glob(BEING_WRITTEN):  # of a process that was killed while it saved
         stale.unlink(missing_ok=True)
-    beside = target / f".{FILE}.{os.getpid()}"
-    try:
-        save_file(tensors, beside, metadata={"state": text})
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
-        beside.replace(target / FILE)
-    finally:
-        beside.unlink(missing_ok=True)
+    replace_file(target / FILE, save(tensors, metadata))
 
 
 def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
@@ -121,8 +117,11 @@ def _read(path: Path) -> dict[str, Any]:
     """Return what a file holds, or raise unless it is a checkpoint with all its parts."""
     try:
         with safe_open(path, framework="pt") as file:
-            text = (file.metadata() or {})["state"]
+            metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        text = metadata["state"]
+        if metadata["sha256"] != _digest(text, tensors):
+            raise ValueError("its bytes are not those that were saved")
         state = _decoded(json.loads(text), tensors)
         return {part: state[part] for part in PARTS}
     except FileNotFoundError:
@@ -130,6 +129,16 @@ def _read(path: Path) -> dict[str, Any]:
     except (SafetensorError, KeyError, ValueError, TypeError, AttributeError, OSError) as error:
         said = f"not a checkpoint that can be read ({_last_line(error)})"
         raise BadInput(f"{path}: {said}; {ANEW}") from None
+
+
+def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
+    """Return the SHA-256 of everything in a checkpoint."""
+    digest = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        plain: Any = tensor.contiguous().flatten().view(torch.uint8).numpy()
+        digest.update(plain)
+    return digest.hexdigest()
 
 
 def _kind(strategy: Strategy) -> str:

@@ -47,11 +47,14 @@ class Desk:
         self._attempts[number] = max(self._attempts[number], attempt)
         job = self._jobs[number]
         anew = job.overwrite and attempt == 0
-        if is_finished(job.folder) and not anew:
+        replace = job.overwrite is True and attempt == 0
+        if is_finished(job.folder) and not replace:
             return Beginning({}, finished=True)
         try:
             if anew and job.folder.exists():
                 with alone(job.folder):
+                    if is_finished(job.folder) and not replace:  # meanwhile
+                        return Beginning({}, finished=True)
                     emptied(job.folder)
         except (RecordError, OSError) as error:
             return Beginning({}, refused=str(error))
@@ -73,7 +76,8 @@ class Desk:
         folder = self._jobs[number].folder
         try:
             with alone(folder):
-                unpacked(files, folder)
+                if not is_finished(folder):  # else another process has finished it meanwhile
+                    unpacked(files, folder)
         except (RecordError, OSError, ValueError) as error:
             return str(error)
         return None

@@ -6,11 +6,12 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from ..record import RecordError, scores_of
+from ..record._append import check_folder
 from .description import Description
 from .keeper import EVERY
 
@@ -31,7 +32,7 @@ class Job:
 
     description: Description
     folder: Path
-    overwrite: bool = False
+    overwrite: bool | Literal["unfinished"] = False
     resume: bool = False
     changed: bool = False  # go on even if data or versions are others
     checkpoint_every: float = EVERY
@@ -77,6 +78,7 @@ def perform(
         checkpointed: called after each checkpoint.
     """
     from .run import run
+    from .store import is_finished
 
     began, following = time.perf_counter(), 0.0
 
@@ -88,14 +90,18 @@ def perform(
             tell({"share": share, **numbers})
 
     try:
+        check_folder(job.folder)
         run(
             job.description, job.folder, overwrite=job.overwrite, resume=job.resume,
             changed=job.changed, scenario=scenario,
             progress=progress, checkpoint_every=job.checkpoint_every, checkpointed=checkpointed,
         )  # fmt: skip
-        scores_of(job.folder)  # kept there: a study's tables need not compute them again
+        scores_of(job.folder, keep=True)  # kept there: a study's tables need not compute them again
         tell({"seconds": time.perf_counter() - began})
     except Exception as error:
+        if isinstance(error, RecordError) and not job.overwrite and is_finished(job.folder):
+            tell({"note": "finished by another process meanwhile"})
+            return 0
         said, code = explained(error)
         tell(said)
         return code

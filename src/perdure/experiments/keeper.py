@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError
 
+from ..record import RecordError
 from .checkpoint import save_checkpoint
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Keeper:
             try:
                 state = self._evaluator.state_dict()
                 save_checkpoint(self._folder, self._strategy, place, self._stopping, state)
-            except (OSError, SafetensorError, TypeError) as error:  # a full disk, an odd strategy
+            except (OSError, RecordError, SafetensorError, TypeError) as error:  # full, or odd
                 if not self._troubled:
                     self._evaluator.say(
                         f"no checkpoint could be saved after step {place.step} ({error}); if this "

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..record import BadInput
+from ..record import BadInput, replace_file
 from .desk import Desk
 from .errand import TOKEN, Errand, run_errand
 from .jobs import REFRESH, explained, noted
@@ -262,7 +262,7 @@ def _tokens(jobs: Sequence[Job], *, shared: bool | None) -> Iterator[dict[Path, 
     try:
         for store, text in tokens.items():
             store.mkdir(parents=True, exist_ok=True)
-            (store / TOKEN).write_text(text)
+            replace_file(store / TOKEN, text)
         yield tokens
     finally:
         for store in tokens:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import torch
@@ -89,7 +89,7 @@ def run(
     description: Description,
     folder: str | os.PathLike[str],
     *,
-    overwrite: bool = False,
+    overwrite: bool | Literal["unfinished"] = False,
     resume: bool = False,
     changed: bool = False,
     scenario: Scenario | None = None,
@@ -104,7 +104,7 @@ def run(
     Args:
         description: what to run.
         folder: of the record.
-        overwrite: replace a record that is there.
+        overwrite: replace a record that is there; "unfinished" replaces no finished one.
         resume: go on from the checkpoint of a run that was stopped, or start where there is none.
         changed: go on even if data or versions are others than before: other bits may come out.
         scenario: one of your own; the description then only gives the set-up.
@@ -132,9 +132,9 @@ def run(
     if resume and has_checkpoint(saved) and not is_finished(Path(folder)):
         differ = check_unchanged(Path(folder), description, scenario.data, changed=changed)
         start, state = load_checkpoint(saved, strategy, stopping), record_state(saved)
-    overwrite = overwrite or (resume and start is None and not is_finished(Path(folder)))
+    replace: bool | Literal["unfinished"] = overwrite or ("unfinished" if resume else False)
     with evaluator_of(
-        description, scenario, folder, strategy, overwrite=overwrite, resume=state
+        description, scenario, folder, strategy, overwrite=replace, resume=state
     ) as evaluator:
         if differ and start is not None:
             what = "; ".join(differ)
@@ -244,7 +244,7 @@ def evaluator_of(
     folder: str | os.PathLike[str],
     strategy: Strategy,
     *,
-    overwrite: bool = False,
+    overwrite: bool | Literal["unfinished"] = False,
     resume: dict[str, Any] | None = None,
 ) -> Evaluator:
     """Return who tests: every task of the scenario, its images normalised once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import fmean
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ..metrics import find_metric
-from ..record import FAILED, failure_of, replace_file, scores_of
+from ..record import FAILED, RecordError, failure_of, replace_file, scores_of
 from .jobs import Job
 from .store import check_store, is_finished
 
@@ -106,6 +107,7 @@ def run_study(
     told: Callable[[Job, dict[str, Any]], None],
     *,
     retry: bool = False,
+    fresh: bool = False,
     changed: bool = False,
     checkpoint_every: float = 120.0,
     planned: Callable[[list[Job], int], None] | None = None,
@@ -118,6 +120,7 @@ def run_study(
         execute: does jobs: one after the other, as processes, on a cluster.
         told: called with each message of a run.
         retry: also run again what has failed.
+        fresh: start unfinished and failed runs from scratch; finished ones are kept.
         changed: go on with unfinished runs even if data or versions are others.
         checkpoint_every: seconds between two checkpoints.
         planned: called before each round with its jobs, and with how many will follow later.
@@ -137,9 +140,10 @@ def run_study(
             folder = store / description.folder
             if description.folder in tried or is_finished(folder):
                 continue
-            if failure_of(folder) is not None and not retry:
+            if failure_of(folder) is not None and not (retry or fresh):
                 continue
-            job = Job(description, folder, resume=True, changed=changed)
+            job = Job(description, folder, resume=not fresh, changed=changed)
+            job.overwrite = "unfinished" if fresh else False
             job.checkpoint_every = checkpoint_every
             jobs.append(job)
         if not jobs:
@@ -151,7 +155,8 @@ def run_study(
             planned(jobs, now.later)
         execute(jobs, listen)
     found = outcome(study, store)
-    _write_down(study, store, found, wanted)
+    with suppress(RecordError):  # a store that may only be read: nothing was left to do
+        _write_down(study, store, found, wanted)
     return found
 
 
@@ -254,5 +259,8 @@ def _write_down(study: Study, store: Path, found: Outcome, runs: Sequence[Descri
         "runs": [each.folder for each in runs],
         "later": found.later,
     }
-    store.mkdir(parents=True, exist_ok=True)
+    try:
+        store.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"{store}: {(error.strerror or str(error)).lower()}") from None
     replace_file(store / f"{study.name}.study.json", json.dumps(said, indent=1) + "\n")

@@ -66,7 +66,7 @@ def run_side_by_side(
         while True:
             while waiting and _fits(waiting[0], crew, most):
                 job = waiting.pop(0)
-                if not job.overwrite and (job.folder / "done.json").exists():
+                if job.overwrite is not True and (job.folder / "done.json").exists():
                     tell(job, {"ended": 0})  # another command has finished it meanwhile
                     continue
                 with _uninterrupted():

@@ -1,10 +1,18 @@
-"""A file that only grows, and a lock that says who lets it grow."""
+"""Writing into a run folder: files that only grow, files that are replaced, and a lock.
+
+No name here is followed to another file: a store may hold links that somebody else has planted.
+"""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import os
+import secrets
 import socket
+import stat
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -16,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["Appender", "Lock", "RecordError", "is_locked", "replace"]
 
 
+BEING_WRITTEN = ".*.new"  # names of files that `replace` has not finished
+PATIENCE = 0.5  # seconds for `is_locked` of another process to let go of a lock
+
+
 class RecordError(RuntimeError):
     """Raised when a record cannot be written; the message says where, why and what to do."""
 
@@ -23,10 +35,32 @@ class RecordError(RuntimeError):
 def explained(path: Path, error: OSError) -> RecordError:
     """Return what went wrong with `path`, in one line."""
     what = (error.strerror or str(error)).lower()
+    if error.errno in (errno.ELOOP, errno.ENXIO):
+        return RecordError(
+            f"{error.filename or path}: a link or a pipe, expected a file; nothing is written "
+            "through links, remove it"
+        )
     return RecordError(
         f"{path}: {what}; what was recorded before is whole. Make room or rights and go on "
         "(what could not be written is kept and written next), or choose another record folder"
     )
+
+
+def open_file(path: Path, flags: int) -> int:
+    """Return a descriptor of a plain file; anything else is an OSError and is not waited for."""
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
+        flags |= getattr(os, name, 0)
+    file = os.open(path, flags, 0o666)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.ENXIO, "not a file", str(path))
+    return file
+
+
+def check_folder(folder: Path) -> None:
+    """Raise if a folder that is written into is a link: it may lead anywhere."""
+    if folder.is_symlink():
+        raise RecordError(f"{folder}: a link, expected a folder; nothing is written through links")
 
 
 class Appender:
@@ -38,33 +72,35 @@ class Appender:
     Args:
         path: the file.
         header: its first bytes.
-        keep: go on after so many bytes that are there; None begins anew.
+        keep: the `position` to go on from; None begins anew.
     """
 
-    def __init__(self, path: Path, header: bytes = b"", *, keep: int | None = None) -> None:
+    def __init__(
+        self, path: Path, header: bytes = b"", *, keep: tuple[int, str] | None = None
+    ) -> None:
         self.path = path
-        flags = os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
-        flags |= os.O_CREAT | os.O_TRUNC if keep is None else 0
+        digest = hashlib.sha256()
+        begin = os.O_CREAT | os.O_TRUNC if keep is None else 0
         try:
-            self._file = os.open(path, flags, 0o666)
+            self._file = open_file(path, os.O_WRONLY | begin)
             if keep is not None:
-                there = os.fstat(self._file).st_size
-                if there < keep:
+                digest = _digest(path, keep[0])
+                if digest.hexdigest() != keep[1]:
                     os.close(self._file)
                     raise RecordError(
-                        f"{path}: {there} bytes, expected the {keep} that were there when the run "
-                        "was saved; it cannot go on, start it anew"
+                        f"{path}: its first {keep[0]} bytes are not those that were there when the "
+                        "run was saved; it cannot be resumed, start it anew"
                     )
-                os.ftruncate(self._file, keep)  # what came after is tested again
+                os.ftruncate(self._file, keep[0])  # what came after is tested again
         except OSError as error:
             raise explained(path, error) from None
-        # Bytes in the file, bytes that wait: one assignment for both.
-        self._state = (0, header) if keep is None else (keep, b"")
+        # Bytes in the file, bytes that wait, SHA-256 of the file: one assignment for all.
+        self._state = (0 if keep is None else keep[0], header if keep is None else b"", digest)
 
     @property
-    def size(self) -> int:
-        """Bytes in the file."""
-        return self._state[0]
+    def position(self) -> tuple[int, str]:
+        """Bytes in the file, and their SHA-256."""
+        return self._state[0], self._state[2].hexdigest()
 
     def append(self, data: bytes) -> None:
         """Write `data` after everything before it, or raise RecordError and keep it waiting."""
@@ -73,12 +109,12 @@ class Appender:
 
     def queue(self, data: bytes) -> None:
         """Have `data` written after everything before it, by the next `flush`."""
-        size, waiting = self._state
-        self._state = (size, waiting + data)
+        size, waiting, digest = self._state
+        self._state = (size, waiting + data, digest)
 
     def flush(self) -> None:
         """Write what waits, or raise RecordError and keep it waiting."""
-        size, waiting = self._state
+        size, waiting, digest = self._state
         done = 0
         try:
             while done < len(waiting):
@@ -87,7 +123,25 @@ class Appender:
             with suppress(OSError):
                 os.ftruncate(self._file, size)  # no half line stays behind
             raise explained(self.path, error) from None
-        self._state = (size + done, b"")
+        digest = digest.copy()
+        digest.update(waiting)
+        self._state = (size + done, b"", digest)
+
+    def check(self) -> None:
+        """Raise RecordError if the file is not the one that was written here."""
+        try:
+            same = os.path.samestat(os.fstat(self._file), self.path.lstat())
+            same = same and os.fstat(self._file).st_size == self._state[0]
+            same = same and _digest(self.path, self._state[0]).hexdigest() == self.position[1]
+        except FileNotFoundError:
+            same = False
+        except OSError as error:
+            raise explained(self.path, error) from None
+        if not same:
+            raise RecordError(
+                f"{self.path}: removed or changed by somebody else while the run went on; the run "
+                "is not marked as finished, start it anew"
+            )
 
     def sync(self) -> None:
         """Make sure that the disk has it."""
@@ -103,18 +157,34 @@ class Appender:
             self._file = -1
 
 
-def replace(path: Path, text: str) -> None:
-    """Write a small file so that a reader sees the old one or the new one, never half of it."""
-    beside = path.with_name(f".{path.name}.new")
+def _digest(path: Path, size: int) -> hashlib._Hash:
+    """Return the SHA-256 of the first `size` bytes of a file."""
+    digest = hashlib.sha256()
+    with os.fdopen(open_file(path, os.O_RDONLY), "rb") as file:
+        while size > 0 and (part := file.read(min(size, 1 << 20))):
+            digest.update(part)
+            size -= len(part)
+    return digest
+
+
+def replace(path: Path, data: str | bytes) -> None:
+    """Write a file so that a reader sees the old one or the new one, never half of it.
+
+    The new one is made under a name that nobody can foresee, and only if nothing has that name.
+    """
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
+        made = open_file(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        with os.fdopen(made, "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise explained(path, error) from None
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
 
 
 class Lock:
@@ -125,10 +195,10 @@ class Lock:
 
     def __init__(self, folder: Path) -> None:
         self._path, self._file = folder / "lock", -1
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._file = open_file(self._path, os.O_RDWR | os.O_CREAT)
         try:
             _lock(self._file)
-            if not os.path.samestat(os.fstat(self._file), os.stat(self._path)):  # noqa: PTH116
+            if not os.path.samestat(os.fstat(self._file), self._path.lstat()):
                 raise BlockingIOError  # its holder removed it just now: the lock is of nothing
             who = {
                 "pid": os.getpid(),
@@ -175,33 +245,41 @@ if hasattr(os, "register_at_fork"):
 
 
 def _lock(file: int) -> None:
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return _try(file, "LOCK_EX")
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+
+
+def _try(file: int, how: str) -> None:
     try:
         import fcntl
     except ImportError:  # no such locks on Windows: the folder's run.json still protects it
         return
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(file, getattr(fcntl, how) | fcntl.LOCK_NB)
 
 
 def is_locked(folder: Path) -> bool:
-    """Return whether a process writes into `folder`, as far as its lock tells.
+    """Return whether a process writes into `folder`.
 
-    The lock is not tried: whoever wants it at that moment would be refused.
+    The lock is tried, for the moment that takes: a process id could be another process's by now.
+    A lock of another host is believed, since not every file system carries locks between hosts.
     """
     try:
-        who = json.loads(_said(folder / "lock"))
-        if who["host"] != socket.gethostname():
-            return True
-        os.kill(int(who["pid"]), 0)
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        return isinstance(error, PermissionError)  # of somebody else's process
-    return True
-
-
-def _said(path: Path) -> bytes:
-    """Return what a lock says, without waiting should it be a pipe."""
-    file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        file = open_file(folder / "lock", os.O_RDONLY)
+    except OSError:
+        return False
     try:
-        return os.read(file, 4096)
+        _try(file, "LOCK_SH")
+        return bool(json.loads(os.pread(file, 4096, 0))["host"] != socket.gethostname())
+    except BlockingIOError:
+        return True
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
     finally:
         os.close(file)
 

@@ -1,7 +1,8 @@
-"""The metrics of a finished run, kept beside it: a study looks at hundreds of runs, often."""
+"""The metrics of a finished run, kept in its folder: a study looks at hundreds of runs, often."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Scores", "scores_of"]
 
 FILE = "scores.json"
+FILES = ("run.json", "points.csv", "costs.csv")
 
 
 class Scores(NamedTuple):
@@ -28,23 +30,37 @@ class Scores(NamedTuple):
     costs: dict[str, float]
 
 
-def scores_of(folder: Path) -> Scores:
-    """Return the metrics of a finished run, computed once for this version of the program."""
-    from .. import __version__
+def scores_of(folder: Path, *, keep: bool = False) -> Scores:
+    """Return the metrics of a finished run, as kept in its folder if they are of what is there.
 
-    when = [__version__, (folder / "done.json").stat().st_mtime_ns]
-    kept = folder / FILE
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        said = json.loads(kept.read_bytes())
-        if said["of"] == when:
+    Args:
+        folder: of the run.
+        keep: write them into the folder; only for whoever has made the run.
+    """
+    of = _computed_from(folder)
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        said = json.loads((folder / FILE).read_bytes())
+        if said["of"] == of:
             return Scores(dict(said["metrics"]), dict(said["undefined"]), dict(said["costs"]))
-    run = open_run(folder)
+    run = open_run(folder, hits=False)  # they give intervals, no values
     found = run.summary()
     metrics = {id_: float(value) for id_, value in found.metrics.items()}
     scores = Scores(metrics, dict(found.undefined), _costs(run))
-    with suppress(RecordError):  # a store that may only be read
-        replace(kept, json.dumps({"of": when, **scores._asdict()}) + "\n")
+    if keep:
+        with suppress(RecordError):  # they can be computed again
+            replace(folder / FILE, json.dumps({"of": of, **scores._asdict()}) + "\n")
     return scores
+
+
+def _computed_from(folder: Path) -> list[str]:
+    """Return the version of the program, and the SHA-256 of everything that metrics depend on."""
+    from .. import __version__
+
+    digest = hashlib.sha256()
+    for name in FILES:
+        with suppress(FileNotFoundError), (folder / name).open("rb") as file:
+            digest.update(f"{name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return [__version__, digest.hexdigest()]
 
 
 def _costs(run: Run) -> dict[str, float]:

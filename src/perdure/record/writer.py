@@ -8,11 +8,11 @@ import json
 import os
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ._append import Appender, Lock, RecordError, explained, replace
+from ._append import BEING_WRITTEN, Appender, Lock, RecordError, check_folder, explained, replace
 from .costs_file import COST_COLUMNS
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class RunWriter:
     Args:
         folder: where the record goes; made if it is not there.
         description: what ran, for run.json.
-        overwrite: replace a run that is already there.
-        go_on: keep the run that is there up to this `position`.
+        overwrite: replace a run that is already there; "unfinished" replaces no finished one.
+        go_on: keep the unfinished run that is there up to this `position`.
 
     Example:
         >>> import tempfile
@@ -53,7 +53,7 @@ class RunWriter:
         folder: str | os.PathLike[str],
         description: Mapping[str, Any],
         *,
-        overwrite: bool = False,
+        overwrite: bool | Literal["unfinished"] = False,
         go_on: Mapping[str, Any] | None = None,
     ) -> None:
         self.folder = Path(folder).absolute()  # a program may change its own folder
@@ -70,9 +70,15 @@ class RunWriter:
             self._lock = Lock(self.folder)
         except OSError as error:
             raise explained(self.folder, error) from None
-        try:
+        try:  # what is there is asked now that nobody else can change it
+            _tidy(self.folder)
             if go_on is None:
                 _make_room(self.folder, overwrite=overwrite)
+            elif (self.folder / "done.json").exists() and overwrite is not True:
+                raise RecordError(
+                    f"{folder}: holds a finished run; overwrite=True resumes it from the state "
+                    "given, and drops what it recorded after that"
+                )
         except BaseException as error:
             self._lock.release()
             if isinstance(error, OSError):
@@ -115,17 +121,17 @@ class RunWriter:
         """Return how far every file is, for going on from here; the disk has it all."""
         self.sync()
         return {
-            "points": self._points.size,
-            "gradients": None if self._gradients is None else self._gradients.size,
+            "points": self._points.position,
+            "gradients": None if self._gradients is None else self._gradients.position,
             "hits": [
-                [task, self._hits_size(number, whole=False), self._hits_size(number, whole=True)]
+                [task, *(self._hits_position(number, whole=whole) for whole in (False, True))]
                 for number, task in enumerate(self._with_hits)
             ],
         }
 
-    def _hits_size(self, number: int, *, whole: bool) -> int | None:
+    def _hits_position(self, number: int, *, whole: bool) -> tuple[int, str] | None:
         file = self._hits.get((number, whole))
-        return None if file is None else file.size
+        return None if file is None else file.position
 
     def describe(self, description: Mapping[str, Any]) -> None:
         """Replace run.json."""
@@ -190,8 +196,10 @@ class RunWriter:
             file.sync()
 
     def done(self, **said: Any) -> None:
-        """Write done.json: nothing follows."""
+        """Write done.json: nothing follows. Raises if what was written is not there any more."""
         self.sync()
+        for file in self._files():
+            file.check()
         replace(self.folder / "done.json", json.dumps(said, indent=1, ensure_ascii=False) + "\n")
 
     def close(self) -> None:
@@ -250,10 +258,11 @@ class _HitsFile:
         self._early = b""
 
     @property
-    def size(self) -> int:
-        return 0 if self._file is None else self._file.size
+    def position(self) -> tuple[int, str]:
+        assert self._file is not None  # the writer has flushed
+        return self._file.position
 
-    def go_on(self, keep: int) -> None:
+    def go_on(self, keep: tuple[int, str]) -> None:
         self._file = Appender(self._folder / f"{self._name}.bin", keep=keep)
 
     def queue(self, data: bytes) -> None:
@@ -271,12 +280,11 @@ class _HitsFile:
     def _begin(self) -> None:
         try:
             self._folder.mkdir(exist_ok=True)
-            with (self._folder / f"{self._name}.npy").open("wb") as file:
-                np.save(file, self._ids)
-                file.flush()
-                os.fsync(file.fileno())  # without it no hits are read
         except OSError as error:
             raise explained(self._folder, error) from None
+        ids = io.BytesIO()
+        np.save(ids, self._ids)
+        replace(self._folder / f"{self._name}.npy", ids.getvalue())  # first: no hits without it
         replace(self._folder / "tasks.json", json.dumps(self._tasks, ensure_ascii=False))
         self._file = Appender(self._folder / f"{self._name}.bin", self._early)
 
@@ -284,13 +292,19 @@ class _HitsFile:
         if self._file is not None:
             self._file.sync()
 
+    def check(self) -> None:
+        if self._file is not None:
+            self._file.check()
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
 
 
 def _cut_hits(
-    folder: Path, tasks: list[str], position: Sequence[tuple[str, int | None, int | None]]
+    folder: Path,
+    tasks: list[str],
+    position: Sequence[tuple[str, tuple[int, str] | None, tuple[int, str] | None]],
 ) -> dict[tuple[int, bool], _HitsFile]:
     """Return the files of hits, cut back; those that were begun later are removed."""
     found = {}
@@ -325,15 +339,24 @@ def csv_field(text: str) -> str:
     return line.getvalue()
 
 
-def _make_room(folder: Path, *, overwrite: bool) -> None:
+def _tidy(folder: Path) -> None:
+    """Remove what a process was writing when it was killed; raise if a folder leads elsewhere."""
+    for name in ("hits", "checkpoint"):
+        check_folder(folder / name)
+        for stale in (*folder.glob(BEING_WRITTEN), *folder.glob(f"{name}/{BEING_WRITTEN}")):
+            stale.unlink()
+
+
+def _make_room(folder: Path, *, overwrite: bool | Literal["unfinished"]) -> None:
     """Raise if `folder` holds a run, or remove that run if it may be replaced."""
     there = [name for name in OURS if (folder / name).exists()]
     hits = [*folder.glob("hits/*.bin"), *folder.glob("hits/*.npy"), *folder.glob("hits/tasks.json")]
     saved = [*folder.glob("checkpoint/state.safetensors")]
     if not (there or hits or saved):
         return
-    if not overwrite:
-        state = "a finished" if "done.json" in there else "an unfinished"
+    finished = "done.json" in there
+    if not overwrite or (finished and overwrite == "unfinished"):
+        state = "a finished" if finished else "an unfinished"
         raise RecordError(
             f"{folder}: holds {state} run already; choose another record folder, or "
             "overwrite=True to replace it"
