@@ -12,19 +12,21 @@ from .record import BadInput
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["imported"]
+__all__ = ["imported", "shown"]
 
 
 def imported(module: str, what: str) -> ModuleType:
-    """Return an imported module, looked for in the current directory first, as `python -m` does.
+    """Return an imported module, looked for in the current directory after everything installed.
+
+    Whatever else lies in that directory, a stray numpy.py say, is never taken for what we need.
 
     Args:
         module: its name.
         what: what it is imported for, as errors begin: "model 'mine:network'".
     """
     here = str(Path.cwd())
-    if not sys.flags.safe_path and not {"", here} & set(sys.path):
-        sys.path.insert(0, here)
+    if not {"", here} & set(sys.path):
+        sys.path.append(here)
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -37,3 +39,8 @@ def imported(module: str, what: str) -> ModuleType:
     except Exception as error:
         why = " ".join(f"{type(error).__name__}: {error}".split())
         raise BadInput(f"{what}: importing {module} fails: {why}") from error
+
+
+def shown(module: ModuleType) -> str:
+    """Return a module's name and its file: an installed one of that name may have come first."""
+    return f"{module.__name__} ({getattr(module, '__file__', None) or 'built in'})"

@@ -26,7 +26,7 @@ from .run import scenario_of
 from .side_by_side import cores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from .jobs import Job
 
@@ -116,7 +116,7 @@ class _Driver:
             self._tell(number, {"ended": code})
             return
         token = self._tokens.get(job.folder.absolute().parent)
-        errand = Errand(number, attempt, self._plain[number], token, _own_paths(), __version__)
+        errand = Errand(number, attempt, self._plain[number], token, _own_paths(job), __version__)
         task = self._task(number).remote(errand, scenario, self._desk)
         self._running[task] = (number, attempt)
 
@@ -218,6 +218,8 @@ def _connected(address: str, jobs: Sequence[Job]) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
+    from ray.job_config import JobConfig
+
     options: dict[str, Any] = {"address": address}
     if address != "auto":
         _check_address(address)
@@ -228,7 +230,9 @@ def _connected(address: str, jobs: Sequence[Job]) -> Iterator[Any]:
     logging.getLogger("ray").setLevel(logging.ERROR)
     ray_worker._worker_logs_enabled = False  # noqa: SLF001 - a lost node would print to our output
     try:
-        ray.init(**options, logging_level=logging.ERROR, log_to_driver=False)
+        config = JobConfig()
+        config._py_driver_sys_path = _NoPaths()  # noqa: SLF001
+        ray.init(**options, job_config=config, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
         what = "no local Ray can be started" if address == "auto" else f"no Ray is at {address}"
         raise BadInput(f"{what} ({_line(error)})") from error
@@ -236,6 +240,13 @@ def _connected(address: str, jobs: Sequence[Job]) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+class _NoPaths(list[str]):
+    """What Ray puts first where its workers look for modules: not the current directory."""
+
+    def extend(self, _: Iterable[str]) -> None:
+        """Add nothing."""
 
 
 def _check_address(address: str) -> None:
@@ -269,8 +280,10 @@ def _tokens(jobs: Sequence[Job], *, shared: bool | None) -> Iterator[dict[Path, 
             (store / TOKEN).unlink(missing_ok=True)
 
 
-def _own_paths() -> list[str]:
-    """Return where modules are looked for that no environment holds: the user's own."""
+def _own_paths(job: Job) -> list[str]:
+    """Return where a run's modules are looked for that no environment holds: the user's own."""
+    if not any(":" in name for name in (job.description.strategy, job.description.model)):
+        return []
     paths = [str(Path(path).absolute()) for path in ("", *sys.path)]
     return [path for path in paths if not path.startswith((sys.prefix, sys.base_prefix))]
 

@@ -102,7 +102,7 @@ class _Worker:
         self.threads, self.job = threads, None  # type: int, Job | None
         several = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "perdure.experiments.child"],
+            [sys.executable, "-P", "-m", "perdure.experiments.child"],  # not from this directory
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **dict.fromkeys(several, str(threads))},

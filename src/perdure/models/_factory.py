@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from .._own import imported
+from .._own import imported, shown
 from ..record import BadInput
 from .table import MODELS, unknown
 
@@ -24,14 +24,16 @@ def factory_of(name: str) -> Callable[..., Any]:
         >>> factory_of("torch.nn:Linear").__name__
         'Linear'
     """
-    where = MODELS.get(name, name)
-    module, _, attribute = where.partition(":")
+    module, _, attribute = MODELS.get(name, name).partition(":")
     if not (module and attribute):
         raise unknown(name)
-    found: Any = imported(module, f"model {name!r}")
+    where = imported(module, f"model {name!r}")
+    found: Any = where
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise BadInput(f"model {name!r}: {module} has no {attribute!r}, expected a factory")
+            raise BadInput(
+                f"model {name!r}: {shown(where)} has no {attribute!r}, expected a factory"
+            )
         found = getattr(found, part)
     if not callable(found):
         raise BadInput(

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._names import near
-from .._own import imported
+from .._own import imported, shown
 from ..record import BadInput
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _own(name: str) -> type[Strategy]:
         raise BadInput(f"strategy is {name!r}, expected module:Class")
     where = imported(module, f"strategy {name!r}")
     if not hasattr(where, attribute):
-        raise BadInput(f"strategy {name!r}: {module} has no {attribute!r}")
+        raise BadInput(f"strategy {name!r}: {shown(where)} has no {attribute!r}")
     found = getattr(where, attribute)
     if not (isinstance(found, type) and issubclass(found, Strategy)):
         raise BadInput(
