@@ -10,7 +10,7 @@ from cyclopts import App, CycloptsError
 
 from .. import __version__
 from ..record import RecordError
-from ._output import STDIN
+from ._output import STDIN, tell
 from .compare import compare
 from .data import data_app
 from .explain import explain
@@ -55,7 +55,7 @@ def main() -> None:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except (CycloptsError, ValueError) as error:
-        _fail(" ".join(str(error).split()), 2)
+        _fail(str(error), 2)
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
@@ -71,5 +71,5 @@ def main() -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    sys.stderr.write(f"perdure: {message}\n")
+    tell(message)
     sys.exit(code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..metrics import Undefined, difference_of_runs
 from ..record import BadInput, read_source
 from ..report.on_examples import OnExamples, on_examples_grids, on_examples_words
-from ._output import print_grids, print_wrapped
+from ._output import print_grids, print_wrapped, say, tell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,14 +82,14 @@ def print_example_differences(
         )  # fmt: skip
         words = on_examples_words(found)
         if grids:
-            print()
+            say()
         if form == "latex":
             for grid in grids:
-                print(f"% {grid.title}\n{grid.latex()}")
-            print(f"% {words}")
+                say(f"% {grid.title}", *grid.latex().split("\n"))
+            say(f"% {words}")
         elif form == "csv":
             print_grids(grids, form)
-            sys.stderr.write(f"perdure: note: {words}\n")
+            tell(f"note: {words}")
         else:
             print_grids(grids, form)
             print_wrapped(f"- {words}" if form == "markdown" else words, "  ")

@@ -1,20 +1,36 @@
-"""What commands share: the flags they take, and how tables and notes are printed."""
+"""What commands share: the flags they take, and everything that prints.
+
+What is printed may quote files, which may be anybody's: it goes through `printable` here.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+
+from .._printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..report import Grid
 
-__all__ = ["STDIN", "Flag", "form_of", "print_grids", "print_notes", "print_wrapped"]
+__all__ = [
+    "STDIN",
+    "Flag",
+    "form_of",
+    "print_grids",
+    "print_json",
+    "print_notes",
+    "print_wrapped",
+    "say",
+    "tell",
+]
 
 STDIN = "<stdin>"  # what a bare - becomes: the parser takes it for an option
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
@@ -28,15 +44,31 @@ def form_of(**asked: bool) -> str:
     return chosen[0] if chosen else "people"
 
 
+def say(*lines: str) -> None:
+    """Print each line as one line; a blank one if there is none."""
+    print("\n".join(map(printable, lines)), flush=True)  # noqa: T201 - the only one
+
+
+def tell(*lines: str, start: str = "perdure: ") -> None:
+    """Write each line to standard error as one line."""
+    sys.stderr.write("".join(f"{start}{printable(line)}\n" for line in lines))
+
+
+def print_json(value: Any) -> None:
+    """Print JSON, in which nothing drives a terminal."""
+    text = json.dumps(value, allow_nan=False, indent=1, default=str)
+    say(*text.replace("\x7f", "\\u007f").split("\n"))
+
+
 def print_grids(grids: Sequence[Grid], form: str) -> None:
     """Print tables in the form that was asked for, a blank line between them."""
     for k, grid in enumerate(grids):
         if k:
-            print()
+            say()
         if form == "people":
             grid.show(sys.stdout)
         else:
-            print(getattr(grid, form)())
+            say(*getattr(grid, form)().split("\n"))
 
 
 def print_notes(notes: Sequence[str], form: str) -> None:
@@ -45,12 +77,13 @@ def print_notes(notes: Sequence[str], form: str) -> None:
         if form == "people":
             print_wrapped(f"note: {note}", "  ")
         else:
-            sys.stderr.write(f"perdure: note: {note}\n")
+            tell(f"note: {note}")
 
 
 def print_wrapped(line: str, indent: str) -> None:
     """Print a line, folded to a terminal's width and left whole in a pipe."""
+    lines = [printable(line)]
     if sys.stdout.isatty():
         width = max(40, shutil.get_terminal_size().columns)
-        line = textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False)
-    print(line)
+        lines = textwrap.wrap(lines[0], width, subsequent_indent=indent, break_on_hyphens=False)
+    say(*lines)

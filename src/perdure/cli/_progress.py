@@ -7,6 +7,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from .._printable import printable
+from ._output import tell
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -75,9 +78,9 @@ class SeedBars:
 
     def _line(self, text: str) -> None:
         if self._bars is not None:
-            self._bars.console.print(text, markup=False, highlight=False)
+            self._bars.console.print(printable(text), markup=False, highlight=False)
         elif self._show:
-            sys.stderr.write(f"perdure: {text}\n")
+            tell(text)
 
 
 def live_of(message: dict[str, Any]) -> str:
@@ -92,4 +95,4 @@ def live_of(message: dict[str, Any]) -> str:
         parts.append(f"learning {message['task']}: {message['current']:.3f}")
     if message.get("min_acc") is not None:
         parts.append(f"min_acc {message['min_acc']:.3f}")
-    return "  ".join(parts)
+    return printable("  ".join(parts))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json as json_
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ._options import whole_of
+from ._output import print_json, say, tell
 from ._study_view import in_words
-from .run import _say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +29,7 @@ def dry_run(
         kind = experiments.length_of(description)
         if state == "waiting" and kind not in seconds:
             if not json:
-                _say(f"measuring {cell}")
+                tell(f"measuring {cell}")
             seconds[kind] = experiments.estimated_seconds(description)
         takes = seconds[kind] if state == "waiting" else 0
         runs.append(
@@ -39,14 +38,14 @@ def dry_run(
         )  # fmt: skip
     total = sum(run["seconds"] for run in runs)
     if json:
-        print(json_.dumps({"runs": runs, "seconds": total}, indent=1))
+        print_json({"runs": runs, "seconds": total})
         return 0
     for run in runs:
         waits = run["state"] == "waiting"
-        print(f"{run['folder']}  {in_words(run['seconds']) if waits else run['state']}")
+        say(f"{run['folder']}  {in_words(run['seconds']) if waits else run['state']}")
     at_once = most or experiments.at_once(1)
     count = Counter(run["state"] for run in runs)
-    print(
+    say(
         f"{len(runs)} runs: {count['done']} done, {count['failed']} failed, "
         f"{count['waiting']} to do; about {in_words(total)} one after the other, "
         f"{in_words(total / at_once)} with {at_once} at a time"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -22,7 +20,17 @@ from ..report.scores import reasons
 from ..report.study import COLUMNS
 from ._example_differences import example_differences, print_example_differences
 from ._options import check_percent, ids_of, scale_of, whole_of
-from ._output import STDIN, Flag, form_of, print_grids, print_notes, print_wrapped
+from ._output import (
+    STDIN,
+    Flag,
+    form_of,
+    print_grids,
+    print_json,
+    print_notes,
+    print_wrapped,
+    say,
+    tell,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -246,7 +254,7 @@ def _print(
     found: Compared, form: str, title: str, *, percent: bool, digits: int, details: bool
 ) -> None:
     if form == "json":
-        print(json_.dumps(comparison_dict(found), allow_nan=False, indent=1))
+        print_json(comparison_dict(found))
         return
     words = [f"{title}: {len(found.runs)} methods", *comparison_words(found)]
     if found.paired_by == "run.json" and not found.unpaired:
@@ -260,23 +268,23 @@ def _print(
         print_grids(grids, form)
     else:
         if form == "people":
-            print(f"{words.pop(0)}\n")
+            say(words.pop(0), "")
         print_grids(grids, form)
         if grids:
-            print()
+            say()
         for line in words:
             print_wrapped(f"- {line}" if form == "markdown" else line, "  ")
     for line in reasons(found.undefined):
         if form == "people":
             print_wrapped(f"undefined: {line}", "  ")
         else:
-            sys.stderr.write(f"perdure: undefined: {line}\n")
+            tell(f"undefined: {line}")
     print_notes(found.notes, form)
 
 
 def _print_latex(grids: Sequence[Grid], words: Sequence[str]) -> None:
     """Print tables under what they rest on, in comments: a file of it can be read by a paper."""
     for line in [*words, r"needs \usepackage{booktabs}"]:
-        print(f"% {line}")
+        say(f"% {line}")
     for grid in grids:
-        print(f"\n% {grid.title}\n{grid.latex()}" if grid.title else grid.latex())
+        say(*(["", f"% {grid.title}"] if grid.title else []), *grid.latex().split("\n"))

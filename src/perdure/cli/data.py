@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json as json_
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
@@ -13,7 +11,7 @@ from ..data import DATASETS, verify, where
 from ..data import fetch as fetch_one
 from ..record import BadInput
 from ..report import Grid
-from ._output import Flag  # noqa: TC001  (the parser reads annotations)
+from ._output import Flag, print_json, say, tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +32,7 @@ def list_(*, json: Flag = False) -> None:
     """
     states = {name: _state(name) for name in DATASETS}
     if json:
-        _print_json({name: _described(name, states[name]) for name in DATASETS})
+        print_json({name: _described(name, states[name]) for name in DATASETS})
         return
     rows = [
         [name, info.about, _counts(info), str(info.classes), info.licence, states[name]]
@@ -63,12 +61,12 @@ def fetch(*names: str, revision: str | None = None, fresh: Flag = False, json: F
         for name in names:
             found.append(fetch_one(name, revision=revision, fresh=fresh))
             if not json:
-                print(_told(name, found[-1]), flush=True)
+                say(_told(name, found[-1]))
     except KeyboardInterrupt:
-        sys.stderr.write("perdure: interrupted; what has come is kept, the next fetch goes on\n")
+        tell("interrupted; what has come is kept, the next fetch goes on")
         return 130
     if json:
-        _print_json([one._asdict() for one in found])
+        print_json([one._asdict() for one in found])
     return 0
 
 
@@ -82,14 +80,14 @@ def where_(*names: str, json: Flag = False) -> None:
     """
     places = [where(name) for name in _asked(names)]
     if json:
-        _print_json([vars(place) for place in places])
+        print_json([vars(place) for place in places])
         return
     for place in places:
-        print(f"{place.name}: {_place(place)}")
+        say(f"{place.name}: {_place(place)}")
         for file, sha256 in place.sha256.items():
-            print(f"  {file}  sha256 {sha256}")
+            say(f"  {file}  sha256 {sha256}")
         for folder in dict.fromkeys(path.parent for path in place.decoded):
-            print(f"  decoded: {folder}")
+            say(f"  decoded: {folder}")
 
 
 @data_app.command(name="verify")
@@ -102,13 +100,13 @@ def verify_(*names: str, json: Flag = False) -> int:
     """
     checks = {name: verify(name) for name in _asked(names)}
     if json:
-        _print_json({name: [one._asdict() for one in found] for name, found in checks.items()})
+        print_json({name: [one._asdict() for one in found] for name, found in checks.items()})
     else:
         for name, found in checks.items():
             for one in found:
-                print(f"{name}: {one.state}: {one.path}: {one.why}")
+                say(f"{name}: {one.state}: {one.path}: {one.why}")
             if not found:
-                print(f"{name}: no files to verify: {_place(where(name))}")
+                say(f"{name}: no files to verify: {_place(where(name))}")
     return int(any(one.state == "differs" for found in checks.values() for one in found))
 
 
@@ -155,7 +153,3 @@ def _described(name: str, state: str) -> dict[str, Any]:
     info = DATASETS[name]
     keys = ("about", "licence", "shape", "classes", "train", "test", "repository", "provide")
     return {key: getattr(info, key) for key in keys} | {"where": state}
-
-
-def _print_json(value: Any) -> None:
-    print(json_.dumps(value, indent=1, default=lambda each: str(Path(each))))

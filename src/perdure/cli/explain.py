@@ -9,6 +9,7 @@ from ..metrics import DIAGNOSIS, METRICS, NEEDS, READINGS, find_metric
 from ..record import BadInput
 from ..scenarios import SCENARIOS
 from ..strategies import STRATEGIES
+from ._output import say
 
 __all__ = ["explain"]
 
@@ -34,7 +35,8 @@ def explain(*ids: str) -> None:
             "nothing to explain; name a metric, wc_acc say (`perdure list metrics`), or a "
             "strategy, ewc say (`perdure list strategies`)"
         )
-    print("\n\n".join(_strategy(id_) if id_ in STRATEGIES else _metric(id_) for id_ in ids))
+    found = [_strategy(id_) if id_ in STRATEGIES else _metric(id_) for id_ in ids]
+    say(*"\n\n".join(found).split("\n"))
 
 
 def _metric(id_: str) -> str:

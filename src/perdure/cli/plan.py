@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +18,7 @@ from ..record import BadInput, read_source
 from ..record.points import INITIAL, PROBE
 from ..report import Grid
 from ._options import whole_of, windows_of
-from ._output import STDIN, Flag, form_of, print_notes
+from ._output import STDIN, Flag, form_of, print_grids, print_json, print_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -247,14 +246,14 @@ def _print(
 ) -> None:
     if form == "json":
         rows = [row.as_dict() | {"seen": mine} for row, mine in zip(found, seen, strict=True)]
-        print(json_.dumps({"plans": rows, "notes": notes}, allow_nan=False, indent=1))
+        print_json({"plans": rows, "notes": notes})
         return
     table = [_row(row, mine, form) for row, mine in zip(found, seen, strict=True)]
     header = [name for name in table[0] if any(row[name] for row in table)]
     cells = [[row[name] for name in header] for row in table]
     grid = Grid(header, cells, right=set(header))
     # As text on a terminal too: rich would cut digits off so many columns to make them fit.
-    print(grid.text() if form == "people" else getattr(grid, form)())
+    print_grids([grid], "text" if form == "people" else form)
     print_notes(notes, form)
 
 

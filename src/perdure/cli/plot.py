@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from importlib import import_module
 from inspect import signature
@@ -15,7 +14,7 @@ from .._names import near
 from ..metrics import PairTestName  # noqa: TC001  (the parser reads annotations)
 from ..record import BadInput, Given
 from ._options import ids_of, scale_of, values_of, whole_of
-from ._output import Flag  # noqa: TC001  (the parser reads annotations)
+from ._output import Flag, say, tell
 from ._shown import opened
 
 if TYPE_CHECKING:
@@ -148,20 +147,20 @@ def plot(
             _say([note for note in notes if note.startswith("left out: ")], told)
             raise
     _say(notes, told)
-    print(f"wrote {path}")
+    say(f"wrote {path}")
     return 0
 
 
 def _say(notes: Sequence[str], told: Sequence[warnings.WarningMessage]) -> None:
     for note in [*notes, *(str(each.message) for each in told)]:
-        sys.stderr.write(f"perdure: note: {note}\n")
+        tell(f"note: {note}")
 
 
 def _list() -> None:
     width = max(map(len, KINDS))
-    print("perdure plot KIND SOURCE… -o FILE.pdf\n")
+    say("perdure plot KIND SOURCE… -o FILE.pdf", "")
     for kind, about in KINDS.items():
-        print(f"{kind:{width}}  {about}")
+        say(f"{kind:{width}}  {about}")
 
 
 def _function(kind: str) -> Callable[..., Figure]:

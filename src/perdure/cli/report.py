@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from ..metrics import PairTestName  # noqa: TC001  (the parser reads annotations)
 from ..record import BadInput, Given
 from ._options import scale_of
-from ._output import Flag  # noqa: TC001  (the parser reads annotations)
+from ._output import Flag, say, tell
 from ._shown import opened
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def report(
     text = page(methods, command=again, left_out=notes, title=title, told=told, how=how)
     output.write_text(text, encoding="utf-8")
     for note in notes:
-        sys.stderr.write(f"perdure: note: {note}\n")
-    print(f"wrote {output} ({len(text) / 1e6:.1f} MB); open it in a browser")
+        tell(f"note: {note}")
+    say(f"wrote {output} ({len(text) / 1e6:.1f} MB); open it in a browser")
     return 0
 
 

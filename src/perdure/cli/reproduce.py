@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +11,8 @@ from cyclopts import Parameter
 from ..report import Grid
 from ..report.reproduced import lines_as_dicts, lines_grid, statements_grid
 from ..scenarios import find_scenario
-from ._output import Flag, form_of
-from .run import _experiments, _say
+from ._output import Flag, form_of, print_grids, print_json, say, tell
+from .run import _experiments
 from .study import executor, show_study
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def reproduce(
         _say_what_lacks(entry, missing)
         done, failed = {}, {}
         if study is not None:
-            _say(f"{study.name}: {entry.stand_in if quick else entry.tables}")
+            tell(f"{study.name}: {entry.stand_in if quick else entry.tables}")
             found = show_study(
                 room, study, store, execute, at_once, show=form != "json", retry=retry_failed
             )
@@ -84,7 +83,7 @@ def reproduce(
         if form != "json":
             made.show(written[-1], markdown=form == "markdown")
     if form == "json":
-        print(json_.dumps(written, indent=1, allow_nan=False))
+        print_json(written)
     return 0 if complete else 1
 
 
@@ -106,12 +105,12 @@ def _list(room: Any, format_: str) -> None:
         )  # fmt: skip
     grid = Grid(["entry", "what", "data", "not at hand", "two cores take about"], rows)
     if format_ == "json":
-        print(json_.dumps(plain, indent=1))
+        print_json(plain)
     elif format_ == "markdown":
-        print(grid.markdown())
+        print_grids([grid], "markdown")
     else:
-        grid.show(sys.stdout)
-        print("\nrun one: perdure reproduce NAME; all of them small: perdure reproduce --quick")
+        print_grids([grid], "people")
+        say("", "run one: perdure reproduce NAME; all of them small: perdure reproduce --quick")
 
 
 def _time(hours: float) -> str:
@@ -130,7 +129,7 @@ def _say_what_lacks(entry: Entry, missing: dict[str, list[str]]) -> None:
     data = dict.fromkeys(name for each in missing.values() for name in each)
     if data:
         which = ", ".join(missing)
-        _say(f"{entry.name}: {which} not run: perdure data fetch {' '.join(data)}")
+        tell(f"{entry.name}: {which} not run: perdure data fetch {' '.join(data)}")
 
 
 class _Made:
@@ -166,24 +165,19 @@ class _Made:
         """Print the tables, and what is not as published."""
         entry, quick = self.entry, self.quick
         title = f"{entry.name}: {entry.about if quick else entry.tables}"
-        print(f"## {title}\n" if markdown else title)
+        say(*([f"## {title}", ""] if markdown else [title]))
         unit = "percent" if entry.unit == "percent" else "shares"
         small = f"small: {entry.stand_in}; not to be compared with the paper"
-        print(f"{small if quick else entry.paper}; {unit}\n")
+        say(f"{small if quick else entry.paper}; {unit}", "")
         grids = [lines_grid(self.lines, entry.digits, quick=quick), statements_grid(self.said)]
         for grid in grids:
-            if grid.rows and markdown:
-                print(grid.markdown() + "\n")
-            elif grid.rows:
-                grid.show(sys.stdout)
-                print()
+            if grid.rows:
+                print_grids([grid], "markdown" if markdown else "people")
+                say()
         mark = "- " if markdown else "  "
         if plain["failed"]:
-            why = [
-                f"{mark}{name}: {' '.join(said.split())}\n"
-                for name, said in plain["failed"].items()
-            ]
-            print("failed, and not in the means:\n", *why, sep="")
+            why = [f"{mark}{name}: {said}" for name, said in plain["failed"].items()]
+            say("failed, and not in the means:", *why, "")
         for what, key in (("not as published", "deviations"), ("data behind figures", "figures")):
             if plain[key]:
-                print(f"{what}:\n", *[f"{mark}{each}\n" for each in plain[key]], sep="")
+                say(f"{what}:", *(f"{mark}{each}" for each in plain[key]), "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +15,7 @@ from ..metrics import summary_of_runs
 from ..record import BadInput, open_run, read_source
 from ..report import headline_grid, kept_grid
 from ._options import whole_of
-from ._output import Flag  # noqa: TC001 - the parser reads it
+from ._output import Flag, print_json, say, tell
 from ._progress import SeedBars
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ def run(
     ]  # fmt: skip
     if dry_run:
         shown = [{"folder": str(store / each.folder), **to_builtins(each)} for each in runs]
-        print(json_.dumps(shown, indent=1))
+        print_json(shown)
         return 0
     if not checkpoint_every >= 0:
         raise BadInput(f"--checkpoint-every is {checkpoint_every:g}, expected 0 or more seconds")
@@ -150,7 +149,7 @@ def run(
     notes = _notes(experiments, finished, waiting, data, store)
     if not json:
         for note in notes:
-            _say(note)
+            tell(note)
     if waiting:
         _do(experiments, waiting, most, show=not json)
     notes += [f"seed {job.description.seed}: {note}" for job in waiting for note in job.notes]
@@ -160,8 +159,8 @@ def run(
         _print(sorted(done, key=lambda job: job.description.seed), notes, json=json)
     for error in dict.fromkeys(job.error for job in failed):  # seeds often fail alike: said once
         alike = [job for job in failed if job.error == error]
-        sys.stderr.write(alike[0].detail)
-        _say(f"seed {', '.join(str(job.description.seed) for job in alike)} failed: {error}")
+        tell(*alike[0].detail.splitlines(), start="")
+        tell(f"seed {', '.join(str(job.description.seed) for job in alike)} failed: {error}")
     return max((2 if job.code == 2 else 1 for job in failed), default=0)
 
 
@@ -256,12 +255,12 @@ def _do(experiments: Any, waiting: list[Job], most: int | None, *, show: bool) -
     except KeyboardInterrupt:
         done = sum(job.code == 0 for job in waiting)
         kept = [str(job.folder) for job in waiting if job.code != 0 and job.folder.exists()]
-        _say(
+        tell(
             f"interrupted; {done} of {len(waiting)} seeds finished. The same command goes on: it "
             "keeps what is finished and goes on with the others from their last checkpoints"
         )
         if kept:
-            _say(f"what was recorded so far: perdure score {kept[0]}")
+            tell(f"what was recorded so far: perdure score {kept[0]}")
         raise
 
 
@@ -277,26 +276,26 @@ def _print(done: list[Job], notes: list[str], *, json: bool) -> None:
         plain = {
             "runs": folders, "notes": notes, "deviations": deviations, "summary": both.as_dict()
         }  # fmt: skip
-        print(json_.dumps(plain, allow_nan=False, indent=1))
+        print_json(plain)
         return
     seeds = "1 seed" if len(done) == 1 else f"mean of {len(done)} seeds"
     first = done[0].description
-    print(f"{first.scenario}, {first.strategy}, {first.setting}-incremental, {seeds}")
-    print(f"{_in_words(first)}\n")
+    say(f"{first.scenario}, {first.strategy}, {first.setting}-incremental, {seeds}")
+    say(_in_words(first), "")
     kept = kept_grid(both)
     if len(kept.header) > 1:
         kept.show(sys.stdout)
-        print()
+        say()
     headline_grid(both, names=not sys.stdout.isatty() or get_terminal_size().columns >= 90).show(
         sys.stdout
     )
-    print(f"intervals: over {'test examples' if len(done) == 1 else 'seeds'}")
+    say(f"intervals: over {'test examples' if len(done) == 1 else 'seeds'}")
     for line in _too_sparse(done[0]):
-        print(line)
+        say(line)
     if deviations:
-        print("\nnot as published:", *deviations, sep="\n  ")
-    print("\nrecord:", *folders, sep="\n  ")
-    print(f"everything: perdure score {' '.join(folders)}")
+        say("", "not as published:", *(f"  {each}" for each in deviations))
+    say("", "record:", *(f"  {each}" for each in folders))
+    say(f"everything: perdure score {' '.join(folders)}")
 
 
 def _in_words(run: Description) -> str:
@@ -327,7 +326,3 @@ def _too_sparse(job: Job) -> list[str]:
         return []
     said = f"a task has {shortest} iterations and every {job.description.every}th is tested"
     return [f"{said}: what was lost on the way is not seen; give a smaller --every"]
-
-
-def _say(message: str) -> None:
-    sys.stderr.write(f"perdure: {' '.join(message.split())}\n")

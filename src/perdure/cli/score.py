@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
 import math
 import sys
 from pathlib import Path
@@ -24,7 +23,17 @@ from ..record.members import Member
 from ..report import scores_grids, tool_grid
 from ..report.scores import reasons, stacked
 from ._options import check_percent, ids_of, scale_of, values_of, weights_of, whole_of, windows_of
-from ._output import STDIN, Flag, form_of, print_grids, print_notes, print_wrapped
+from ._output import (
+    STDIN,
+    Flag,
+    form_of,
+    print_grids,
+    print_json,
+    print_notes,
+    print_wrapped,
+    say,
+    tell,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -154,7 +163,7 @@ def score(
         if missing and form in ("markdown", "latex", "csv"):
             where = f"{name}: " if len(scored) > 1 else ""
             for line in reasons({id_: each.found.undefined[id_] for id_ in missing}):
-                sys.stderr.write(f"perdure: undefined: {where}{line}\n")
+                tell(f"undefined: {where}{line}")
     return int(any(id_ not in each.found.metrics for each in scored.values() for id_ in wanted))
 
 
@@ -239,7 +248,7 @@ def _print_scored(
             (only,) = plain.values()
             only["notes"] += notes
         whole = only if len(plain) == 1 else {"groups": plain, "notes": list(notes)}
-        print(json_.dumps(whole, allow_nan=False, indent=1))
+        print_json(whole)
         return
     digits = None if form == "csv" else 4
     grids = {
@@ -249,13 +258,13 @@ def _print_scored(
     for name in _print_tables(grids, form):
         found = scored[name].found
         if form == "people" and found.undefined:
-            print("\nundefined")
+            say("", "undefined")
             for line in reasons(found.undefined):
                 print_wrapped(f"  {line}", "    ")
         where = f"{name}: " if len(scored) > 1 and form != "people" else ""
         print_notes([where + note for note in found.notes], form)
     if len(scored) > 1 and notes and form == "people":
-        print()
+        say()
     print_notes(notes, form)
 
 
@@ -268,7 +277,7 @@ def _print_tables(grids: Mapping[str, list[Grid]], form: str) -> Iterator[str]:
     start = {"markdown": "### ", "latex": "% "}.get(form, "")
     for k, (name, mine) in enumerate(grids.items()):
         if len(grids) > 1:
-            print("\n" * (k > 0) + start + name + "\n" * (form != "latex"))
+            say(*[""] * (k > 0), start + name, *[""] * (form != "latex"))
         print_grids(mine, form)
         yield name
 
@@ -311,7 +320,7 @@ def _print_as(
         plain = {name: [row._asdict() for row in each] for name, each in rows.items()}
         one = next(iter(plain.values())) if len(plain) == 1 else None
         found = {"rows": one} if one is not None else {"groups": plain}
-        print(json_.dumps({"tool": tool, **found}, allow_nan=False, indent=1))
+        print_json({"tool": tool, **found})
         return
     digits = None if form == "csv" else 4
     grids = {n: [tool_grid(each, tool, percent=percent, digits=digits)] for n, each in rows.items()}

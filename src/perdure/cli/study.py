@@ -12,11 +12,11 @@ from cyclopts import App, Parameter
 from ..record import BadInput, is_locked, scores_of
 from ..report.study import Line, guidelines, study_grids
 from ._options import ids_of, whole_of
-from ._output import Flag, form_of, print_grids
+from ._output import Flag, form_of, print_grids, print_json, say, tell
 from ._study_known import recall, remember
 from ._study_plan import dry_run as dry_run_
 from ._study_view import StudyView
-from .run import _experiments, _say
+from .run import _experiments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> in
         json: print JSON.
     """
     if not json and (known := recall(file, store)) is not None:
-        print(f"{file.stem}: {_counts(known['finished'], known['searched'])}")
+        say(f"{file.stem}: {_counts(known['finished'], known['searched'])}")
         return 0
     experiments = _experiments()
     study = experiments.read_study(file)
@@ -108,16 +108,16 @@ def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> in
             "failed": {folder.name: error for folder, error in found.failed.items()},
             "running": running, "waiting": waiting, "undecided": len(found.undecided),
         }  # fmt: skip
-        print(json_.dumps(said, indent=1))
+        print_json(said)
         return 0
     counts = _counts(found.finished, searched, len(running), len(found.failed), waiting)
-    print(f"{study.name}: {counts}")
+    say(f"{study.name}: {counts}")
     if found.undecided:
-        print(f"{len(found.undecided)} of {len(study.cells)} cells wait for their search")
+        say(f"{len(found.undecided)} of {len(study.cells)} cells wait for their search")
     for name in running:
-        print(f"running: {name}")
+        say(f"running: {name}")
     for folder, error in found.failed.items():
-        print(f"failed: {folder.name}: {' '.join(error.split())}")
+        say(f"failed: {folder.name}: {error}")
     return 0
 
 
@@ -201,7 +201,7 @@ def show_study(
                 study, store, execute, view.told, planned=view.planned, **how
             )
     except KeyboardInterrupt:
-        _say(
+        tell(
             f"interrupted; {view.ended['done']} runs are done. The same command goes on with the "
             "others from their last checkpoints"
         )
@@ -260,29 +260,29 @@ def _report(study: Study, store: Path, found: Outcome, form: str, ids: list[str]
     chosen_on = study.select.on if any(c.tried for c in found.choices.values()) else None
     judged = guidelines(lines, chosen_on)
     if form == "json":
-        print(json_.dumps(_as_json(study, lines, found, judged), indent=1, allow_nan=False))
+        print_json(_as_json(study, lines, found, judged))
         return
     if form in ("latex", "csv"):
         print_grids(grids, form)
         return
-    print(f"{study.name}: {study.about}".rstrip(": "))
+    say(f"{study.name}: {study.about}".rstrip(": "))
     print_grids(grids, form)
-    print("\nmean ± SD over seeds; `perdure explain ID` has each definition\n")
+    say("", "mean ± SD over seeds; `perdure explain ID` has each definition", "")
     mark = "- " if form == "markdown" else "  "
     notes = [f"{_name(line)}: {line.note}" for line in lines if line.note]
     if notes:
         by = f"by {study.select.by} on {'the test set' if chosen_on == 'test' else 'held-out data'}"
-        print(f"chosen {by}:\n", *(f"{mark}{note}\n" for note in notes), sep="")
+        say(f"chosen {by}:", *(f"{mark}{note}" for note in notes), "")
     if found.failed:
-        said = [f"{mark}{f.name}: {' '.join(why.split())}\n" for f, why in found.failed.items()]
-        print("failed:\n", *said, sep="")
+        said = [f"{mark}{folder.name}: {why}" for folder, why in found.failed.items()]
+        say("failed:", *said, "")
     if found.waiting or found.undecided:
         left = len(found.waiting) + found.later
-        print(f"not finished: {left} runs; `perdure study run` goes on\n")
-    print("reporting guidelines:")
+        say(f"not finished: {left} runs; `perdure study run` goes on", "")
+    say("reporting guidelines:")
     for met, what in judged:
-        print(f"{mark}{'met' if met else 'not met'}: {what}")
-    print(f"\nruns: {store}")
+        say(f"{mark}{'met' if met else 'not met'}: {what}")
+    say("", f"runs: {store}")
 
 
 def _name(line: Line) -> str:

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from ..record import BadInput
 from ._options import whole_of
-from ._output import Flag  # noqa: TC001  (the parser reads annotations)
+from ._output import Flag, say
 
 __all__ = ["watch"]
 
@@ -50,8 +50,8 @@ def watch(
     token = _token(live, host, token)
     server = live.Server(store, live.open_port(host, number), host, token=token)
     count = len(server.watching.listing)
-    print(f"{store}: {count} run{'' if count == 1 else 's'}, shown at {server.address}", flush=True)
-    print("Ctrl-C ends it", flush=True)
+    say(f"{store}: {count} run{'' if count == 1 else 's'}, shown at {server.address}")
+    say("Ctrl-C ends it")
     if open_:
         webbrowser.open(server.address)
     with suppress(KeyboardInterrupt):

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
+from .._printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -34,11 +36,11 @@ class Grid:
     raised: dict[Cell, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Names come from files: a control character could steer a terminal or break a table.
-        self.header = [_visible(cell) for cell in self.header]
-        self.rows = [[_visible(cell) for cell in row] for row in self.rows]
-        self.right = {_visible(name) for name in self.right}
-        self.raised = {cell: _visible(text) for cell, text in self.raised.items()}
+        self.title = printable(self.title)
+        self.header = [printable(cell) for cell in self.header]
+        self.rows = [[printable(cell) for cell in row] for row in self.rows]
+        self.right = {printable(name) for name in self.right}
+        self.raised = {cell: printable(text) for cell, text in self.raised.items()}
 
     def text(self) -> str:
         """Return aligned plain text, for pipes and logs.
@@ -140,10 +142,6 @@ class Grid:
     def style(self, cell: Cell) -> str:
         """Return how a terminal writes a cell: bold, underlined, or plain."""
         return "bold" if cell in self.best else "underline" if cell in self.second else ""
-
-
-def _visible(cell: str) -> str:
-    return re.sub(r"[\x00-\x1f\x7f-\x9f]", "\ufffd", cell)
 
 
 def _markdown(cell: str) -> str:
