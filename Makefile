@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow test-processors check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-peers coverage power lock clean
+.PHONY: demo test test-slow test-processors check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-peers coverage power pins lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -65,6 +65,10 @@ $(PEERS)/avalanche:
 	$(PEERS_PIP) torch==2.13.0
 	$(PEERS_PIP) torch==2.13.0 torchvision==0.28.0 avalanche-lib==0.6.0
 	@touch $@
+
+# Pins the named datasets to what the hub offers today; look at the difference before you commit it.
+pins: .venv/dev
+	$(BIN)/python -m perdure.data._pins
 
 coverage: .venv/dev
 	$(BIN)/python benchmarks/coverage.py

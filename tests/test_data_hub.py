@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import huggingface_hub.constants
 import numpy as np
 import pytest
 
-from perdure.data import fetch, load, verify
+from perdure.data import _hub, _pins, fetch, load, verify
+from perdure.data._hub import look
+from perdure.data._table import DATASETS
 from perdure.record import BadInput
 
 from .cli_helpers import environment, run, says, start
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from perdure.data._hub import Remote
 
 TRAIN, TEST = "mnist/train-00000-of-00001.parquet", "mnist/test-00000-of-00001.parquet"
 API, RESOLVE = "/api/datasets/ylecun/mnist", "/datasets/ylecun/mnist/resolve"
@@ -199,6 +204,99 @@ def test_a_file_that_is_too_long_is_thrown_away(
     refused(tmp_path, TEST, "thrown away")
     hub.served.clear()
     works_now(tmp_path, images)
+
+
+def test_a_hub_that_sends_without_end_is_stopped(
+    hub: Hub, tmp_path: Path, images: dict[str, NDArray[np.uint8]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_hub, "SPARE", 1 << 20)
+    hub.served[TEST] = hub.files[TEST] + bytes(20 << 20)
+    sent: list[int] = []
+    real = _hub._Bar.update
+
+    def update(self: Any, count: int) -> None:
+        sent.append(count)
+        real(self, count)
+
+    monkeypatch.setattr(_hub._Bar, "update", update)
+    refused(tmp_path, TEST, "thrown away")
+    assert sum(sent) < 2 << 20
+    hub.served.clear()
+    works_now(tmp_path, images)
+
+
+@pytest.fixture
+def pins(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Remote:
+    """What the hub offers, pinned."""
+    info = DATASETS["mnist"]
+    assert info.files is not None
+    found = look("ylecun/mnist", info.files, None)
+    monkeypatch.setattr(_pins, "_pins", lambda: {"ylecun/mnist": found})
+    hub.seen.clear()
+    return found
+
+
+def test_the_pinned_commit_is_fetched(
+    hub: Hub, pins: Remote, tmp_path: Path, images: dict[str, NDArray[np.uint8]]
+) -> None:
+    works_now(tmp_path, images)
+    assert hub.asked(f"/revision/{pins.commit}")
+    hub.commit = OTHER
+    with pytest.raises(BadInput, match="expected one of its branches"):
+        fetch("mnist", fresh=True)
+
+
+@pytest.mark.parametrize("lie", ["bytes", "size", "more", "fewer"])
+def test_a_hub_that_offers_other_bytes_is_refused_before_any_come(
+    lie: str, hub: Hub, pins: Remote, tmp_path: Path
+) -> None:
+    if lie == "bytes":
+        hub.files[TEST] = bytes(len(hub.files[TEST]))
+    elif lie == "size":
+        hub.files[TEST] += b"more"
+    elif lie == "more":
+        hub.files[TEST.replace("00001.parquet", "00002.parquet")] = b"more"
+    else:
+        del hub.files[TEST]
+    refused(tmp_path)
+    assert not hub.asked("/bytes/")
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [(10**12, "1,000,000,0"), (-1, "did not answer as a hub does"), (0, "did not answer")],
+)
+def test_a_hub_that_offers_too_much_is_refused_before_any_comes(
+    lie: int, words: str, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = hub.description
+
+    def lying() -> dict[str, Any]:
+        found = described()
+        found["siblings"][0]["lfs"]["size"] = lie
+        return found
+
+    monkeypatch.setattr(hub, "description", lying)
+    refused(tmp_path, words)
+    assert not hub.asked("/bytes/")
+
+
+def test_a_hub_that_offers_too_many_files_is_refused(hub: Hub, tmp_path: Path) -> None:
+    for k in range(200):
+        hub.files[f"mnist/train-{k:05}.parquet"] = b"x"
+    refused(tmp_path, "202 files", "nothing was downloaded")
+    assert not hub.asked("/bytes/")
+
+
+def test_pins_are_of_named_datasets_and_whole() -> None:
+    said = json.loads(_pins.FILE.read_text())
+    named = {info.repository for info in DATASETS.values()}
+    assert set(said) <= named
+    for pin in said.values():
+        assert re.fullmatch("[0-9a-f]{40}", pin["commit"])
+        for _, size, sha256 in pin["files"].values():
+            assert size > 0
+            assert re.fullmatch("[0-9a-f]{64}", sha256)
 
 
 def test_a_wrong_hash_is_thrown_away(

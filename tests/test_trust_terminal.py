@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Clear the screen, set its title, go back and write over, forge lines, turn text around.
-EVIL = (
-    "x\x1b[2J\x1b]0;owned\x07\rFORGED\nFORGED\x85FORGED\u2028FORGED\u202eback\u2066\x9b31m\x7f\udc80"
-)
+EVIL = "x\x1b[2J\x1b]0;owned\x07\rFORGED\nFORGED\x85FORGED"
+EVIL += "\u2028FORGED\u202eback\u2066\x9b31m\x7f\udc80"
 IN_A_PATH = EVIL.replace("\udc80", "").replace("/", "")
 OURS = re.compile(r"\x1b\[[0-9;]*m")  # how Rich writes bold and colours
 

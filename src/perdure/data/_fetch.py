@@ -15,6 +15,7 @@ from ..record import BadInput
 from ._files import remember
 from ._hub import download, endpoint, look
 from ._known import checked, nowhere
+from ._pins import check, pinned
 from ._places import cache_folder, find, source_json
 from ._progress import bar
 from ._table import DATASETS
@@ -47,7 +48,7 @@ def fetch(
     Args:
         name: one of `DATASETS`.
         revision: a branch, tag or commit of its repository; None means what is here or, if
-            nothing is, the newest.
+            nothing is, the pinned one, or the newest where none is pinned.
         fresh: download it even if it is here.
         progress: show a bar on standard error; None means on a terminal only.
 
@@ -69,7 +70,9 @@ def fetch(
         here = None if fresh or revision is not None else _here(whole)  # another was faster
         if here is not None:
             return here
-        remote = look(repository, patterns, revision)
+        pin = pinned(repository)
+        remote = look(repository, patterns, revision or (pin and pin.commit))
+        check(remote, DATASETS[whole])
         target = cache_folder() / whole
         if not fresh and source_json(target).get("commit") == remote.commit:
             return _fetched(whole, "cache", target)

@@ -24,6 +24,9 @@ __all__ = ["Remote", "RemoteFile", "download", "endpoint", "look"]
 DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG}
 
 
+SPARE = 64 << 20  # bytes that may come twice: a server may begin again
+
+
 class RemoteFile(NamedTuple):
     """A file of a repository, as the hub describes it."""
 
@@ -64,7 +67,8 @@ def look(repository: str, patterns: tuple[str, str], revision: str | None) -> Re
             raise BadInput(f"{repository}: has no {pattern} at commit {commit[:12]}")
         for k, (path, lfs) in enumerate(found):
             size, sha256 = getattr(lfs, "size", None), getattr(lfs, "sha256", None)
-            if not (isinstance(size, int) and re.fullmatch("[0-9a-f]{64}", str(sha256))):
+            good = isinstance(size, int) and size > 0
+            if not (good and re.fullmatch("[0-9a-f]{64}", str(sha256))):
                 raise _strange(repository, f"size and sha256 of {path}")
             shard = "" if len(found) == 1 else f"-{k:05}-of-{len(found):05}"
             files[f"{split}{shard}.parquet"] = RemoteFile(path, size, str(sha256))
@@ -106,18 +110,25 @@ def _get(
     headers = hub.utils.build_hf_headers(library_name="perdure", library_version=__version__)
     try:
         hub.file_download.http_get(
-            url, out, resume_size=have, headers=headers, expected_size=size, _tqdm_bar=_Bar(advance)
-        )
+            url, out, resume_size=have, headers=headers, expected_size=size,
+            _tqdm_bar=_Bar(advance, size),
+        )  # fmt: skip
     except OSError as error:
         if type(error) is not OSError or error.errno is not None:
             raise  # else the file ended too early or too late, which `download` judges
 
 
 class _Bar:
-    """What huggingface_hub tells of its progress."""
+    """What huggingface_hub tells of its progress; stops a hub that sends without end."""
 
-    def __init__(self, advance: Callable[[int], None]) -> None:
-        self.update = advance
+    def __init__(self, advance: Callable[[int], None], size: int) -> None:
+        self._advance, self._left = advance, size + SPARE
+
+    def update(self, count: int) -> None:
+        self._left -= max(count, 0)
+        if self._left < 0:
+            raise OSError("more bytes came than the file has")  # which `download` judges
+        self._advance(count)
 
 
 def _fits(path: str, pattern: str) -> bool:

@@ -34,6 +34,7 @@ class Info:
     files: tuple[str, str] | None = None  # patterns in the repository: train, test
     provide: str | None = None
     cut: Cut | None = None
+    image_bytes: int | None = None  # a file has on average at most; None: twice its pixels
     fit: Literal["stretch", "crop"] = "stretch"  # crop: shorter side to size, then the centre
 
 
@@ -148,6 +149,7 @@ DATASETS: dict[str, Info] = {
         shape=(3, 84, 84), classes=100, train=50_000, test=10_000,
         mean=_IMAGENET[0], std=_IMAGENET[1],
         repository="timm/mini-imagenet",
+        image_bytes=1_000_000,  # not resized
         files=("data/train-*.parquet", "data/validation-*.parquet"),
     ),
     "mini-domainnet": replace(
