@@ -15,7 +15,7 @@ import huggingface_hub.constants
 import numpy as np
 import pytest
 
-from perdure.data import _hub, _pins, fetch, load, verify
+from perdure.data import _fetch, _hub, _pins, fetch, load, verify
 from perdure.data._hub import look
 from perdure.data._table import DATASETS
 from perdure.record import BadInput
@@ -222,6 +222,23 @@ def test_a_hub_that_sends_without_end_is_stopped(
     refused(tmp_path, TEST, "thrown away")
     assert sum(sent) < 2 << 20
     hub.served.clear()
+    works_now(tmp_path, images)
+
+
+def test_links_in_a_shared_cache_are_not_followed(
+    hub: Hub, tmp_path: Path, images: dict[str, NDArray[np.uint8]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine.txt"
+    mine.write_text("keep me")
+    partial = tmp_path / "cache" / "partial"
+    part = _fetch._part(partial / "mnist" / COMMIT, _hub.RemoteFile(TRAIN, 1, ""))
+    for planted in (partial / "mnist.lock", part):
+        planted.parent.mkdir(parents=True, exist_ok=True)
+        planted.symlink_to(mine)
+        with pytest.raises(BadInput, match=planted.name):
+            fetch("mnist")
+        assert mine.read_text() == "keep me"
+        planted.unlink()
     works_now(tmp_path, images)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..record import BadInput
+from ..record._append import open_file
 from ._files import remember
 from ._hub import download, endpoint, look
 from ._known import checked, nowhere
@@ -144,7 +145,7 @@ def _alone(name: str) -> Iterator[None]:
     path = cache_folder() / "partial" / f"{name}.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
+        file = os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT), "w")
     except OSError as error:
         raise _unwritable(error) from None
     with file:

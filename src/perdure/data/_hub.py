@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from .. import __version__
 from ..record import BadInput
+from ..record._append import open_file
 from ._files import hash_of
 from ._parquet import needs
 from ._places import SPLITS, layout
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Remote", "RemoteFile", "download", "endpoint", "look"]
 
-DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG}
+DISK = {
+    getattr(errno, name) for name in "ENOSPC EDQUOT EROFS EACCES EPERM EFBIG ELOOP ENXIO".split()
+}
 
 
 SPARE = 64 << 20  # bytes that may come twice: a server may begin again
@@ -67,8 +70,9 @@ def look(repository: str, patterns: tuple[str, str], revision: str | None) -> Re
             raise BadInput(f"{repository}: has no {pattern} at commit {commit[:12]}")
         for k, (path, lfs) in enumerate(found):
             size, sha256 = getattr(lfs, "size", None), getattr(lfs, "sha256", None)
-            good = isinstance(size, int) and size > 0
-            if not (good and re.fullmatch("[0-9a-f]{64}", str(sha256))):
+            if not (
+                isinstance(size, int) and size > 0 and re.fullmatch("[0-9a-f]{64}", str(sha256))
+            ):
                 raise _strange(repository, f"size and sha256 of {path}")
             shard = "" if len(found) == 1 else f"-{k:05}-of-{len(found):05}"
             files[f"{split}{shard}.parquet"] = RemoteFile(path, size, str(sha256))
@@ -85,7 +89,7 @@ def download(remote: Remote, file: RemoteFile, to: Path, advance: Callable[[int]
         to.unlink()
         have = 0
     advance(have)
-    with _hub(remote.repository, remote.commit) as hub, to.open("ab") as out:
+    with _hub(remote.repository, remote.commit) as hub, _appended(to) as out:
         url = hub.hf_hub_url(
             remote.repository, file.path, repo_type="dataset", revision=remote.commit,
             endpoint=endpoint(),
@@ -102,6 +106,11 @@ def download(remote: Remote, file: RemoteFile, to: Path, advance: Callable[[int]
             f"{remote.repository}: {file.path} came with {what}, expected {expected}; "
             "it was thrown away, fetch again"
         )
+
+
+def _appended(to: Path) -> BinaryIO:
+    """Return a file to append to, never the one that a link leads to: caches may be shared."""
+    return os.fdopen(open_file(to, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
 
 
 def _get(
