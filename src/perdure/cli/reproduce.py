@@ -33,6 +33,7 @@ def reproduce(
     ray: str | None = None,
     gpus_each: float = 1.0,
     retry_failed: Flag = False,
+    fresh: Flag = False,
     device: str = "auto",
     json: Flag = False,
     markdown: Flag = False,
@@ -52,6 +53,7 @@ def reproduce(
         ray: `auto` starts Ray on this machine, an address joins a cluster.
         gpus_each: of a run on CUDA, with --ray: .25 lets four share one.
         retry_failed: run again what has failed.
+        fresh: start unfinished and failed runs from scratch; finished ones are kept.
         device: cpu, cuda, cuda:1, or auto.
         json: print JSON.
         markdown: print Markdown.
@@ -74,7 +76,14 @@ def reproduce(
         if study is not None:
             tell(f"{study.name}: {entry.stand_in if quick else entry.tables}")
             found = show_study(
-                room, study, store, execute, at_once, show=form != "json", retry=retry_failed
+                room,
+                study,
+                store,
+                execute,
+                at_once,
+                show=form != "json",
+                retry=retry_failed,
+                fresh=fresh,
             )
             done, failed = found.done, found.failed
         made = _Made(room, entry, room.findings_of(entry, done), quick=quick)

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["Remote", "RemoteFile", "download", "endpoint", "look"]
 
 DISK = {
-    getattr(errno, name) for name in "ENOSPC EDQUOT EROFS EACCES EPERM EFBIG ELOOP ENXIO".split()
-}
+    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.ELOOP,
+    errno.ENXIO,
+}  # fmt: skip
 
 
 SPARE = 64 << 20  # bytes that may come twice: a server may begin again
