@@ -12,20 +12,20 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 import perdure.experiments as experiments
 from perdure.cli import main
 from perdure.data import load
 from perdure.experiments import checkpoint, keeper
-from perdure.record import RunWriter
+from perdure.record import RunWriter, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from perdure.experiments import Job
 
@@ -50,11 +50,10 @@ def counted(count: int, then: Callable[..., Any], else_: Callable[..., Any]) -> 
 
 def arm(kind: str, count: int, store: str) -> None:
     """Have this process kill itself the `count`-th time that it comes to a moment."""
-    saves, writes = save_file, os.pwrite
+    writes = os.pwrite
 
-    def half(tensors: Any, path: Any, metadata: Any) -> None:
-        saves(tensors, path, metadata)
-        os.truncate(path, Path(path).stat().st_size // 2)
+    def half(path: Path, data: bytes) -> None:
+        path.with_name(f".{path.name}.0.new").write_bytes(data[: len(data) // 2])
         die()
 
     def torn(file: int, data: bytes, place: int) -> int:
@@ -73,10 +72,10 @@ def arm(kind: str, count: int, store: str) -> None:
             killed()
 
     if kind == "half":  # a checkpoint is written
-        patch.object(checkpoint, "save_file", counted(count, half, saves)).start()
+        patch.object(checkpoint, "replace_file", counted(count, half, replace_file)).start()
     elif kind == "between":  # the record has been synced for it
-        dies = counted(count, lambda *_, **__: die(), saves)
-        patch.object(checkpoint, "save_file", dies).start()
+        dies = counted(count, lambda *_, **__: die(), save)
+        patch.object(checkpoint, "save", dies).start()
     elif kind == "renamed":  # it has just taken the place of the last one
         dies = counted(count, saved, checkpoint.save_checkpoint)
         patch.object(keeper, "save_checkpoint", dies).start()

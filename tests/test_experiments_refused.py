@@ -13,6 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from perdure.experiments import load_checkpoint, save_checkpoint, train
+from perdure.experiments.checkpoint import _digest
 from perdure.record import BadInput
 
 from .strategy_helpers import ALL, GUESSES, NORMED, blobs, made
@@ -94,10 +95,16 @@ STATES: list[Any] = [
 ]  # fmt: skip
 
 
+def signed(path: Path, tensors: dict[str, torch.Tensor], state: Any) -> None:
+    """Write a checkpoint whose checksum is right."""
+    text = json.dumps(state)
+    save_file(tensors, path, metadata={"state": text, "sha256": _digest(text, tensors)})
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_foreign_safetensors(state: Any, saved: tuple[Path, Any]) -> None:
     path, fresh = saved
-    save_file({"weight": torch.ones(3)}, path, metadata={"state": json.dumps(state)})
+    signed(path, {"weight": torch.ones(3)}, state)
     refused(path, fresh())
 
 
@@ -108,7 +115,7 @@ def test_a_part_is_missing(missing: str, saved: tuple[Path, Any]) -> None:
         state = json.loads(file.metadata()["state"])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     state["dict"] = [pair for pair in state["dict"] if pair[0] != missing]
-    save_file(tensors, path, metadata={"state": json.dumps(state)})
+    signed(path, tensors, state)
     refused(path, fresh())
 
 
