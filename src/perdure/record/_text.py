@@ -5,22 +5,20 @@ from __future__ import annotations
 import csv
 import io
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from ._files import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["BadInput", "Column", "Table", "decode", "read_limited", "read_table"]
+__all__ = ["BadInput", "Column", "Table", "decode", "read_table"]
 
 CHUNK = 4000  # lines held as Python strings at a time: they should fit the cache
-
-
-class BadInput(ValueError):
-    """Raised for a file that cannot be what it should be; the message says where and why."""
 
 
 class Column(NamedTuple):
@@ -38,18 +36,6 @@ class Table(NamedTuple):
     rows: int
     warning: str | None
     where: Callable[[int], str]
-
-
-def read_limited(file: BinaryIO, name: str, limit: int, head: bytes = b"") -> bytes:
-    """Return the rest of a file after `head`, in pieces, or raise if it is longer than `limit`."""
-    parts = [head]
-    size = len(head)
-    while part := file.read(1 << 20):
-        parts.append(part)
-        size += len(part)
-        if size > limit:
-            raise BadInput(f"{name}: too large, expected at most {limit >> 20} MiB")
-    return b"".join(parts)
 
 
 def decode(data: bytes, source: str, *, growing: bool = False) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..metrics import Undefined
 from ._append import RecordError, replace
+from ._files import read_json
 from .run import open_run
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def scores_of(folder: Path) -> Scores:
     when = [__version__, (folder / "done.json").stat().st_mtime_ns]
     kept = folder / FILE
     with suppress(OSError, ValueError, KeyError, TypeError):
-        said = json.loads(kept.read_bytes())
+        said = read_json(kept)
         if said["of"] == when:
             return Scores(dict(said["metrics"]), dict(said["undefined"]), dict(said["costs"]))
     run = open_run(folder)
