@@ -142,7 +142,7 @@ def read(table: str, path: Path, run: Run) -> tuple[Columns, str | None]:
     name = str(run.folder / path.name)
     text = decode(read_file(path, MAX_POINTS), name, growing=True)
     if table == "points":
-        return _points(text, name, run.scale)
+        return _points(text, name, run.scale, ours=run.description is not None)
     return (_costs if table == "costs" else _gradients)(text, name)
 
 
@@ -151,8 +151,8 @@ def texts(values: Iterable[object]) -> NDArray[np.object_]:
     return np.array(list(values), dtype=object)
 
 
-def _points(text: str, name: str, scale: ScoreScale) -> tuple[Columns, str | None]:
-    points = read_points(text, name, scale=scale, ours=True)
+def _points(text: str, name: str, scale: ScoreScale, *, ours: bool) -> tuple[Columns, str | None]:
+    points = read_points(text, name, scale=scale, ours=ours)
     names = texts([*points.names, None])  # the last one serves -1, no task
     columns = {
         "step": points.step,

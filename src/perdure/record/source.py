@@ -171,8 +171,7 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
         folder = Path(path).parent
         if path != "-" and (folder / "run.json").exists():
             return _of_run(data, given, folder, name, ended=ended)
-        ours = Path(path).name == "points.csv"  # as in its folder, which is read alike
-        return _from_points(_points(data, name, given, ours=ours), given, {}, name)
+        return _from_points(_points(data, name, given, ours=False), given, {}, name)
     fields = parse_matrix(data, name, percent=given.percent, transposed=given.transposed)
     if given.percent and 0 < np.nanmax(np.append(fields["matrix"], 0)) <= 1:
         raise BadInput(f"{name}: no score is above 1 percent, expected percent; drop --percent?")
@@ -284,7 +283,7 @@ def _read_run(folder: Path, given: Given, *, hits: bool) -> Source:
     if ours:
         found = _of_run(data, given, folder, str(path), ended=ended)
     else:
-        found = _from_points(_points(data, str(path), given, ours=True), given, {}, str(path))
+        found = _from_points(_points(data, str(path), given, ours=False), given, {}, str(path))
     if (folder / "costs.csv").exists():
         _add_costs(found, folder / "costs.csv", ours=True)
     if hits and any(folder.glob("hits/*.bin")):
