@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from ..record import BadInput
+from ..record import BadInput, open_regular
 from .loop import Place
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def load_checkpoint(
 def _read(path: Path) -> dict[str, Any]:
     """Return what a file holds, or raise unless it is a checkpoint with all its parts."""
     try:
+        open_regular(path).close()  # it would wait for a pipe
         with safe_open(path, framework="pt") as file:
             text = (file.metadata() or {})["state"]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -127,6 +128,8 @@ def _read(path: Path) -> dict[str, Any]:
         return {part: state[part] for part in PARTS}
     except FileNotFoundError:
         raise BadInput(f"{path}: no such checkpoint") from None
+    except BadInput as error:
+        raise BadInput(f"{error}; {ANEW}") from None
     except (SafetensorError, KeyError, ValueError, TypeError, AttributeError, OSError) as error:
         said = f"not a checkpoint that can be read ({_last_line(error)})"
         raise BadInput(f"{path}: {said}; {ANEW}") from None

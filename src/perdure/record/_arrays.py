@@ -94,9 +94,7 @@ def arrays_from_zip(data: bytes, source: str) -> dict[str, NDArray[Any]]:
         raise BadInput(f"{source}: not a NumPy archive (.npz), or damaged ({what})") from None
 
 
-def _unpacked(
-    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: str, limit: int
-) -> bytes:
+def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: str, limit: int) -> bytes:
     """Return the bytes of an entry; its own word on how many they are is not relied on."""
     if entry.compress_type not in UNPACKED:
         raise BadInput(f"{source}: compressed in a way that NumPy does not, expected np.savez")

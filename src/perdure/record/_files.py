@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from io import BufferedReader
 
 __all__ = [
     "MAX_JSON",
@@ -56,7 +57,7 @@ def unreadable(path: str | os.PathLike[str], error: OSError) -> BadInput:
     return BadInput(f"{error.filename or path}: {(error.strerror or 'cannot be read').lower()}")
 
 
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     """Return a regular file, opened for reading without waiting.
 
     Raises FileNotFoundError (or NotADirectoryError) where there is none, and BadInput for all
@@ -77,7 +78,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     return os.fdopen(file, "rb")
 
 
-def open_stream(path: str | os.PathLike[str]) -> BinaryIO:
+def open_stream(path: str | os.PathLike[str]) -> BufferedReader:
     """Return a regular file, or a pipe that this process was started with, opened for reading.
 
     The shell connects /dev/stdin and the /dev/fd/63 of `<(command)`, and somebody writes to

@@ -229,8 +229,9 @@ def _without_last_delimiter(
     above = any(cell for k, row in enumerate(body) for cell in row[k + 1 :])
     if len(body[0]) > len(rows) and not above and _header(rows) is None:
         raise BadInput(
-            f"{source}: {len(rows)} row(s) of {len(body[0])} entries, the last ones blank, expected "
-            "as many rows as columns; is the file cut off? If not, end no line with a delimiter"
+            f"{source}: {len(rows)} row(s) of {len(body[0])} entries, the last ones blank, "
+            "expected as many rows as columns; is the file cut off? If not, end no line with a "
+            "delimiter"
         )
     return [(line, row[:-1]) for line, row in rows]
 

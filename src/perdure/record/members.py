@@ -65,7 +65,7 @@ def members_of(text: str) -> list[Member]:
         [0, 1]
     """
     # A folder may be called a[1]: what is there is no pattern. Path raises for odd names.
-    there = os.path.lexists(text)  # noqa: PTH110
+    there = os.path.lexists(text)
     try:
         matches = [text] if there else find_matches(text)
         found = [member for match in matches for member in _at(Path(match))]

@@ -35,10 +35,15 @@ def scores_of(folder: Path) -> Scores:
 
     when = [__version__, (folder / "done.json").stat().st_mtime_ns]
     kept = folder / FILE
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         said = read_json(kept)
         if said["of"] == when:
-            return Scores(dict(said["metrics"]), dict(said["undefined"]), dict(said["costs"]))
+            metrics, costs = (
+                {name: float(value) for name, value in said[part].items()}
+                for part in ("metrics", "costs")
+            )
+            why = {name: str(reason) for name, reason in said["undefined"].items()}
+            return Scores(metrics, why, costs)
     run = open_run(folder)
     found = run.summary()
     metrics = {id_: float(value) for id_, value in found.metrics.items()}
