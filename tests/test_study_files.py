@@ -147,7 +147,7 @@ def test_a_file_that_is_no_study(case: str, tmp_path: Path) -> None:
 
 def test_no_file_and_a_folder_for_one(tmp_path: Path) -> None:
     says(refused("study", "run", tmp_path / "none.toml"), "none.toml", "no such file")
-    says(refused("study", "run", tmp_path), "cannot be read as TOML")
+    says(refused("study", "run", tmp_path), "a folder, expected a regular file")
     assert not list(tmp_path.iterdir())
 
 

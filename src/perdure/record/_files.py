@@ -121,9 +121,13 @@ def read_json(path: str | os.PathLike[str], limit: int = MAX_JSON) -> Any:
     """Return what a JSON file holds; raises as `open_regular`, and BadInput if it is not JSON."""
     data = read_file(path, limit)
     try:
-        return parse_json(data.decode("utf-8-sig"), str(path))
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: byte {error.start} is not UTF-8 text, expected JSON") from None
+        text = data.decode("utf-8-sig")
+        value = parse_json(text, str(path))
+        if re.search(r"\\u[dD][89a-fA-F]", text):  # half of a pair could not be written again
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeError:
+        raise BadInput(f"{path}: not UTF-8 text, expected JSON") from None
+    return value
 
 
 def parse_json(text: str, source: str) -> Any:
@@ -148,11 +152,6 @@ def parse_json(text: str, source: str) -> Any:
         raise BadInput(f"{source}: a number is too long, expected fewer digits") from None
     if text.count("[") + text.count("{") > MAX_DEPTH:
         check_depth(value, source)
-    if re.search(r"\\u[dD][89a-fA-F]", text):
-        try:
-            json.dumps(value, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise BadInput(f"{source}: half of a surrogate pair, expected text") from None
     return value
 
 

@@ -140,10 +140,10 @@ def read_source(
 
 def failure_of(folder: Path) -> str | None:
     """Return why the run in a folder has failed, None if it has not."""
+    if not os.path.lexists(folder / FAILED):
+        return None
     try:
         return str(read_json(folder / FAILED)["error"])
-    except (FileNotFoundError, NotADirectoryError):
-        return None
     except (OSError, ValueError, KeyError, TypeError):
         return "it failed, and the reason cannot be read"
 
@@ -273,7 +273,7 @@ def _unfinished(
 def _read_run(folder: Path, given: Given, *, hits: bool) -> Source:
     """Return what a run folder holds; of an unfinished run, the tasks finished so far."""
     path = folder / "points.csv"
-    ours = (folder / "run.json").exists()
+    ours = os.path.lexists(folder / "run.json")  # a link to nowhere is named when it is read
     ended = (folder / "done.json").exists()
     try:
         data = read_file(path, MAX_POINTS)
@@ -284,7 +284,7 @@ def _read_run(folder: Path, given: Given, *, hits: bool) -> Source:
         found = _of_run(data, given, folder, str(path), ended=ended)
     else:
         found = _from_points(_points(data, str(path), given, ours=False), given, {}, str(path))
-    if (folder / "costs.csv").exists():
+    if os.path.lexists(folder / "costs.csv"):
         _add_costs(found, folder / "costs.csv", ours=True)
     if hits and any(folder.glob("hits/*.bin")):
         _add_hits(found, folder / "hits")
