@@ -15,6 +15,8 @@ from ._places import cache_folder
 
 __all__ = ["forget", "hash_of", "remember", "remembered", "sha256_of"]
 
+MAX_BYTES = 64 << 30  # of one file of a dataset
+
 
 def _write_whole(path: Path, text: str) -> None:
     """Write a small file by rename; several processes may do so at once, the last one wins."""
@@ -31,7 +33,7 @@ def _write_whole(path: Path, text: str) -> None:
 
 def hash_of(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, as they are now."""
-    with open_regular(path) as file:
+    with open_regular(path, MAX_BYTES) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

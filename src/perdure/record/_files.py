@@ -57,8 +57,8 @@ def unreadable(path: str | os.PathLike[str], error: OSError) -> BadInput:
     return BadInput(f"{error.filename or path}: {(error.strerror or 'cannot be read').lower()}")
 
 
-def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
-    """Return a regular file, opened for reading without waiting.
+def open_regular(path: str | os.PathLike[str], limit: int | None = None) -> BufferedReader:
+    """Return a regular file of at most `limit` bytes, opened for reading without waiting.
 
     Raises FileNotFoundError (or NotADirectoryError) where there is none, and BadInput for all
     else that stands in the way.
@@ -71,10 +71,15 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
         raise unreadable(path, error) from None
     except ValueError:  # a NUL character in the name
         raise BadInput(f"{os.fspath(path)!r:.200}: not the name of a file") from None
-    kind = stat.S_IFMT(os.fstat(file).st_mode)
+    found = os.fstat(file)
+    kind, why = stat.S_IFMT(found.st_mode), ""
     if kind != stat.S_IFREG:
+        why = f"{KINDS.get(kind, 'a special file')}, expected a regular file"
+    elif limit is not None and found.st_size > limit:
+        why = f"too large, {found.st_size >> 20} MiB, expected at most {limit >> 20} MiB"
+    if why:
         os.close(file)
-        raise BadInput(f"{path}: {KINDS.get(kind, 'a special file')}, expected a regular file")
+        raise BadInput(f"{path}: {why}")
     return os.fdopen(file, "rb")
 
 
@@ -108,12 +113,7 @@ def read_limited(file: BinaryIO, name: str, limit: int, head: bytes = b"") -> by
 
 def read_file(path: str | os.PathLike[str], limit: int) -> bytes:
     """Return the bytes of a regular file of at most `limit` bytes; raises as `open_regular`."""
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > limit:
-            raise BadInput(
-                f"{path}: too large, {size >> 20} MiB, expected at most {limit >> 20} MiB"
-            )
+    with open_regular(path, limit) as file:
         return read_limited(file, str(path), limit)
 
 

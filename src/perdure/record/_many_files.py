@@ -119,7 +119,7 @@ def _open(folder: Path) -> Run | str:
 
 def look(path: Path) -> Look:
     """Return what the bytes of a file say, without taking it apart."""
-    with open_regular(path) as file:
+    with open_regular(path, MAX_POINTS) as file:
         head = last = file.readline(HEADER)
         plain = head.isascii() and b'"' not in head and not any(mark in head for mark in ODD)
         has_lines = b"\r" in head or len(head) == HEADER  # our reader says what that is

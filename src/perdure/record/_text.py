@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BadInput", "Column", "Table", "decode", "read_table"]
 
+PIECE = 1 << 16  # characters taken apart into lines at a time
 CHUNK = 4000  # lines held as Python strings at a time: they should fit the cache
 
 
@@ -95,8 +96,17 @@ def read_table(text: str, source: str, spec: Mapping[str, Column], *, ours: bool
     return Table(columns, rows, warning, where)
 
 
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines; io.StringIO would hold all of a text at four bytes per character."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + PIECE) + 1 or len(text)
+        yield from io.StringIO(text[start:end], newline="")
+        start = end
+
+
 def _chunks(text: str, source: str) -> Iterator[list[list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.reader(_lines(text), strict=True)
     try:
         next(reader, None)
         lines = (row for row in reader if row)
@@ -148,7 +158,7 @@ def _is_whole(line: str, header: list[str], spec: Mapping[str, Column]) -> bool:
 
 def _line_of(text: str, row: int) -> int:
     """Return the line on which the given row after the header starts, counted from 1."""
-    reader = csv.reader(io.StringIO(text, newline=""))
+    reader = csv.reader(_lines(text))
     next(reader, None)
     before = reader.line_num
     for fields in reader:
@@ -162,7 +172,7 @@ def _line_of(text: str, row: int) -> int:
 
 def _broken_line(text: str) -> int:
     """Return the line on which the row starts that cannot be read."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.reader(_lines(text), strict=True)
     line = 1
     try:
         for _ in reader:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FAILED", "Given", "Source", "failure_of", "read_source", "read_vector"]
 
-MAX_POINTS = 4 << 30  # bytes
+MAX_POINTS = 1 << 30  # bytes
 MAX_MATRIX = 128 << 20
 
 
