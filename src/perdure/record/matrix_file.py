@@ -66,7 +66,9 @@ def parse_vector(data: bytes, source: str) -> list[float]:
         array = _matrix_of(_json(decode(data, source), source), source)
     else:
         rows = [row for _, row in _rows(decode(data, source), source)]
-        array = np.array([[_number(c, source) for c in row] for row in rows if row], dtype=object)
+        if len({len(row) for row in rows}) > 1:
+            raise BadInput(f"{source}: rows of several lengths, expected one number for each task")
+        array = np.array([[_number(cell, source) for cell in row] for row in rows])
     if array.ndim == 2 and 1 in array.shape:
         array = array.ravel()
     if array.ndim != 1 or not len(array):
