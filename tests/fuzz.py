@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from .cli_helpers import Answer
     from .fuzz_corpus import Kind
 
-SECONDS = 60  # of one input, which takes milliseconds: only a fault takes as long
-SILENT = 10 * SECONDS  # of a process that not even its alarm wakes
+SECONDS = 120  # of one input, which takes milliseconds: only a fault takes as long
+SILENT = 5 * SECONDS  # of a process that not even its alarm wakes
 MEMORY = 1 << 30  # bytes, on top of what the process has before
 
 
@@ -165,15 +165,15 @@ def _answered(kind: Kind, words: list[str], copy: Path, stdin: bytes) -> dict[st
         signal.alarm(0)
     memory = _peak() - before
     if answer is not None:
-        wrong = _judged(answer, kind, memory)
+        wrong = _judged(answer, kind, memory, copy)
     return {
         "wrong": wrong, "code": answer.code if answer else -1, "memory": memory,
         "seconds": time.monotonic() - start,
     }  # fmt: skip
 
 
-def _judged(answer: Answer, kind: Kind, memory: int) -> str:
-    """Return what is wrong with an answer, nothing if nothing is."""
+def _judged(answer: Answer, kind: Kind, memory: int, copy: Path) -> str:
+    """Return what is wrong with an answer, nothing if nothing is; files lie in `copy`."""
     if "Traceback" in answer.err + answer.out or answer.code is None:
         return answer.err[-3000:]
     if answer.code not in kind.codes:
@@ -184,6 +184,8 @@ def _judged(answer: Answer, kind: Kind, memory: int) -> str:
     refusals = [line for line in lines if not re.match(r"perdure: (note|undefined): ", line)]
     if answer.code == 2 and kind.codes == {0, 2} and len(refusals) != 1:
         return f"{len(refusals)} lines: {answer.err[:300]!r}"
+    if answer.code == 2 and not re.search(rf"{copy}|standard input|study small|--\w+", answer.err):
+        return f"no file is named: {answer.err[:300]!r}"
     return f"{memory >> 20} MiB of memory" if memory > MEMORY else ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from unittest.mock import patch
 
@@ -12,13 +13,13 @@ import numpy as np
 from perdure import experiments
 from perdure.data import load
 from perdure.record.many import open_runs
+from perdure.report.live.watching import Watching
 
 from .cli_helpers import COSTS, POINTS, Answer, R, run, table
 from .data_helpers import write_pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 __all__ = ["KINDS", "Kind", "make_corpus"]
 
@@ -81,7 +82,8 @@ MATRIX = (
 RUNS = (
     (8, "score {parent}"), (4, "score {folder}/runs --json"), (2, "score {parent}/points.csv"),
     (2, "score {folder}/**/points.csv"), (3, "compare {folder}/runs"), (2, "plan --like {parent}"),
-    (2, "open_runs {folder}/runs/*"), (1, "plot curves {folder}/runs -o {folder}/out.svg"),
+    (2, "open_runs {folder}/runs/*"), (2, "watch {folder}/runs"),
+    (1, "plot curves {folder}/runs -o {folder}/out.svg"),
     (1, "plot gradients {folder}/runs -o {folder}/out.svg"),
     (1, "report {folder}/runs -o {folder}/out.html"), (1, "compare {folder}/runs --csv --details"),
 )  # fmt: skip
@@ -156,7 +158,10 @@ def _stopped(store: Path) -> None:
 
 
 def call(words: list[str], folder: Path, stdin: bytes) -> Answer:
-    """Do what a command says in this process; `load` and `open_runs` are functions of ours."""
+    """Do what a command says in this process; those in CALLS stand for what is no command.
+
+    `perdure watch` serves without end, so its page is asked for once.
+    """
     variables = {"PERDURE_DATA": str(folder / "mirror"), "PERDURE_CACHE": str(folder / "cache")}
     with (
         patch.dict("os.environ", variables),
@@ -181,4 +186,16 @@ def _open_runs(pattern: str) -> None:
         rows.fetchall()
 
 
-CALLS: dict[str, Callable[[str], object]] = {"open_runs": _open_runs, "load": load}
+def _watch(store: str) -> None:
+    watching = Watching(Path(store))
+    for _ in range(3):
+        watching.poll(list(watching.listing))
+    for name in watching.listing:
+        watching.curves(name)
+
+
+CALLS: dict[str, Callable[[str], object]] = {
+    "open_runs": _open_runs,
+    "load": load,
+    "watch": _watch,
+}

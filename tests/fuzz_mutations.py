@@ -210,7 +210,7 @@ def link_to_folder(path: Path, rng: Random) -> None:
 def hole(path: Path, rng: Random) -> None:
     """Leave a file that is huge, and takes no room on the disk."""
     path.write_bytes(rng.choice((b"", b"step,tested,score\n", b"[", b"\x93NUMPY\x01\0\x76\0{")))
-    os.truncate(path, rng.choice((1 << 20, 64 << 20, 5 << 30, 1 << 40)))
+    os.truncate(path, rng.choice((1 << 20, 64 << 20, 2 << 30, 1 << 40)))
 
 
 def gone(path: Path, rng: Random) -> None:

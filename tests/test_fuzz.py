@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +15,6 @@ from .cli_helpers import Answer
 from .data_helpers import tree
 from .fuzz import MEMORY, fuzz
 from .fuzz_mutations import BYTES, SPECIAL, mutate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KIND = fuzz_corpus.Kind("files", "*", fuzz_corpus.MATRIX)
 
@@ -42,8 +39,9 @@ def test_ten_thousand_inputs() -> None:
     ("answer", "memory", "words"),
     [
         (Answer(0, "fine", ""), 0, ""),
-        (Answer(2, "", "perdure: m.csv: empty\n"), 0, ""),
-        (Answer(2, "", "perdure: note: b left out\nperdure: a: empty\n"), 0, ""),
+        (Answer(2, "", "perdure: /copy/m.csv: empty\n"), 0, ""),
+        (Answer(2, "", "perdure: note: b left out\nperdure: /copy/a: empty\n"), 0, ""),
+        (Answer(2, "", "perdure: it is empty\n"), 0, "no file is named"),
         (Answer(None, "", "Traceback (most recent call last):\n"), 0, "Traceback"),
         (Answer(1, "", "perdure: not enough memory\n"), 0, "exit code 1"),
         (Answer(2, "", "perdure: a\nperdure: b\n"), 0, "2 lines"),
@@ -52,7 +50,7 @@ def test_ten_thousand_inputs() -> None:
     ],
 )
 def test_what_is_wrong_with_an_answer_is_seen(answer: Answer, memory: int, words: str) -> None:
-    said = fuzzer._judged(answer, KIND, memory)
+    said = fuzzer._judged(answer, KIND, memory, Path("/copy"))
     assert words in said
     assert bool(said) == bool(words)
 

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from safetensors.torch import save_file
 
-from perdure.record import BadInput, open_run, parse_matrix, read_source
+from perdure.experiments.checkpoint import record_state
+from perdure.record import BadInput, RecordError, open_run, parse_matrix, read_source
+from perdure.record._append import Appender
 from perdure.record._files import find_matches, parse_json
 from perdure.record.many import open_runs
 
@@ -137,6 +140,28 @@ def test_what_is_no_file_is_refused_by_what_it_is(
     }
     words = others.get((name, special), words)
     says(said, str(path), words)
+
+
+@pytest.mark.parametrize("special", SPECIAL)
+def test_a_checkpoint_that_is_no_file(special: str, tmp_path: Path) -> None:
+    make, words = SPECIAL[special]
+    make(tmp_path / "state.safetensors")
+    words = "not a checkpoint that can be read" if special == "hole" else words
+    with pytest.raises(BadInput, match=rf"state\.safetensors: {words}.*--fresh"):
+        record_state(tmp_path)
+
+
+def test_a_checkpoint_nested_without_end(tmp_path: Path) -> None:
+    save_file({}, tmp_path / "state.safetensors", metadata={"state": DEEP})
+    with pytest.raises(BadInput, match=r"state\.safetensors: .*nested too deeply.*--fresh"):
+        record_state(tmp_path)
+
+
+def test_who_writes_does_not_wait_for_a_pipe_either(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "points.csv")
+    for keep in (None, 10):
+        with pytest.raises(RecordError, match=r"points\.csv"):
+            Appender(tmp_path / "points.csv", keep=keep)
 
 
 @pytest.mark.parametrize("special", [each for each in SPECIAL if each != "loop"])

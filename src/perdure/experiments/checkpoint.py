@@ -130,6 +130,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: no such checkpoint") from None
     except BadInput as error:
         raise BadInput(f"{error}; {ANEW}") from None
+    except RecursionError:
+        raise BadInput(f"{path}: a checkpoint nested too deeply; {ANEW}") from None
     except (SafetensorError, KeyError, ValueError, TypeError, AttributeError, OSError) as error:
         said = f"not a checkpoint that can be read ({_last_line(error)})"
         raise BadInput(f"{path}: {said}; {ANEW}") from None

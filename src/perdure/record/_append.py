@@ -43,7 +43,8 @@ class Appender:
 
     def __init__(self, path: Path, header: bytes = b"", *, keep: int | None = None) -> None:
         self.path = path
-        flags = os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
+        # Without O_NONBLOCK, a pipe in place of the file is waited for.
+        flags = os.O_WRONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
         flags |= os.O_CREAT | os.O_TRUNC if keep is None else 0
         try:
             self._file = os.open(path, flags, 0o666)
