@@ -144,8 +144,8 @@ def parse_json(text: str, source: str) -> Any:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        place = f"{source} line {error.lineno} column {error.colno}"
-        raise BadInput(f"{place}: not JSON ({error.msg})") from None
+        place = f"line {error.lineno} column {error.colno}"
+        raise BadInput(f"{source}: {place} is not JSON ({error.msg})") from None
     except RecursionError:
         raise _too_deep(source) from None
     except ValueError:  # of a number with thousands of digits
