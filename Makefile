@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow test-processors check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-peers coverage power pins lock clean
+.PHONY: demo test test-slow test-processors fuzz check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-peers coverage power pins lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -22,6 +22,10 @@ test-slow: .venv/dev
 # The fast tests as other processors would run them; what needs no PyTorch also on Python 3.13.
 test-processors: .venv/dev
 	$(BIN)/python -m tests.processors
+
+# Ten thousand spoiled files, and every command that reads them; FUZZ="--inputs 500 --seed 7" others.
+fuzz: .venv/dev
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 check: .venv/dev
 	$(BIN)/ruff check .

@@ -243,7 +243,7 @@ def test_files_behind_options_are_named_too(tmp_path: Path) -> None:
     matrix = write(tmp_path, "m.csv", table())
     says(refused("score"), "no file")
     says(refused("score", matrix, "--classes", tmp_path), "--classes", "expected")
-    for content in ("2,2\n2,2\n", "two\n", "", "[[2, 2], [2]]", b"\xff", '["a"]', "[]"):
+    for content in ("2,2\n2,2\n", "2,2\n2\n", "two\n", "", "[[2, 2], [2]]", b"\xff", '["a"]', "[]"):
         path = write(tmp_path, "classes.txt", content)
         says(refused("score", matrix, "--classes", path), "classes.txt")
     for content, words in (

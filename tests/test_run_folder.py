@@ -72,7 +72,7 @@ def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="nothing: no such file"):
         read_source(str(tmp_path / "nothing"))
     (tmp_path / "points.csv").mkdir()
-    with pytest.raises(BadInput, match=r"no points\.csv in it"):
+    with pytest.raises(BadInput, match=r"points\.csv: a folder, expected a regular file"):
         read_source(str(tmp_path))
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perdure.record import RecordError, RunWriter, _text, csv_field, open_run, read_source
+from perdure.record import RecordError, RunWriter, _files, csv_field, open_run, read_source
 from perdure.record._append import Appender, replace
 
 from .cli_helpers import environment, run
@@ -464,15 +464,14 @@ def go_on(operations: Iterator[str], count: int) -> None:
 
 def after_each_read(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
     """Do something whenever a reader has read a file of a run to its end."""
-    real = _text.read_limited
+    real = _files.read_limited
 
     def read(*arguments: Any) -> bytes:
         found = real(*arguments)
         do()
         return found
 
-    for module in ("source", "run_json", "hits_folder", "_arrays"):
-        monkeypatch.setattr(f"perdure.record.{module}.read_limited", read)
+    monkeypatch.setattr(_files, "read_limited", read)
 
 
 READER = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -62,12 +63,21 @@ def main() -> None:
     except RecordError as error:
         _fail(str(error), 1)
     except OSError as error:
-        _fail(f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}", 1)
+        _fail(*_told(error))
     except KeyboardInterrupt:
         _fail("interrupted", 130)
     except MemoryError:
         _fail("not enough memory for this input", 1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _told(error: OSError) -> tuple[str, int]:
+    """Return what to say of a file that the system refuses, and the exit code."""
+    why = (error.strerror or str(error)).lower()
+    if error.filename is None:  # what is printed goes to a file that is full, say
+        return f"cannot write: {why}", 1
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+    return f"{error.filename}: {why}", 1 if full else 2
 
 
 def _fail(message: str, code: int) -> None:

@@ -27,11 +27,14 @@ def values_of(text: str | None, option: str) -> list[float] | None:
     try:
         return [float(part) if part.strip() else math.nan for part in text.split(",")]
     except ValueError:
-        if not os.path.isfile(text):  # noqa: PTH113 - Path raises for a name that is too long
+        if not os.path.lexists(text):
             raise BadInput(
                 f"{option} is {text!r:.60}, expected numbers like 0.1,0.2 or a file with them"
             ) from None
+    try:
         return read_vector(text)
+    except BadInput as error:
+        raise BadInput(f"{option}: {error}") from None
 
 
 def scale_of(range_: str | None, lower_is_better: bool) -> ScoreScale | None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..record import RecordError, replace_file
+from ..record import RecordError, read_file, read_json, replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ..experiments import Outcome, Study
 
 __all__ = ["recall", "remember"]
+
+MAX_STUDY = 1 << 20  # bytes, as `experiments.read_study` has it, which takes PyTorch
 
 
 def remember(file: Path, store: Path, study: Study, found: Outcome) -> None:
@@ -36,8 +38,10 @@ def remember(file: Path, store: Path, study: Study, found: Outcome) -> None:
 def recall(file: Path, store: Path) -> dict[str, Any] | None:
     """Return what `remember` wrote if it is of this file and all the runs are there; else None."""
     try:
-        said: dict[str, Any] = json.loads((store / f"{file.stem}.known.json").read_bytes())
+        said: dict[str, Any] = read_json(store / f"{file.stem}.known.json")
         if said["of"] != _of(file):
+            return None
+        if not all(isinstance(said[name], int) for name in ("finished", "searched")):
             return None
         there = all(os.path.exists(f"{store}/{name}/done.json") for name in said["runs"])  # noqa: PTH110 - ten thousand
     except (OSError, ValueError, KeyError, TypeError):
@@ -46,4 +50,4 @@ def recall(file: Path, store: Path) -> dict[str, Any] | None:
 
 
 def _of(file: Path) -> list[str]:
-    return [__version__, hashlib.sha256(file.read_bytes()).hexdigest()]
+    return [__version__, hashlib.sha256(read_file(file, MAX_STUDY)).hexdigest()]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+MAX_SEEDS = 100_000
 Pairs = Annotated[list[str] | None, Parameter("--set", negative="")]
 
 
@@ -188,7 +189,10 @@ def _settings(pairs: list[str] | None) -> dict[str, str]:
 def _seeds(text: str) -> list[int]:
     """Return the seeds 0 to N - 1, or those listed."""
     if "," not in text:
-        return list(range(whole_of(text, "--seeds", 1)))
+        count = whole_of(text, "--seeds", 1)
+        if count > MAX_SEEDS:
+            raise BadInput(f"--seeds is {text:.40}, expected at most {MAX_SEEDS}")
+        return list(range(count))
     seeds = [whole_of(part, "--seeds", 0) for part in text.split(",") if part.strip()]
     if not seeds or len(set(seeds)) < len(seeds):
         raise BadInput(f"--seeds is {text!r:.40}, expected each seed once")

@@ -199,7 +199,10 @@ def _extras(
                 f"--{name} is given {len(extra)} time(s), expected {len(files)}: one for each file"
             )
         for file, path in zip(files, extra, strict=False):
-            found.setdefault("-" if file == STDIN else str(Path(file)), {})[name] = path
+            given = Path(file)
+            if given.name == "points.csv" and (given.parent / "run.json").is_file():
+                given = given.parent  # as `members_of` names the run
+            found.setdefault("-" if file == STDIN else str(given), {})[name] = path
     return found
 
 

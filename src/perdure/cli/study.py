@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from ..record import BadInput, is_locked, scores_of
+from ..record import BadInput, is_locked, read_json, scores_of
 from ..report.study import Line, guidelines, study_grids
 from ._options import ids_of, whole_of
 from ._output import Flag, form_of, print_grids, print_json, say, tell
@@ -238,20 +237,24 @@ def _chosen(point: dict[str, Any] | None) -> str:
 
 def _data_of(said: dict[str, Any]) -> str:
     """Return in words what a run learned from: data, order of classes, sizes of tasks."""
-    hashes = [f"{k} {v['sha256']}" for k, v in sorted(said.get("data", {}).items())]
+    data = said.get("data")
+    used = sorted(data.items()) if isinstance(data, dict) else []
+    hashes = [f"{name} {each.get('sha256')}" for name, each in used if isinstance(each, dict)]
     return f"order {said.get('order')}, {said.get('examples')}, {', '.join(hashes)}"
 
 
 def _network_of(said: dict[str, Any]) -> str:
     """Return in words what a run's network is."""
-    options = said.get("model_options") or {}
+    options = said.get("model_options")
+    options = options if isinstance(options, dict) else {}
     return " ".join([str(said.get("model")), *(f"{k}={v}" for k, v in sorted(options.items()))])
 
 
 def _described(folder: Path) -> dict[str, Any]:
     """Return what run.json says of the run."""
-    said: dict[str, Any] = json_.loads((folder / "run.json").read_bytes()).get("describe") or {}
-    return said
+    plain = read_json(folder / "run.json")
+    said = plain.get("describe") if isinstance(plain, dict) else None
+    return said if isinstance(said, dict) else {}
 
 
 def _report(study: Study, store: Path, found: Outcome, form: str, ids: list[str]) -> None:

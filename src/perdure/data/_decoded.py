@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..record import BadInput
+from ..record import BadInput, open_regular, read_json
 from ._files import hash_of
 from ._parquet import batches, open_table
 from ._places import cache_folder
@@ -81,7 +81,9 @@ def decode(
 
 def _open(folder: Path) -> Decoded:
     """Return what a folder holds; an error if it is not whole."""
-    about = json.loads((folder / "about.json").read_bytes())
+    about = read_json(folder / "about.json")
+    for name in ("x.npy", "y.npy"):
+        open_regular(folder / name).close()  # NumPy would wait for a pipe
     x = np.load(folder / "x.npy", mmap_mode="r", allow_pickle=False)
     y = np.load(folder / "y.npy", mmap_mode="r", allow_pickle=False)
     if [list(x.shape), [len(x)]] != [about["shape"], list(y.shape)]:

@@ -10,9 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..record import open_regular, read_json
 from ._places import cache_folder
 
 __all__ = ["forget", "hash_of", "remember", "remembered", "sha256_of"]
+
+MAX_BYTES = 64 << 30  # of one file of a dataset
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -30,7 +33,7 @@ def _write_whole(path: Path, text: str) -> None:
 
 def hash_of(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, as they are now."""
-    with path.open("rb") as file:
+    with open_regular(path, MAX_BYTES) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -64,7 +67,7 @@ def forget(path: Path) -> None:
 def remembered(path: Path) -> str | None:
     """Return the SHA-256 that a file of this size and time had before, or None."""
     try:
-        entry: dict[str, Any] = json.loads(_memory(path).read_bytes())
+        entry: dict[str, Any] = read_json(_memory(path))
         stat = path.stat()
         same = (entry["path"], entry["size"], entry["mtime_ns"])
         if same == (str(path), stat.st_size, stat.st_mtime_ns) and len(entry["sha256"]) == 64:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from ..record import read_json
 from ._decoded import decoded_folder
 from ._files import forget, hash_of, remembered, sha256_of
 from ._known import checked
@@ -120,7 +120,7 @@ def _decoded(folder: Path) -> list[Check]:
     if not folder.is_dir():
         return []
     try:
-        hashes = json.loads((folder / "about.json").read_bytes())["sha256"]
+        hashes = read_json(folder / "about.json")["sha256"]
         known = {file: str(hashes[file]) for file in ("x.npy", "y.npy")}
         now = {file: hash_of(folder / file) for file in known}
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["Table", "batches", "needs", "open_table"]
 
 BATCH = 512  # images held at a time
+MAX_PIXELS = 1 << 26  # of one image
+# Of a file that unpacks to more than it seems, DuckDB refuses the rest and writes nothing.
+BOUNDED = {"threads": 1, "memory_limit": "1GB", "temp_directory": ""}
 Batch = tuple["NDArray[np.uint8]", "NDArray[np.int64]"]
 
 
@@ -45,7 +48,7 @@ def open_table(path: Path) -> Table:
     duckdb = _duckdb()
     name = _literal(path)
     try:
-        connection = duckdb.connect()
+        connection = duckdb.connect(config=BOUNDED)
         about = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", name).fetchall()
         (rows,) = connection.execute("SELECT count(*) FROM read_parquet(?)", name).fetchall()[0]
         said = connection.execute(
@@ -74,7 +77,7 @@ def batches(table: Table, info: Info, classes: int) -> Iterator[Batch]:
         "WHERE file_row_number >= ? AND file_row_number < ?"
     )
     try:
-        connection = duckdb.connect(config={"threads": 1})
+        connection = duckdb.connect(config=BOUNDED)
         for first in range(0, table.rows, BATCH):
             window = [*_literal(table.path), first, first + BATCH]
             rows = connection.execute(query, window).fetchall()
@@ -112,6 +115,8 @@ def _image(data: bytes | None, info: Info) -> NDArray[np.uint8]:
         raise ValueError("no bytes")
     channels, height, width = info.shape
     image: Image.Image = Image.open(io.BytesIO(data), formats=("PNG", "JPEG"))
+    if image.width * image.height > MAX_PIXELS:  # known from the header: nothing is decoded yet
+        raise ValueError(f"{image.width} x {image.height} pixels")
     mode = "L" if channels == 1 else "RGB"
     if image.mode != mode:
         image = image.convert(mode)
@@ -141,7 +146,7 @@ def _names(said: list[tuple[Any, ...]], label: str) -> tuple[str, ...] | None:
     """Return the class names of the huggingface metadata, or None where it has none."""
     try:
         names = json.loads(said[0][0])["info"]["features"][label]["names"]
-    except (IndexError, ValueError, KeyError, TypeError):
+    except (IndexError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return tuple(map(str, names)) if isinstance(names, list) else None
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ..record import BadInput
+from ..record import BadInput, read_json
 
 __all__ = ["SPLITS", "Found", "cache_folder", "find", "layout", "mirror_folder", "source_json"]
 
@@ -74,13 +73,13 @@ def source_json(folder: Path) -> dict[str, Any]:
     """Return what stands in source.json beside the files; nothing if there is none."""
     path = folder / "source.json"
     try:
-        found = json.loads(path.read_bytes())
+        found = read_json(path)
         files = found["files"]
         if not all(isinstance(files[file]["sha256"], str) for file in files):
             raise TypeError
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise BadInput(
             f"{path}: is not what `perdure data fetch` writes; remove it, or fetch with --fresh"
         ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .._names import near
@@ -29,6 +30,7 @@ NOT_OPTIONS = {
 OPTIONS = [field for field in Description.__struct_fields__ if field not in NOT_OPTIONS]
 LENGTHS = ("epochs", "iterations")
 SEEDS = 2**32  # below this
+MAX_RUNS = 100_000
 
 
 def known_in(
@@ -66,6 +68,14 @@ def refuse_wrong(given: Mapping[str, Any], kind: type[msgspec.Struct], where: st
 def check_study(study: Study) -> None:
     """Raise unless every cell of a study can be described."""
     where = f"study {study.name}"
+    _check_count(
+        study,
+        len(study.settings or [0])
+        * len(study.models or [0])
+        * len(study.scenarios)
+        * len(study.strategies)
+        * len(study.variant or [0]),
+    )
     _check_seeds(study)
     for factor, values in (
         ("scenario", study.scenarios), ("strategy", study.strategies), ("model", study.models),
@@ -82,15 +92,25 @@ def check_study(study: Study) -> None:
     _check_select(study)
     _check_shapes(study)
     _check_names(study)
+    grids = [study.values(cell)[1] for cell in study.cells]
+    _check_count(study, sum(prod(map(len, grid.values())) for grid in grids))
     for cell in study.cells:
         for point in study.points(cell):
             study.descriptions(cell, point)
 
 
+def _check_count(study: Study, points: int) -> None:
+    """Raise for a study of more runs than anybody runs, before any of them is listed."""
+    seeds = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
+    if points * seeds > MAX_RUNS:
+        raise BadInput(
+            f"study {study.name}: {points} combinations with {seeds} seeds, expected at most "
+            f"{MAX_RUNS} runs; make several studies of it"
+        )
+
+
 def _check_seeds(study: Study) -> None:
     where = f"study {study.name}"
-    if isinstance(study.seeds, int) and study.seeds > SEEDS:
-        raise BadInput(f"{where}: seeds is {study.seeds}, expected at most 2**32")
     if not study.seed_list:
         raise BadInput(f"{where}: needs at least one scenario, one strategy and one seed")
     if isinstance(study.seeds, int):

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from ..record import BadInput, replace_file
+from ..record import BadInput, open_regular, replace_file
 from ..record._append import BEING_WRITTEN
 from .loop import Place
 
@@ -116,6 +116,7 @@ def load_checkpoint(
 def _read(path: Path) -> dict[str, Any]:
     """Return what a file holds, or raise unless it is a checkpoint with all its parts."""
     try:
+        open_regular(path).close()  # it would wait for a pipe
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -126,6 +127,10 @@ def _read(path: Path) -> dict[str, Any]:
         return {part: state[part] for part in PARTS}
     except FileNotFoundError:
         raise BadInput(f"{path}: no such checkpoint") from None
+    except BadInput as error:
+        raise BadInput(f"{error}; {ANEW}") from None
+    except RecursionError:
+        raise BadInput(f"{path}: a checkpoint nested too deeply; {ANEW}") from None
     except (SafetensorError, KeyError, ValueError, TypeError, AttributeError, OSError) as error:
         said = f"not a checkpoint that can be read ({_last_line(error)})"
         raise BadInput(f"{path}: {said}; {ANEW}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 
 from .. import __version__
-from ..record import BadInput
+from ..record import BadInput, read_json
 from .checkpoint import has_checkpoint
 from .jobs import Job
 
@@ -75,7 +74,7 @@ def data_changed(folder: Path, data: dict[str, Any]) -> list[str]:
     """Return what differs between the bytes that a run used and those of today."""
     path = folder / "run.json"
     try:
-        used = json.loads(path.read_bytes())["describe"]["data"]
+        used = read_json(path)["describe"]["data"]
         before = {name: dict(each["sha256"]) for name, each in used.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise BadInput(f"{path} does not say which data was used; --fresh runs it anew") from None
@@ -93,7 +92,7 @@ def versions_changed(folder: Path) -> list[str]:
     """Return which versions a run was made with that are others now."""
     now = {"perdure": __version__, "torch": torch.__version__, "numpy": np.__version__}
     try:
-        used = json.loads((folder / "run.json").read_bytes())["versions"]
+        used = read_json(folder / "run.json")["versions"]
         return [f"{k} {used[k]}" for k in now if used[k] != now[k]]
     except (OSError, ValueError, KeyError, TypeError):
         return []
@@ -112,7 +111,7 @@ def check_unchanged(
     """
     path = folder / "run.json"
     try:
-        said = json.loads(path.read_bytes())
+        said = read_json(path)
         before = said["describe"]
     except (OSError, ValueError, KeyError, TypeError):
         raise BadInput(f"{path} does not say what was run; --fresh starts anew") from None

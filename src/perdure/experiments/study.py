@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cached_property
 from itertools import product
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from .._names import near
-from ..record import BadInput
+from ..record import BadInput, check_depth, read_file
 from ..scenarios import Setting, find_scenario
 from ._study_checks import FACTORS, OPTIONS, check_study, known_in, refuse_wrong, replaced_by
 from .description import Description, described
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Cell", "Point", "Select", "Study", "read_study", "study_of"]
 
+MAX_STUDY = 1 << 20  # bytes
+# Python's parser takes time and memory with the square of a key's parts.
+LONG_KEY = re.compile(rb"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){64}""")
 Point = dict[str, Any]  # one value for each thing that is searched
 
 
@@ -177,12 +181,18 @@ def read_study(path: Path | str) -> Study:
     """Return the study of a TOML file, judged, or raise saying what is wrong with it."""
     path = Path(path)
     try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        data = read_file(path, MAX_STUDY)
+    except (FileNotFoundError, NotADirectoryError):
         raise BadInput(f"{path}: no such file, expected a study in TOML") from None
-    # A number of 5000 digits is a ValueError too, 10000 brackets are a RecursionError.
-    except (OSError, ValueError, RecursionError) as error:
+    if LONG_KEY.search(data):
+        raise BadInput(f"{path}: a key of more than 64 parts, expected a.b = 1")
+    try:
+        plain = tomllib.loads(data.decode())
+    except RecursionError:
+        raise BadInput(f"{path}: cannot be read as TOML (nested too deeply)") from None
+    except ValueError as error:  # a number of 5000 digits is one too
         raise BadInput(f"{path}: cannot be read as TOML ({error})") from None
+    check_depth(plain, str(path))
     return study_of(plain, path.stem)
 
 

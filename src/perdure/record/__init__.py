@@ -2,7 +2,7 @@
 
 from ._append import RecordError, is_locked
 from ._append import replace as replace_file
-from ._text import BadInput
+from ._files import BadInput, check_depth, open_regular, read_file, read_json
 from .costs_file import read_costs
 from .gradients_file import Gradients, read_gradients
 from .growing import GrowingPoints
@@ -27,15 +27,19 @@ __all__ = [
     "RunWriter",
     "Scores",
     "Source",
+    "check_depth",
     "csv_field",
     "failure_of",
     "is_locked",
+    "open_regular",
     "open_run",
     "parse_matrix",
     "parse_vector",
     "read_costs",
+    "read_file",
     "read_gradients",
     "read_hits",
+    "read_json",
     "read_points",
     "read_source",
     "read_vector",

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from ..metrics import ACCURACY
-from ._text import BadInput, decode, read_limited
+from ._files import MAX_JSON, BadInput, find_matches, open_regular, parse_json, read_file
+from ._text import decode
 from .costs_file import COST_COLUMNS, read_costs
 from .gradients_file import read_gradients
 from .points import KINDS
 from .points_file import read_points
-from .run_json import MAX_BYTES, Description, scale_of
+from .run_json import description_of, scale_of
 from .source import MAX_POINTS
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def _matches(pattern: Pattern | Iterable[Pattern]) -> Iterator[Path]:
         if name and Path(name).exists():  # a folder may be called a[1]
             yield Path(name)
             continue
-        found = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - it may be absolute
+        found = find_matches(name)
         if not found:
             raise BadInput(
                 f"{name!r}: matches nothing, expected run folders; check the path, or name them "
@@ -112,19 +111,15 @@ def _open(folder: Path) -> Run | str:
         return "no evaluations in its points.csv yet"
     if not described.exists():
         return Run(folder, glance, finished or None)
-    with described.open("rb") as file:
-        data = read_limited(file, str(described), MAX_BYTES)
-    try:
-        said = msgspec.json.decode(data, type=Description)
-    except msgspec.MsgspecError as error:
-        raise BadInput(f"{described}: {error}") from None
+    text = decode(read_file(described, MAX_JSON), str(described))
+    said = description_of(parse_json(text, str(described)), described)
     scale = scale_of(said, described) or ACCURACY
-    return Run(folder, glance, finished, decode(data, str(described)), scale)
+    return Run(folder, glance, finished, text, scale)
 
 
 def look(path: Path) -> Look:
     """Return what the bytes of a file say, without taking it apart."""
-    with path.open("rb") as file:
+    with open_regular(path, MAX_POINTS) as file:
         head = last = file.readline(HEADER)
         plain = head.isascii() and b'"' not in head and not any(mark in head for mark in ODD)
         has_lines = b"\r" in head or len(head) == HEADER  # our reader says what that is
@@ -145,10 +140,9 @@ def read(table: str, path: Path, run: Run) -> tuple[Columns, str | None]:
     Nothing is None in text and NaN or -1 in numbers. Raises BadInput naming file and line.
     """
     name = str(run.folder / path.name)
-    with path.open("rb") as file:
-        text = decode(read_limited(file, name, MAX_POINTS), name, growing=True)
+    text = decode(read_file(path, MAX_POINTS), name, growing=True)
     if table == "points":
-        return _points(text, name, run.scale)
+        return _points(text, name, run.scale, ours=run.description is not None)
     return (_costs if table == "costs" else _gradients)(text, name)
 
 
@@ -157,8 +151,8 @@ def texts(values: Iterable[object]) -> NDArray[np.object_]:
     return np.array(list(values), dtype=object)
 
 
-def _points(text: str, name: str, scale: ScoreScale) -> tuple[Columns, str | None]:
-    points = read_points(text, name, scale=scale, ours=True)
+def _points(text: str, name: str, scale: ScoreScale, *, ours: bool) -> tuple[Columns, str | None]:
+    points = read_points(text, name, scale=scale, ours=ours)
     names = texts([*points.names, None])  # the last one serves -1, no task
     columns = {
         "step": points.step,

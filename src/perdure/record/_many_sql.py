@@ -106,7 +106,7 @@ JUDGE = {
                     AND (n IS NULL OR n <> '0' AND {WHOLE.format("n")}), false)) AS fit
             FROM lines JOIN held.files USING (file) GROUP BY file, step, kind, tested
         ), steps AS (
-            SELECT file, bool_and(fit) AND NOT bool_or(updated AND again) AS fit,
+            SELECT file, bool_and(fit) AND NOT bool_or(again) AS fit,
                 min(first) FILTER (updated) AS first, max(last) FILTER (updated) AS last,
                 bool_or(updated AND blank) AS blank
             FROM cells GROUP BY file, step

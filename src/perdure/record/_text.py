@@ -5,22 +5,21 @@ from __future__ import annotations
 import csv
 import io
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from ._files import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["BadInput", "Column", "Table", "decode", "read_limited", "read_table"]
+__all__ = ["BadInput", "Column", "Table", "decode", "read_table"]
 
+PIECE = 1 << 16  # characters taken apart into lines at a time
 CHUNK = 4000  # lines held as Python strings at a time: they should fit the cache
-
-
-class BadInput(ValueError):
-    """Raised for a file that cannot be what it should be; the message says where and why."""
 
 
 class Column(NamedTuple):
@@ -38,18 +37,6 @@ class Table(NamedTuple):
     rows: int
     warning: str | None
     where: Callable[[int], str]
-
-
-def read_limited(file: BinaryIO, name: str, limit: int, head: bytes = b"") -> bytes:
-    """Return the rest of a file after `head`, in pieces, or raise if it is longer than `limit`."""
-    parts = [head]
-    size = len(head)
-    while part := file.read(1 << 20):
-        parts.append(part)
-        size += len(part)
-        if size > limit:
-            raise BadInput(f"{name}: too large, expected at most {limit >> 20} MiB")
-    return b"".join(parts)
 
 
 def decode(data: bytes, source: str, *, growing: bool = False) -> str:
@@ -109,8 +96,17 @@ def read_table(text: str, source: str, spec: Mapping[str, Column], *, ours: bool
     return Table(columns, rows, warning, where)
 
 
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines; io.StringIO would hold all of a text at four bytes per character."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + PIECE) + 1 or len(text)
+        yield from io.StringIO(text[start:end], newline="")
+        start = end
+
+
 def _chunks(text: str, source: str) -> Iterator[list[list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.reader(_lines(text), strict=True)
     try:
         next(reader, None)
         lines = (row for row in reader if row)
@@ -162,7 +158,7 @@ def _is_whole(line: str, header: list[str], spec: Mapping[str, Column]) -> bool:
 
 def _line_of(text: str, row: int) -> int:
     """Return the line on which the given row after the header starts, counted from 1."""
-    reader = csv.reader(io.StringIO(text, newline=""))
+    reader = csv.reader(_lines(text))
     next(reader, None)
     before = reader.line_num
     for fields in reader:
@@ -176,7 +172,7 @@ def _line_of(text: str, row: int) -> int:
 
 def _broken_line(text: str) -> int:
     """Return the line on which the row starts that cannot be read."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.reader(_lines(text), strict=True)
     line = 1
     try:
         for _ in reader:

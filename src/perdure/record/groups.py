@@ -182,12 +182,12 @@ def _paths(text: str) -> list[str]:
 
 
 def _check_members(groups: Groups) -> None:
-    seen: dict[Path, str] = {}
+    seen: dict[str, str] = {}
     for name, members in groups.items():
         if not members:
             raise BadInput(f"group {name!r} has no paths, expected {name}=PATH")
         for member in members:
-            path = Path(member.path).resolve()
+            path = os.path.realpath(member.path)  # Path.resolve raises for a link to itself
             if path in seen:
                 both = f"in {seen[path]!r} and in {name!r}" if seen[path] != name else "twice"
                 raise BadInput(f"{member.path}: given {both}, expected each run once")

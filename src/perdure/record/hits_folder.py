@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..metrics import Hits
-from ._arrays import load_ids
-from ._text import BadInput, read_limited
+from ._arrays import MAX_EXAMPLES, load_ids
+from ._files import BadInput, open_regular, read_json
 from .points import FULL
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .points import Points
 
 __all__ = ["check_hits", "check_whole_hits", "hits_at_ends", "read_hits", "read_whole_hits"]
+
+PIECE = 1 << 16  # records
 
 
 def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits], list[str]]:
@@ -51,6 +53,7 @@ def _read(folder: Path, tasks: Sequence[str], kind: str) -> tuple[dict[str, Hits
     if not paths:
         raise BadInput(f"{folder}: no hits, expected 0.bin and 0.npy for the first task")
     names = _names(folder / "tasks.json") or tasks
+    examples = 0
     for path in paths:
         number, _, rest = path.stem.partition(".")
         if not number.isdecimal() or int(number) >= len(names) or rest not in ("", "full"):
@@ -60,6 +63,9 @@ def _read(folder: Path, tasks: Sequence[str], kind: str) -> tuple[dict[str, Hits
         hits, cut_off = _read_task(path)
         if cut_off:
             warnings.append(f"{path}: the last record is cut off and was left out")
+        examples += hits.examples
+        if examples > MAX_EXAMPLES:
+            raise BadInput(f"{folder}: more than {MAX_EXAMPLES} examples in all, expected fewer")
         name = names[int(number)]
         if len(hits) and name in tasks:  # a writer may have stopped between hits and points
             found[name] = hits
@@ -158,12 +164,9 @@ def _evaluation(points: Points, row: int, hits: Hits | None, whole: Hits | None)
 
 def _names(path: Path) -> list[str] | None:
     try:
-        with path.open("rb") as file:
-            names = json.loads(read_limited(file, str(path), 16 << 20))
+        names = read_json(path)
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise BadInput(f"{path}: {error}, expected a list of task names") from None
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise BadInput(f"{path}: expected a list of task names")
     return names
@@ -175,14 +178,25 @@ def _read_task(path: Path) -> tuple[Hits, bool]:
         raise BadInput(f"{path.with_suffix('.npy')}: expected the ids of the examples")
     ids = ids.astype(np.int64)
     record = np.dtype([("step", "<i8"), ("bits", "u1", (-(-len(ids) // 8),))])
-    size = path.stat().st_size
-    count, rest = divmod(size, record.itemsize)
-    if not count:
-        return Hits(np.empty(0, np.int64), np.empty((0, record["bits"].shape[0]), np.uint8),
-                    len(ids)), bool(rest)  # fmt: skip
-    table = np.memmap(path, dtype=record, mode="r", shape=(count,))
-    steps = np.array(table["step"], dtype=np.int64)
-    if (np.diff(steps) <= 0).any():
-        at = int(np.argmax(np.diff(steps) <= 0)) + 1
-        raise BadInput(f"{path} record {at}: step {steps[at]} does not follow {steps[at - 1]}")
-    return Hits(steps, table["bits"], len(ids), ids), bool(rest)
+    with open_regular(path) as file:
+        count, rest = divmod(os.fstat(file.fileno()).st_size, record.itemsize)
+        if not count:
+            return Hits(np.empty(0, np.int64), np.empty((0, record["bits"].shape[0]), np.uint8),
+                        len(ids)), bool(rest)  # fmt: skip
+        table = np.memmap(file, dtype=record, mode="r", shape=(count,))
+    return Hits(_steps(table["step"], path), table["bits"], len(ids), ids), bool(rest)
+
+
+def _steps(mapped: NDArray[np.int64], path: Path) -> NDArray[np.int64]:
+    """Return the steps of the records, or raise unless they count on.
+
+    Piece by piece: a file may have a hole of gigabytes, and then the first piece shows it.
+    """
+    for start in range(0, len(mapped), PIECE):
+        piece = mapped[max(start - 1, 0) : start + PIECE]
+        back = np.flatnonzero(np.diff(piece) <= 0)
+        if len(back):
+            before, step = piece[back[0]], piece[back[0] + 1]
+            at = max(start - 1, 0) + int(back[0]) + 1
+            raise BadInput(f"{path} record {at}: step {step} does not follow {before}")
+    return np.array(mapped, dtype=np.int64)

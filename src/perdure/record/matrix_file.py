@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 import re
 from itertools import islice
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._arrays import MAX_TASKS, array_from, arrays_from_zip
-from ._text import BadInput, decode
+from ._arrays import MAX_NUMBERS, MAX_TASKS, array_from, arrays_from_zip
+from ._files import BadInput, parse_json
+from ._text import decode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +66,9 @@ def parse_vector(data: bytes, source: str) -> list[float]:
         array = _matrix_of(_json(decode(data, source), source), source)
     else:
         rows = [row for _, row in _rows(decode(data, source), source)]
-        array = np.array([[_number(c, source) for c in row] for row in rows if row], dtype=object)
+        if len({len(row) for row in rows}) > 1:
+            raise BadInput(f"{source}: rows of several lengths, expected one number for each task")
+        array = np.array([[_number(cell, source) for cell in row] for row in rows])
     if array.ndim == 2 and 1 in array.shape:
         array = array.ravel()
     if array.ndim != 1 or not len(array):
@@ -97,14 +99,10 @@ def _fields(found: Any, source: str) -> dict[str, Any]:
 
 
 def _json(text: str, source: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise BadInput(
-            f"{source} line {error.lineno} column {error.colno}: not JSON ({error.msg})"
-        ) from None
-    except (RecursionError, ValueError):  # a number of thousands of digits is a ValueError
-        raise BadInput(f"{source}: nested too deeply or numbers too long, expected rows") from None
+    # Counted first: an empty list takes three bytes of a file, and sixty of memory.
+    if text.count(",") > MAX_NUMBERS + 8 * MAX_TASKS:
+        raise BadInput(f"{source}: too large, expected a matrix of at most {MAX_TASKS} tasks")
+    return parse_json(text, source)
 
 
 def _matrix_of(values: Any, source: str) -> NDArray[np.float64]:
@@ -146,10 +144,7 @@ def _numbers(array: NDArray[Any], source: str) -> NDArray[np.float64]:
 
 
 def _from_table(text: str, source: str, *, percent: bool, transposed: bool) -> dict[str, Any]:
-    rows = _rows(text, source)
-    even = len({len(row) for _, row in rows}) == 1 and len(rows[0][1]) > len(rows)
-    if even and not any(row[-1] for _, row in rows):  # every line ends with a delimiter
-        rows = [(line, row[:-1]) for line, row in rows]
+    rows = _without_last_delimiter(_rows(text, source), source)
     width = len(rows[0][1])
     for line, row in rows:
         if len(row) != width:
@@ -167,6 +162,11 @@ def _from_table(text: str, source: str, *, percent: bool, transposed: bool) -> d
     named = _has_names(body, header)
     if not body:
         raise BadInput(f"{source}: only a header, expected rows of scores under it")
+    if header is not None and len(body) < width - named:
+        raise BadInput(
+            f"{source}: {len(body)} row(s) of scores under a header of {width - named} tasks, "
+            f"expected {width - named}; is the file cut off?"
+        )
     down = [row[0] for _, row in body] if named else []
     across = header[named:] if header is not None else []
     if down and across != down and set(across) == set(down):
@@ -188,15 +188,19 @@ def _from_table(text: str, source: str, *, percent: bool, transposed: bool) -> d
 def _rows(text: str, source: str) -> list[tuple[int, list[str]]]:
     """Return the lines that hold something, each with its number and its stripped cells."""
     rows = []
-    lines = text.splitlines()
+    if text.count("\n") > 2 * MAX_TASKS:
+        raise BadInput(f"{source}: too large, expected a matrix of at most {MAX_TASKS} tasks")
+    lines = text.split("\n")
     held = (line for line in lines if line.strip() and not line.startswith("#"))
     first = list(islice(held, 2))
-    if (first and len(first[0]) > MAX_LINE) or len(lines) > 2 * MAX_TASKS:
-        raise BadInput(f"{source}: too large, expected a matrix of at most {MAX_TASKS} tasks")
     delimiter = next((d for d in "\t;," if any(d in line for line in first)), None)
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("#"):
             continue
+        if len(line) > MAX_LINE:
+            raise BadInput(
+                f"{source} line {number}: more than {MAX_LINE} characters, expected a row of scores"
+            )
         cells = (
             line.split()
             if delimiter is None
@@ -210,6 +214,28 @@ def _rows(text: str, source: str) -> list[tuple[int, list[str]]]:
     if not rows:
         raise BadInput(f"{source}: the file is empty, expected a matrix of scores")
     return rows
+
+
+def _without_last_delimiter(
+    rows: list[tuple[int, list[str]]], source: str
+) -> list[tuple[int, list[str]]]:
+    """Return the rows without a blank last column, where every line ends with a delimiter.
+
+    Without a header and a score above the diagonal, they may as well be the first rows of a
+    larger matrix of which the rest is cut off.
+    """
+    even = len({len(row) for _, row in rows}) == 1 and len(rows[0][1]) > len(rows)
+    if not even or any(row[-1] for _, row in rows):
+        return rows
+    body = [row[_has_names(rows, None) :] for _, row in rows]
+    above = any(cell for k, row in enumerate(body) for cell in row[k + 1 :])
+    if len(body[0]) > len(rows) and not above and _header(rows) is None:
+        raise BadInput(
+            f"{source}: {len(rows)} row(s) of {len(body[0])} entries, the last ones blank, "
+            "expected as many rows as columns; is the file cut off? If not, end no line with a "
+            "delimiter"
+        )
+    return [(line, row[:-1]) for line, row in rows]
 
 
 def _cells(line: str, delimiter: str, where: str) -> list[str]:
@@ -237,9 +263,13 @@ def _header(rows: list[tuple[int, list[str]]]) -> list[str] | None:
 
 
 def _has_names(body: list[tuple[int, list[str]]], header: list[str] | None) -> bool:
-    if body and not any(_is_number(row[0]) for _, row in body):
+    first = [row[0] for _, row in body]
+    if body and not any(_is_number(cell) for cell in first):
         return True
-    return header is not None and len(body) + 1 == len(header)
+    if header is None or len(body) + 1 != len(header):
+        return False
+    # Else a whole column of scores would be taken for names, where the last row is missing.
+    return not header[0] or first == header[1:] or (len(first) > 1 and _counting(first))
 
 
 def _counting(cells: list[str]) -> bool:

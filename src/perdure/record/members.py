@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._text import BadInput, read_limited
+from ._files import BadInput, find_matches, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["Member", "members_of", "said_in", "visible"]
 
-MAX_BYTES = 16 << 20  # of a run.json
 # What follows from the rest of a description, or may differ from seed to seed.
 DERIVED = ("seed", "tasks", "task_classes", "examples", "normalised_by", "data", "deviations")
 FAILED = "failed.json"  # why a run has failed; only an unfinished run has it
@@ -67,9 +65,9 @@ def members_of(text: str) -> list[Member]:
         [0, 1]
     """
     # A folder may be called a[1]: what is there is no pattern. Path raises for odd names.
-    there = os.path.exists(text)  # noqa: PTH110
-    matches = [text] if there else sorted(glob.glob(text, recursive=True))  # noqa: PTH207
+    there = os.path.lexists(text)
     try:
+        matches = [text] if there else find_matches(text)
         found = [member for match in matches for member in _at(Path(match))]
     except OSError as error:
         what = (error.strerror or "cannot be read").lower()
@@ -106,13 +104,11 @@ def _run(folder: Path) -> Member:
     path = folder / "run.json"
     if not path.is_file():
         return Member(str(folder))
-    import msgspec  # imported here: a matrix needs none
-
-    with path.open("rb") as file:
-        data = read_limited(file, str(path), MAX_BYTES)
     try:
-        run = msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.MsgspecError:  # whoever reads the run says what is wrong with it
+        run = read_json(path)
+    except BadInput:  # whoever reads the run says what is wrong with it
+        return Member(str(folder), ours=True)
+    if not isinstance(run, dict):
         return Member(str(folder), ours=True)
     described = run.get("describe")
     said: dict[str, Any] = described if isinstance(described, dict) else {}

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..metrics import ACCURACY
 from ._text import BadInput, Column, read_table
-from .points import FULL, INITIAL, KINDS, PROBE, Points
+from .points import INITIAL, KINDS, PROBE, Points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["looks_like_points", "read_points"]
 
+MAX_NAMES = 10_000  # tasks: every two of them have an entry in the matrix
 COLUMNS = ("step", "trained", "tested", "kind", "score", "n")
 
 
@@ -73,6 +74,9 @@ def judged(
 ) -> Points:
     """Return the points of columns as they were read, or raise BadInput; `where` names a row."""
     rows = len(read["step"])
+    if len(names) > MAX_NAMES:
+        row = int(np.argmax(np.maximum(read["tested"], read.get("trained", -1)) >= MAX_NAMES))
+        raise BadInput(f"{where(row)}: more than {MAX_NAMES} tasks, expected fewer")
     columns: dict[str, NDArray[Any]] = {
         "trained": np.full(rows, -1, dtype=np.int32),
         "kind": np.full(rows, PROBE, dtype=np.int8),
@@ -198,11 +202,11 @@ def _judge(points: Points, where: Callable[[int], str]) -> None:
             f"{where(row)}: another task is trained at the same step "
             f"{points.step[row]}, expected steps that count on across tasks"
         )
-    for code, name in enumerate(points.names):
-        for kind in (PROBE, FULL):
-            mine = np.flatnonzero((points.tested == code) & (points.kind == kind))
-            again = np.flatnonzero(np.diff(points.step[mine]) == 0)
-            if len(again):
-                row = int(mine[again[0] + 1])
-                what = f"{KINDS[kind]} of {name!r} at step {points.step[row]}"
-                raise BadInput(f"{where(row)}: a second {what}, expected one")
+    order = np.lexsort((points.step, points.kind, points.tested))  # stable: in order of lines
+    same = np.ones(max(len(order) - 1, 0), dtype=np.bool_)
+    for column in (points.tested, points.kind, points.step):
+        same &= np.diff(column[order]) == 0
+    if same.any():
+        row = int(order[1:][same].min())
+        what = f"{KINDS[points.kind[row]]} of {points.names[points.tested[row]]!r}"
+        raise BadInput(f"{where(row)}: a second {what} at step {points.step[row]}, expected one")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ._text import BadInput, decode, read_limited
+from ._files import BadInput, read_file, read_json
+from ._text import decode
 from .gradients_file import Gradients, read_gradients
 from .source import FAILED, MAX_POINTS, Source, failure_of, read_source
-
-if TYPE_CHECKING:
-    import os
 
 __all__ = ["FAILED", "Run", "failure_of", "open_run"]
 
@@ -60,15 +58,14 @@ def open_run(path: str | os.PathLike[str], *, hits: bool = True) -> Run:
 
 
 def _description(path: Path) -> dict[str, Any]:
-    if not path.exists():
+    if not os.path.lexists(path):
         return {}
-    said = json.loads(path.read_bytes())  # read_source has judged it
+    said = read_json(path)
     return said if isinstance(said, dict) else {}
 
 
 def _gradients(path: Path) -> Gradients | None:
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
-    with path.open("rb") as file:
-        text = decode(read_limited(file, str(path), MAX_POINTS), str(path), growing=True)
+    text = decode(read_file(path, MAX_POINTS), str(path), growing=True)
     return read_gradients(text, str(path))[0] if "\n" in text else None  # being begun

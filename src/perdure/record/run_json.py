@@ -9,15 +9,13 @@ import msgspec
 
 from ..metrics import ScoreScale
 from ..metrics.score_matrix import LONGEST_NAME
-from ._text import BadInput, read_limited
+from ._files import BadInput, read_json
 from .members import visible
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Description", "described", "read_description", "scale_of"]
-
-MAX_BYTES = 16 << 20
+__all__ = ["Description", "described", "description_of", "read_description", "scale_of"]
 
 
 class Scale(msgspec.Struct):
@@ -41,10 +39,13 @@ class Description(msgspec.Struct):
 
 def read_description(path: Path) -> Description:
     """Return what run.json says, or raise BadInput."""
+    return description_of(read_json(path), path)
+
+
+def description_of(plain: Any, path: Path) -> Description:
+    """Return what scoring needs of the contents of a run.json, or raise BadInput."""
     try:
-        with path.open("rb") as file:
-            data = read_limited(file, str(path), MAX_BYTES)
-        return msgspec.json.decode(data, type=Description)
+        return msgspec.convert(plain, Description)
     except msgspec.MsgspecError as error:
         raise BadInput(f"{path}: {error}") from None
 

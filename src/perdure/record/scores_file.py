@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..metrics import Undefined
 from ._append import RecordError, replace
+from ._files import open_regular, read_json
 from .run import open_run
 
 if TYPE_CHECKING:
@@ -38,10 +39,15 @@ def scores_of(folder: Path, *, keep: bool = False) -> Scores:
         keep: write them into the folder; only for whoever has made the run.
     """
     of = _computed_from(folder)
-    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-        said = json.loads((folder / FILE).read_bytes())
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        said = read_json(folder / FILE)
         if said["of"] == of:
-            return Scores(dict(said["metrics"]), dict(said["undefined"]), dict(said["costs"]))
+            metrics, costs = (
+                {name: float(value) for name, value in said[part].items()}
+                for part in ("metrics", "costs")
+            )
+            why = {name: str(reason) for name, reason in said["undefined"].items()}
+            return Scores(metrics, why, costs)
     run = open_run(folder, hits=False)  # they give intervals, no values
     found = run.summary()
     metrics = {id_: float(value) for id_, value in found.metrics.items()}
@@ -58,7 +64,7 @@ def _computed_from(folder: Path) -> list[str]:
 
     digest = hashlib.sha256()
     for name in FILES:
-        with suppress(FileNotFoundError), (folder / name).open("rb") as file:
+        with suppress(FileNotFoundError), open_regular(folder / name) as file:
             digest.update(f"{name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return [__version__, digest.hexdigest()]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import numpy as np
 
 from ..metrics import ACCURACY, ScoreMatrix, Undefined, find_metric, summary
-from ._text import BadInput, decode, read_limited
+from ._files import BadInput, open_stream, read_file, read_json, read_limited, unreadable
+from ._text import decode
 from .costs_file import read_costs
 from .hits_folder import check_hits, check_whole_hits, hits_at_ends, read_hits, read_whole_hits
 from .matrix_file import MAX_LINE, parse_matrix, parse_vector
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FAILED", "Given", "Source", "failure_of", "read_source", "read_vector"]
 
-MAX_POINTS = 4 << 30  # bytes
+MAX_POINTS = 1 << 30  # bytes
 MAX_MATRIX = 128 << 20
 
 
@@ -124,7 +125,7 @@ def read_source(
     """
     given = given or Given()
     try:
-        if path != "-" and Path(path).is_dir():
+        if path != "-" and os.path.isdir(path):  # noqa: PTH112 - Path raises for odd names
             found = _read_run(Path(path), given, hits=hits is not False)
         else:
             found = _read_file(path, given, pipe)
@@ -133,28 +134,27 @@ def read_source(
         if isinstance(hits, Path):
             _add_hits(found, hits)
     except OSError as error:
-        name = error.filename or path
-        raise BadInput(f"{name}: {(error.strerror or 'cannot be read').lower()}") from None
+        raise unreadable(path, error) from None
     return found
 
 
 def failure_of(folder: Path) -> str | None:
     """Return why the run in a folder has failed, None if it has not."""
-    try:
-        return str(json.loads((folder / FAILED).read_bytes())["error"])
-    except (FileNotFoundError, NotADirectoryError):
+    if not os.path.lexists(folder / FAILED):
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    try:
+        return str(read_json(folder / FAILED)["error"])
+    except (OSError, ValueError, KeyError, TypeError):
         return "it failed, and the reason cannot be read"
 
 
 def read_vector(path: str) -> list[float]:
     """Return one number a task from a small file."""
     try:
-        with Path(path).open("rb") as file:
+        with open_stream(path) as file:
             return parse_vector(read_limited(file, path, MAX_MATRIX), path)
     except OSError as error:
-        raise BadInput(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
+        raise unreadable(path, error) from None
 
 
 def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
@@ -165,7 +165,7 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
         data = _bytes(pipe, name)
     else:
         ended = (Path(path).parent / "done.json").exists()
-        with Path(path).open("rb") as file:
+        with open_stream(path) as file:
             data = _bytes(file, name)
     if _is_points(data):
         folder = Path(path).parent
@@ -273,18 +273,18 @@ def _unfinished(
 def _read_run(folder: Path, given: Given, *, hits: bool) -> Source:
     """Return what a run folder holds; of an unfinished run, the tasks finished so far."""
     path = folder / "points.csv"
-    if not path.is_file():
-        begun = (folder / "run.json").is_file()
-        what = "no evaluation was recorded" if begun else "expected a run folder or a file"
-        raise BadInput(f"{folder}: no points.csv in it, {what}")
+    ours = os.path.lexists(folder / "run.json")  # a link to nowhere is named when it is read
     ended = (folder / "done.json").exists()
-    with path.open("rb") as file:
-        data = read_limited(file, str(path), MAX_POINTS)
-    if (folder / "run.json").exists():
+    try:
+        data = read_file(path, MAX_POINTS)
+    except FileNotFoundError:
+        what = "no evaluation was recorded" if ours else "expected a run folder or a file"
+        raise BadInput(f"{folder}: no points.csv in it, {what}") from None
+    if ours:
         found = _of_run(data, given, folder, str(path), ended=ended)
     else:
-        found = _from_points(_points(data, str(path), given, ours=True), given, {}, str(path))
-    if (folder / "costs.csv").is_file():
+        found = _from_points(_points(data, str(path), given, ours=False), given, {}, str(path))
+    if os.path.lexists(folder / "costs.csv"):
         _add_costs(found, folder / "costs.csv", ours=True)
     if hits and any(folder.glob("hits/*.bin")):
         _add_hits(found, folder / "hits")
@@ -292,8 +292,7 @@ def _read_run(folder: Path, given: Given, *, hits: bool) -> Source:
 
 
 def _add_costs(found: Source, path: Path, *, ours: bool) -> None:
-    with path.open("rb") as file:
-        text = decode(read_limited(file, str(path), MAX_MATRIX), str(path), growing=True)
+    text = decode(read_file(path, MAX_MATRIX), str(path), growing=True)
     costs, warning = read_costs(text, str(path), ours=ours)
     found.notes += [warning] if warning else []
     if found.points is not None:

@@ -1,0 +1,201 @@
+"""What the fuzzer spoils: files and folders that every command reads well, and the commands."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+from perdure import experiments
+from perdure.data import load
+from perdure.record.many import open_runs
+from perdure.report.live.watching import Watching
+
+from .cli_helpers import COSTS, POINTS, Answer, R, run, table
+from .data_helpers import write_pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["KINDS", "Kind", "make_corpus"]
+
+STUDY = """\
+about = "two strategies, small"
+scenarios = ["split-digits"]
+strategies = ["naive", "ewc"]
+seeds = 1
+
+[run]
+epochs = 1
+every = 30
+hidden = 8
+
+[strategy.ewc.grid]
+strength = [1, 10]
+
+[select]
+by = "acc"
+seeds = 1
+"""
+ROWS = [list(row) for row in R]
+FILES: dict[str, str] = {
+    "matrix.csv": table(), "matrix.tsv": table("\t"), "matrix.txt": table(" "),
+    "lower.csv": "after,a,b,c\na,.9,,\nb,.6,.8,\nc,.5,.7,.9\n",
+    "percent.csv": table(rows=[[f"{100 * cell:.1f}%" for cell in row] for row in R]),
+    "semicolon.csv": "a;b\n0.9;0.1\n0.5;0.8\n", "matrix.json": json.dumps(ROWS),
+    "fields.json": json.dumps({
+        "matrix": ROWS, "tasks": list("abcde"), "classes": [2] * 5, "setting": "class",
+        "initial": [0.1] * 5, "joint": [0.9] * 5, "single": [0.9] * 5, "sizes": [10] * 5,
+    }),
+    "log.csv": POINTS, "stream.csv": "step,tested,score,n\n1,a,.5,10\n2,a,.25,10\n2,b,.5,10\n",
+    "avalanche.csv": "eval_exp,training_exp,eval_accuracy\n0,0,.9\n0,1,.5\n1,1,.8\n",
+    "costs.csv": COSTS, "vector.csv": "2,2,2,2,2\n", "vector.json": "[2, 2, 2, 2, 2]",
+}  # fmt: skip
+
+
+class Kind(NamedTuple):
+    """A part of the corpus: its folder, which files are spoiled, and who reads them.
+
+    Arguments have {file} for the spoiled one and {folder} for the copy of the part.
+    """
+
+    folder: str
+    pattern: str
+    commands: tuple[tuple[int, str], ...]  # how often, relative to the others; what
+    codes: frozenset[int] = frozenset({0, 2})
+
+
+MATRIX = (
+    (8, "score {file} --per-task"), (4, "score {file} --json"), (2, "score {file} --percent"),
+    (2, "score {file} --transposed --upper measured --csv"), (2, "score {file} --as guide"),
+    (2, "score - --markdown"), (3, "score {folder}/matrix.csv --classes {file}"),
+    (2, "score {folder}/matrix.csv --initial {file}"),
+    (2, "score {folder}/matrix.csv --costs {file}"),
+    (3, "compare a={file} b={folder}/matrix.csv"), (2, "score {file} {folder}/matrix.csv"),
+    (2, "plan --like {file}"), (1, "plot heatmaps {file} -o {folder}/out.svg"),
+    (1, "report {file} -o {folder}/out.html"), (1, "score {folder}/*"),
+)  # fmt: skip
+RUNS = (
+    (8, "score {parent}"), (4, "score {folder}/runs --json"), (2, "score {parent}/points.csv"),
+    (2, "score {folder}/**/points.csv"), (3, "compare {folder}/runs"), (2, "plan --like {parent}"),
+    (2, "open_runs {folder}/runs/*"), (2, "watch {folder}/runs"),
+    (1, "plot curves {folder}/runs -o {folder}/out.svg"),
+    (1, "plot gradients {folder}/runs -o {folder}/out.svg"),
+    (1, "report {folder}/runs -o {folder}/out.html"), (1, "compare {folder}/runs --csv --details"),
+)  # fmt: skip
+STUDIES = (
+    (4, "study status {folder}/small.toml --store {folder}/runs"),
+    (4, "study status {folder}/small.toml --store {folder}/runs --json"),
+    (4, "study report {folder}/small.toml --store {folder}/runs"),
+    (1, "study report {folder}/small.toml --store {folder}/runs --json"),
+    (1, "plot heatmaps {folder}/small.toml --store {folder}/runs -o {folder}/out.svg"),
+    (1, "report {folder}/small.toml --store {folder}/runs -o {folder}/out.html"),
+)
+RESUME = (
+    "run split-digits naive --epochs 1 --every 30 --set hidden=8 --seeds 1 --device cpu --store "
+    "{folder}/stopped"
+)
+DATA = (
+    (1, "data list"), (2, "data where mnist"), (3, "data verify mnist --json"),
+    (4, "load mnist"),
+)  # fmt: skip
+KINDS: tuple[tuple[int, Kind], ...] = (
+    (10, Kind("files", "*", MATRIX)),
+    (8, Kind("store", "runs/*/**/*", RUNS)),
+    (3, Kind("store", "small.toml", STUDIES)),
+    (3, Kind("store", "runs/**/*.json", STUDIES)),
+    (1, Kind("store", "stopped/**/*", ((1, RESUME),), frozenset({0, 1, 2}))),
+    (1, Kind("data", "**/*", DATA, frozenset({0, 1, 2}))),
+)
+
+
+def make_corpus(folder: Path) -> None:
+    """Write the whole corpus: matrices, logs, a store with a study, a stopped run, a dataset."""
+    files = folder / "files"
+    files.mkdir(parents=True)
+    for name, text in FILES.items():
+        (files / name).write_text(text)
+    np.save(files / "matrix.npy", np.array(R))
+    np.save(files / "vector.npy", np.array([2, 2, 2, 2, 2]))
+    np.savez(files / "plain.npz", matrix=np.array(R))
+    np.savez_compressed(files / "fields.npz", matrix=np.array(R), initial=np.full(5, 0.1))
+    store = folder / "store"
+    store.mkdir()
+    (store / "small.toml").write_text(STUDY)
+    experiments.run_study(
+        experiments.read_study(store / "small.toml"), store / "runs", experiments.run_serially,
+        lambda *_: None,
+    )  # fmt: skip
+    for command in ("status", "report"):  # they write known.json and scores.json
+        run("study", command, store / "small.toml", "--store", store / "runs")
+    first = experiments.described(
+        "split-digits", "naive", epochs=1, every=30, seed=1, gradients=1, settings={"hidden": 8}
+    )
+    experiments.run(first, store / "runs" / first.folder)
+    failed = store / "runs" / "failed"
+    failed.mkdir()
+    (failed / "failed.json").write_text('{"error": "out of memory", "code": 1, "at": "now"}')
+    _stopped(store / "stopped")
+    write_pack(folder / "data" / "mirror" / "mnist", 12, 6)
+    (folder / "data" / "mirror" / "mnist" / "source.json").write_text('{"files": {}}')
+
+
+def _stopped(store: Path) -> None:
+    what = experiments.described(
+        "split-digits", "naive", epochs=1, every=30, settings={"hidden": 8}, device="cpu"
+    )
+
+    def stop(share: float, _: object) -> None:
+        if share > 0.5:
+            raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        experiments.run(what, store / what.folder, progress=stop, checkpoint_every=0)
+
+
+def call(words: list[str], folder: Path, stdin: bytes) -> Answer:
+    """Do what a command says in this process; those in CALLS stand for what is no command.
+
+    `perdure watch` serves without end, so its page is asked for once.
+    """
+    variables = {"PERDURE_DATA": str(folder / "mirror"), "PERDURE_CACHE": str(folder / "cache")}
+    with (
+        patch.dict("os.environ", variables),
+        patch.object(experiments, "run_side_by_side", _serially),
+    ):
+        if words[0] not in CALLS:
+            return run(*words, stdin=stdin)
+        try:
+            CALLS[words[0]](words[1])
+        except ValueError as error:
+            return Answer(2, "", f"perdure: {' '.join(str(error).split())}\n")
+        return Answer(0, "", "")
+
+
+def _serially(jobs: list[experiments.Job], *_: object, **__: object) -> None:
+    experiments.run_serially(jobs, lambda *_: None)
+
+
+def _open_runs(pattern: str) -> None:
+    runs = open_runs(pattern)
+    for rows in (runs.points, runs.costs, runs.gradients, runs.descriptions, runs.acc()):
+        rows.fetchall()
+
+
+def _watch(store: str) -> None:
+    watching = Watching(Path(store))
+    for _ in range(3):
+        watching.poll(list(watching.listing))
+    for name in watching.listing:
+        watching.curves(name)
+
+
+CALLS: dict[str, Callable[[str], object]] = {
+    "open_runs": _open_runs,
+    "load": load,
+    "watch": _watch,
+}
