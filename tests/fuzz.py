@@ -22,7 +22,7 @@ import time
 import warnings
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from .cli_helpers import environment
 from .fuzz_mutations import mutate
@@ -78,26 +78,29 @@ def _worker(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield each answer of a new process, and a finding for the input it does not survive."""
     command = [sys.executable, "-m", "tests.fuzz", "--worker", str(folder), "--seed", str(seed)]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [*command, "--first", str(first), "--inputs", str(count)], stdout=subprocess.PIPE,
         cwd=Path(__file__).parents[1], env=environment() | {"OMP_NUM_THREADS": "1"}, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    begun: dict[str, Any] = {"number": first, "command": "the corpus", "how": ""}
-    while True:
-        alarm = threading.Timer(SILENT, process.kill)
-        alarm.start()
-        line = process.stdout.readline()
-        alarm.cancel()
-        if not line:
-            break
-        said = json.loads(line)
-        if "wrong" in said:
-            yield said["number"], said
-        begun = said
-    if process.wait() != 0:
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        begun: dict[str, Any] = {"number": first, "command": "the corpus", "how": ""}
+        while line := _line(process, process.stdout):
+            begun = json.loads(line)
+            if "wrong" in begun:
+                yield begun["number"], begun
+    if process.returncode != 0:
         dead = f"the process ended with {process.returncode}"
         yield begun["number"], {**begun, "wrong": dead, "code": -1, "seconds": 0, "memory": 0}
+
+
+def _line(process: subprocess.Popen[str], out: IO[str]) -> str:
+    """Return the next line of a process, nothing if it ends or has to be ended."""
+    alarm = threading.Timer(SILENT, process.kill)
+    alarm.start()
+    try:
+        return out.readline()
+    finally:
+        alarm.cancel()
 
 
 def work(folder: Path, first: int, count: int, seed: int) -> None:

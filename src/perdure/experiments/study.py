@@ -212,5 +212,10 @@ def study_of(plain: Mapping[str, Any], name: str) -> Study:
         study = msgspec.convert({**plain, "name": name}, Study)
     except msgspec.ValidationError as error:
         raise BadInput(f"study {name}: {error}") from None
-    check_study(study)
+    try:
+        check_study(study)
+    except ValueError as error:  # of a strategy, say, that knows of no study
+        said = str(error)
+        where = f"study {name}"
+        raise BadInput(said if said.startswith(where) else f"{where}: {said}") from None
     return study
