@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import log, log1p, sqrt
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,7 @@ def selection_bias(stream: Stream, ids: Sequence[str]) -> dict[str, float]:
         0.083
     """
     bounds = {}
+    lows: list[float | None] | None = None  # of min_acc and of wc_acc alike
     for id_ in ids:
         if id_.startswith("wf"):
             window = None if id_ == "wfall" else int(id_.removeprefix("wf"))
@@ -85,13 +87,16 @@ def selection_bias(stream: Stream, ids: Sequence[str]) -> dict[str, float]:
             ]
             share = 1.0
         else:
-            each = [_minimum_bias(stream, task, end) for task, end in _left_behind(stream)]
+            if lows is None:
+                lows = [_minimum_bias(stream, task, end) for task, end in _left_behind(stream)]
+            each = lows
             share = 1.0 if id_ == "min_acc" else len(each) / (len(each) + 1)
         if each and all(bound is not None for bound in each):
             bounds[id_] = share * sum(bound for bound in each if bound is not None) / len(each)
     return bounds
 
 
+@lru_cache(maxsize=1 << 14)  # many tasks have the same few lows, sizes and counts
 def minimum_bias(low: float, n: int, evaluations: int) -> float:
     r"""Return a bound on how far the expected minimum lies below the lowest true accuracy.
 

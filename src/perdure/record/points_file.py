@@ -198,11 +198,11 @@ def _judge(points: Points, where: Callable[[int], str]) -> None:
             f"{where(row)}: another task is trained at the same step "
             f"{points.step[row]}, expected steps that count on across tasks"
         )
-    for code, name in enumerate(points.names):
-        for kind in (PROBE, FULL):
-            mine = np.flatnonzero((points.tested == code) & (points.kind == kind))
-            again = np.flatnonzero(np.diff(points.step[mine]) == 0)
-            if len(again):
-                row = int(mine[again[0] + 1])
-                what = f"{KINDS[kind]} of {name!r} at step {points.step[row]}"
-                raise BadInput(f"{where(row)}: a second {what}, expected one")
+    rows = rows[np.lexsort((points.kind[rows], points.tested[rows]))]  # each task by kind and step
+    same = np.ones(max(len(rows) - 1, 0), dtype=bool)
+    for column in (points.tested, points.kind, points.step):
+        same &= np.diff(column[rows]) == 0
+    if same.any():
+        row = int(rows[np.argmax(same) + 1])
+        what = f"{KINDS[points.kind[row]]} of {points.names[points.tested[row]]!r}"
+        raise BadInput(f"{where(row)}: a second {what} at step {points.step[row]}, expected one")
