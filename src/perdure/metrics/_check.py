@@ -9,6 +9,8 @@ import numpy as np
 from ._value import Undefined
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike, NDArray
 
 Region = Literal["lower", "below", "upper", "all"]
@@ -29,10 +31,19 @@ def square(matrix: ArrayLike) -> NDArray[np.float64]:
         ) from None
     if r.ndim != 2 or r.shape[0] != r.shape[1] or len(r) == 0:
         raise ValueError(f"score matrix must be square, got shape {r.shape}")
-    if np.isinf(r).any():
-        i, j = np.argwhere(np.isinf(r))[0]
-        raise ValueError(f"score on task {j} after task {i} is {r[i, j]}, expected a finite number")
+    for some in row_blocks(len(r)):
+        if np.isinf(r[some]).any():
+            i, j = np.argwhere(np.isinf(r))[0]
+            raise ValueError(
+                f"score on task {j} after task {i} is {r[i, j]}, expected a finite number"
+            )
     return r
+
+
+def row_blocks(tasks: int) -> Iterator[slice]:
+    """Yield the rows of a matrix in blocks: what is made of them then needs no second matrix."""
+    rows = max(1, BLOCK // tasks)
+    return (slice(start, start + rows) for start in range(0, tasks, rows))
 
 
 def read(
@@ -45,59 +56,48 @@ def read(
     """
     r = _of_tasks(matrix, min_tasks)
     copy = np.empty_like(r)
-    task, rows = np.arange(len(r)), max(1, BLOCK // len(r))
-    for start in range(0, len(r), rows):  # what is missing is mostly missing early
-        some = slice(start, start + rows)
+    task = np.arange(len(r))
+    for some in row_blocks(len(r)):  # what is missing is mostly missing early
         after = task[some, None]
         inside = {
             "lower": task <= after, "below": task < after, "upper": task > after,
             "all": task >= 0 * after,
         }[region]  # fmt: skip
         inside[:, -1] &= not old
-        inside[0] &= not (later and start == 0)
+        inside[0] &= not (later and some.start == 0)
         missing = np.argwhere(inside & np.isnan(r[some]))
         if len(missing):
-            _unmeasured(start + missing[0, 0], missing[0, 1])
+            _unmeasured(some.start + missing[0, 0], missing[0, 1])
         copy[some] = np.where(inside, r[some], np.nan)
     return copy
-
-
-def read_entries(
-    matrix: ArrayLike, after: int | NDArray[np.intp], task: int | NDArray[np.intp]
-) -> NDArray[np.float64]:
-    """Return the scores on some tasks after some tasks, or raise Undefined if one is missing."""
-    r = square(matrix)
-    scores: NDArray[np.float64] = r[after, task]
-    missing = np.flatnonzero(np.isnan(scores))
-    if len(missing):
-        i, j = (np.broadcast_to(each, scores.shape)[missing[0]] for each in (after, task))
-        _unmeasured(i % len(r), j)
-    return scores
 
 
 def read_final(matrix: ArrayLike, *, old: bool = False) -> NDArray[np.float64]:
     """Return the last row: the score on every task in the end, without the last task if `old`."""
     r = _of_tasks(matrix, 1 + old)
-    return read_entries(r, -1, np.arange(len(r) - old))
+    return _entries(r, len(r) - 1, np.arange(len(r) - old))
 
 
 def read_diagonal(
     matrix: ArrayLike, *, old: bool = False, later: bool = False, min_tasks: int = 1
 ) -> NDArray[np.float64]:
     """Return the score on each task when learned, without the last one or the first one."""
-    tasks = np.arange(later, len(_of_tasks(matrix, min_tasks)) - old)
-    return read_entries(matrix, tasks, tasks)
+    r = _of_tasks(matrix, min_tasks)
+    tasks = np.arange(later, len(r) - old)
+    return _entries(r, tasks, tasks)
 
 
 def read_next(matrix: ArrayLike) -> NDArray[np.float64]:
     """Return the score on each task but the first just before it is learned."""
-    tasks = np.arange(1, len(_of_tasks(matrix, 2)))
-    return read_entries(matrix, tasks - 1, tasks)
+    r = _of_tasks(matrix, 2)
+    tasks = np.arange(1, len(r))
+    return _entries(r, tasks - 1, tasks)
 
 
 def read_first(matrix: ArrayLike) -> NDArray[np.float64]:
     """Return the score on the first task after each later one."""
-    return read_entries(matrix, np.arange(1, len(_of_tasks(matrix, 2))), 0)
+    r = _of_tasks(matrix, 2)
+    return _entries(r, np.arange(1, len(r)), 0)
 
 
 def _of_tasks(matrix: ArrayLike, count: int) -> NDArray[np.float64]:
@@ -105,6 +105,17 @@ def _of_tasks(matrix: ArrayLike, count: int) -> NDArray[np.float64]:
     if len(r) < count:
         raise Undefined(f"needs at least {count} tasks, got {len(r)}")
     return r
+
+
+def _entries(
+    r: NDArray[np.float64], after: int | NDArray[np.intp], task: int | NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Return the scores on some tasks after some tasks, or raise Undefined if one is missing."""
+    scores: NDArray[np.float64] = r[after, task]
+    missing = np.flatnonzero(np.isnan(scores))
+    if len(missing):
+        _unmeasured(*(np.broadcast_to(each, scores.shape)[missing[0]] for each in (after, task)))
+    return scores
 
 
 def _unmeasured(i: int, j: int) -> NoReturn:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._check import counts, read, read_diagonal, read_final, square
+from ._check import counts, read, read_diagonal, read_final, row_blocks, square
 from ._value import Undefined, Value, average
 
 if TYPE_CHECKING:
@@ -128,5 +128,6 @@ def aa_curve(matrix: ArrayLike) -> NDArray[np.float64]:
         array([0.9, 0.7])
     """
     r = square(matrix)
-    curve: NDArray[np.float64] = np.tril(r).sum(axis=1) / np.arange(1, len(r) + 1)
+    sums = [np.tril(r[some], some.start).sum(axis=1) for some in row_blocks(len(r))]
+    curve: NDArray[np.float64] = np.concatenate(sums) / np.arange(1, len(r) + 1)
     return curve

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from math import isqrt
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -146,8 +147,18 @@ def gap_curve(stream: Stream, metric: Callable[[Stream], Value]) -> NDArray[np.f
     return np.full(len(stream.visits), np.nan)
 
 
+_KNOWN: WeakKeyDictionary[Stream, _Dips] = WeakKeyDictionary()  # four metrics are made of them
+
+
 def _dips(stream: Stream) -> _Dips:
-    """Return every dip, by visit and then by task: one pass over each task's scores."""
+    """Return every dip, by visit and then by task."""
+    if stream not in _KNOWN:
+        _KNOWN[stream] = _all_dips(stream)
+    return _KNOWN[stream]
+
+
+def _all_dips(stream: Stream) -> _Dips:
+    """Return the same, found in one pass over each task's scores."""
     stream.need_boundaries()
     ends = np.array([last for _, last in stream.visits])
     trained = np.array([stream.positions[task] for task, _ in stream.visits])
@@ -157,7 +168,7 @@ def _dips(stream: Stream) -> _Dips:
     for at, name in enumerate(stream.names):
         steps, scores = stream.tasks[name][0], stream.oriented(name)
         visit = np.searchsorted(ends, steps)
-        starts = np.flatnonzero(np.diff(visit, prepend=-1))
+        starts = np.append(0, np.flatnonzero(visit[1:] != visit[:-1]) + 1)[: len(visit)]
         during = visit[starts]
         older = (during > first[at]) & (trained[during] != at) & (starts > 0)
         if older.any():
@@ -168,9 +179,9 @@ def _dips(stream: Stream) -> _Dips:
                 steps[inside], scores[inside], lengths[older], ends[during - 1], values
             )
             parts.append(_Dips(during, np.full(len(during), at), *found))
-    all_ = _Dips(*map(np.concatenate, zip(*parts, strict=True)))
-    by_visit = np.argsort(all_.visit, kind="stable")
-    return _Dips(*(column[by_visit] for column in all_))
+    columns = list(map(np.concatenate, zip(*parts, strict=True)))
+    by_visit = np.argsort(columns[0], kind="stable")
+    return _Dips(*(column[by_visit] for column in columns))
 
 
 def _each_dip(

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .._html import table
 from .score_matrix import ACCURACY, ScoreScale
 from .table import METRICS, better_of, find_metric
@@ -16,6 +14,7 @@ from .table import METRICS, better_of, find_metric
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from .table import Metric

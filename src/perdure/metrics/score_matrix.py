@@ -167,7 +167,7 @@ class ScoreMatrix:
 
     def __post_init__(self, transposed: bool) -> None:
         r = square(self.scores)
-        r = (r.T if transposed else r).copy()
+        r = r.T if transposed else r
         missing = np.flatnonzero(np.isnan(r.diagonal()))
         if len(missing):
             raise ValueError(
@@ -176,11 +176,12 @@ class ScoreMatrix:
             )
         tasks = len(r)
         self.scale.check(r, lambda k: f"score on task {k % tasks} after task {k // tasks}")
-        above = [r[k, k + 1 :] for k in range(tasks)]
+        above = (r[k, k + 1 :] for k in range(tasks))
         if self.upper is None and tasks > 1 and not any(row.any() for row in above):
-            for row in above:
-                row[:] = np.nan
+            r = np.where(np.tri(tasks, dtype=bool), r, np.nan)
             self._keep("upper", "zeros")
+        elif r.flags.writeable or not r.flags.owndata:  # somebody may still write to it
+            r = r.copy()
         self._keep("scores", r)
         self._keep("notes", tuple(self.notes))
         self._keep("tasks", _names(self.tasks, len(r)))

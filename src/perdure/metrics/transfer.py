@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._check import read, read_diagonal, read_final, read_next, square, unit, vector
+from ._check import (
+    read,
+    read_diagonal,
+    read_final,
+    read_next,
+    row_blocks,
+    square,
+    unit,
+    vector,
+)
 from ._value import Value, average, padded
 
 if TYPE_CHECKING:
@@ -50,9 +59,9 @@ def bwt_curve(matrix: ArrayLike) -> NDArray[np.float64]:
         array([  nan, -0.25])
     """
     r = square(matrix)
-    k = np.arange(len(r))
-    total = np.tril(r - r.diagonal(), -1).sum(axis=1)
-    return np.where(k > 0, total / np.maximum(k, 1), np.nan)
+    k, learned = np.arange(len(r)), r.diagonal()
+    total = [np.tril(r[some] - learned, some.start - 1).sum(axis=1) for some in row_blocks(len(r))]
+    return np.where(k > 0, np.concatenate(total) / np.maximum(k, 1), np.nan)
 
 
 def bwt_all(matrix: ArrayLike) -> Value:

@@ -186,7 +186,7 @@ def _largest(
     largest, curve = np.full(len(stream.names), np.nan), np.full(len(ends), np.nan)
     values, tested = np.zeros(len(stream.names)), 0
     for k, (tasks, highest) in enumerate(news.by_visit()):
-        tested += np.count_nonzero(np.isnan(largest[tasks]))
+        tested += int(np.count_nonzero(np.isnan(largest[tasks])))
         largest[tasks] = values[tasks] = highest
         if k >= twice:
             curve[k] = values.sum() / tested
@@ -202,7 +202,7 @@ class _News:
 
     def add(self, at: int, visit: NDArray[np.intp], values: NDArray[np.float64]) -> None:
         """Add the values of the task at a position, in order of the visits they belong to."""
-        last = np.flatnonzero(np.diff(visit, append=self._visits))
+        last = np.flatnonzero(np.append(visit[1:] != visit[:-1], True)[: len(visit)])
         self._parts.append((visit[last], np.full(len(last), at), values[last]))
 
     def by_visit(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:

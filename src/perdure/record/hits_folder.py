@@ -77,9 +77,9 @@ def check_hits(hits: dict[str, Hits], stream: Stream, folder: Path) -> None:
 
 def check_whole_hits(hits: dict[str, Hits], points: Points, folder: Path) -> None:
     """Raise BadInput if hits of whole sets and their recorded scores are not the same."""
-    codes = {name: code for code, name in enumerate(points.names)}
+    by_task = dict(zip(points.names, points.by_task(points.kind == FULL), strict=True))
     for task, mine in hits.items():
-        rows = (points.kind == FULL) & (points.tested == codes[task])
+        rows = by_task[task]
         n = points.n[rows]
         size = int(n.min()) if len(n) and n.min() > 0 else None
         _check(task, mine, points.step[rows], points.score[rows], size, folder)

@@ -102,6 +102,7 @@ class Points:
         rows = self.matrix_rows(len(tasks))
         scores = np.full((len(tasks), len(tasks)), np.nan)
         scores[self.trained[rows], self.tested[rows]] = self.score[rows]
+        scores.setflags(write=False)  # so that it need not be copied
         missing = np.flatnonzero(np.isnan(scores.diagonal()))
         if len(missing):
             raise Undefined(f"task {tasks[missing[0]]!r} was not tested while it was learned")
@@ -130,26 +131,26 @@ class Points:
         `thin` keeps every so many evaluations by probe, as a run that tests less often has.
         """
         probed = np.unique(self.step[self.kind == PROBE])[check_thin(thin) - 1 :: thin]
-        kept = self.kind == FULL
-        kept |= (self.kind == PROBE) & (np.isin(self.step, probed) if thin > 1 else True)
-        learned = set(self._stretches[0].tolist())
-        tested = set(self.tested[self.kind != INITIAL].tolist())
+        kept = self.kind != INITIAL
+        known = np.zeros(len(self.names), dtype=bool)  # others begin after the points were cut
+        known[self._stretches[0]] = known[self.tested[kept]] = True
+        if thin > 1:
+            kept &= (self.kind == FULL) | np.isin(self.step, probed)
+        rows = np.flatnonzero(kept)
+        rows = rows[np.lexsort((self.kind[rows], self.step[rows], self.tested[rows]))]
+        again = (np.diff(self.tested[rows]) == 0) & (np.diff(self.step[rows]) == 0)
+        kept[rows[1:][again]] = False  # a whole set after a probe
         tasks, sizes = {}, {}
-        for code, mine in enumerate(self._by_task(kept)):
-            if code not in learned and code not in tested:
-                continue  # begun after the points were cut
-            probe, full = (mine[self.kind[mine] == kind] for kind in (PROBE, FULL))
-            full = full[~np.isin(self.step[full], self.step[probe])]
-            rows = np.sort(np.concatenate([probe, full]))
-            tasks[self.names[code]] = (self.step[rows], self.score[rows])
-            counts = self.n[rows]
-            if len(counts) and (counts > 0).all():
-                sizes[self.names[code]] = int(counts.min())
+        for name, mine, is_known in zip(self.names, self.by_task(kept), known, strict=True):
+            if is_known:
+                tasks[name] = (self.step[mine], self.score[mine])
+                if len(mine) and (least := self.n[mine].min()) > 0:
+                    sizes[name] = int(least)
         return Stream(
             tasks, self.visits(), before=self._on_entering(), sizes=sizes, scale=self.scale
         )
 
-    def _by_task(self, kept: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+    def by_task(self, kept: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
         """Return the rows of `kept` that test each task of `names`, in order of step."""
         rows = np.flatnonzero(kept)
         rows = rows[np.argsort(self.tested[rows], kind="stable")]
@@ -191,7 +192,7 @@ class Points:
         """Return each task's score between the end of the task before and its own first line."""
         before: dict[str, float] = {}
         start = 0
-        rows = self._by_task(self.kind == INITIAL)
+        rows = self.by_task(self.kind == INITIAL)
         for code, first, last in zip(*(each.tolist() for each in self._stretches), strict=True):
             mine, name = rows[code], self.names[code]
             if len(mine) and name not in before:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..metrics import ACCURACY
 from ._text import BadInput, Column, read_table
-from .points import FULL, INITIAL, KINDS, PROBE, Points
+from .points import INITIAL, KINDS, PROBE, Points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
