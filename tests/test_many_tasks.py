@@ -133,6 +133,11 @@ def calls(action: Callable[[], object]) -> int:
     return count
 
 
+EXTRA: dict[str, dict[str, Any]] = {
+    "wf": {"window": 10}, "wp": {"window": None}, "lca": {"beta": 0},
+}  # fmt: skip
+
+
 def actions(tasks: int) -> dict[str, Callable[[], object]]:
     text = log(tasks)
     points = read_points(text, "points.csv")
@@ -145,7 +150,7 @@ def actions(tasks: int) -> dict[str, Callable[[], object]]:
 
     made: dict[str, Callable[[], object]] = {}
     for id_, metric in METRICS.items():
-        extra = {"wf": {"window": 10}, "wp": {"window": None}, "lca": {"beta": 0}}.get(id_, {})
+        extra = EXTRA.get(id_, {})
         if metric.of == "stream":
             made[id_] = partial(of_stream, metric.function, **extra)
             if metric.curve is not None:
@@ -156,8 +161,8 @@ def actions(tasks: int) -> dict[str, Callable[[], object]]:
         "matrix": lambda: points.matrix(),
         "grid": lambda: replace(streamed).grid,
         "summary": lambda: summary(matrix, stream=replace(streamed)),
-        "list": lambda: summary_of(points),
-        "view": lambda: view_of(points, 1, 1),
+        "list": lambda: summary_of(points, streamed),
+        "view": lambda: view_of(streamed, 1, 1),
     }
 
 
