@@ -63,7 +63,7 @@ def test_a_fault_of_ours_in_one_run_hides_no_other(
     for name in ("bad", "good"):
         make_run(tmp_path / name, strategy=name)
 
-    def faulty(said: object) -> dict[str, object]:
+    def faulty(*said: object) -> dict[str, object]:
         raise ZeroDivisionError("never thought of")
 
     monkeypatch.setattr("perdure.report.live.entry.summary_of", faulty)

@@ -114,7 +114,8 @@ class _Answers:
         name = request.path_params["name"]
         if name not in (*FILES, PLOTLY):
             return PlainTextResponse("no such file", 404)
-        return _answer(request, await run_in_threadpool(_kept, name))
+        async with self._writing:
+            return _answer(request, await run_in_threadpool(_kept, name))
 
     async def runs(self, request: Request) -> Response:
         async with self._writing:
