@@ -29,31 +29,39 @@ class Impatient(H11Protocol):
     """Uvicorn's HTTP connection, which by itself waits forever for requests and for readers."""
 
     _answered: object = None  # the last request that was seen answered
-    idle_since = 0.0
+    waits_since = 0.0  # for the client, to ask or to read
     _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait; of too many connections, the one that is idle for longest is closed."""
+        """Start to wait; of too many connections, the one that waits for longest is closed."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=PIECE)
         # By itself the system takes megabytes, and shows long after that some were read.
         transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_SNDBUF, 4 * PIECE)
-        self.idle_since = self.loop.time()
+        self.waits_since = self.loop.time()
         ours = [c for c in self.connections if isinstance(c, Impatient)]
         open_ = [c for c in ours if not c.transport.is_closing()]
         if len(open_) > max_connections():
-            idle = [c for c in open_ if c.cycle is None or c.cycle.response_complete]
-            min(idle, key=lambda c: c.idle_since).transport.abort()
+            min(filter(Impatient.waits, open_), key=lambda c: c.waits_since).transport.abort()
         self.loop.call_later(PATIENCE, self._wait_no_more)
+
+    def waits(self) -> bool:
+        """Return whether it is the client's turn, to ask or to read."""
+        return self._unread is not None or self._done()
+
+    def _done(self) -> bool:
+        """Return whether the last request is answered; there is none at first."""
+        return bool(getattr(self.cycle, "response_complete", True))
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
-        self.idle_since = self.loop.time()
+        self.waits_since = self.loop.time()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
         """Give the client some time to read what waits for it."""
         super().pause_writing()
+        self.waits_since = self.loop.time()
         self._unread = self.loop.call_later(PATIENCE, self.transport.abort)
 
     def resume_writing(self) -> None:
@@ -66,7 +74,7 @@ class Impatient(H11Protocol):
     def _wait_no_more(self) -> None:
         if self not in self.connections:
             return
-        done = getattr(self.cycle, "response_complete", True)  # there is none at first
+        done = self._done()
         # What is closing is closed once all is read, which may be never.
         if self.transport.is_closing() or (done and self.cycle is self._answered):
             self.transport.abort()
@@ -101,6 +109,9 @@ class InPieces:
                 more = start + PIECE < len(body) or sent.get("more_body", False)
                 piece = {**sent, "body": body[start : start + PIECE], "more_body": more}
                 await send(piece)
+                await asyncio.sleep(
+                    0
+                )  # a client who is gone is noticed, and others have their turn
                 self._held[task] = self._held.pop(task, body)
             self._held.pop(task, None)
 
