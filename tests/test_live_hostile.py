@@ -63,7 +63,7 @@ def test_a_fault_of_ours_in_one_run_hides_no_other(
     for name in ("bad", "good"):
         make_run(tmp_path / name, strategy=name)
 
-    def faulty(said: object) -> dict[str, object]:
+    def faulty(*said: object) -> dict[str, object]:
         raise ZeroDivisionError("never thought of")
 
     monkeypatch.setattr("perdure.report.live.entry.summary_of", faulty)
@@ -119,7 +119,7 @@ def test_long_points_are_read_to_their_end(tmp_path: Path, monkeypatch: pytest.M
 def test_a_great_leap_is_fetched_and_not_told() -> None:
     def view(rows: int) -> View:
         text = HEADER + "".join(f"{k},a,a,probe,0.5,1\n" for k in range(1, rows + 1))
-        return view_of(read_points(text, "points.csv"), rows, 1)
+        return view_of(read_points(text, "points.csv").stream(), rows, 1)
 
     assert added(view(10), view(900)) is not None
     assert added(view(10), view(9000)) is None

@@ -18,7 +18,7 @@ import pytest
 
 from perdure.record import BadInput
 from perdure.report.live import hub as hub_module
-from perdure.report.live.hub import Hub
+from perdure.report.live.hub import Hub, messages_of
 from perdure.report.live.serve import open_port
 from perdure.report.live.watching import Changes
 
@@ -276,7 +276,7 @@ def test_who_does_not_keep_up_is_told_to_look_anew() -> None:
     hub = Hub()
     slow = hub.join(frozenset(["r"]))
     for k in range(10_000):
-        hub.tell(Changes(points={"r": {"rows": k}}))
+        hub.tell(messages_of(Changes(points={"r": {"rows": k}})))
     assert slow._waiting.qsize() <= hub_module.MOST_WAITING
     waiting = [slow._waiting.get_nowait() for _ in range(slow._waiting.qsize())]
     assert waiting[0] == hub_module.message("again", {})

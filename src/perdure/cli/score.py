@@ -15,6 +15,7 @@ from ..metrics import (
     Summary,
     ToolRow,
     as_tool,
+    criteria_weights,
     summary_of_runs,
 )
 from ..record import BadInput, Given, Source, read_source
@@ -125,9 +126,11 @@ def score(
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise BadInput(f"--epsilon is {epsilon:g}, expected a positive number")
     wanted = ids_of(only)
+    by_name = weights_of(weights)
     options = Options(
-        windows_of(window, wanted), whole_of(beta, "--beta", 0), epsilon, weights_of(weights)
-    )
+        windows_of(window, wanted), whole_of(beta, "--beta", 0), epsilon, by_name,
+        only=_computed(wanted, by_name),
+    )  # fmt: skip
     if wanted and as_ is not None:
         raise BadInput("--only and --as exclude each other; choose one")
     given = Given(
@@ -165,6 +168,15 @@ def score(
             for line in reasons({id_: each.found.undefined[id_] for id_ in missing}):
                 tell(f"undefined: {where}{line}")
     return int(any(id_ not in each.found.metrics for each in scored.values() for id_ in wanted))
+
+
+def _computed(wanted: Sequence[str], weights: Mapping[str, float] | None) -> frozenset[str] | None:
+    """Return the ids to compute of each run for those that are wanted; None for all."""
+    if not wanted:
+        return None
+    # The spread over runs of each criterion is needed, not the score that is made of them.
+    criteria = criteria_weights(weights) if "clstability" in wanted else ()
+    return frozenset(wanted).union(criteria)
 
 
 class Scored(NamedTuple):

@@ -2,84 +2,124 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import numpy as np
 
 from ._value import Undefined
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike, NDArray
 
-Region = Literal["final", "first", "diagonal", "lower", "below", "next", "upper", "all"]
+Region = Literal["lower", "below", "upper", "all"]
 
-
-@lru_cache(maxsize=32)
-def region(name: Region, tasks: int) -> NDArray[np.bool_]:
-    """Return which entries of a (tasks, tasks) matrix belong to the named region."""
-    lower = np.tri(tasks, dtype=bool)
-    below = np.tri(tasks, k=-1, dtype=bool)
-    mask = np.zeros((tasks, tasks), dtype=bool)
-    if name == "final":
-        mask[-1] = True
-    elif name == "first":
-        mask[1:, 0] = True
-    elif name == "diagonal":
-        mask = lower & ~below
-    elif name == "lower":
-        mask = lower
-    elif name == "below":
-        mask = below
-    elif name == "next":
-        mask = np.eye(tasks, k=1, dtype=bool)
-    elif name == "upper":
-        mask = ~lower
-    else:
-        mask[:] = True
-    mask.setflags(write=False)  # shared by all callers
-    return mask
+BLOCK = 1 << 20  # entries that are looked at together
 
 
 def square(matrix: ArrayLike) -> NDArray[np.float64]:
-    """Return `matrix` as a new float array, or raise if it is not a finite square of numbers."""
+    """Return `matrix` as a float array to read, or raise if it is not a finite square of numbers.
+
+    It may be the caller's own array: metrics never write to their input.
+    """
     try:
-        r = np.array(matrix, dtype=np.float64)  # a copy: metrics never write to their input
+        r = np.asarray(matrix, dtype=np.float64)
     except ValueError:
         raise ValueError(
             "score matrix must be rows of numbers of equal length; NaN for what was not measured"
         ) from None
     if r.ndim != 2 or r.shape[0] != r.shape[1] or len(r) == 0:
         raise ValueError(f"score matrix must be square, got shape {r.shape}")
-    if np.isinf(r).any():
-        i, j = np.argwhere(np.isinf(r))[0]
-        raise ValueError(f"score on task {j} after task {i} is {r[i, j]}, expected a finite number")
+    for some in row_blocks(len(r)):
+        if np.isinf(r[some]).any():
+            i, j = np.argwhere(np.isinf(r))[0]
+            raise ValueError(
+                f"score on task {j} after task {i} is {r[i, j]}, expected a finite number"
+            )
     return r
 
 
+def row_blocks(tasks: int) -> Iterator[slice]:
+    """Yield the rows of a matrix in blocks: what is made of them then needs no second matrix."""
+    rows = max(1, BLOCK // tasks)
+    return (slice(start, start + rows) for start in range(0, tasks, rows))
+
+
 def read(
-    matrix: ArrayLike,
-    *regions: Region,
-    min_tasks: int = 1,
-    old: bool = False,
-    later: bool = False,
+    matrix: ArrayLike, region: Region, *, min_tasks: int = 1, old: bool = False, later: bool = False
 ) -> NDArray[np.float64]:
-    """Return a copy of `matrix` with NaN outside `regions`, so that nothing else can be read.
+    """Return a copy of `matrix` with NaN outside `region`, so that nothing else can be read.
 
     With `old`, the last task's column is outside too; with `later`, the first row. Raises
     Undefined if an entry inside was never measured or there are too few tasks.
     """
+    r = _of_tasks(matrix, min_tasks)
+    copy = np.empty_like(r)
+    task = np.arange(len(r))
+    for some in row_blocks(len(r)):  # what is missing is mostly missing early
+        after = task[some, None]
+        inside = {
+            "lower": task <= after, "below": task < after, "upper": task > after,
+            "all": task >= 0 * after,
+        }[region]  # fmt: skip
+        inside[:, -1] &= not old
+        inside[0] &= not (later and some.start == 0)
+        missing = np.argwhere(inside & np.isnan(r[some]))
+        if len(missing):
+            _unmeasured(some.start + missing[0, 0], missing[0, 1])
+        copy[some] = np.where(inside, r[some], np.nan)
+    return copy
+
+
+def read_final(matrix: ArrayLike, *, old: bool = False) -> NDArray[np.float64]:
+    """Return the last row: the score on every task in the end, without the last task if `old`."""
+    r = _of_tasks(matrix, 1 + old)
+    return _entries(r, len(r) - 1, np.arange(len(r) - old))
+
+
+def read_diagonal(
+    matrix: ArrayLike, *, old: bool = False, later: bool = False, min_tasks: int = 1
+) -> NDArray[np.float64]:
+    """Return the score on each task when learned, without the last one or the first one."""
+    r = _of_tasks(matrix, min_tasks)
+    tasks = np.arange(later, len(r) - old)
+    return _entries(r, tasks, tasks)
+
+
+def read_next(matrix: ArrayLike) -> NDArray[np.float64]:
+    """Return the score on each task but the first just before it is learned."""
+    r = _of_tasks(matrix, 2)
+    tasks = np.arange(1, len(r))
+    return _entries(r, tasks - 1, tasks)
+
+
+def read_first(matrix: ArrayLike) -> NDArray[np.float64]:
+    """Return the score on the first task after each later one."""
+    r = _of_tasks(matrix, 2)
+    return _entries(r, np.arange(1, len(r)), 0)
+
+
+def _of_tasks(matrix: ArrayLike, count: int) -> NDArray[np.float64]:
     r = square(matrix)
-    if len(r) < min_tasks:
-        raise Undefined(f"needs at least {min_tasks} tasks, got {len(r)}")
-    wanted = np.logical_or.reduce([region(name, len(r)) for name in regions])
-    wanted[:, -1] &= not old
-    wanted[0] &= not later
-    missing = wanted & np.isnan(r)
-    if missing.any():
-        i, j = np.argwhere(missing)[0]
-        raise Undefined(f"needs the score on task {j} after task {i}, which was not measured")
-    return np.where(wanted, r, np.nan)
+    if len(r) < count:
+        raise Undefined(f"needs at least {count} tasks, got {len(r)}")
+    return r
+
+
+def _entries(
+    r: NDArray[np.float64], after: int | NDArray[np.intp], task: int | NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Return the scores on some tasks after some tasks, or raise Undefined if one is missing."""
+    scores: NDArray[np.float64] = r[after, task]
+    missing = np.flatnonzero(np.isnan(scores))
+    if len(missing):
+        _unmeasured(*(np.broadcast_to(each, scores.shape)[missing[0]] for each in (after, task)))
+    return scores
+
+
+def _unmeasured(i: int, j: int) -> NoReturn:
+    raise Undefined(f"needs the score on task {j} after task {i}, which was not measured")
 
 
 def vector(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._check import counts, read, square
+from ._check import counts, read, read_diagonal, read_final, row_blocks, square
 from ._value import Undefined, Value, average
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def acc(matrix: ArrayLike) -> Value:
         >>> round(acc([[0.9, 0.1], [0.6, 0.8]]), 6)
         0.7
     """
-    return average(read(matrix, "final")[-1])
+    return average(read_final(matrix))
 
 
 def acc_pooled(matrix: ArrayLike, sizes: ArrayLike) -> Value:
@@ -45,9 +45,9 @@ def acc_pooled(matrix: ArrayLike, sizes: ArrayLike) -> Value:
         >>> round(acc_pooled([[0.9, 0.1], [0.6, 0.8]], sizes=[300, 100]), 6)
         0.65
     """
-    r = read(matrix, "final")
-    n = counts(sizes, len(r), "test-set size")
-    return average(r[-1], weights=n)
+    final = read_final(matrix)
+    n = counts(sizes, len(final), "test-set size")
+    return average(final, weights=n)
 
 
 def acc_lower(matrix: ArrayLike) -> Value:
@@ -89,7 +89,7 @@ def acc_learning(matrix: ArrayLike) -> Value:
         >>> round(acc_learning([[0.9, 0.1], [0.6, 0.8]]), 6)
         0.85
     """
-    return average(read(matrix, "diagonal").diagonal().copy())
+    return average(read_diagonal(matrix))
 
 
 def acc_all(matrix: ArrayLike) -> Value:
@@ -111,7 +111,7 @@ def fixed_curve(matrix: ArrayLike) -> NDArray[np.float64]:
         >>> fixed_curve([[0.9, 0.1], [0.6, 0.8]])
         array([0.5, 0.7])
     """
-    r = np.array(matrix, dtype=np.float64)
+    r = np.asarray(matrix, dtype=np.float64)
     curve: NDArray[np.float64] = r.mean(axis=1)
     if np.isnan(curve).all():
         raise Undefined("needs a row in which every task was measured, also those not yet learned")
@@ -128,5 +128,6 @@ def aa_curve(matrix: ArrayLike) -> NDArray[np.float64]:
         array([0.9, 0.7])
     """
     r = square(matrix)
-    curve: NDArray[np.float64] = np.tril(r).sum(axis=1) / np.arange(1, len(r) + 1)
+    sums = [np.tril(r[some], some.start).sum(axis=1) for some in row_blocks(len(r))]
+    curve: NDArray[np.float64] = np.concatenate(sums) / np.arange(1, len(r) + 1)
     return curve

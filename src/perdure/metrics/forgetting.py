@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._check import read, square, vector
+from ._check import read, read_diagonal, read_final, read_first, square, vector
 from ._value import Undefined, Value, average, padded
 from .accuracy import aa_curve
 
@@ -55,8 +55,8 @@ def forgetting_learned(matrix: ArrayLike) -> Value:
         >>> round(forgetting_learned([[0.9, 0.1], [0.6, 0.8]]), 6)
         0.3
     """
-    r = read(matrix, "final", "diagonal", min_tasks=2, old=True)
-    return average(padded((r.diagonal() - r[-1])[:-1], len(r)))
+    learned = read_diagonal(matrix, old=True, min_tasks=2)
+    return average(padded(learned - read_final(matrix, old=True), len(learned) + 1))
 
 
 def forgetting_peak(matrix: ArrayLike) -> Value:
@@ -93,13 +93,13 @@ def forgetting_ratio(matrix: ArrayLike, initial: ArrayLike, joint: ArrayLike) ->
         >>> round(forgetting_ratio([[0.9, 0.1], [0.5, 0.9]], [0.1, 0.1], [0.9, 0.9]), 6)
         -0.25
     """
-    r = read(matrix, "final")
-    b = vector(initial, len(r), "untrained model's score")
-    upper = vector(joint, len(r), "joint model's score")
+    final = read_final(matrix)
+    b = vector(initial, len(final), "untrained model's score")
+    upper = vector(joint, len(final), "joint model's score")
     same = np.flatnonzero(upper == b)
     if len(same):
         raise Undefined(f"divides by zero: joint and untrained scores of task {same[0]} are equal")
-    return average((r[-1] - b) / (upper - b) - 1)
+    return average((final - b) / (upper - b) - 1)
 
 
 def forgetting_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
@@ -172,9 +172,10 @@ def omega_base(matrix: ArrayLike, joint: ArrayLike) -> Value:
         >>> round(omega_base([[0.9, 0.1], [0.6, 0.8]], joint=[0.8, 0.9]), 6)
         0.75
     """
-    r = read(matrix, "first", min_tasks=2)
-    ideal = _positive(vector(joint, len(r), "joint model's score", until=1)[:1])
-    return average(padded(r[1:, 0] / ideal, len(r), first=1))
+    kept = read_first(matrix)
+    tasks = len(kept) + 1
+    ideal = _positive(vector(joint, tasks, "joint model's score", until=1)[:1])
+    return average(padded(kept / ideal, tasks, first=1))
 
 
 def omega_new(matrix: ArrayLike) -> Value:
@@ -184,8 +185,8 @@ def omega_new(matrix: ArrayLike) -> Value:
         >>> omega_new([[0.9, 0.1], [0.6, 0.8]])
         0.8
     """
-    r = read(matrix, "diagonal", min_tasks=2, later=True)
-    return average(padded(r.diagonal()[1:], len(r), first=1))
+    learned = read_diagonal(matrix, later=True, min_tasks=2)
+    return average(padded(learned, len(learned) + 1, first=1))
 
 
 def omega_all(matrix: ArrayLike, joint: ArrayLike) -> Value:
@@ -204,9 +205,10 @@ def omega_all(matrix: ArrayLike, joint: ArrayLike) -> Value:
 
 
 def _intransigence(matrix: ArrayLike, reference: ArrayLike, what: str) -> Value:
-    r = read(matrix, "diagonal", min_tasks=2, later=True)
-    ideal = vector(reference, len(r), what, first=1)
-    return average(padded((ideal - r.diagonal())[1:], len(r), first=1))
+    learned = read_diagonal(matrix, later=True, min_tasks=2)
+    tasks = len(learned) + 1
+    ideal = vector(reference, tasks, what, first=1)
+    return average(padded(ideal[1:] - learned, tasks, first=1))
 
 
 def _positive(joint: NDArray[np.float64]) -> NDArray[np.float64]:

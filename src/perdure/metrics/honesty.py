@@ -14,6 +14,8 @@ from .worst_case import first_ends
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from .hits import Hits
     from .stream_data import Stream
 
@@ -75,6 +77,7 @@ def selection_bias(stream: Stream, ids: Sequence[str]) -> dict[str, float]:
         0.083
     """
     bounds = {}
+    minima = _minimum_biases_of(stream) if {"min_acc", "wc_acc"} & set(ids) else []
     for id_ in ids:
         if id_.startswith("wf"):
             window = None if id_ == "wfall" else int(id_.removeprefix("wf"))
@@ -85,7 +88,7 @@ def selection_bias(stream: Stream, ids: Sequence[str]) -> dict[str, float]:
             ]
             share = 1.0
         else:
-            each = [_minimum_bias(stream, task, end) for task, end in _left_behind(stream)]
+            each = minima
             share = 1.0 if id_ == "min_acc" else len(each) / (len(each) + 1)
         if each and all(bound is not None for bound in each):
             bounds[id_] = share * sum(bound for bound in each if bound is not None) / len(each)
@@ -103,16 +106,34 @@ def minimum_bias(low: float, n: int, evaluations: int) -> float:
         >>> round(minimum_bias(0.868, 1000, 1000), 3)  # a constant .9 reads about .868
         0.036
     """
-    if evaluations < 2:
-        return 0.0
-    below, above = low, 1.0
+    return _minimum_biases([low], n, [evaluations])[0]
+
+
+def _minimum_biases(lows: Sequence[float], n: int, evaluations: Sequence[int]) -> list[float]:
+    """Return `minimum_bias` of many tasks that have `n` examples each."""
+    low, logs = np.array(lows), np.array([log(count) for count in evaluations])
+    below, above = low, np.ones(len(low))
     for _ in range(50):  # p - b(p) grows with p
         p = (below + above) / 2
-        if p - minimum_bias_at(p, n, evaluations) <= low:
-            below = p
-        else:
-            above = p
-    return above - low
+        fits = p - _bounds(p, n, logs) <= low
+        below, above = np.where(fits, p, below), np.where(fits, above, p)
+    biases: list[float] = np.where(logs > 0, above - low, 0.0).tolist()
+    return biases
+
+
+def _bounds(p: NDArray[np.float64], n: int, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return b(p) of `minimum_bias_at` for many p, each with the log of its evaluations."""
+    scale = np.geomspace(sqrt(n) / 100, 1e4 * n, 400)  # every one gives a bound
+    shrunk = np.expm1(-scale / n)
+    bounds = np.zeros(len(p))  # where nothing competes, or nothing varies
+    varies = np.flatnonzero((logs > 0) & (p > 0) & (p < 1))
+    for start in range(0, len(varies), 256):  # in pieces that fit the cache
+        some = varies[start : start + 256]
+        each = p[some, None]
+        log_mean = n * np.log1p(each * shrunk)
+        found = (logs[some, None] + log_mean + scale * each) / scale
+        bounds[some] = np.minimum(found.min(axis=1), p[some])
+    return bounds
 
 
 def drop_bias(evaluations: int, n: int | None, window: int | None) -> float | None:
@@ -149,12 +170,9 @@ def minimum_bias_at(
         >>> round(minimum_bias_at(0.9, 1000, 1000, changed=0.02), 3)
         0.017
     """
-    if evaluations < 2 or not 0 < accuracy < 1:
-        return 0.0  # nothing competes, or nothing varies
-    scale = np.geomspace(sqrt(n) / 100, 1e4 * n, 400)  # every one gives a bound
-    log_mean = n * np.log1p(accuracy * np.expm1(-scale / n))
-    bounds = (log(evaluations) + log_mean + scale * accuracy) / scale
-    bound = min(float(bounds.min()), accuracy)
+    if evaluations < 2:
+        return 0.0
+    bound = float(_bounds(np.array([accuracy]), n, np.array([log(evaluations)]))[0])
     # The others against the lowest one, whose own error is 0 on average.
     return bound if changed is None else min(bound, _largest(changed / 2, n, evaluations - 1))
 
@@ -203,11 +221,21 @@ def _pairs(evaluations: int, window: int | None) -> float:
     return evaluations * (width - 1) - width * (width - 1) / 2
 
 
-def _minimum_bias(stream: Stream, task: str, end: int) -> float | None:
-    n = stream.sizes.get(task)
-    steps, scores = stream.tasks[task]
-    later = scores[steps > end]
-    return None if n is None else minimum_bias(float(later.min()), n, len(later))
+def _minimum_biases_of(stream: Stream) -> list[float | None]:
+    """Return `minimum_bias` of each task left behind, None where its size is not known."""
+    older = _left_behind(stream)
+    biases: dict[str, float | None] = {task: None for task, _ in older}
+    by_size: dict[int, dict[str, NDArray[np.float64]]] = {}
+    for task, end in older:
+        if task in stream.sizes:
+            steps, scores = stream.tasks[task]
+            later = scores[np.searchsorted(steps, end, side="right") :]
+            by_size.setdefault(stream.sizes[task], {})[task] = later
+    for n, each in by_size.items():
+        lows = [float(later.min()) for later in each.values()]
+        found = _minimum_biases(lows, n, [len(later) for later in each.values()])
+        biases |= dict(zip(each, found, strict=True))
+    return list(biases.values())
 
 
 def _left_behind(stream: Stream) -> list[tuple[str, int]]:

@@ -57,7 +57,7 @@ def current(stream: Stream) -> Value:
         raise Undefined(f"the current task {stream.visits[-1].task!r} was not tested")
     each = np.full(len(stream.names), np.nan)
     for (task, _), score in zip(stream.visits, curve, strict=True):
-        each[stream.names.index(task)] = score
+        each[stream.positions[task]] = score
     return Value(curve[-1], each)
 
 
@@ -73,13 +73,12 @@ def current_curve(stream: Stream) -> NDArray[np.float64]:
     curve = np.full(len(stream.visits), np.nan)
     start = -1
     for k, (task, last) in enumerate(stream.visits):
-        steps = stream.tasks[task][0]
-        scores = stream.oriented(task)
+        steps, scores = stream.tasks[task]
         at = int(np.searchsorted(steps, last, side="right")) - 1
         if at >= 0 and steps[at] > start:
             curve[k] = scores[at]
         start = last
-    return curve
+    return stream.scale.larger_is_better(curve)
 
 
 def lca(stream: Stream, beta: int) -> Value:
@@ -100,7 +99,7 @@ def lca(stream: Stream, beta: int) -> Value:
     for task, area in _areas(stream, beta):
         if isinstance(area, Undefined):
             raise area
-        areas[stream.names.index(task)] = area
+        areas[stream.positions[task]] = area
     return average(areas)
 
 
@@ -112,12 +111,12 @@ def lca_curve(stream: Stream, beta: int) -> NDArray[np.float64]:
         >>> lca_curve(Stream({"a": ([1, 2], [0.5, 0.7])}, [("a", 2)], before={"a": 0.3}), beta=2)
         array([0.5])
     """
-    areas = dict(_areas(stream, beta))
-    known = {task: np.nan if isinstance(area, Undefined) else area for task, area in areas.items()}
-    seen = [
-        dict.fromkeys(task for task, _ in stream.visits[: k + 1]) for k in range(len(stream.visits))
-    ]
-    return np.array([np.mean([known[task] for task in tasks]) for tasks in seen])
+    areas = [np.nan if isinstance(area, Undefined) else area for _, area in _areas(stream, beta)]
+    means = np.cumsum(areas) / np.arange(1, len(areas) + 1)
+    # Names are in the order of learning: the furthest position tells how many are seen.
+    seen = np.maximum.accumulate([stream.positions[task] for task, _ in stream.visits])
+    curve: NDArray[np.float64] = means[seen]
+    return curve
 
 
 def _areas(stream: Stream, beta: int) -> list[tuple[str, float | Undefined]]:

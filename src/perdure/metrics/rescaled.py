@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from ._check import class_counts, read, square, unit
+from ._check import class_counts, read, read_final, square, unit
 from ._value import Undefined, Value, average
 from .accuracy import aa_curve
 from .forgetting import af_curve, forgetting_matrix
@@ -163,7 +163,7 @@ def uraa(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") -
         >>> round(uraa([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]), 6)
         2.8
     """
-    final = unit(read(matrix, "final")[-1])
+    final = unit(read_final(matrix))
     class_counts(classes, len(final))
     return average(final / random_aa(classes, setting=setting)[-1])
 
@@ -175,7 +175,7 @@ def raa(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") ->
         >>> round(raa([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]), 6)
         0.7
     """
-    final = unit(read(matrix, "final")[-1])
+    final = unit(read_final(matrix))
     class_counts(classes, len(final))
     return average(final * gamma(classes, setting=setting)[-1])
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .._html import table
 from .score_matrix import ACCURACY, ScoreScale
 from .table import METRICS, better_of, find_metric
@@ -16,6 +14,7 @@ from .table import METRICS, better_of, find_metric
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from .table import Metric
@@ -35,8 +34,9 @@ class Options:
         epsilon: the factor of ce.
         weights: of the criteria of clscore, by the paper's names or by id.
         level: confidence of the intervals.
-        only: compute these ids alone, and without the intervals and biases of one run, which take
-            most of the time: where runs are compared, the seeds say how sure a number is.
+        only: compute these ids alone.
+        intervals: also compute the intervals and biases of one run, which take most of the time:
+            where runs are compared, the seeds say how sure a number is.
     """
 
     windows: tuple[int | None, ...] = (10, 100, None)
@@ -45,6 +45,7 @@ class Options:
     weights: Mapping[str, float] | None = None
     level: float = 0.95
     only: frozenset[str] | None = None
+    intervals: bool = True
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
@@ -52,7 +53,9 @@ class Options:
 
 
 def options_for(ids: Sequence[str]) -> Options:
-    """Return how to summarise a run for these ids: wf5 asks for windows of 5, lca5 for 5 batches.
+    """Return how to summarise one of several runs for these ids alone.
+
+    wf5 asks for windows of 5, lca5 for 5 batches.
 
     Example:
         >>> asked = options_for(["acc", "wf5", "lca3"])
@@ -65,6 +68,7 @@ def options_for(ids: Sequence[str]) -> Options:
         windows=tuple(dict.fromkeys((*windows, *Options.windows))),
         beta=batches[0] if batches else Options.beta,
         only=frozenset(ids),
+        intervals=False,
     )
 
 
@@ -168,4 +172,4 @@ def notes_about(notes: Sequence[str], ids: Sequence[str]) -> list[str]:
 
 def listed(values: NDArray[np.float64]) -> list[float | None]:
     """Return `values` as a list with None for NaN."""
-    return [None if np.isnan(value) else float(value) for value in values]
+    return [None if value != value else value for value in values.tolist()]

@@ -167,19 +167,21 @@ class ScoreMatrix:
 
     def __post_init__(self, transposed: bool) -> None:
         r = square(self.scores)
-        r = r.T.copy() if transposed else r
-        for k in range(len(r)):
-            if np.isnan(r[k, k]):
-                raise ValueError(
-                    f"score on task {k} after task {k} is missing, expected a number: "
-                    "every task must be tested once it is learned"
-                )
+        r = r.T if transposed else r
+        missing = np.flatnonzero(np.isnan(r.diagonal()))
+        if len(missing):
+            raise ValueError(
+                f"score on task {missing[0]} after task {missing[0]} is missing, expected a "
+                "number: every task must be tested once it is learned"
+            )
         tasks = len(r)
         self.scale.check(r, lambda k: f"score on task {k % tasks} after task {k // tasks}")
-        above = np.triu_indices(tasks, 1)
-        if self.upper is None and tasks > 1 and not r[above].any():
-            r[above] = np.nan
+        above = (r[k, k + 1 :] for k in range(tasks))
+        if self.upper is None and tasks > 1 and not any(row.any() for row in above):
+            r = np.where(np.tri(tasks, dtype=bool), r, np.nan)
             self._keep("upper", "zeros")
+        elif r.flags.writeable or not r.flags.owndata:  # somebody may still write to it
+            r = r.copy()
         self._keep("scores", r)
         self._keep("notes", tuple(self.notes))
         self._keep("tasks", _names(self.tasks, len(r)))

@@ -114,21 +114,32 @@ class Stream:
         low, high, name = self.scale.low, self.scale.high, self.scale.label
         return curves(self.tasks, switches=ends, low=low, high=high, name=name)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The tasks, learned ones first in the order of learning."""
         return tuple(self.tasks)
 
     @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """Where each task is in `names`."""
+        return {name: at for at, name in enumerate(self.names)}
+
+    @cached_property
     def grid(self) -> NDArray[np.int64]:
         """Every step at which something was evaluated."""
         grid = np.empty(0, dtype=np.int64)
+        new: list[NDArray[np.int64]] = []
+        count = 0
         for steps, _ in self.tasks.values():
             at = np.searchsorted(grid, steps)
             inside = at < len(grid)
-            if not (inside.all() and np.array_equal(grid[at], steps)):
-                grid = np.union1d(grid, steps)
-        return grid
+            if inside.all() and np.array_equal(grid[at], steps):
+                continue
+            new.append(steps)
+            count += len(steps)
+            if count >= len(grid):  # sooner would be a merge per task, quadratic in all
+                grid, new, count = np.unique(np.concatenate([grid, *new])), [], 0
+        return np.unique(np.concatenate([grid, *new])) if new else grid
 
     @property
     def periodicity(self) -> int | None:

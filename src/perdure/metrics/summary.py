@@ -14,6 +14,7 @@ from .criteria import check_scores, clscore_of, criteria_weights
 from .forgetting import forgetting_matrix
 from .honesty import extreme_intervals, selection_bias
 from .matrix_intervals import matrix_intervals
+from .matrix_weights import LARGEST, LINEAR
 from .results import CURVE_NAMES, Options, Summary, listed
 from .score_matrix import ACCURACY, ZERO_UPPER, ScoreMatrix, ScoreScale
 from .stream_data import Stream
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["summary"]
 
 LONG = 200  # tasks; curves that cost T times their metric are left out beyond
+LONGEST = 2000  # tasks; beyond, the forgetting matrix would be gigabytes of numbers
 # Metrics that rise with another one and have their intervals from it.
 MONOTONE = {
     "rem": "bwt.all",
@@ -93,7 +95,7 @@ def summary(
             _add(found, full_id, _on_costs, metric, costs, extra)
     if matrix is not None:
         _matrix_extras(found, matrix, options)
-        if hits_at_ends and matrix.scale.is_accuracy and options.only is None:
+        if hits_at_ends and matrix.scale.is_accuracy and options.intervals:
             _example_intervals(found, matrix, hits_at_ends, options.level)
     if stream is not None:
         _stream_extras(found, stream, hits or {}, options)
@@ -212,7 +214,7 @@ def _asked(
 ) -> Iterator[tuple[str, Metric, dict[str, Any]]]:
     """Yield every id to compute, with its metric and arguments."""
     only = options.only
-    if only is not None and "clscore" in only:
+    if only is not None and not only.isdisjoint(("clscore", "clstability")):
         only = only.union(weights)
     for id_, metric in METRICS.items():
         for full_id, extra in _instances(id_, options):
@@ -243,12 +245,13 @@ def _matrix_extras(found: Summary, matrix: ScoreMatrix, options: Options) -> Non
         found.notes.append(
             f"more than {LONG} tasks: only the main curves are given, and no intervals"
         )
-    with suppress(Undefined):
-        found.curves["fixed"] = listed(fixed_curve(matrix.scores))
-    with suppress(Undefined):
-        f = forgetting_matrix(matrix.larger_is_better)
-        found.forgetting_matrix = [listed(row) for row in f]
-    if matrix.sizes is None or not matrix.scale.is_accuracy or options.only is not None:
+    if options.only is None:
+        with suppress(Undefined):
+            found.curves["fixed"] = listed(fixed_curve(matrix.scores))
+        if len(matrix.tasks) <= LONGEST:
+            f = forgetting_matrix(matrix.larger_is_better)
+            found.forgetting_matrix = [listed(row) for row in f]
+    if matrix.sizes is None or not matrix.scale.is_accuracy or not options.intervals:
         return
     level = options.level
     then = matrix.sizes if matrix.learned_sizes is None else matrix.learned_sizes
@@ -271,7 +274,8 @@ def _example_intervals(
     found: Summary, matrix: ScoreMatrix, ends: Mapping[str, Hits], level: float
 ) -> None:
     """Add intervals of matrix metrics, and of each task, from which examples were right."""
-    if len(matrix.tasks) > LONG:
+    wanted = {MONOTONE.get(id_, id_) for id_ in found.metrics}
+    if len(matrix.tasks) > LONG or not wanted & {"acc.pooled", *LINEAR, *LARGEST}:
         return
     by_examples = matrix_intervals(ends, matrix.tasks, level=level)
     for id_ in found.metrics:
@@ -312,7 +316,7 @@ def _stream_extras(
         found.notes.append(
             f"wf, wp: windows count evaluations; one every {stream.periodicity} iteration(s)"
         )
-    if not stream.scale.is_accuracy or options.only is not None:
+    if not stream.scale.is_accuracy or not options.intervals:
         return
     wanted = [id_ for id_ in found.metrics if id_ in ("min_acc", "wc_acc") or id_.startswith("wf")]
     reason = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -234,23 +233,21 @@ METRICS: dict[str, Metric] = {
     "gap.depth": Metric(
         "stability gap: depth", r"\mathrm{gap}_{\downarrow}",
         r"\mathrm{mean}\; A(E_i, f_{t_k}) - \min_{t_k < n \le t_{k+1}} A(E_i, f_n)", OURS,
-        "stream", gap.gap_depth, low=-1, better="lower", needs=("boundaries",),
-        curve=partial(gap.gap_curve, metric=gap.gap_depth)),
+        "stream", gap.gap_depth, low=-1, better="lower", needs=("boundaries",)),
     "gap.area": Metric(
         "stability gap: area", r"\mathrm{gap}_{\int}",
         r"\mathrm{mean} \sum_{t_k < n \le t_{k+1}} \max(0, A(E_i, f_{t_k}) - A(E_i, f_n))\,\Delta n",
-        OURS, "stream", gap.gap_area, high=inf, better="lower", needs=("boundaries",),
-        curve=partial(gap.gap_curve, metric=gap.gap_area)),
+        OURS, "stream", gap.gap_area, high=inf, better="lower", needs=("boundaries",)),
     "gap.recovery": Metric(
         "stability gap: iterations to recover (median)", r"\mathrm{gap}_{t}",
         r"\mathrm{median}\; \min\{n - t_k : n \ge \arg\min,\; A(E_i, f_n) \ge .95\,A(E_i, f_{t_k})\}",
         OURS, "stream", gap.gap_recovery, high=inf, better="lower", needs=("boundaries",),
-        scores="not negative", curve=partial(gap.gap_curve, metric=gap.gap_recovery), unit="none"),
+        scores="not negative", unit="none"),
     "gap.recovered": Metric(
         "stability gap: share recovered", r"\mathrm{gap}_{\%}",
         r"\text{share of dips that came back to } .95\,A(E_i, f_{t_k})", OURS,
         "stream", gap.gap_recovered, needs=("boundaries",), scores="not negative",
-        curve=partial(gap.gap_curve, metric=gap.gap_recovered), unit="none"),
+        unit="none"),
     "ms": Metric(
         "model size efficiency", r"\mathrm{MS}",
         r"\min\big(1, \tfrac1T \sum_i \mathrm{Mem}(\theta_1) / \mathrm{Mem}(\theta_i)\big)",

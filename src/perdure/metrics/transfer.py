@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._check import read, square, unit, vector
+from ._check import (
+    read,
+    read_diagonal,
+    read_final,
+    read_next,
+    row_blocks,
+    square,
+    unit,
+    vector,
+)
 from ._value import Value, average, padded
 
 if TYPE_CHECKING:
@@ -38,8 +47,8 @@ def bwt(matrix: ArrayLike) -> Value:
         >>> round(bwt([[0.9, 0.1], [0.6, 0.8]]), 6)
         -0.3
     """
-    r = read(matrix, "final", "diagonal", min_tasks=2, old=True)
-    return average(padded((r[-1] - r.diagonal())[:-1], len(r)))
+    learned = read_diagonal(matrix, old=True, min_tasks=2)
+    return average(padded(read_final(matrix, old=True) - learned, len(learned) + 1))
 
 
 def bwt_curve(matrix: ArrayLike) -> NDArray[np.float64]:
@@ -50,9 +59,9 @@ def bwt_curve(matrix: ArrayLike) -> NDArray[np.float64]:
         array([  nan, -0.25])
     """
     r = square(matrix)
-    k = np.arange(len(r))
-    total = np.tril(r - r.diagonal(), -1).sum(axis=1)
-    return np.where(k > 0, total / np.maximum(k, 1), np.nan)
+    k, learned = np.arange(len(r)), r.diagonal()
+    total = [np.tril(r[some] - learned, some.start - 1).sum(axis=1) for some in row_blocks(len(r))]
+    return np.where(k > 0, np.concatenate(total) / np.maximum(k, 1), np.nan)
 
 
 def bwt_all(matrix: ArrayLike) -> Value:
@@ -119,8 +128,8 @@ def fwt_next(matrix: ArrayLike) -> Value:
         >>> fwt_next([[0.9, 0.1], [0.6, 0.8]])
         0.1
     """
-    r = read(matrix, "next", min_tasks=2)
-    return average(padded(r.diagonal(1), len(r), first=1))
+    unseen = read_next(matrix)
+    return average(padded(unseen, len(unseen) + 1, first=1))
 
 
 def fwt_gem(matrix: ArrayLike, initial: ArrayLike) -> Value:
@@ -130,9 +139,10 @@ def fwt_gem(matrix: ArrayLike, initial: ArrayLike) -> Value:
         >>> round(fwt_gem([[0.9, 0.3], [0.6, 0.8]], initial=[0.1, 0.1]), 6)
         0.2
     """
-    r = read(matrix, "next", min_tasks=2)
-    b = vector(initial, len(r), "untrained model's score", first=1)
-    return average(padded(r.diagonal(1) - b[1:], len(r), first=1))
+    unseen = read_next(matrix)
+    tasks = len(unseen) + 1
+    b = vector(initial, tasks, "untrained model's score", first=1)
+    return average(padded(unseen - b[1:], tasks, first=1))
 
 
 def fwt_learned(matrix: ArrayLike, initial: ArrayLike) -> Value:
@@ -142,9 +152,10 @@ def fwt_learned(matrix: ArrayLike, initial: ArrayLike) -> Value:
         >>> round(fwt_learned([[0.9, 0.3], [0.6, 0.8]], initial=[0.1, 0.1]), 6)
         0.7
     """
-    r = read(matrix, "diagonal", min_tasks=2, later=True)
-    b = vector(initial, len(r), "untrained model's score", first=1)
-    return average(padded((r.diagonal() - b)[1:], len(r), first=1))
+    learned = read_diagonal(matrix, later=True, min_tasks=2)
+    tasks = len(learned) + 1
+    b = vector(initial, tasks, "untrained model's score", first=1)
+    return average(padded(learned - b[1:], tasks, first=1))
 
 
 def _unit_change(matrix: ArrayLike) -> Value:

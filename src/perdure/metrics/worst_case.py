@@ -6,16 +6,16 @@ one task; its end is a switch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ._value import Undefined, Value, average, ratio
+from ._value import Undefined, Value, average
 from .learning import current, current_curve
 from .windows import check_window, drops, rises
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -68,7 +68,7 @@ def min_acc(stream: Stream) -> Value:
         low = minimum_after(stream.tasks[name][0], stream.oriented(name), learned[name])
         if np.isnan(low):
             raise Undefined(f"task {name!r} was not tested after it was learned")
-        lows[stream.names.index(name)] = low
+        lows[stream.positions[name]] = low
     return average(lows)
 
 
@@ -81,7 +81,7 @@ def min_acc_curve(stream: Stream) -> NDArray[np.float64]:
         >>> min_acc_curve(Stream(tasks, [("a", 1), ("b", 2)]))
         array([nan, 0.2])
     """
-    return _complete_means(_lows_by_visit(stream))
+    return _mean_lows(stream, np.zeros(len(stream.visits)), current=0)
 
 
 def wc_acc(stream: Stream) -> Value:
@@ -100,7 +100,7 @@ def wc_acc(stream: Stream) -> Value:
     parts = np.full(len(stream.names), np.nan)
     if len(learned) > 1:
         parts = min_acc(stream).per_task.copy()
-    parts[stream.names.index(task)] = now
+    parts[stream.positions[task]] = now
     return average(parts)
 
 
@@ -113,11 +113,7 @@ def wc_acc_curve(stream: Stream) -> NDArray[np.float64]:
         >>> wc_acc_curve(Stream(tasks, [("a", 1), ("b", 2)]))
         array([0.9 , 0.35])
     """
-    lows = _lows_by_visit(stream)
-    now = current_curve(stream)
-    for k, (task, _) in enumerate(stream.visits):
-        lows[k, stream.names.index(task)] = np.inf if np.isnan(now[k]) else now[k]
-    return _complete_means(lows)
+    return _mean_lows(stream, current_curve(stream), current=1)
 
 
 def wf(stream: Stream, window: int | None) -> Value:
@@ -128,8 +124,8 @@ def wf(stream: Stream, window: int | None) -> Value:
         >>> wf(Stream({"a": ([1, 2, 3, 4], [0.9, 0.8, 0.7, 0.9])}), window=2).per_task.round(6)
         array([0.1])
     """
-    table = _largest(stream, window, drops)
-    return Value(average(table[-1]), table[-1], _means(table))
+    largest, curve = _largest(stream, window, drops)
+    return Value(average(largest), largest, curve)
 
 
 def wf_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
@@ -141,7 +137,7 @@ def wf_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
         >>> wf_curve(stream, window=2)
         array([0.5])
     """
-    return _means(_largest(stream, window, drops))
+    return _largest(stream, window, drops)[1]
 
 
 def wp(stream: Stream, window: int | None) -> Value:
@@ -152,8 +148,8 @@ def wp(stream: Stream, window: int | None) -> Value:
         >>> wp(Stream({"a": ([1, 2, 3, 4], [0.9, 0.8, 0.7, 0.9])}), window=2).per_task.round(6)
         array([0.2])
     """
-    table = _largest(stream, window, rises)
-    return Value(average(table[-1]), table[-1], _means(table))
+    largest, curve = _largest(stream, window, rises)
+    return Value(average(largest), largest, curve)
 
 
 def wp_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
@@ -165,35 +161,60 @@ def wp_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
         >>> wp_curve(stream, window=2)
         array([0.25])
     """
-    return _means(_largest(stream, window, rises))
+    return _largest(stream, window, rises)[1]
 
 
 def _largest(
     stream: Stream,
     window: int | None,
     change: Callable[[NDArray[np.float64], int | None], NDArray[np.float64]],
-) -> NDArray[np.float64]:
-    """Return the largest `change` of each task (columns) by the end of each visit (rows).
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the largest `change` of each task, and the mean of them by the end of each visit.
 
-    A stream without boundaries has one row. One pass over each task's scores.
+    A stream without boundaries has one mean. One pass over each task's scores.
     """
     check_window(window)
-    ends = [visit.last for visit in stream.visits[:-1]] + [np.iinfo(np.int64).max]
-    table = np.full((len(ends), len(stream.names)), np.nan)
-    twice = np.zeros(len(ends), dtype=bool)  # by then, was any task tested twice?
-    for at, name in enumerate(stream.names):
-        changes = change(stream.oriented(name), window)
-        tested = np.searchsorted(stream.tasks[name][0], ends, side="right")
-        largest, start = np.nan, 0
-        for k, end in enumerate(tested):
-            if end > start:
-                largest = np.fmax(largest, changes[start:end].max())
-            table[k, at], start = largest, end
-        twice[tested > 1] = True
-    if not twice[-1]:
+    ends = np.array([*(visit.last for visit in stream.visits[:-1]), np.iinfo(np.int64).max])
+    news, twice = _News(len(ends)), len(ends)  # twice: the first visit by which a task was
+    for at, (name, (steps, _)) in enumerate(stream.tasks.items()):
+        if len(steps):
+            visit = np.searchsorted(ends, steps)
+            news.add(at, visit, np.maximum.accumulate(change(stream.oriented(name), window)))
+            twice = min([twice, *visit[1:2].tolist()])
+    if twice == len(ends):
         raise Undefined("needs at least two evaluations of one task")
-    table[~twice] = np.nan
-    return table
+    largest, curve = np.full(len(stream.names), np.nan), np.full(len(ends), np.nan)
+    values, tested = np.zeros(len(stream.names)), 0
+    for k, (tasks, highest) in enumerate(news.by_visit()):
+        tested += int(np.count_nonzero(np.isnan(largest[tasks])))
+        largest[tasks] = values[tasks] = highest
+        if k >= twice:
+            curve[k] = values.sum() / tested
+    return largest, curve
+
+
+class _News:
+    """What becomes known of each task at each visit: the last value by its end."""
+
+    def __init__(self, visits: int) -> None:
+        self._visits = visits
+        self._parts = [(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0))]
+
+    def add(self, at: int, visit: NDArray[np.intp], values: NDArray[np.float64]) -> None:
+        """Add the values of the task at a position, in order of the visits they belong to."""
+        last = np.flatnonzero(np.append(visit[1:] != visit[:-1], True)[: len(visit)])
+        self._parts.append((visit[last], np.full(len(last), at), values[last]))
+
+    def by_visit(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:
+        """Yield for each visit the positions of the tasks that it tells of, and their values."""
+        visit, task, value = map(np.concatenate, zip(*self._parts, strict=True))
+        order = np.argsort(visit, kind="stable")
+        ends = np.searchsorted(visit[order], np.arange(self._visits), side="right")
+        task, value = task[order], value[order]
+        start = 0
+        for end in ends.tolist():
+            yield task[start:end], value[start:end]
+            start = end
 
 
 def first_ends(stream: Stream) -> tuple[str, dict[str, int]]:
@@ -205,35 +226,32 @@ def first_ends(stream: Stream) -> tuple[str, dict[str, int]]:
     return stream.visits[-1].task, ends
 
 
-def _lows_by_visit(stream: Stream) -> NDArray[np.float64]:
-    """Return each older task's minimum (columns) by the end of each visit (rows).
+def _mean_lows(
+    stream: Stream, now: NDArray[np.float64], *, current: Literal[0, 1]
+) -> NDArray[np.float64]:
+    """Return the mean over older tasks of their minimum, by the end of each visit.
 
-    NaN for tasks not left behind, infinity for one left behind but not tested since.
+    `now` stands for the task being learned, which counts `current` times. NaN where there is no
+    older task, and where one was not tested since it was learned.
     """
-    stream.need_boundaries()
     _, learned = first_ends(stream)
     ends = np.array([last for _, last in stream.visits])
-    table = np.full((len(ends), len(stream.names)), np.nan)
-    for at, name in enumerate(stream.names):
-        if name not in learned:
-            continue
+    news = _News(len(ends))
+    for name, end in learned.items():
         steps, scores = stream.tasks[name][0], stream.oriented(name)
-        bounds = np.searchsorted(steps, np.append(learned[name], ends), side="right")
-        low = np.inf
-        for k, (task, last) in enumerate(stream.visits):
-            if last > learned[name]:
-                low = min(
-                    low, scores[max(bounds[0], bounds[k]) : bounds[k + 1]].min(initial=np.inf)
-                )
-                table[k, at] = np.nan if task == name else low
-    return table
-
-
-def _complete_means(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    means = _means(table)
-    return np.where(np.isinf(means), np.nan, means)
-
-
-def _means(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    tested = ~np.isnan(table)
-    return ratio(np.where(tested, table, 0.0).sum(axis=1), tested.sum(axis=1))
+        start = int(np.searchsorted(steps, end, side="right"))
+        lows = np.minimum.accumulate(scores[start:])
+        news.add(stream.positions[name], np.searchsorted(ends, steps[start:]), lows)
+    curve = np.full(len(ends), np.nan)
+    values, seen = np.zeros(len(stream.names)), 0
+    for k, (tasks, lowest) in enumerate(news.by_visit()):
+        before, task = stream.visits[k - 1].task, stream.visits[k].task
+        if k and learned[before] == ends[k - 1]:  # left behind for the first time
+            values[stream.positions[before]], seen = np.inf, seen + 1
+        values[tasks] = lowest
+        at = stream.positions[task]
+        held, values[at] = values[at], now[k]
+        count = seen - (learned[task] < ends[k]) + current
+        curve[k] = values.sum() / count if count else np.nan
+        values[at] = held
+    return np.where(np.isinf(curve), np.nan, curve)

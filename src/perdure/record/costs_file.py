@@ -44,16 +44,17 @@ def read_costs(text: str, source: str, *, ours: bool = False) -> tuple[Costs, st
     if not table.rows and not ours:  # a run that has not ended its first task has none yet
         raise BadInput(f"{source}: no tasks, expected a line a task under {','.join(spec)}")
     tasks = tuple(table.columns.pop("task").tolist())
-    again = next((row for row, task in enumerate(tasks) if task in tasks[:row]), None)
-    if again is not None:
-        raise BadInput(f"{table.where(again)}: task {tasks[again]!r} stands twice, expected once")
+    first: dict[str, int] = {}
+    for row, task in enumerate(tasks):
+        if first.setdefault(task, row) != row:
+            raise BadInput(f"{table.where(row)}: task {task!r} stands twice, expected once")
     return Costs(tasks, table.columns), table.warning
 
 
-def _names(values: Sequence[str]) -> NDArray[np.str_]:
+def _names(values: Sequence[str]) -> NDArray[np.object_]:
     if "" in values:
         raise ValueError
-    return np.array(values)
+    return np.array(values, dtype=object)  # as text, all would be as wide as the longest
 
 
 def _costs(values: Sequence[str]) -> NDArray[np.float64]:

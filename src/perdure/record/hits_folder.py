@@ -83,8 +83,9 @@ def check_hits(hits: dict[str, Hits], stream: Stream, folder: Path) -> None:
 
 def check_whole_hits(hits: dict[str, Hits], points: Points, folder: Path) -> None:
     """Raise BadInput if hits of whole sets and their recorded scores are not the same."""
+    by_task = dict(zip(points.names, points.by_task(points.kind == FULL), strict=True))
     for task, mine in hits.items():
-        rows = (points.kind == FULL) & (points.tested == points.names.index(task))
+        rows = by_task[task]
         n = points.n[rows]
         size = int(n.min()) if len(n) and n.min() > 0 else None
         _check(task, mine, points.step[rows], points.score[rows], size, folder)
@@ -129,10 +130,12 @@ def hits_at_ends(
     tasks = list(dict.fromkeys(task for task, _ in points.visits()))
     found: dict[str, Hits] = {}
     missing = None
-    for j, rows in enumerate(points.matrix_rows(len(tasks)).T):
+    rows = points.matrix_rows(len(tasks))
+    ends = np.searchsorted(points.tested[rows], np.arange(1, len(tasks)))
+    for j, column in enumerate(np.split(rows, ends)):
         mine: list[tuple[int, Hits]] = []
-        for i in np.flatnonzero(rows >= 0):
-            one = _evaluation(points, int(rows[i]), hits.get(tasks[j]), whole.get(tasks[j]))
+        for row, i in zip(column.tolist(), points.trained[column].tolist(), strict=True):
+            one = _evaluation(points, row, hits.get(tasks[j]), whole.get(tasks[j]))
             if one is None:
                 missing = missing or (
                     f"it is not recorded which examples of {tasks[j]!r} were right at the end of "
@@ -143,7 +146,7 @@ def hits_at_ends(
                 mine = []
                 break
             else:
-                mine.append((int(i), one))
+                mine.append((i, one))
         if mine:
             steps = np.array([i for i, _ in mine])
             packed = np.concatenate([one.packed for _, one in mine])

@@ -172,10 +172,7 @@ def _from_table(text: str, source: str, *, percent: bool, transposed: bool) -> d
     if down and across != down and set(across) == set(down):
         raise BadInput(f"{source}: rows are named {down}, expected the columns' order {across}")
     matrix = np.array(
-        [
-            [_number(cell, f"{source} line {line}", percent) for cell in row[named:]]
-            for line, row in body
-        ]
+        [_scores(row[named:], f"{source} line {line}", percent) for line, row in body]
     )
     fields: dict[str, Any] = {"matrix": matrix}
     for names in (down, across) if transposed else (across, down):
@@ -284,6 +281,17 @@ def _is_number(cell: str) -> bool:
     except BadInput:
         return False
     return True
+
+
+def _scores(cells: list[str], where: str, percent: bool) -> list[float]:
+    """Return a row of scores; plain numbers are read at once, four million of them take long."""
+    try:
+        scores = list(map(float, cells))
+    except ValueError:
+        scores = [math.nan]
+    if "_" not in "".join(cells) and all(map(math.isfinite, scores)):
+        return scores
+    return [_number(cell, where, percent) for cell in cells]
 
 
 def _number(cell: str, where: str, percent: bool = False) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,8 @@ __all__ = ["FULL", "INITIAL", "KINDS", "PROBE", "Points"]
 
 KINDS = ("initial", "probe", "full")
 INITIAL, PROBE, FULL = range(3)
+MAX_TASKS = 10_000  # of a matrix, which then has 10^8 entries
+NAMED = 10  # tasks in a note
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +42,21 @@ class Points:
 
     def visits(self) -> list[Visit]:
         """Return each stretch of training with its last step; none without boundaries."""
-        codes, steps = self._after_updates("trained"), self._after_updates("step")
+        codes, _, lasts = self._stretches
+        return [
+            Visit(self.names[code], last)
+            for code, last in zip(codes.tolist(), lasts.tolist(), strict=True)
+        ]
+
+    @cached_property
+    def _stretches(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+        """The task of each stretch of training, and its first and last step."""
+        updated = self.kind != INITIAL
+        codes, steps = self.trained[updated], self.step[updated]
         if not len(codes) or codes[0] < 0:
-            return []
+            return codes[:0], steps[:0], steps[:0]
         ends = np.append(np.flatnonzero(np.diff(codes)), len(codes) - 1)
-        return [Visit(self.names[codes[end]], int(steps[end])) for end in ends]
+        return codes[ends], steps[np.append(0, ends[:-1] + 1)], steps[ends]
 
     def finished(self) -> int | None:
         """Return the last step of the last task that has ended, or None.
@@ -50,15 +64,14 @@ class Points:
         A task has ended if another one follows, or if every task learned by then was tested on
         its whole set while it was trained.
         """
-        visits = self.visits()
-        if not visits:
+        codes, _, lasts = self._stretches
+        if not len(codes):
             return None
-        learned = {self.names.index(task) for task, _ in visits}
-        start = visits[-2].last if len(visits) > 1 else -1
-        whole = set(self.tested[(self.kind == FULL) & (self.step > start)].tolist())
-        if learned <= whole:
-            return visits[-1].last
-        return visits[-2].last if len(visits) > 1 else None
+        before = int(lasts[-2]) if len(lasts) > 1 else None
+        since = self.step > (-1 if before is None else before)
+        if np.isin(codes, self.tested[(self.kind == FULL) & since]).all():
+            return int(lasts[-1])
+        return before
 
     def until(self, step: int) -> Points:
         """Return the points up to and including `step`."""
@@ -78,27 +91,39 @@ class Points:
         tasks = [task for task, _ in self.visits()]
         if not tasks:
             raise Undefined("needs task boundaries; no line says which task was trained")
-        again = next((task for task in tasks if tasks.count(task) > 1), None)
+        times = Counter(tasks)
+        again = next((task for task in tasks if times[task] > 1), None)
         if again is not None:
             raise Undefined(f"task {again!r} returns: a score matrix learns every task once")
-        scores, sizes, probes = self._table(len(tasks))
+        if len(tasks) > MAX_TASKS:
+            raise Undefined(
+                f"{len(tasks)} tasks were learned: a score matrix is made for {MAX_TASKS} at most"
+            )
+        rows = self.matrix_rows(len(tasks))
+        scores = np.full((len(tasks), len(tasks)), np.nan)
+        scores[self.trained[rows], self.tested[rows]] = self.score[rows]
+        scores.setflags(write=False)  # so that it need not be copied
         missing = np.flatnonzero(np.isnan(scores.diagonal()))
         if len(missing):
             raise Undefined(f"task {tasks[missing[0]]!r} was not tested while it was learned")
-        notes = [*self.notes, *given.pop("notes", ())]
-        if probes:
-            notes.append(f"{probes} of {len(tasks) ** 2} matrix entries are probes, not whole sets")
-        others = [self.names[code] for code in np.unique(self.tested) if code >= len(tasks)]
-        if others:
-            notes.append(f"not in the matrix, since not learned: {', '.join(others)}")
-        if (sizes[-1] > 0).all():
-            given.setdefault("sizes", sizes[-1])
-            if (sizes.diagonal() > 0).all():
-                given.setdefault("learned_sizes", sizes.diagonal())
+        for name, sizes in self._sizes(rows, len(tasks)).items():
+            given.setdefault(name, sizes)
         before = self._untrained(len(tasks))
         if not np.isnan(before).all():
             given.setdefault("initial", before)
+        notes = [*self.notes, *given.pop("notes", ()), *self._matrix_notes(rows, len(tasks))]
         return ScoreMatrix(scores, tasks, scale=self.scale, upper="measured", notes=notes, **given)
+
+    def _matrix_notes(self, rows: NDArray[np.intp], tasks: int) -> list[str]:
+        notes = []
+        if probes := np.count_nonzero(self.kind[rows] == PROBE):
+            notes.append(f"{probes} of {tasks**2} matrix entries are probes, not whole sets")
+        others = [self.names[code] for code in np.unique(self.tested) if code >= tasks]
+        if others:
+            more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+            named = ", ".join(others[:NAMED])
+            notes.append(f"not in the matrix, since not learned: {named}{more}")
+        return notes
 
     def stream(self, *, thin: int = 1) -> Stream:
         """Return each task's scores after updates: probes, and whole sets at steps without one.
@@ -106,44 +131,56 @@ class Points:
         `thin` keeps every so many evaluations by probe, as a run that tests less often has.
         """
         probed = np.unique(self.step[self.kind == PROBE])[check_thin(thin) - 1 :: thin]
+        kept = self.kind != INITIAL
+        known = np.zeros(len(self.names), dtype=bool)  # others begin after the points were cut
+        known[self._stretches[0]] = known[self.tested[kept]] = True
+        if thin > 1:
+            kept &= (self.kind == FULL) | np.isin(self.step, probed)
+        rows = np.flatnonzero(kept)
+        rows = rows[np.lexsort((self.kind[rows], self.step[rows], self.tested[rows]))]
+        again = (np.diff(self.tested[rows]) == 0) & (np.diff(self.step[rows]) == 0)
+        kept[rows[1:][again]] = False  # a whole set after a probe
         tasks, sizes = {}, {}
-        known = {task for task, _ in self.visits()}
-        known |= {self.names[code] for code in np.unique(self.tested[self.kind != INITIAL])}
-        for code, name in enumerate(self.names):
-            if name not in known:
-                continue  # begun after the points were cut
-            mine = self.tested == code
-            probe = np.flatnonzero(mine & (self.kind == PROBE))
-            probe = probe[np.isin(self.step[probe], probed)] if thin > 1 else probe
-            full = np.flatnonzero(mine & (self.kind == FULL))
-            full = full[~np.isin(self.step[full], self.step[probe])]
-            rows = np.sort(np.concatenate([probe, full]))
-            tasks[name] = (self.step[rows], self.score[rows])
-            counts = self.n[rows]
-            if len(counts) and (counts > 0).all():
-                sizes[name] = int(counts.min())
+        for name, mine, is_known in zip(self.names, self.by_task(kept), known, strict=True):
+            if is_known:
+                tasks[name] = (self.step[mine], self.score[mine])
+                if len(mine) and (least := self.n[mine].min()) > 0:
+                    sizes[name] = int(least)
         return Stream(
             tasks, self.visits(), before=self._on_entering(), sizes=sizes, scale=self.scale
         )
 
-    def _after_updates(self, column: str) -> NDArray[Any]:
-        values: NDArray[Any] = getattr(self, column)[self.kind != INITIAL]
-        return values
+    def by_task(self, kept: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+        """Return the rows of `kept` that test each task of `names`, in order of step."""
+        rows = np.flatnonzero(kept)
+        rows = rows[np.argsort(self.tested[rows], kind="stable")]
+        ends = np.searchsorted(self.tested[rows], np.arange(len(self.names)))
+        return np.split(rows, ends[1:])
 
     def matrix_rows(self, tasks: int) -> NDArray[np.intp]:
-        """Return which of the points each matrix entry comes from, -1 where there is none."""
-        entries = np.full((tasks, tasks), -1, dtype=np.intp)
-        for kind in (PROBE, FULL):  # whole sets overwrite probes, later rows earlier ones
-            rows = np.flatnonzero((self.kind == kind) & (self.tested < tasks) & (self.trained >= 0))
-            entries[self.trained[rows], self.tested[rows]] = rows
-        return entries
+        """Return the row that each measured matrix entry comes from, by tested task."""
+        inside = (self.tested < tasks) & (self.trained >= 0)
+        # Whole sets come before probes, later rows before earlier ones: the first counts.
+        best = [np.flatnonzero(inside & (self.kind == kind))[::-1] for kind in (FULL, PROBE)]
+        rows = np.concatenate(best)
+        _, first = np.unique(
+            self.tested[rows].astype(np.int64) * tasks + self.trained[rows], return_index=True
+        )
+        found: NDArray[np.intp] = rows[first]
+        return found
 
-    def _table(self, tasks: int) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
-        rows = self.matrix_rows(tasks)
-        known = rows >= 0
-        scores = np.where(known, self.score[rows], np.nan)
-        sizes = np.where(known, self.n[rows], 0)
-        return scores, sizes, int((known & (self.kind[rows] == PROBE)).sum())
+    def _sizes(self, rows: NDArray[np.intp], tasks: int) -> dict[str, NDArray[np.int64]]:
+        """Return how many examples each task has at the end, and when learned, where stated."""
+        found = {}
+        at_end, learned = np.zeros(tasks, np.int64), np.zeros(tasks, np.int64)
+        last = rows[self.trained[rows] == tasks - 1]
+        own = rows[self.trained[rows] == self.tested[rows]]
+        at_end[self.tested[last]], learned[self.tested[own]] = self.n[last], self.n[own]
+        if (at_end > 0).all():
+            found["sizes"] = at_end
+            if (learned > 0).all():
+                found["learned_sizes"] = learned
+        return found
 
     def _untrained(self, tasks: int) -> NDArray[np.float64]:
         before = np.full(tasks, np.nan)
@@ -154,14 +191,19 @@ class Points:
     def _on_entering(self) -> dict[str, float]:
         """Return each task's score between the end of the task before and its own first line."""
         before: dict[str, float] = {}
-        steps, codes = self._after_updates("step"), self._after_updates("trained")
         start = 0
-        for task, last in self.visits():
-            code = self.names.index(task)
-            first = steps[(codes == code) & (steps > start)][:1]
-            rows = (self.kind == INITIAL) & (self.tested == code) & (self.step >= start)
-            found = self.score[rows & (self.step < (first[0] if len(first) else last))]
-            if len(found) and task not in before:
-                before[task] = float(found[-1])
+        rows = self.by_task(self.kind == INITIAL)
+        for code, first, last in zip(*(each.tolist() for each in self._stretches), strict=True):
+            mine, name = rows[code], self.names[code]
+            if len(mine) and name not in before:
+                begun = first if first > start else self._first_after(start, code, last)
+                until = int(np.searchsorted(self.step[mine], begun)) - 1
+                if until >= 0 and self.step[mine[until]] >= start:
+                    before[name] = float(self.score[mine[until]])
             start = last
         return before
+
+    def _first_after(self, start: int, code: int, last: int) -> int:
+        """Return the first step after `start` at which a task is trained, `last` if none is."""
+        trained = (self.kind != INITIAL) & (self.trained == code) & (self.step > start)
+        return int(self.step[trained][0]) if trained.any() else last

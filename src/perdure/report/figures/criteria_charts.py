@@ -127,7 +127,7 @@ def _not_all_tested(matrix: ScoreMatrix) -> str:
 
 def _no_criteria(run: Source) -> str:
     """Return why a run has no criteria, nothing where it has one or more."""
-    found = run.summary(Options(only=frozenset(CRITERIA.values())))
+    found = run.summary(Options(only=frozenset(CRITERIA.values()), intervals=False))
     if not found.scale.is_accuracy:
         return (
             f"its {found.scale.label} is no accuracy, expected accuracies from 0 to 1: the "
@@ -141,7 +141,9 @@ def _no_criteria(run: Source) -> str:
 
 def _criteria(runs: Sequence[Source]) -> dict[str, float]:
     """Return the mean over runs of each criterion, NaN where it is undefined in any of them."""
-    found = [run.summary(Options(only=frozenset(CRITERIA.values()))) for run in runs]
+    found = [
+        run.summary(Options(only=frozenset(CRITERIA.values()), intervals=False)) for run in runs
+    ]
     return {
         short: float(np.mean([one.metrics.get(id_, np.nan) for one in found]))
         for short, id_ in CRITERIA.items()

@@ -105,7 +105,7 @@ def _lacks(run: Source, ids: Sequence[str]) -> str:
     """Return why a run cannot be drawn, nothing where it can."""
     if why := no_stream(run):
         return why
-    found = run.summary(Options(only=frozenset(ids)))
+    found = run.summary(Options(only=frozenset(ids), intervals=False))
     for id_ in ids:
         if id_ not in found.metrics:
             why = found.undefined.get(id_, "undefined")
@@ -115,7 +115,7 @@ def _lacks(run: Source, ids: Sequence[str]) -> str:
 
 def _measured(methods: Methods, values: Values, id_: str) -> Spread:
     """Return a metric of every run, by value."""
-    options = Options(only=frozenset({id_}))
+    options = Options(only=frozenset({id_}), intervals=False)
     return [
         [float(run.summary(options).metrics[id_]) for run in methods[name]] for name in values.of
     ]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["View", "added", "drawn", "looks_of", "on_dark", "summary_of", "view_of"]
 
 MOST_POINTS = 2000  # of a curve
+MOST_IN_ALL = 200_000  # of all curves of a run
 MOST_TASKS = 200
 DASHES = ("solid", "dashed", "dotted", "dashdot")
 
@@ -50,17 +51,16 @@ class View:
     begun: int
 
 
-def view_of(points: Points, rows: int, begun: int) -> View:
+def view_of(stream: Stream, rows: int, begun: int) -> View:
     """Return what is drawn of a run.
 
     Example:
         >>> from perdure.record import read_points
         >>> text = "step,trained,tested,score|1,a,a,0.9|2,b,a,0.2|2,b,b,0.5|3,b,a,0.6|3,b,b,0.8|"
-        >>> view = view_of(read_points(text.replace("|", chr(10)), "points.csv"), 5, 1)
+        >>> view = view_of(read_points(text.replace("|", chr(10)), "points.csv").stream(), 5, 1)
         >>> view.lows["a"], view.mean[1].round(2)
         (Low(step=2, score=0.2, learned=0.9), array([0.9 , 0.35, 0.7 ]))
     """
-    stream = points.stream()
     visits = _visits(stream)
     tasks = {name: stream.tasks[name] for name in stream.names[:MOST_TASKS]}
     return View(
@@ -111,29 +111,31 @@ def _mean(tasks: dict[str, Curve], visits: list[tuple[str, int, int]]) -> Curve:
     return steps[count > 0], total[count > 0] / count[count > 0]
 
 
-def summary_of(points: Points) -> dict[str, Any]:
-    """Return what the list shows of a run's points.
+def summary_of(points: Points, stream: Stream) -> dict[str, Any]:
+    """Return what the list shows of a run's points, and of the stream they make.
 
     Example:
         >>> from perdure.record import read_points
         >>> text = "step,trained,tested,score|1,a,a,0.9|2,b,a,0.2|2,b,b,0.5|"
-        >>> summary_of(read_points(text.replace("|", chr(10)), "p"))["acc"]
+        >>> points = read_points(text.replace("|", chr(10)), "p")
+        >>> summary_of(points, points.stream())["acc"]
         0.35
     """
-    visits, ended = points.visits(), points.finished()
-    learned = [points.names.index(task) for task in dict.fromkeys(task for task, _ in visits)]
-    tested, scores = points.tested[::-1], points.score[::-1]
-    newest = [scores[np.argmax(tested == code)] for code in learned if (tested == code).any()]
-    done = {task for task, last in visits if ended is not None and last <= ended}
+    ended = points.finished()
+    newest = np.full(len(points.names), np.nan)
+    newest[points.tested] = points.score  # in order of step: the last one stays
+    newest = newest[: len({task for task, _ in stream.visits})]  # learned tasks come first
+    newest = newest[~np.isnan(newest)]
+    done = {task for task, last in stream.visits if ended is not None and last <= ended}
     try:
-        low = float(min_acc(points.stream()))  # of scores whose larger ones are better
+        low = float(min_acc(stream))  # of scores whose larger ones are better
         worst: float | None = round(-low if points.scale.lower_is_better else low, 6)
     except (Undefined, ValueError):
         worst = None
     return {
         "tasks": len(done),
         "step": int(points.step[-1]),
-        "acc": round(float(np.mean(newest)), 6) if newest else None,
+        "acc": round(float(np.mean(newest)), 6) if len(newest) else None,
         "min_acc": worst,
     }
 
@@ -144,15 +146,21 @@ def drawn(view: View, tasks: int = 0) -> dict[str, Any]:
     Colours are those of a run with so many `tasks`, where that is known.
     """
     colours = task_colours(max(len(view.tasks), min(tasks, MOST_TASKS)))
+    most = min(MOST_POINTS, MOST_IN_ALL // (len(view.tasks) + 1))
     return {
         "begun": view.begun,
         "rows": view.rows,
         "left_out": view.left_out,
         "tasks": [
-            {"name": shown(name)[:200], "colour": colour, "dark": on_dark(colour), **_thin(curve)}
+            {
+                "name": shown(name)[:200],
+                "colour": colour,
+                "dark": on_dark(colour),
+                **_thin(curve, most),
+            }
             for (name, curve), colour in zip(view.tasks.items(), colours, strict=False)
         ],
-        "mean": _thin(view.mean),
+        "mean": _thin(view.mean, most),
         **_marks(view),
     }
 
@@ -198,8 +206,8 @@ def _more(before: Curve | None, now: Curve) -> dict[str, Any] | None:
     return _plain((now[0][old:], now[1][old:]))
 
 
-def _thin(curve: Curve) -> dict[str, Any]:
-    kept = thinned(curve[1], MOST_POINTS)
+def _thin(curve: Curve, most: int) -> dict[str, Any]:
+    kept = thinned(curve[1], most)
     return _plain((curve[0][kept], curve[1][kept]))
 
 

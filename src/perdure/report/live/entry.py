@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Entry"]
 
 KEPT = 30.0  # seconds that points are kept after somebody looked at them
+LONG = 0.25  # seconds: a run that takes longer to read is not read again at once,
+REST = 3  # but after so many times as long, unless somebody asks for it
 
 
 class Entry:
@@ -54,6 +56,8 @@ class Entry:
         self._unreadable = ""
         self._empty = False  # whether its points were read, and there were none
         self._stamps: tuple[int, ...] = ()
+        self.rests = 0.0  # until then others come first
+        self._answer: tuple[Any, bytes] | None = None
 
     def look(self) -> bool:
         """Ask the disk how the run stands, and return whether the folder is still there."""
@@ -96,9 +100,15 @@ class Entry:
             self._stands["problem"] = failure(folder)
         self._show()
 
+    def read_in_turn(self, now: float) -> None:
+        """Read on if it is this run's turn; not while it is being read for somebody who asked."""
+        if now >= self.rests and not self._lock.locked():
+            self.read(pieces=4)
+
     def read(self, pieces: int = 1) -> None:
         """Read at most so many new pieces of the points, and sum them up in the row."""
         with self._lock:
+            began = time.monotonic()
             tail = self._tail = self._tail or Tail(self._begun)
             try:
                 with opened_run(self.path) as folder:
@@ -110,6 +120,8 @@ class Entry:
                 more, tail.problem = False, f"points.csv: {_why(error)}"
             self._begun, self.unread = tail.begun, more
             self._sum_up(tail)
+            took = time.monotonic() - began
+            self.rests = began + took + (REST * took if took > LONG else 0.0)
         self._show()
 
     def _sum_up(self, tail: Tail) -> None:
@@ -120,9 +132,10 @@ class Entry:
             try:
                 if rows:
                     points = tail.growing.points()
+                    stream = points.stream()
                     with np.errstate(all="ignore"):  # scores without bounds can be of any size
-                        self._summary = summary_of(points)
-                        self.view = view_of(points, rows, tail.begun)
+                        self._summary = summary_of(points, stream)
+                        self.view = view_of(stream, rows, tail.begun)
             except Exception as error:  # lines that cannot all be true, or odder
                 problem = problem or _why(error)
         self._unreadable = problem and shown(f"cannot be read: {problem}")[:LONGEST]
@@ -144,7 +157,7 @@ class Entry:
     def forget(self, now: float) -> None:
         """Let go of points that nobody looks at, once they are summed up."""
         if now - self.wanted > KEPT and not self.unread and self._lock.acquire(blocking=False):
-            self._tail, self.view, self.sent = None, None, None
+            self._tail, self.view, self.sent, self._answer = None, None, None, None
             self._lock.release()
 
     def curves(self) -> bytes:
@@ -156,10 +169,16 @@ class Entry:
         with suppress(OSError), opened_run(self.path) as folder:
             found["about"], found["costs"] = about_in(folder), costs_in(folder)
         view, of = self.view, (self.row and self.row.of) or 0
+        before = self._answer
+        if before is not None and before[0] == (view, found):
+            return before[1]  # one for all who ask
+        key = (view, dict(found))
         if view is not None:
             with np.errstate(all="ignore"):
                 found |= drawn(view, of)
-        return msgspec.json.encode(found)
+        answer = msgspec.json.encode(found)
+        self._answer = (key, answer)
+        return answer
 
 
 def _why(error: Exception) -> str:

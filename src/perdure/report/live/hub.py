@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+
+from .patience import max_connections
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from .watching import Changes
 
-__all__ = ["Full", "Hub", "Viewer", "message"]
+__all__ = ["Full", "Hub", "Messages", "Viewer", "message", "messages_of"]
 
 MOST_VIEWERS = 500
 MOST_WAITING = 32  # messages of a viewer who does not keep up
+MOST_BYTES = 1 << 20  # of these messages
+LONGEST = 256 << 10  # bytes of a message about points; more are fetched
 BEAT = 15.0  # seconds after which a quiet connection is shown to be alive
 ROWS = 500  # more changed rows than this are fetched as a whole list
 
@@ -31,14 +35,17 @@ class Viewer:
     def __init__(self, runs: frozenset[str]) -> None:
         self.runs = runs
         self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
+        self._bytes = 0  # of what waits
 
     def tell(self, said: bytes | None) -> None:
         """Have something sent; whoever does not keep up is told to look anew instead."""
-        if self._waiting.full():
+        if self._waiting.full() or self._bytes > MOST_BYTES:
             while not self._waiting.empty():
                 self._waiting.get_nowait()
             self._waiting.put_nowait(message("again", {}))
+            self._bytes = 0
         self._waiting.put_nowait(said)
+        self._bytes += len(said or b"")
 
     async def messages(self) -> AsyncIterator[bytes]:
         """Yield what is to be sent, and something at times when there is nothing."""
@@ -49,6 +56,7 @@ class Viewer:
                 said = b": still here\n\n"
             if said is None:
                 return
+            self._bytes = max(self._bytes - len(said), 0)
             yield said
 
 
@@ -62,7 +70,8 @@ class Hub:
 
     def join(self, runs: frozenset[str]) -> Viewer:
         """Return a new viewer, or raise Full."""
-        if len(self._viewers) >= MOST_VIEWERS or self._closed:
+        most = min(MOST_VIEWERS, max_connections() * 5 // 8)  # the others are for those who ask
+        if len(self._viewers) >= most or self._closed:
             raise Full
         viewer = Viewer(runs)
         self._viewers.add(viewer)
@@ -76,24 +85,35 @@ class Hub:
         """Return the runs that somebody looks at."""
         return set().union(*(viewer.runs for viewer in self._viewers))
 
-    def tell(self, changes: Changes) -> None:
-        """Tell everybody what concerns them; what several are told is written once."""
-        all_ = _to_all(changes)
-        of_runs = {
-            name: message("points", {"name": name, **p}) for name, p in changes.points.items()
-        }
-        of_runs |= {name: message("redraw", {"name": name}) for name in changes.again}
+    def tell(self, messages: Messages) -> None:
+        """Tell everybody what concerns them."""
         for viewer in self._viewers:
-            for said in all_:
+            for said in messages.to_all:
                 viewer.tell(said)
-            for name in viewer.runs & of_runs.keys():
-                viewer.tell(of_runs[name])
+            for name in viewer.runs & messages.of_runs.keys():
+                viewer.tell(messages.of_runs[name])
 
     def close(self) -> None:
         """End every connection."""
         self._closed = True
         for viewer in self._viewers:
             viewer.tell(None)
+
+
+class Messages(NamedTuple):
+    """What everybody is told, and what those are told who look at a run."""
+
+    to_all: Sequence[bytes]
+    of_runs: dict[str, bytes]
+
+
+def messages_of(changes: Changes) -> Messages:
+    """Return what to tell of changes: what several are told is written once."""
+    of_runs = {name: message("redraw", {"name": name}) for name in changes.again}
+    for name, points in changes.points.items():
+        said = message("points", {"name": name, **points})
+        of_runs[name] = said if len(said) <= LONGEST else message("redraw", {"name": name})
+    return Messages(_to_all(changes), of_runs)
 
 
 def _to_all(changes: Changes) -> Sequence[bytes]:

@@ -57,7 +57,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app, log_level="critical", access_log=False, server_header=False, ws="none",
-                limit_concurrency=1000, timeout_graceful_shutdown=2, http=Impatient,
+                timeout_graceful_shutdown=2, http=Impatient,
             )
         )  # fmt: skip
 

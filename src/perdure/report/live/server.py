@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -21,7 +20,8 @@ from starlette.routing import Route
 
 from .curves import looks_of, on_dark
 from .guard import Guard
-from .hub import Full, message
+from .hub import Full, message, messages_of
+from .patience import InPieces
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -43,6 +43,7 @@ TYPES = {
 FILES = ("index.html", "live.css", "live.js", "chart.js", "list.js")
 PLOTLY = "plotly.min.js"
 MOST_RUNS = 24  # that one viewer looks at
+MOST_READING = 4  # runs that are read at once for those who ask
 
 
 def live_app(
@@ -53,7 +54,7 @@ def live_app(
     loopback: bool = True,
     cookie: str = "perdure",
     every: float = 0.5,
-) -> Guard:
+) -> InPieces:
     """Return the application that shows a store.
 
     Args:
@@ -85,14 +86,15 @@ def live_app(
     app = Starlette(routes=routes, lifespan=polling)
     app.router.redirect_slashes = False
     # Around everything, so that an answer to a fault of ours has its headers too.
-    return Guard(app, token=token, loopback=loopback, cookie=cookie)
+    return InPieces(Guard(app, token=token, loopback=loopback, cookie=cookie))
 
 
 async def _poll(watching: Watching, hub: Hub, every: float) -> None:
     """Look at the disk for everybody, again and again."""
     while True:
         try:
-            hub.tell(await run_in_threadpool(watching.poll, hub.viewed()))
+            changes = await run_in_threadpool(watching.poll, hub.viewed())
+            hub.tell(await run_in_threadpool(messages_of, changes))
         except Exception:  # whatever is in the store, the page goes on
             logging.getLogger(__name__).exception("the store could not be looked at")
         await asyncio.sleep(every)
@@ -102,7 +104,8 @@ class _Answers:
     def __init__(self, watching: Watching, hub: Hub) -> None:
         self._watching, self._hub = watching, hub
         self._list: tuple[Any, _Kept] | None = None
-        self._writing = Lock()
+        # Who waits for these has no thread: there are few, and the others need them.
+        self._writing, self._reading = asyncio.Lock(), asyncio.Semaphore(MOST_READING)
 
     async def page(self, request: Request) -> Response:
         return _answer(request, _kept("index.html"))
@@ -111,31 +114,35 @@ class _Answers:
         name = request.path_params["name"]
         if name not in (*FILES, PLOTLY):
             return PlainTextResponse("no such file", 404)
-        return _answer(request, await run_in_threadpool(_kept, name))
+        async with self._writing:
+            return _answer(request, await run_in_threadpool(_kept, name))
 
     async def runs(self, request: Request) -> Response:
-        return _answer(request, await run_in_threadpool(self._all_runs))
+        async with self._writing:
+            return _answer(request, await run_in_threadpool(self._all_runs))
 
     def _all_runs(self) -> _Kept:
         """Return the whole list, written once for everybody who asks."""
         now = self._watching
-        with self._writing:
-            key = (now.rev, now.studies)
-            if self._list is None or self._list[0] != key:
-                said = {
-                    "store": Path(now.store).name,
-                    **self._where(),
-                    "runs": list(now.listing.values()),
-                    "studies": now.studies,
-                }
-                self._list = (key, _packed(msgspec.json.encode(said), "application/json"))
-            return self._list[1]
+        key = (now.rev, now.studies)
+        if self._list is None or self._list[0] != key:
+            said = {
+                "store": Path(now.store).name,
+                **self._where(),
+                "runs": list(now.listing.values()),
+                "studies": now.studies,
+            }
+            self._list = (key, _packed(msgspec.json.encode(said), "application/json"))
+        return self._list[1]
 
     def _where(self) -> dict[str, Any]:
         return {"id": self._hub.id, "rev": self._watching.rev}
 
     async def run(self, request: Request) -> Response:
-        found = await run_in_threadpool(self._watching.curves, request.path_params["name"])
+        async with self._reading:
+            if await request.is_disconnected():
+                return Response(status_code=503)  # nobody is there any more
+            found = await run_in_threadpool(self._watching.curves, request.path_params["name"])
         if found is None:
             return PlainTextResponse("no such run", 404)
         return Response(found, media_type="application/json")

@@ -139,7 +139,7 @@ class Watching:
     def _read(self, entry: Entry, now: float, changes: Changes, *, viewed: bool) -> None:
         runs = entry.row is not None and entry.row.state == "running"
         if (entry.unread and (viewed or runs)) or (viewed and entry.view is None):
-            entry.read(pieces=4)
+            entry.read_in_turn(now)
         if viewed:
             entry.wanted = now
             _tell_points(entry, changes)
@@ -152,7 +152,7 @@ class Watching:
         until = time.monotonic() + SLICE
         unread = (e for e in self._entries.values() if e.unread and e.row is not None)
         for entry in nlargest(200, unread, key=lambda e: e.row.changed if e.row else 0.0):
-            entry.read(pieces=4)
+            entry.read_in_turn(time.monotonic())
             entry.forget(time.monotonic())
             self._tell_row(entry, changes)
             if time.monotonic() > until:

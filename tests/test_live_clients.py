@@ -1,0 +1,280 @@
+"""The live page among clients who do not read, do not ask, or ask for more than there should be."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from perdure.metrics import Stream
+from perdure.report.live import curves, patience, server
+from perdure.report.live import hub as hub_module
+from perdure.report.live.curves import drawn, view_of
+from perdure.report.live.hub import Hub, messages_of
+from perdure.report.live.watching import Changes, Watching
+
+from .live_helpers import HEADER, Events, Live, append, make_run, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+PLOTLY = "/static/plotly.min.js"  # some megabytes
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60  # only so that a fault does not hang the test
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@contextmanager
+def clients(live: Live, count: int, *said: bytes) -> Iterator[list[socket.socket]]:
+    """Clients who say something each, and then neither read nor ask."""
+    lines = []
+    try:
+        for k in range(count):
+            line = socket.socket()
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            line.settimeout(20)
+            line.connect(("127.0.0.1", live.port))
+            line.sendall(said[k % len(said)])
+            lines.append(line)
+        yield lines
+    finally:
+        for line in lines:
+            line.close()
+
+
+def asking(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+
+def open_connections(live: Live) -> int:
+    return len(live.server.server_state.connections)
+
+
+def waiting_bytes(live: Live) -> int:
+    """Everything that waits in connections to be read."""
+    lines: list[Any] = list(live.server.server_state.connections)
+    return sum(line.transport.get_write_buffer_size() for line in lines)
+
+
+def test_who_does_not_read_is_sent_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 1.0)
+    with serving(tmp_path) as live, clients(live, 40, asking(PLOTLY)):
+        until(lambda: waiting_bytes(live) > 0)
+        while open_connections(live):
+            assert waiting_bytes(live) <= 40 * 4 * patience.PIECE
+            assert live.ask("/")[0] == 200
+            time.sleep(0.05)
+
+
+def test_who_reads_slowly_gets_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 1.0)
+    with serving(tmp_path) as live:
+        whole = live.ask(PLOTLY)[2]
+        with clients(live, 1, asking(PLOTLY)) as (line,):
+            found, begin = b"", time.monotonic()
+            while len(found) < len(whole):
+                if time.monotonic() - begin < 2.5:  # longer than anybody may be silent
+                    time.sleep(0.01)
+                part = line.recv(1 << 16)
+                assert part
+                found += part
+    assert found.endswith(whole[: len(found)][-1000:])
+
+
+def test_unread_answers_together_take_no_more_than_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = 1 << 20
+    bodies = {f"r{k}": bytes([97 + k]) * one for k in range(12)}
+    monkeypatch.setattr(patience, "MAX_HELD", 3 * one)
+    with serving(tmp_path) as live:
+        monkeypatch.setattr(live.server.watching, "curves", bodies.__getitem__)
+        answers: Any = live.server.config.app
+        with clients(live, 12, *(asking(f"/api/run/{name}") for name in bodies)):
+            until(lambda: len(live.server.server_state.tasks) == 3)  # the other nine are let go
+            assert answers.held() == 3 * one
+            for name, body in bodies.items():
+                assert live.ask(f"/api/run/{name}")[2] == body
+            assert answers.held() <= 3 * one
+        with clients(live, 12, asking("/api/run/r0")):  # one answer to many is held once
+            until(lambda: len(answers._held) == 12)
+            assert answers.held() == one
+
+
+def test_who_listens_and_does_not_read_is_sent_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "one", done=False)
+    monkeypatch.setattr(patience, "PATIENCE", 0.5)
+    monkeypatch.setattr(hub_module, "BEAT", 0.01)
+    with serving(tmp_path, every=0.01) as live:
+        deaf = clients(live, 5, asking("/events?run=one"))
+        reader = Events(live.port)
+        with deaf:
+            until(lambda: len(live.server._hub._viewers) == 6)
+            step = 10
+            while len(live.server._hub._viewers) > 1:
+                names = [f"{'x' * 150}{step}-{k}" for k in range(50)]
+                for name in names:
+                    make_run(tmp_path / name)
+                append(run, *(f"{step + k},b,b,probe,0.75,10" for k in range(100)))
+                step += 100
+                time.sleep(0.05)
+        assert len(live.server._hub._viewers) == 1
+        reader.close()
+
+
+def test_what_waits_for_a_viewer_is_bounded_in_bytes() -> None:
+    hub = Hub()
+    slow = hub.join(frozenset(["r"]))
+    for k in range(200):
+        hub.tell(messages_of(Changes(points={"r": {"rows": k, "text": "x" * 200_000}})))
+        waiting = list(slow._waiting._queue)  # type: ignore[attr-defined]
+        assert sum(map(len, waiting)) < hub_module.MOST_BYTES + hub_module.LONGEST + 100
+    huge = messages_of(Changes(points={"r": {"text": "x" * (hub_module.LONGEST + 1)}}))
+    assert huge.of_runs["r"] == hub_module.message("redraw", {"name": "r"})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHost: loc",
+        b"GET / HTTP/1.1\r\nX: x\r\n",
+        asking("/"),
+        asking(PLOTLY),
+    ],
+)
+def test_who_neither_asks_nor_reads_keeps_nobody_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(patience, "MAX_CONNECTIONS", 20)
+    with serving(tmp_path) as live:
+        viewer = Events(live.port)
+        viewer.until("hello")
+        with clients(live, 100, said):
+            lines: Any = live.server.server_state.connections
+            until(lambda: sum(not line.waits() for line in list(lines)) <= 1)  # all but the viewer
+            for _ in range(5):
+                assert live.ask("/api/runs")[0] == 200
+                assert open_connections(live) <= 21
+            make_run(tmp_path / "new")
+            assert viewer.until("rows")["rows"][0]["name"] == "new"  # who listens stays
+        viewer.close()
+
+
+def test_a_body_without_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 0.3)
+    endless = (
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n" + b"x" * 9999
+    )
+    with serving(tmp_path) as live, clients(live, 10, endless):
+        until(lambda: open_connections(live) == 10)
+        until(lambda: open_connections(live) == 0)
+
+
+def test_runs_that_take_long_to_read_do_not_stop_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(tmp_path / "one")
+    go_on, begun = threading.Event(), threading.Semaphore(0)
+
+    def slowly(_: str) -> bytes:
+        begun.release()
+        assert go_on.wait(60)
+        return b"{}"
+
+    with serving(tmp_path) as live, ThreadPoolExecutor(60) as many:
+        monkeypatch.setattr(live.server.watching, "curves", slowly)
+        asked = [many.submit(live.ask, "/api/run/one") for _ in range(60)]
+        begun.acquire()
+        until(lambda: len(live.server.server_state.tasks) >= 60)
+        for path in ("/", "/api/runs", "/static/live.js", PLOTLY):
+            assert live.ask(path)[0] == 200
+        go_on.set()
+        assert {each.result()[0] for each in asked} == {200}
+
+
+@pytest.mark.parametrize("tasks", [6000, pytest.param(60_000, marks=pytest.mark.slow)])
+def test_a_store_with_very_many_tasks_answers(tmp_path: Path, tasks: int) -> None:
+    lines = [f"{k},t{k},t{k},probe,0.5,10\n" for k in range(1, tasks + 1)]
+    lines += [f"{tasks},t{tasks},t{k},full,0.25,10\n" for k in range(1, tasks + 1)]
+    names = [f"t{k}" for k in range(1, tasks + 1)]
+    wide = make_run(tmp_path / "wide", HEADER + "".join(lines), tasks=names)
+    (wide / "costs.csv").write_text("task,seconds_train\n" + "".join(f"{t},1\n" for t in names))
+    (tmp_path / "s.study.json").write_text(json.dumps({"runs": names, "later": 1}))
+    make_run(tmp_path / "small")
+    with serving(tmp_path) as live:
+        assert live.ask("/")[0] == 200
+        until(lambda: all(row["acc"] is not None for row in live.rows().values()))
+        row = live.rows()["wide"]
+        assert (row["tasks"], row["of"], row["acc"], row["min_acc"]) == (
+            tasks, tasks, pytest.approx(0.25, abs=1e-4), 0.25,
+        )  # fmt: skip
+        assert row["problem"] == ""
+        body = live.ask("/api/run/wide")[2]
+    found = json.loads(body)
+    assert (len(found["tasks"]), found["left_out"]) == (200, tasks - 200)
+    assert len(body) < 200_000
+
+
+def test_the_largest_answer_is_bounded() -> None:
+    rng = np.random.default_rng(0)
+    steps = np.arange(5000)
+    stream = Stream({f"t{k}": (steps, rng.random(5000)) for k in range(250)})
+    found = drawn(view_of(stream, 1, 1))
+    points = sum(len(curve["steps"]) for curve in (*found["tasks"], found["mean"]))
+    assert curves.MOST_IN_ALL / 2 < points <= curves.MOST_IN_ALL
+
+
+def test_one_answer_for_all_who_ask(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "one", done=False)
+    watching = Watching(tmp_path)
+    first = watching.curves("one")
+    assert watching.curves("one") is first
+    append(run, "4,b,b,probe,0.75,10")
+    assert json.loads(watching.curves("one") or b"")["rows"] == 5
+
+
+def test_a_file_of_ours_is_packed_once_for_all_who_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, packed = server._packed, []
+
+    def slowly(data: bytes, type_: str) -> object:
+        packed.append(type_)
+        time.sleep(0.1)
+        return plain(data, type_)
+
+    server._kept.cache_clear()
+    monkeypatch.setattr(server, "_packed", slowly)
+    with serving(tmp_path, every=1000) as live, ThreadPoolExecutor(20) as many:
+        assert set(many.map(lambda _: live.ask("/static/live.js")[0], range(20))) == {200}
+    assert packed == ["text/javascript"]
+
+
+def test_a_run_that_takes_long_rests_before_it_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "one", done=False)
+    watching = Watching(tmp_path)
+    watching.poll(["one"])
+    monkeypatch.setattr("perdure.report.live.entry.LONG", -1.0)
+    monkeypatch.setattr("perdure.report.live.entry.REST", 1e9)
+    append(run, "4,b,b,probe,0.75,10")
+    watching.poll(["one"])
+    append(run, "5,b,b,probe,0.75,10")
+    assert not watching.poll(["one"]).points
+    assert json.loads(watching.curves("one") or b"")["rows"] == 6  # unless somebody asks
