@@ -171,6 +171,10 @@ def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
 def bits(tensor: Tensor | None) -> tuple[Any, ...] | None:
     if tensor is None:
         return None
+    if tensor.is_quantized:
+        tensor = tensor.int_repr()
+    if tensor.layout is not torch.strided or tensor.is_meta:
+        tensor = torch.zeros(0) if tensor.is_meta else tensor.to_dense()
     plain = tensor.detach().cpu().contiguous()
     return plain.dtype, tuple(plain.shape), plain.flatten().view(torch.uint8).numpy().tobytes()
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.data import Dataset
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+from torch.utils.data import DataLoader, Dataset
 
 import perdure
 from perdure import Evaluator
@@ -402,3 +402,29 @@ def test_groups_of_a_convolution_are_small_convolutions(groups: int) -> None:
             layer(x).sum().backward()
         found.append(flops.total * times)
     assert found[0] == found[1] > 0
+
+
+class Modes(Dataset[int]):
+    """Says how many dispatch modes are active where it is read."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, _: int) -> int:
+        return len(_get_current_dispatch_mode_stack())
+
+
+def test_workers_of_a_loader_that_start_in_a_counted_step_count_nothing(tmp_path: Path) -> None:
+    model = net()
+    x, y = sets()["a"]
+    with (
+        Evaluator(sets(), record=tmp_path / "run", initial="none") as evaluator,
+        evaluator.task("a", model),
+    ):
+        learn(model, (x, y))
+        assert len(_get_current_dispatch_mode_stack()) == 1  # the first step is counted
+        loader = DataLoader(Modes(), 2, num_workers=1, multiprocessing_context="fork")
+        assert [batch.tolist() for batch in loader] == [[0, 0], [0, 0]]
+        assert len(_get_current_dispatch_mode_stack()) == 1
+        evaluator.step(model)
+    assert costs(tmp_path / "run")["a"]["flops_train"] == sum(mlp(len(x)))

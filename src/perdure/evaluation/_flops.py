@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache, partial
 from typing import Any
 
@@ -36,6 +37,20 @@ SENSITIVE = {
     aten.masked_fill.Tensor,
     aten.masked_fill_.Tensor,
 }
+
+
+COUNTING: set[Flops] = set()  # started and not stopped
+
+
+@cache
+def _stop_in_children() -> None:
+    """Have every process that is forked from here on drop the counters it inherits."""
+    os.register_at_fork(after_in_child=_drop_counters)
+
+
+def _drop_counters() -> None:
+    for counter in list(COUNTING):
+        counter.stop()
 
 
 class Flops(TorchDispatchMode):
@@ -87,12 +102,15 @@ class Flops(TorchDispatchMode):
             self.total -= _too_much(count, args, out)
 
     def start(self) -> None:
-        """Count from here on."""
+        """Count from here on, in this process: what is forked meanwhile is not slowed down."""
+        _stop_in_children()
+        COUNTING.add(self)
         _push_mode(self)
 
     def stop(self) -> int:
         """Return what was counted, and leave every other mode as it is."""
         self._spare()
+        COUNTING.discard(self)
         above: list[TorchDispatchMode] = []
         while (mode := _pop_mode()) is not self:
             above.append(mode)

@@ -69,6 +69,7 @@ def serve(
 
     def loop() -> None:
         torch.set_num_threads(threads)
+        torch.clear_autocast_cache()  # a step that was under way has left casts of its weights
         state = state_of(model)
         while True:
             while not pipe.poll(PATIENCE):

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ._tensors import tensor_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -104,7 +106,9 @@ def nbytes(data: Any) -> int:
     parts = [] if isinstance(data, list) and not data else leaves(data)
     if not all(isinstance(leaf, Tensor | np.ndarray) for leaf in parts):
         raise TypeError(f"{data!r:.60} has no size, expected tensors or a number of bytes from 0")
-    return sum(int(leaf.nbytes) for leaf in parts)
+    return sum(
+        tensor_bytes(leaf) if isinstance(leaf, Tensor) else int(leaf.nbytes) for leaf in parts
+    )
 
 
 def _row_of(leaf: Any) -> Any:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..record import RecordError, read_source
 from ._arguments import as_json, check_arguments, check_state, named_tasks, scale_of
 from ._trees import nbytes
-from ._untouched import unborn, unmoved, untouched
+from ._untouched import unborn, untouched
 from .alarm import Alarm, AlarmRang
-from .gradients import gradient_norm
+from .combined import ModelParts
+from .gradients import recorded_norms
 from .inputs import EvaluationTask
 from .meter import Meter
 from .progress import Progress
@@ -62,6 +63,8 @@ class Evaluator:
             your own, the name of the function if not given.
         forward: `forward(model, x)` where `model(x)` is not the way to class scores; `task` as
             for score: a head or a label a task.
+        modules: modules that the model uses but does not hold: heads next to it, say. They are
+            found in lists, wrappers, closures and bound methods; name those that are elsewhere.
         classes: the classes that may be named for each task (task-incremental); others are masked.
         setting: `class`, `task` or `domain` incremental, for the record.
         unseen: also test tasks that have not been learned (forward transfer).
@@ -115,6 +118,7 @@ class Evaluator:
         lower_is_better: bool = False,
         score_name: str | None = None,
         forward: Callable[..., Any] | None = None,
+        modules: Iterable[torch.nn.Module] | None = None,
         classes: Mapping[Any, Sequence[int]] | None = None,
         setting: Setting | None = None,
         unseen: bool = False,
@@ -176,6 +180,7 @@ class Evaluator:
         }  # fmt: skip
         said = {"setting": setting, "evaluation": evaluation, "describe": as_json(describe)}
         scorer = Scorer(score, forward, self._classes, batch)
+        self._parts = ModelParts((score, forward), modules)
         self._recorder = Recorder(said, scale, windows=windows, hits=hits, redraw=redraw)
         if self._alarm is not None and self._alarm.rule is not None:
             self.live[self._alarm.rule[0]]  # an unknown name is an error now, not in an hour
@@ -268,7 +273,7 @@ class Evaluator:
         try:
             if self._schedule.due(self._step, self._since) and (tested := self._tested_now()):
                 self._learning[self._step] = self._task
-                self._tester.probe(model, tested, self._step)
+                self._tester.probe(self._parts.whole(model), tested, self._step)
             self._collect()
         finally:
             self._progress.show(self._step, self.live)
@@ -293,13 +298,7 @@ class Evaluator:
         if step % every:
             return
         start, flops = time.perf_counter(), self._meter.flops_so_far
-        parameters = list(model.parameters())
-        with unmoved([*model.modules()]):  # a checkpointed forward runs again
-            norms = [
-                "" if term is None else repr(gradient_norm(term, parameters))
-                for term in (plasticity, stability)
-            ]
-        self._recorder.gradient(step, self._task, norms)
+        self._recorder.gradient(step, self._task, recorded_norms(model, (plasticity, stability)))
         self._meter.apart(time.perf_counter() - start, self._meter.flops_so_far - flops)
 
     def counted(self) -> AbstractContextManager[None]:
@@ -430,7 +429,8 @@ class Evaluator:
             return
         self.report(stored=stored)
         self._model = self._model if model is None else model
-        if unborn(self._model):
+        whole = self._parts.whole(self._model)
+        if unborn(whole):
             self._recorder.note(
                 f"{task!r} is not tested before its first step: the model has parameters that do "
                 "not exist yet"
@@ -439,15 +439,14 @@ class Evaluator:
         self._before = (self.live.task, self.live.entered_at)
         self._task, self._since = task, 0
         try:
-            with untouched(self._model):  # data may be read, by code of the user's
+            with untouched(whole):  # data may be read, by code of the user's
                 self._meter.begin(task, self._stored, data)
                 self._known[task].open()
             self._recorder.entered(self._known[task], self._step, self._classes)
             if self._model is not None and self._initial != "none":
                 everything = self._initial == "all" and self._step == 0
-                self._test(
-                    "initial", [*self._known.values()] if everything else [self._known[task]]
-                )
+                tested = [*self._known.values()] if everything else [self._known[task]]
+                self._test(whole, "initial", tested)
         except BaseException:
             self._forget(task)
             raise
@@ -524,16 +523,17 @@ class Evaluator:
             self._forget(task)
             self._recorder.say(f"task {task!r} ended without a step: nothing is recorded of it")
             return
-        self._broken = True
+        self._broken, model = True, self._model
         try:
             self._collect_all()
-            self._test("full", self._tested_now())
+            model = self._parts.whole(self._model)
+            self._test(model, "full", self._tested_now())
             tested = [self._known[name] for name in self._meter.tested_tasks]
-            self._meter.count_rows(self._model, tested, self._tester.scorer)
-            self._meter.count_pass(self._model, self._known[task], self._tester.scorer)
+            self._meter.count_rows(model, tested, self._tester.scorer)
+            self._meter.count_pass(model, self._known[task], self._tester.scorer)
         finally:
             self.live.left(task, self._step)
-            self._meter.end(self._model, self._extra_bytes, self._copies_bytes)
+            self._meter.end(model, self._extra_bytes, self._copies_bytes)
             self._task = None
             self._recorder.writer.costs(self._meter.rows)
             self._recorder.writer.sync()
@@ -574,9 +574,9 @@ class Evaluator:
         if trouble is not None:
             raise trouble
 
-    def _test(self, kind: Literal["initial", "full"], tested: list[EvaluationTask]) -> None:
+    def _test(self, model: Any, kind: str, tested: list[EvaluationTask]) -> None:
         """Test some tasks here and now: subsets before a task, whole sets at its end."""
-        found = self._tester.now(self._model, tested, whole=kind == "full")
+        found = self._tester.now(model, tested, whole=kind == "full")
         self._record(kind, self._step, self._task, found)
 
     def _record(

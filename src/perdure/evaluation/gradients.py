@@ -6,12 +6,14 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from ._untouched import unmoved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["gradient_norm"]
+__all__ = ["gradient_norm", "recorded_norms"]
 
 
 def gradient_norm(term: Tensor | Iterable[Tensor | None], parameters: Sequence[Tensor]) -> float:
@@ -42,3 +44,12 @@ def gradient_norm(term: Tensor | Iterable[Tensor | None], parameters: Sequence[T
     if not isfinite(total):
         raise ValueError(f"the norm of a gradient is {total}, expected a finite number")
     return total
+
+
+def recorded_norms(
+    model: nn.Module, terms: Sequence[Tensor | Iterable[Tensor | None] | None]
+) -> list[str]:
+    """Return the norm of each term as it is recorded: empty for None."""
+    parameters = list(model.parameters())
+    with unmoved([*model.modules()]):  # a checkpointed forward runs again
+        return ["" if term is None else repr(gradient_norm(term, parameters)) for term in terms]

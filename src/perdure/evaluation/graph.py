@@ -26,9 +26,9 @@ class Graph:
     def __init__(
         self, compute: Callable[[], torch.Tensor], model: Any, device: torch.device
     ) -> None:
-        self._places = _places(model)
         self._graph = torch.cuda.CUDAGraph()
         try:
+            self._places = _places(model)
             side = torch.cuda.Stream(device)
             side.wait_stream(torch.cuda.current_stream(device))
             with untouched(model), torch.cuda.stream(side):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -16,8 +17,10 @@ from torch.utils.data import (
     Subset,
     TensorDataset,
     default_collate,
+    default_convert,
 )
 
+from ._reachable import GENERATORS, keep_generators, reachable
 from ._trees import as_tensors, first_tensor, leaves, mapped, taken
 
 if TYPE_CHECKING:
@@ -54,6 +57,7 @@ class EvaluationTask:
         self._seed = seed
         self._tensors: tuple[Any, Any] | None = None
         self._dataset: Any = None
+        self._generators: list[Any] = []
         self._collate: Callable[[list[Any]], Any] = default_collate
         self._opened = False
         self._subset: tuple[Any, Any] | None = None
@@ -70,11 +74,13 @@ class EvaluationTask:
             return
         data = self._data
         if callable(data) and not hasattr(data, "__getitem__"):
-            data = data()
+            with keep_generators(reachable([data], GENERATORS)):
+                data = data()
         if isinstance(data, DataLoader):
-            self._collate = data.collate_fn
-            data = _sampled(data)
-        if isinstance(data, TensorDataset):
+            if data.collate_fn is not default_convert:  # of a loader that makes no batches
+                self._collate = data.collate_fn
+            data = _sampled(data, self.name)
+        if isinstance(data, TensorDataset) and self._collate is default_collate:
             data = data.tensors
         readable = hasattr(data, "__getitem__") and hasattr(data, "__len__")
         if isinstance(data, str | bytes | IterableDataset) or not readable:
@@ -100,6 +106,9 @@ class EvaluationTask:
                 "each"
             )
         self._data = None
+        self._generators = reachable([self._dataset, self._collate], GENERATORS)
+        if reachable([self._dataset], GENERATORS):  # every reading would differ
+            self._dataset = self._read(np.arange(self._size))
         self._opened = True
 
     def indices(self, draw: int | None = None) -> NDArray[np.int64]:
@@ -154,8 +163,14 @@ class EvaluationTask:
                 return self._tensors
             x, y = taken(self._tensors, torch.as_tensor(indices))
             return x, y
-        items = [self._dataset[int(k)] for k in indices]
-        return split_batch(as_tensors(self._collate(items)), self.name)
+        items = self._read(indices)
+        with keep_generators(self._generators):
+            return split_batch(as_tensors(self._collate(items)), self.name)
+
+    def _read(self, indices: NDArray[np.int64]) -> list[Any]:
+        """Return examples of a Dataset. Generators of its own stay as they are: training's too."""
+        with keep_generators(self._generators):
+            return [self._dataset[int(k)] for k in indices]
 
     def batches(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield the whole set, `size` examples at a time."""
@@ -207,13 +222,28 @@ def _judged_ids(ids: Any, name: str) -> NDArray[np.int64]:
     return given.astype(np.int64)
 
 
-def _sampled(loader: DataLoader[Any]) -> Any:
-    """Return the examples that a DataLoader goes through, each once and in the Dataset's order."""
+def _sampled(loader: DataLoader[Any], name: str) -> Any:
+    """Return the examples that a DataLoader goes through, each once and in the Dataset's order.
+
+    A copy of its sampler says which: the sampler itself may be in use for training.
+    """
     if isinstance(loader.dataset, IterableDataset):
         return loader.dataset
-    if isinstance(loader.sampler, SequentialSampler | RandomSampler):
+    batches: Any = loader.batch_sampler
+    own = batches is not None and getattr(batches, "sampler", None) is not loader.sampler
+    sampler: Any = batches if own else loader.sampler
+    if isinstance(sampler, SequentialSampler | RandomSampler):
         return loader.dataset
-    return Subset(loader.dataset, sorted({int(k) for k in loader.sampler}))
+    try:
+        chosen = list(copy.deepcopy(sampler, {id(loader.dataset): loader.dataset}))
+    except Exception as error:
+        raise TypeError(
+            f"task {name!r}: the sampler {type(sampler).__name__} cannot be copied and read "
+            f"({' '.join(str(error).split()):.80}), expected one that is not shared with training; "
+            "pass the Dataset itself or torch.utils.data.Subset(dataset, indices)"
+        ) from None
+    batched = [each if isinstance(each, list | tuple) else [each] for each in chosen]
+    return Subset(loader.dataset, sorted({int(k) for batch in batched for k in batch}))
 
 
 def _is_list_of_examples(data: Any) -> bool:

@@ -14,6 +14,8 @@ import torch
 from torch import nn
 
 from ._flops import Flops
+from ._reachable import GENERATORS, keep_generators, reachable
+from ._tensors import tensor_bytes
 from ._trees import as_tensors, first_tensor, leaves, mapped, nbytes
 from ._untouched import untouched
 from .prepared import device_of, state_of
@@ -111,7 +113,7 @@ class Meter:
             else (sum(known) + (self._row.get("flops_eval") or 0.0))
         )
         state = state_of(model) if isinstance(model, nn.Module) else []
-        self._row["model_bytes"] = sum(t.nbytes for t in state) + extra_bytes or None
+        self._row["model_bytes"] = sum(map(tensor_bytes, state)) + extra_bytes or None
         self._row["copies_bytes"] = copies_bytes
         self._row["peak_bytes"] = _peak_bytes(device_of(model))
         self._row = {}
@@ -212,12 +214,14 @@ class Meter:
         if not self.on or self._examples is None or self._row.get("flops_one_pass") is not None:
             return
         try:
+            wanted = [p for p in model.parameters() if p.requires_grad]
             with untouched(model):
                 (part,) = scorer.together([_few(task)], device_of(model))
-                named = {} if scorer.score else scorer.task_of(part)
+                for parameter in wanted:
+                    parameter.requires_grad_()
                 with torch.enable_grad(), Flops() as flops:
-                    output = first_tensor(scorer.forward(model, part.lent(part.x), **named))
-                    wanted = [p for p in model.parameters() if p.requires_grad]
+                    lent = part.lent(part.x)
+                    output = first_tensor(scorer.call(scorer.forward, model, part, lent))
                     torch.autograd.grad(output.sum(), wanted, allow_unused=True)
                 if flops.problem:
                     raise ValueError(flops.problem)
@@ -327,7 +331,8 @@ def data_size(data: Any) -> tuple[int | None, int | None]:
     if isinstance(data, tuple | Mapping) or hasattr(data, "nbytes") or _is_pair(data):
         return len(first_tensor(as_tensors(data))), nbytes(as_tensors(data))
     try:
-        sizes = [getattr(leaf, "nbytes", None) for leaf in leaves(data[0])]
+        with keep_generators(reachable([data], GENERATORS)):
+            sizes = [getattr(leaf, "nbytes", None) for leaf in leaves(data[0])]
         count = len(data)
     except (TypeError, NotImplementedError):  # examples that come one by one: no size is known
         return None, None

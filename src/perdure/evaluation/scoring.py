@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ._trees import copied, first_tensor, joined, layout, leaves, mapped, moved
+from .combined import given, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +36,7 @@ class Rows:
         self.x, self.y, self.spans = x, y, spans
         self._masks: dict[int, Tensor] = {}
         self._worked_on: bool | None = None  # in place, by the model; not known before a first test
+        self.seen_through = False  # whether the modules that a test calls are known
         self.cut(size)
 
     def __len__(self) -> int:
@@ -133,14 +136,14 @@ class Scorer:
         if self.score is None:
             return right(self.logits(model, rows, at, x), y, rows)
         x, y = rows.lent((x, y))
-        values = self.score(model, x, y, **self.task_of(rows))
+        values = self.call(self.score, model, rows, x, y)
         rows.returned((x, y))
         return _judged(values, at.stop - at.start, rows)
 
     def logits(self, model: Any, rows: Rows, at: slice | Tensor, x: Any) -> Tensor:
         """Return the outputs for the rows `at`, minus infinity for classes of other tasks."""
         x = rows.lent(x)
-        outputs = outputs_of(self.forward(model, x, **self.task_of(rows)))
+        outputs = outputs_of(self.call(self.forward, model, rows, x))
         rows.returned(x)
         if not self.classes:
             return outputs
@@ -148,9 +151,14 @@ class Scorer:
         places = (1,) * (outputs.dim() - 2)  # of each pixel, say
         return outputs.masked_fill(mask.view(*mask.shape, *places), float("-inf"))
 
-    def task_of(self, rows: Rows) -> dict[str, str]:
-        """Return the name of the task for a function that asks for it, as keyword arguments."""
-        return {"task": rows.spans[0].task} if self._names_task else {}
+    def call(self, function: Callable[..., Any], model: Any, rows: Rows, *inputs: Any) -> Any:
+        """Return what score or forward returns; the task's name goes to one that asks for it."""
+        asks = self._names_task and function is (self.score or self.forward)
+        named = {"task": rows.spans[0].task} if asks else {}
+        with nullcontext() if rows.seen_through else refuse_unknown(model):
+            output = function(given(model), *inputs, **named)
+        rows.seen_through = True
+        return output
 
 
 def plain_forward(model: Any, x: Any) -> Any:

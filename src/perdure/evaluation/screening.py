@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from ._tensors import write
 from ._trees import first_tensor, mapped, taken
 from .prepared import all_state_of
 from .scoring import right
@@ -150,7 +151,7 @@ class Screen:
                 raise ScreenOff(f"the model cannot be copied: {error}") from error
             self._shapes = shapes
         for mine, theirs in zip(all_state_of(self._half), state, strict=True):
-            mine.copy_(theirs)
+            write(mine, theirs)
         return self._half
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ._tensors import write
 from ._untouched import untouched
 from .prepared import all_state_of
 
@@ -69,12 +70,12 @@ class SideStream:
         self._snapshots.append(snapshot)
         with torch.no_grad():
             for mine, theirs in zip(snapshot, state, strict=True):
-                mine.copy_(theirs, non_blocking=True)
+                write(mine, theirs)
         taken = torch.cuda.current_stream(state[0].device).record_event()
         with torch.cuda.device(prepared.device), torch.cuda.stream(self._stream), torch.no_grad():
             self._stream.wait_event(taken)
             for mine, theirs in zip(all_state_of(self._replica), snapshot, strict=True):
-                mine.copy_(theirs, non_blocking=True)
+                write(mine, theirs)
             self._inline.submit(self._replica, prepared, step)
             self._busy.append(self._stream.record_event())
 

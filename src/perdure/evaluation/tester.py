@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from ._untouched import untouched
 from .inline import Inline
@@ -71,14 +72,18 @@ class Tester:
                 known.at(step)
             self._prepared = known
         if self._place is None:
-            self._place = self._beside(device_of(model))
+            self._place = self._beside(model)
         try:
             self._place.submit(model, known, step)
         except Exception as error:
             error.add_note(f"while testing {', '.join(t.name for t in tasks)} after step {step}")
             raise
 
-    def _beside(self, device: torch.device) -> Worker | SideStream:
+    def _beside(self, model: Any) -> Inline | Worker | SideStream:
+        if not isinstance(model, nn.Module):
+            self._say("the model has no tensors to take snapshots of; it is tested inline")
+            return self._inline
+        device = device_of(model)
         if device.type != "cuda" and self._device is not None:
             raise ValueError(
                 f"device={self._device} is for models on CUDA, this one is on {device}"

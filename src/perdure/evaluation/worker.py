@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from ._serving import END, FAILED, HEADER, PATIENCE, UNSCREENED, WELL, serve, shared_like
+from ._tensors import not_shareable
 from .inline import Done, Inline
 from .prepared import state_of
 
@@ -59,23 +59,37 @@ class Worker:
 
     def submit(self, model: Any, prepared: Prepared, step: int) -> None:
         """Take a snapshot of `model` after `step` steps and have it tested."""
-        if not isinstance(model, nn.Module):
-            raise TypeError(f"where='worker' needs a torch.nn.Module, got {type(model).__name__}")
         self._receive()
         state = state_of(model)
         shapes = [(tensor.shape, tensor.dtype) for tensor in state]
         if prepared is not self._prepared or shapes != self._shapes or model is not self._model:
             self._drain()
             self._stop()
-            self._views = [shared_like(state) for _ in range(self._slots)]
+            self._check(state)
+            self._views = [shared_like(state) for _ in range(self._slots)] if self._usable else []
             self._shapes, self._model = shapes, model
             self._prepared = prepared  # last: what an interrupt leaves half done is done again
         free = set(range(self._slots)) - set(self._sent.values())
-        if self._deaths > RESTARTS or not (free or self._latest):
+        if not self._usable or not (free or self._latest):
             self._order.append(step)
             self._done[step] = self._tested(model, step)
         elif free:
             self._send(state, free.pop(), step)
+
+    def _check(self, state: list[torch.Tensor]) -> None:
+        """Go on without a process if it cannot be given a snapshot."""
+        kind = next((kind for tensor in state if (kind := not_shareable(tensor))), None)
+        if kind is not None and self._usable:
+            self._say(
+                f"the model has a tensor that no other process can be given ({kind}); the trainer "
+                "tests inline"
+            )
+            self._deaths = RESTARTS + 1
+
+    @property
+    def _usable(self) -> bool:
+        """Whether a process is tried at all."""
+        return self._deaths <= RESTARTS
 
     def _send(self, state: list[torch.Tensor], slot: int, step: int) -> None:
         with torch.no_grad():
@@ -227,7 +241,7 @@ class Worker:
                 self._order.remove(step)
             self._sent.clear()
             return
-        if self._deaths > RESTARTS:
+        if not self._usable:
             self._say(f"{what}, again; from here on the trainer tests inline")
             return
         self._say(f"{what}; it is started again and does them")
