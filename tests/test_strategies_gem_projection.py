@@ -100,6 +100,22 @@ def test_projection_fulfils_the_kkt_conditions(problem: Any, strength: float, ki
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_rows_that_leave_next_to_nothing(kind: Any) -> None:
+    """Copies and opposites among twenty rows, and a cone that is nearly a point."""
+    g = [0.0419, 0.1243, -1.2295, -1.0614, 0.5039, -0.5706, -0.3682, 0.2881]
+    rows = [
+        *[[2, -2, -1, 1, -3, -4, -4, -3]] * 3,
+        [-1, -2, 0, -3, 0, 0, 4, 3], [-3, -4, -1, 3, 3, 4, -2, 0], [-1, 2, 4, -4, 0, -4, -3, -2],
+        [2, -2, -1, 1, -3, -4, -4, -3], [-1, -2, 0, -3, 0, 0, 4, 3], [-3, -2, 0, -2, -1, 2, 3, -1],
+        [-2, -3, 1, 2, -3, 1, -4, 0], [-2, 2, 1, -1, 3, 4, 4, 3], [-3, -4, -1, 3, 3, 4, -2, 0],
+        [-3, -3, 4, 0, 2, 1, 2, -3], [3, 2, -4, 4, 0, -1, -2, -1], [0, -3, -1, -2, 2, -2, -1, -3],
+        [3, -4, 0, 4, 0, 1, -1, 4], [-2, 1, -4, 4, -3, 3, -2, 1], [-1, -3, 3, -2, -2, 3, -2, 3],
+        [1, -2, 4, -4, -2, 0, -2, -4], [1, -2, 1, -2, 3, -4, -4, 1],
+    ]  # fmt: skip
+    judge(torch.tensor(g, dtype=kind), torch.tensor(rows, dtype=kind), 0.0, faces=False)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
 @pytest.mark.parametrize("strength", [0.0, 0.5])
 @pytest.mark.parametrize(("tasks", "size"), [(1, 40), (10, 6), (10, 300), (20, 15), (20, 2000)])
 def test_projection_of_drawn_gradients(tasks: int, size: int, strength: float, kind: Any) -> None:

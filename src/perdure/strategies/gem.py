@@ -19,11 +19,19 @@ from ._memory import remembered
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from ..data.examples import Batch, Examples
     from ..models import Network
     from ._base import Rows, Watch
 
+    Reals = NDArray[np.float64]
+
 __all__ = ["GEM", "projected"]
+
+HELD = 1e-12  # added to the diagonal of products of rows of length 1
+EXACT = 1e-12  # a product may be below 0 by so much of the gradient's length
+MOST = 20  # times that the projection is refined
 
 
 class GEM(Strategy):
@@ -153,15 +161,27 @@ def projected(gradient: Tensor, old: Tensor, strength: float = 0.0) -> Tensor:
     length[length == 0] = 1
     gram /= np.outer(length, length)
     least = strength * length
-    # |A u - b|^2 with A^T A = gram and A^T b = -target, for u = w - least >= 0. Where rows depend
-    # on each other, u would be free to grow without bounds; a little more on the diagonal holds it.
-    target = products / length + gram @ least
-    lower = np.linalg.cholesky(gram + 1e-12 * np.eye(len(gram)))
-    from scipy.optimize import nnls  # imported here: it takes half a second
-
-    solved, _ = nnls(lower.T, -np.linalg.solve(lower, target))
+    solved = _least_length(gram, products / length + gram @ least, float(wanted.norm()))
     v = torch.tensor((solved + least) / length, device=old.device)
     return (wanted + v @ rows).to(gradient.dtype)
+
+
+def _least_length(gram: Reals, target: Reals, size: float) -> Reals:
+    """Return the u >= 0 that minimises u^T gram u / 2 + target^T u.
+
+    Where rows depend on each other, u would be free to grow without bounds. A little more on the
+    diagonal holds it near the last u; that is repeated until it makes no difference.
+    """
+    from scipy.optimize import nnls  # imported here: it takes half a second
+
+    lower = np.linalg.cholesky(gram + HELD * np.eye(len(gram)))
+    found = np.zeros(len(gram))
+    for _ in range(MOST):
+        last = found
+        found, _ = nnls(lower.T, -np.linalg.solve(lower, target - HELD * last))
+        if HELD * np.abs(found - last).max() <= EXACT * size:
+            break
+    return found
 
 
 def _flat(gradients: Sequence[Tensor | None], weights: Sequence[Tensor]) -> Tensor:
