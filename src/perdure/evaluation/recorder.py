@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
-from ..record import RecordError, RunWriter, csv_field
+from ..record import RecordError, RunWriter, csv_field, read_json
 from .live import Live
 
 if TYPE_CHECKING:
@@ -250,7 +249,7 @@ class Recorder:
 def _check_begun(folder: Path, created: str) -> None:
     """Raise unless the record in `folder` is the one that was begun then: it will be cut."""
     try:
-        found = json.loads((folder / "run.json").read_bytes())["created"]
+        found = read_json(folder / "run.json")["created"]
     except (OSError, ValueError, KeyError, TypeError):
         raise RecordError(
             f"{folder}: no record to go on with; give the folder that the state was saved with"
