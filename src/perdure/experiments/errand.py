@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import __version__
 from ..evaluation.recorder import EvaluationWarning
-from ..record import RecordError
+from ..record import RecordError, read_file
 from .carried import alone, packed, unpacked
 from .jobs import Job, perform
 
@@ -80,8 +80,9 @@ class _Work:
             self._job.overwrite, self._job.resume = False, True
         token = self._job.folder.parent / TOKEN
         try:
-            self.here = errand.token is not None and token.read_text() == errand.token
-        except OSError:
+            said = None if errand.token is None else read_file(token, 1024).decode()
+            self.here = said is not None and said == errand.token
+        except (OSError, ValueError):
             self.here = False
 
     def begin(self) -> Beginning:
