@@ -1,4 +1,4 @@
-"""What scoring costs: import, cold start, a long stream, and how cost grows.
+"""What scoring costs: import, cold start, many tasks, a long stream, and how cost grows.
 
 python benchmarks/bench.py            # prints a Markdown table; results are kept in RESULTS.md
 """
@@ -64,6 +64,33 @@ def reading_speed(lines: int) -> float:
     return lines / (time.perf_counter() - start)
 
 
+def many_tasks(folder: Path) -> list[tuple[str, str]]:
+    """Time `perdure score` of many tasks: a run that tests few of them at a time, and a matrix."""
+    rng = np.random.default_rng(0)
+    tasks, lines = 10_000, ["step,trained,tested,kind,score,n"]
+    for k in range(tasks):
+        for step in (2 * k + 1, 2 * k + 2):
+            tested = np.unique(np.append(rng.integers(0, k + 1, 5), k))
+            lines += [f"{step},t{k},t{task},probe,{rng.random():.3f},1000" for task in tested]
+    lines += [f"{2 * tasks},t{tasks - 1},t{k},full,{rng.random():.3f},1000" for k in range(tasks)]
+    points, csv, npy = folder / "points.csv", folder / "matrix.csv", folder / "matrix.npy"
+    points.write_text("\n".join(lines) + "\n")
+    matrix = rng.random((2000, 2000)).round(4)
+    np.savetxt(csv, matrix, "%.4f", delimiter=",")
+    np.save(npy, matrix)
+    rows = []
+    for path, what in (
+        (points, f"points.csv, {tasks:,} tasks, {len(lines) - 1:,} lines"),
+        (csv, "matrix.csv, 2,000 tasks"),
+        (npy, "matrix.npy, 2,000 tasks"),
+    ):
+        for only in (["--only", "acc"], ["--only", "min_acc,gap.depth"], []):
+            if only[1:] != ["min_acc,gap.depth"] or path == points:
+                taken = best([str(PERDURE), "score", str(path), *only], times=3)
+                rows.append((f"score {' '.join(only) or 'all'}, {what}", f"{taken:.1f} s"))
+    return rows
+
+
 def memory_of_summary(evaluations: int, tasks: int) -> tuple[float, float]:
     """Return the stream's size and the most memory its summary took beyond it, in MiB."""
     code = (
@@ -93,6 +120,7 @@ def main() -> None:
         rows.append(
             ("perdure score, 5x5, cold", f"{best([str(PERDURE), 'score', str(path)]):.3f} s")
         )
+        rows += many_tasks(Path(folder))
     timed_summary(1000, 2, (10,))  # imports what a first call imports
     for evaluations in (250_000, 500_000, 1_000_000):
         taken = timed_summary(evaluations, 20, (10, 100, None))

@@ -19,6 +19,7 @@ __all__ = ["HUES", "curves", "extremes", "heatmap", "table"]
 
 # Hues that colour-blind readers can tell apart (after Okabe and Ito).
 HUES = ("#0072b2", "#d55e00", "#009e73", "#b8598a", "#c97b00", "#3a9bdc", "#6b6b6b")
+MOST_TASKS = 200  # of a table: as many rows and columns
 SHADE = "rgba(0, 114, 178, {:.2f})"
 WIDE, TALL, LEFT, BOTTOM = 640, 220, 36, 20  # of a picture, and its margins
 MOST = 1000  # points of a curve that are drawn
@@ -81,6 +82,10 @@ def heatmap(
         True
     """
     r = np.asarray(scores, dtype=np.float64)
+    if len(r) > MOST_TASKS:
+        return (
+            f"<p>{len(r)} tasks: a table shows {MOST_TASKS} at most; see perdure plot heatmaps</p>"
+        )
     low, high = _ends(r[np.isfinite(r)], low, high)
     # No darker than this: letters on it stay readable, in light and in dark pages.
     dark = np.clip((r - low) / (high - low), 0, 1)

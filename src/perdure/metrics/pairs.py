@@ -5,8 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ._value import Undefined
-from .worst_case import wf
+from .worst_case import largest_by_visit
 
 if TYPE_CHECKING:
     from .score_matrix import ScoreMatrix
@@ -31,10 +33,12 @@ def forgetting_pairs(
         {(1, 0): (0.25, 0.75)}
     """
     scores = matrix.larger_is_better
-    pairs = {}
-    for k, (_, last) in enumerate(stream.visits):
-        with suppress(Undefined):  # no task was tested twice by then
-            drops = wf(stream.until(last), window).per_task
-            for j in range(k):
-                pairs[k, j] = (float(scores[j, j] - scores[k, j]), float(drops[j]))
+    pairs: dict[tuple[int, int], tuple[float, float]] = {}
+    with suppress(Undefined):  # no task was tested twice
+        for k, drops in enumerate(largest_by_visit(stream, window)):
+            if np.isnan(drops).all():  # no task was by then
+                continue
+            lost = (scores.diagonal() - scores[k])[:k]
+            both = zip(lost.tolist(), drops.tolist(), strict=False)
+            pairs |= {(k, j): pair for j, pair in enumerate(both)}
     return pairs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ._value import Undefined, Value, average
+from ._value import Undefined, Value, average, ratio
 from .learning import current, current_curve
 from .windows import check_window, drops, rises
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .stream_data import Stream
+
+    Change = Callable[[NDArray[np.float64], int | None], NDArray[np.float64]]
 
 __all__ = [
     "min_acc",
@@ -165,13 +167,26 @@ def wp_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
 
 
 def _largest(
-    stream: Stream,
-    window: int | None,
-    change: Callable[[NDArray[np.float64], int | None], NDArray[np.float64]],
+    stream: Stream, window: int | None, change: Change
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the largest `change` of each task, and the mean of them by the end of each visit.
 
-    A stream without boundaries has one mean. One pass over each task's scores.
+    A stream without boundaries has one mean.
+    """
+    curve = []
+    for largest in largest_by_visit(stream, window, change):
+        tested = ~np.isnan(largest)
+        curve.append(ratio(np.where(tested, largest, 0.0).sum(), tested.sum()))
+    return largest.copy(), np.array(curve)
+
+
+def largest_by_visit(
+    stream: Stream, window: int | None, change: Change = drops
+) -> Iterator[NDArray[np.float64]]:
+    """Yield the largest `change` of each task by the end of each visit, NaN where not tested.
+
+    All are NaN before any task was tested twice. The array is the same one each time. One pass
+    over each task's scores.
     """
     check_window(window)
     ends = np.array([*(visit.last for visit in stream.visits[:-1]), np.iinfo(np.int64).max])
@@ -183,14 +198,10 @@ def _largest(
             twice = min([twice, *visit[1:2].tolist()])
     if twice == len(ends):
         raise Undefined("needs at least two evaluations of one task")
-    largest, curve = np.full(len(stream.names), np.nan), np.full(len(ends), np.nan)
-    values, tested = np.zeros(len(stream.names)), 0
+    largest = np.full(len(stream.names), np.nan)
     for k, (tasks, highest) in enumerate(news.by_visit()):
-        tested += int(np.count_nonzero(np.isnan(largest[tasks])))
-        largest[tasks] = values[tasks] = highest
-        if k >= twice:
-            curve[k] = values.sum() / tested
-    return largest, curve
+        largest[tasks] = highest
+        yield largest if k >= twice else np.full(len(largest), np.nan)
 
 
 class _News:

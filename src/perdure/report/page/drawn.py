@@ -93,7 +93,7 @@ def _kept(
     """Return the places of the points to draw: true extremes, and whole the way into each dip."""
     starts = np.searchsorted(steps, after, side="right")
     each = NEAR // max(len(after), 1)
-    near = [np.arange(start, min(start + each, len(steps))) for start in starts]
+    near = [np.arange(start, min(start + each, len(steps))) for start in starts if each]
     return np.unique(np.concatenate([thinned(mean, MOST), *near]))
 
 
