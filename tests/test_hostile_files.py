@@ -17,7 +17,14 @@ import pytest
 from safetensors.torch import save_file
 
 from perdure.experiments.checkpoint import _digest, record_state
-from perdure.record import BadInput, RecordError, open_run, parse_matrix, read_source
+from perdure.record import (
+    BadInput,
+    RecordError,
+    open_run,
+    parse_matrix,
+    read_points,
+    read_source,
+)
 from perdure.record._append import Appender
 from perdure.record._files import find_matches, parse_json
 from perdure.record.many import open_runs
@@ -374,3 +381,19 @@ def test_a_run_and_its_points_agree_on_a_last_line_without_end(ours: bool, tmp_p
     assert json.loads(of_folder.out)["metrics"] == json.loads(of_file.out)["metrics"]
     (_, _, acc) = open_runs(path.parent).acc().fetchall()[0]
     assert json.loads(of_file.out)["metrics"]["acc"] == (acc or pytest.approx(0.7))
+
+
+@pytest.mark.parametrize("column", ["step", "kind", "score", "n"])
+def test_one_cell_does_not_widen_a_column(column: str, tmp_path: Path) -> None:
+    header = "step,trained,tested,kind,score,n"
+    cells = dict(zip(header.split(","), ["5000", "a", "a", "probe", "0.5", "9"], strict=True))
+    lines = [f"{step},a,a,probe,0.5,9" for step in range(1, 4000)]
+    lines.append(",".join((cells | {column: "0" * 100_000}).values()))
+    path = write_file(tmp_path, "points.csv", "\n".join([header, *lines, ""]))
+    with pytest.raises(BadInput, match="line 4001"):
+        read_points(path.read_text(), "points.csv")
+    tracemalloc.start()
+    with pytest.raises(BadInput):
+        read_points(path.read_text(), "points.csv")
+    assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    tracemalloc.stop()

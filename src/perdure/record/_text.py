@@ -16,10 +16,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BadInput", "Column", "Table", "decode", "read_table"]
+__all__ = ["BadInput", "Column", "Table", "as_text", "decode", "read_table"]
 
 PIECE = 1 << 16  # characters taken apart into lines at a time
 CHUNK = 4000  # lines held as Python strings at a time: they should fit the cache
+WIDEST = 400  # characters of a number; as an array, all cells are as wide as the widest
+
+
+def as_text(cells: Sequence[str]) -> NDArray[np.str_]:
+    """Return cells as an array of text, or raise ValueError if one is too long for a number."""
+    if max(map(len, cells), default=0) > WIDEST:
+        raise ValueError
+    return np.array(cells)
 
 
 class Column(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..metrics import Costs
-from ._text import BadInput, Column, read_table
+from ._text import BadInput, Column, as_text, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def _names(values: Sequence[str]) -> NDArray[np.object_]:
 
 
 def _costs(values: Sequence[str]) -> NDArray[np.float64]:
-    costs = np.array([value.strip() or "nan" for value in values]).astype(np.float64)
+    costs = as_text([value.strip() or "nan" for value in values]).astype(np.float64)
     given = np.array([bool(value.strip()) for value in values])
     if not (np.isfinite(costs[given]) & (costs[given] >= 0)).all():
         raise ValueError

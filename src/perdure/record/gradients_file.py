@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._text import Column, read_table
+from ._text import Column, as_text, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,7 @@ def read_gradients(text: str, source: str) -> tuple[Gradients, str | None]:
     norm = Column("a norm, or nothing", _norms, required=True)
     spec = {
         "step": Column("a whole number of iterations", _steps, required=True),
-        "trained": Column("the name of a task", np.array),
+        "trained": Column("the name of a task", partial(np.array, dtype=object)),
         "plasticity": norm,
         "stability": norm,
     }
@@ -52,11 +53,11 @@ def read_gradients(text: str, source: str) -> tuple[Gradients, str | None]:
 def _steps(values: Sequence[str]) -> NDArray[np.int64]:
     if not all(value.strip().isdecimal() for value in values):
         raise ValueError
-    return np.array(values).astype(np.int64)
+    return as_text(values).astype(np.int64)
 
 
 def _norms(values: Sequence[str]) -> NDArray[np.float64]:
-    norms = np.array([value.strip() or "nan" for value in values]).astype(np.float64)
+    norms = as_text([value.strip() or "nan" for value in values]).astype(np.float64)
     if "_" in "".join(values) or (norms < 0).any():  # infinite where training diverged
         raise ValueError
     return norms

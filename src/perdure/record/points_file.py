@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..metrics import ACCURACY
-from ._text import BadInput, Column, read_table
+from ._text import BadInput, Column, as_text, read_table
 from .points import INITIAL, KINDS, PROBE, Points
 
 if TYPE_CHECKING:
@@ -169,11 +169,11 @@ def _counts(values: Sequence[str]) -> NDArray[np.int64]:
 def _plain(values: Sequence[str]) -> NDArray[np.str_]:
     if "_" in "".join(values):  # Python's own 1_000 is nobody's data
         raise ValueError
-    return np.array(values)
+    return as_text(values)
 
 
 def _kinds(values: Sequence[str]) -> NDArray[np.int8]:
-    given = np.array(values)
+    given = as_text(values)
     kinds = np.full(len(given), -1, dtype=np.int8)
     for code, name in enumerate(KINDS):
         kinds[given == name] = code
