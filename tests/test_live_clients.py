@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,12 +42,12 @@ def clients(live: Live, count: int, *said: bytes) -> Iterator[list[socket.socket
     lines = []
     try:
         for k in range(count):
-            line = socket.socket()
+            lines.append(line := socket.socket())
             line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             line.settimeout(20)
-            line.connect(("127.0.0.1", live.port))
-            line.sendall(said[k % len(said)])
-            lines.append(line)
+            with suppress(ConnectionError):  # it may have to make room for the next ones
+                line.connect(("127.0.0.1", live.port))
+                line.sendall(said[k % len(said)])
         yield lines
     finally:
         for line in lines:
@@ -149,6 +149,14 @@ def test_what_waits_for_a_viewer_is_bounded_in_bytes() -> None:
     assert huge.of_runs["r"] == hub_module.message("redraw", {"name": "r"})
 
 
+def asked_again(live: Live, path: str) -> tuple[int, dict[str, str], bytes]:
+    """Return an answer as a browser gets it: those who come after may close a first connection."""
+    for _ in range(9):
+        with suppress(ConnectionError):
+            return live.ask(path)
+    return live.ask(path)
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -170,7 +178,7 @@ def test_who_neither_asks_nor_reads_keeps_nobody_out(
             lines: Any = live.server.server_state.connections
             until(lambda: sum(not line.waits() for line in list(lines)) <= 1)  # all but the viewer
             for _ in range(5):
-                assert live.ask("/api/runs")[0] == 200
+                assert asked_again(live, "/api/runs")[0] == 200
                 assert open_connections(live) <= 21
             make_run(tmp_path / "new")
             assert viewer.until("rows")["rows"][0]["name"] == "new"  # who listens stays

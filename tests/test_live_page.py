@@ -43,7 +43,17 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 def names(page: Page) -> list[str]:
-    return page.locator("#runs .run .name").all_inner_texts()
+    return page.locator("#runs .run .name").all_text_contents()
+
+
+def wait_for_names(page: Page, expected: list[str]) -> None:
+    """Fail unless these runs are listed in this order, at once or after the list is drawn."""
+    page.wait_for_function(
+        "names => document.querySelectorAll('#runs .run .name').length === names.length &&"
+        " [...document.querySelectorAll('#runs .run .name')].every("
+        "(each, k) => each.textContent === names[k])",
+        arg=expected,
+    )
 
 
 def wait_for_scores(page: Page) -> None:
@@ -131,10 +141,9 @@ def test_a_loss_has_its_own_name_sign_and_direction(visit: Visit, tmp_path: Path
         axis = "document.getElementById('chart').layout.yaxis.title.text"
         assert page.evaluate(axis) == "perplexity (lower is better)"
         page.locator("#order").select_option("acc")
-        wait_for_scores(page)
-        assert names(page) == ["other", "better", "worse"]  # a lower loss is the better one
+        wait_for_names(page, ["other", "better", "worse"])  # a lower loss is the better one
         page.locator("#order").select_option("min_acc")
-        assert names(page) == ["other", "worse", "better"]
+        wait_for_names(page, ["other", "worse", "better"])
         page = opened(visit, live, "worse", "better")
         page.locator("#table thead", has_text="highest since learned").wait_for()
         page = opened(visit, live, "worse", "other")

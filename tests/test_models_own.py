@@ -110,13 +110,13 @@ def test_a_module_beside_a_script_run_from_there(tmp_path: Path) -> None:
     assert answer.out == "Linear(in_features=16, out_features=3, bias=True)\n"
 
 
-def test_the_path_gets_the_current_directory_once_and_first(write: Write, tmp_path: Path) -> None:
+def test_the_path_gets_the_current_directory_once_and_last(write: Write, tmp_path: Path) -> None:
     name = write(
         "def net(shape, outputs): return nn.Sequential(nn.Flatten(), nn.Linear(16, outputs))"
     )
     for _ in range(2):
         build(f"{name}:net", SHAPE, 3)
-    assert sys.path[0] == str(tmp_path)
+    assert sys.path[-1] == str(tmp_path)
     assert sys.path.count(str(tmp_path)) == 1
 
 
@@ -240,8 +240,8 @@ def test_a_module_that_cannot_be_imported(write: Write) -> None:
 
 def test_an_attribute_that_is_not_there_or_cannot_be_called(write: Write) -> None:
     name = write("table = {}\ndef net(shape, outputs): ...")
-    refusal(f"{name}:other", f"{name} has no 'other'", "expected a factory")
-    refusal(f"{name}:net.inner", f"{name} has no 'net.inner'")
+    refusal(f"{name}:other", f"{name}.py) has no 'other'", "expected a factory")
+    refusal(f"{name}:net.inner", f"{name}.py) has no 'net.inner'")
     refusal(f"{name}:table", "is dict", "expected a function or class", "(shape, outputs)")
     refusal(f"{name}:", "model is", "module:name")
     refusal(":net", "model is", "module:name")

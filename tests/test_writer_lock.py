@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from perdure.record import RecordError, RunWriter, read_source
+from perdure.record import RecordError, RunWriter, _append, read_source
 
 from .cli_helpers import environment
 from .writer_helpers import Disk, Interrupt, disk, one_line, recorded
@@ -154,8 +154,11 @@ def test_a_child_that_outlives_a_killed_writer_holds_nothing(tmp_path: Path) -> 
 
 
 @UNHEARD
-def test_an_interrupt_takes_no_lock_from_its_holder(tmp_path: Path) -> None:
+def test_an_interrupt_takes_no_lock_from_its_holder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Somebody else tries to write here, and is interrupted between any two operations."""
+    monkeypatch.setattr(_append, "PATIENCE", 0.0)
     with RunWriter(tmp_path, {}) as writer:
         holder = (tmp_path / "lock").read_text()
         for number in range(200):

@@ -35,7 +35,7 @@ def usable(methods: Methods, lacks: Callable[[Source], str]) -> dict[str, list[S
         >>> from perdure.record import Source
         >>> usable({"er": [Source(no_matrix="tasks return")]}, lambda run: run.no_matrix)
         Traceback (most recent call last):
-        perdure.record._text.BadInput: er: tasks return
+        perdure.record._files.BadInput: er: tasks return
     """
     return _kept(methods, lambda _, run: lacks(run))
 

@@ -73,7 +73,7 @@ def matrices_of(
         >>> from perdure.record import Source
         >>> matrices_of({"er": [Source(no_matrix="tasks return")]})
         Traceback (most recent call last):
-        perdure.record._text.BadInput: er: no score matrix: tasks return
+        perdure.record._files.BadInput: er: no score matrix: tasks return
     """
 
     def without(run: Source) -> str:

@@ -109,9 +109,7 @@ class InPieces:
                 more = start + PIECE < len(body) or sent.get("more_body", False)
                 piece = {**sent, "body": body[start : start + PIECE], "more_body": more}
                 await send(piece)
-                await asyncio.sleep(
-                    0
-                )  # a client who is gone is noticed, and others have their turn
+                await asyncio.sleep(0)  # a client who is gone is noticed, others have their turn
                 self._held[task] = self._held.pop(task, body)
             self._held.pop(task, None)
 
