@@ -258,9 +258,13 @@ def test_a_hole_in_hits_takes_no_memory(tmp_path: Path) -> None:
 
 
 def test_points_of_more_tasks_than_a_matrix_can_hold(tmp_path: Path) -> None:
-    lines = "".join(f"{k},t{k},t{k},.5\n" for k in range(1, 10_003))
-    path = write_file(tmp_path, "points.csv", "step,trained,tested,score\n" + lines)
-    says(refused("score", path), "points.csv line 10002", "more than 10000 tasks")
+    """Of 10,001 tasks no matrix is made; of 100,001 nothing is read."""
+    lines = [f"{k},t{k},t{k},0.5" for k in range(100_001)]
+    path = write_file(tmp_path, "points.csv", "\n".join(["step,trained,tested,score", *lines, ""]))
+    says(refused("score", path), "points.csv line 100002", "more than 100000 tasks")
+    fewer = "\n".join(["step,trained,tested,score", *lines[:10_001], ""])
+    answer = run("score", write_file(tmp_path, "fewer.csv", fewer), "--only", "acc,min_acc")
+    says(answer.out + answer.err, "a score matrix is made for 10000 at most")
 
 
 DEEP = "[" * 100_000 + "]" * 100_000

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["looks_like_points", "read_points"]
 
-MAX_NAMES = 10_000  # tasks: every two of them have an entry in the matrix
+MAX_NAMES = 100_000  # tasks; a matrix is made of fewer
 COLUMNS = ("step", "trained", "tested", "kind", "score", "n")
 
 
