@@ -186,24 +186,26 @@ def test_a_file_is_replaced_under_a_name_that_nobody_foresees(
 
 
 @pytest.mark.parametrize("name", ["lock", "points.csv"])
-@pytest.mark.parametrize("kind", ["link", "dangling", "pipe"])
+@pytest.mark.parametrize("kind", ["link", "dangling", "pipe", "hard link"])
 def test_a_record_goes_into_files_of_its_own(name: str, kind: str, tmp_path: Path) -> None:
     folder, victim = tmp_path / "run", tmp_path / "mine.txt"
     folder.mkdir()
+    if kind.endswith("link"):
+        victim.write_text(SECRET)
     if kind == "pipe":
         os.mkfifo(folder / name)
+    elif kind == "hard link":
+        (folder / name).hardlink_to(victim)
     else:
         (folder / name).symlink_to(victim)
-    if kind == "link":
-        victim.write_text(SECRET)
     if name == "lock" or kind == "dangling":
         with pytest.raises(RecordError, match=f"run/{name}: a link or a pipe, expected a file"):
             RunWriter(folder, {}, overwrite=True)
     else:  # what is replaced is the link, not what it leads to
         RunWriter(folder, {}, overwrite=True).close()
         assert not (folder / name).is_symlink()
-    assert victim.exists() == (kind == "link")
-    assert kind != "link" or victim.read_text() == SECRET
+    assert victim.exists() == kind.endswith("link")
+    assert not victim.exists() or victim.read_text() == SECRET
     assert not is_locked(folder)
 
 

@@ -47,11 +47,12 @@ def explained(path: Path, error: OSError) -> RecordError:
 
 
 def open_file(path: Path, flags: int) -> int:
-    """Return a descriptor of a plain file; anything else is an OSError and is not waited for."""
+    """Return a descriptor of a plain file with one name; anything else is an OSError at once."""
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
         flags |= getattr(os, name, 0)
     file = os.open(path, flags, 0o666)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:  # a hard link is one too
         os.close(file)
         raise OSError(errno.ENXIO, "not a file", str(path))
     return file
@@ -80,9 +81,8 @@ class Appender:
     ) -> None:
         self.path = path
         digest = hashlib.sha256()
-        begin = os.O_CREAT | os.O_TRUNC if keep is None else 0
         try:
-            self._file = open_file(path, os.O_WRONLY | begin)
+            self._file = open_file(path, os.O_WRONLY | (os.O_CREAT if keep is None else 0))
             if keep is not None:
                 digest = _digest(path, keep[0])
                 if digest.hexdigest() != keep[1]:
@@ -91,7 +91,7 @@ class Appender:
                         f"{path}: its first {keep[0]} bytes are not those that were there when the "
                         "run was saved; it cannot be resumed, start it anew"
                     )
-                os.ftruncate(self._file, keep[0])  # what came after is tested again
+            os.ftruncate(self._file, 0 if keep is None else keep[0])  # what follows is tested again
         except OSError as error:
             raise explained(path, error) from None
         # Bytes in the file, bytes that wait, SHA-256 of the file: one assignment for all.
