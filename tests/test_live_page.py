@@ -170,6 +170,8 @@ def test_the_list_does_not_wait_for_the_drawing_library(visit: Visit, live: Live
     visit.page.goto(live.address, wait_until="commit")
     visit.page.locator(".run").first.wait_for()
     visit.page.wait_for_function("() => document.querySelector('#table td')")
+    while not held:  # the browser asks for it when it likes
+        visit.page.wait_for_timeout(20)
     held[0].continue_()
     visit.page.locator(CURVES).first.wait_for(state="attached")
     assert visit.is_clean()

@@ -187,6 +187,7 @@ def bits(folder: Path) -> tuple[bytes, str]:
     return (folder / "points.csv").read_bytes() + hits, weights
 
 
+@pytest.mark.slow
 def test_a_node_killed_in_the_middle(
     cluster: Any, apart: str, place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

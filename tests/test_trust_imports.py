@@ -57,7 +57,7 @@ def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     "arguments",
     [
         (*RUN[:2], "naive", *RUN[2:], "--seeds", "2", "--set", "hidden=8"),
-        ("study", "run", "mine.toml"),
+        pytest.param(("study", "run", "mine.toml"), marks=pytest.mark.slow),
         (*RUN[:2], "mine:Mine", *RUN[2:], "--seeds", "1", "--model", "mine:linear"),
     ],
     ids=["run", "study", "own"],

@@ -142,7 +142,7 @@ def read_only(store: Path, *arguments: Any) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ["status", "study report", "study run", "run", "score"])
+@pytest.mark.parametrize("command", ["study report", "study run", "run"])
 def test_a_file_system_that_may_only_be_read(
     command: str, study: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -12,9 +12,8 @@ from .zoo_table import ZOO, page
 
 
 def often(row: Row, executor: str) -> bool:
-    """Return whether a cell is tried with the fast tests: the laws of others cover some."""
-    elsewhere = ("Modes, buffers and random numbers", "Evaluation data")
-    return executor == "inline" or (executor == "worker" and row.group not in elsewhere)
+    """Return whether a cell is tried with the fast tests: one row in three with a worker."""
+    return executor == "inline" or (executor == "worker" and ZOO.index(row) % 3 == 0)
 
 
 CELLS = [
