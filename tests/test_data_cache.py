@@ -275,9 +275,12 @@ def test_source_json_guards_what_was_fetched(home: Path) -> None:
     (folder / "test.parquet").write_bytes(data)
     with pytest.raises(BadInput, match=r"test\.parquet: sha256 is .*fetch mnist --fresh"):
         load("mnist")
-    (folder / "source.json").write_text("[]")
-    with pytest.raises(BadInput, match="not what `perdure data fetch` writes"):
-        load("mnist")
+    for wrong in ("[]", '{"files": ""}', '{"files": []}', '{"files": {"a": {"sha256": 1}}}'):
+        (folder / "source.json").write_text(wrong)
+        with pytest.raises(BadInput, match="not what `perdure data fetch` writes"):
+            load("mnist")
+        with pytest.raises(BadInput, match="not what `perdure data fetch` writes"):
+            verify("mnist")
 
 
 def test_verify_finds_a_flipped_bit_that_keeps_size_and_time(home: Path) -> None:

@@ -75,7 +75,7 @@ def source_json(folder: Path) -> dict[str, Any]:
     try:
         found = read_json(path)
         files = found["files"]
-        if not all(isinstance(files[file]["sha256"], str) for file in files):
+        if not all(isinstance(each["sha256"], str) for each in files.values()):
             raise TypeError
     except FileNotFoundError:
         return {}
