@@ -187,7 +187,10 @@ def _judged(answer: Answer, kind: Kind, memory: int, copy: Path) -> str:
     refusals = [line for line in lines if not re.match(r"perdure: (note|undefined): ", line)]
     if answer.code == 2 and kind.codes == {0, 2} and len(refusals) != 1:
         return f"{len(refusals)} lines: {answer.err[:300]!r}"
-    if answer.code == 2 and not re.search(rf"{copy}|standard input|study small|--\w+", answer.err):
+    # Figures call what they show by the name of its file.
+    names = "".join(f"|: {re.escape(path.stem)}: " for path in copy.glob("*"))
+    named = rf"{copy}|standard input|study small|--\w+{names}"
+    if answer.code == 2 and not re.search(named, answer.err):
         return f"no file is named: {answer.err[:300]!r}"
     return f"{memory >> 20} MiB of memory" if memory > MEMORY else ""
 
