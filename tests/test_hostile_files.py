@@ -401,3 +401,12 @@ def test_one_cell_does_not_widen_a_column(column: str, tmp_path: Path) -> None:
         read_points(path.read_text(), "points.csv")
     assert tracemalloc.get_traced_memory()[1] < 100 << 20
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize("key", ["classes", "examples", "seed"])
+def test_a_number_that_no_float_can_hold(key: str, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    said = json.loads((folder / "run.json").read_text())
+    text = json.dumps(said | {key: ["HUGE", "HUGE"]}).replace('"HUGE"', "9" * 400)
+    (folder / "run.json").write_text(text)
+    says(refused("score", folder), "run.json", "a number is too long")

@@ -142,6 +142,8 @@ def parse_json(text: str, source: str) -> Any:
         perdure.record._files.BadInput: a.json: nested too deeply, expected at most 64 levels
     """
     try:
+        if re.search(r"\d{309}", text):  # Python reads it, and no float can hold it
+            raise ValueError
         value = json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
