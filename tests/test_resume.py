@@ -438,7 +438,9 @@ def test_an_appender_that_cannot_keep_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"one\n")
     for other in (b"one\n2", b"own\n", b"On"):  # longer, another one, the start of another one
-        with pytest.raises(RecordError, match=r"not those .* it cannot be resumed, start it anew"):
+        with pytest.raises(
+            RecordError, match=r"not those .* it cannot be resumed; restart it from scratch"
+        ):
             Appender(path, keep=position_of(other))
         assert path.read_bytes() == b"one\n"
     with pytest.raises(RecordError, match="no such file"):

@@ -89,7 +89,7 @@ class Appender:
                     os.close(self._file)
                     raise RecordError(
                         f"{path}: its first {keep[0]} bytes are not those that were there when the "
-                        "run was saved; it cannot be resumed, start it anew"
+                        "run was saved; it cannot be resumed; restart it from scratch"
                     )
             os.ftruncate(self._file, 0 if keep is None else keep[0])  # what follows is tested again
         except OSError as error:
@@ -140,7 +140,7 @@ class Appender:
         if not same:
             raise RecordError(
                 f"{self.path}: removed or changed by somebody else while the run went on; the run "
-                "is not marked as finished, start it anew"
+                "is not marked as finished; restart it from scratch"
             )
 
     def sync(self) -> None:
