@@ -307,9 +307,13 @@ def test_a_run_that_another_process_finishes_meanwhile_stays(
     assert {name: value[1] for name, value in left.items() if name != "scores.json"} == {
         name: value[1] for name, value in content(finished).items()
     }
-    job.overwrite = "unfinished"  # as a study restarts
-    assert perform(job, told.append, scenario=blobs()) == 1
-    says(told[-1]["error"], "holds a finished run")
+    job.overwrite, job.resume = "unfinished", False  # as `study run --fresh` restarts
+    told.clear()
+    assert perform(job, told.append, scenario=blobs()) == 0
+    assert {"note": "finished by another process meanwhile"} in told
+    assert {name: value[1] for name, value in content(folder).items() if name != "scores.json"} == {
+        name: value[1] for name, value in content(finished).items()
+    }
 
 
 def test_a_loop_does_not_cut_a_finished_run_by_mistake(tmp_path: Path) -> None:

@@ -99,7 +99,8 @@ def perform(
         scores_of(job.folder, keep=True)  # kept there: a study's tables need not compute them again
         tell({"seconds": time.perf_counter() - began})
     except Exception as error:
-        if isinstance(error, RecordError) and not job.overwrite and is_finished(job.folder):
+        meanwhile = job.overwrite is not True and is_finished(job.folder)
+        if isinstance(error, RecordError) and meanwhile:
             tell({"note": "finished by another process meanwhile"})
             return 0
         said, code = explained(error)
