@@ -21,13 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from perdure.metrics import (
-    METRICS,
-    Hits,
-    difference_of_runs,
-    matrix_intervals,
-    mean_of_proportions,
-)
+from perdure.metrics import METRICS, Hits, difference_of_runs, matrix_intervals
+from perdure.stats import mean_of_proportions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

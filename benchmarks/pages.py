@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from playwright.sync_api import sync_playwright
 
-from perdure.report.live.watching import Watching
+from perdure.report.live.store_watcher import Watching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from perdure.metrics import compare_pairs, find_pair_test, two_sample_permutation
+from perdure.stats import compare_pairs, find_pair_test, two_sample_permutation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from perdure.metrics import PairTestName
+    from perdure.stats import PairTestName
 
     Floats = NDArray[np.float64]
     Draw = Callable[[np.random.Generator, tuple[int, int], float], tuple[Floats, Floats]]

@@ -25,7 +25,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 import watching
 
-from perdure.experiments import described, run
+from perdure.training import described, run
 
 
 def measure(threads: int, iterations: int, block: int) -> tuple[float, float]:

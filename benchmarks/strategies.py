@@ -19,9 +19,9 @@ import numpy as np
 import torch
 
 from perdure.data import Dataset, Split
-from perdure.experiments import described, learner
 from perdure.scenarios import split
 from perdure.strategies import STRATEGIES
+from perdure.training import described, learner
 
 if TYPE_CHECKING:
     from perdure.scenarios import Scenario, Setting

@@ -12,20 +12,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perdure.experiments import (
-    at_once,
-    outcome,
-    plan_study,
-    read_study,
-    run_on_ray,
-    run_serially,
-    run_side_by_side,
-    run_study,
-    study_of,
-)
+from perdure.execution import at_once, run_on_ray, run_serially, run_side_by_side
+from perdure.studies import outcome, plan_study, read_study, run_study, study_of
 
 if TYPE_CHECKING:
-    from perdure.experiments import Job, Study
+    from perdure.execution import Job
+    from perdure.studies import Study
 
 RUN = {"epochs": 20, "every": 5, "hidden": 64}
 

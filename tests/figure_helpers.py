@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perdure.report.figures import save
-from perdure.report.opened import open_methods
+from perdure.report.load import open_methods
 
 from .shown_helpers import store
 

@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from perdure import experiments
+from perdure import execution, studies, training
 from perdure.data import load
 from perdure.record.many import open_runs
-from perdure.report.live.watching import Watching
+from perdure.report.live.store_watcher import Watching
 
 from .cli_helpers import COSTS, POINTS, Answer, R, run, table
 from .data_helpers import write_pack
@@ -126,16 +126,16 @@ def make_corpus(folder: Path) -> None:
     store = folder / "store"
     store.mkdir()
     (store / "small.toml").write_text(STUDY)
-    experiments.run_study(
-        experiments.read_study(store / "small.toml"), store / "runs", experiments.run_serially,
+    studies.run_study(
+        studies.read_study(store / "small.toml"), store / "runs", execution.run_serially,
         lambda *_: None,
     )  # fmt: skip
     for command in ("status", "report"):  # they write known.json and scores.json
         run("study", command, store / "small.toml", "--store", store / "runs")
-    first = experiments.described(
+    first = training.described(
         "split-digits", "naive", epochs=1, every=30, seed=1, gradients=1, settings={"hidden": 8}
     )
-    experiments.run(first, store / "runs" / first.folder)
+    training.run(first, store / "runs" / first.folder)
     failed = store / "runs" / "failed"
     failed.mkdir()
     (failed / "failed.json").write_text('{"error": "out of memory", "code": 1, "at": "now"}')
@@ -145,7 +145,7 @@ def make_corpus(folder: Path) -> None:
 
 
 def _stopped(store: Path) -> None:
-    what = experiments.described(
+    what = training.described(
         "split-digits", "naive", epochs=1, every=30, settings={"hidden": 8}, device="cpu"
     )
 
@@ -154,7 +154,7 @@ def _stopped(store: Path) -> None:
             raise KeyboardInterrupt
 
     with suppress(KeyboardInterrupt):
-        experiments.run(what, store / what.folder, progress=stop, checkpoint_every=0)
+        training.run(what, store / what.folder, progress=stop, checkpoint_every=0)
 
 
 def call(words: list[str], folder: Path, stdin: bytes) -> Answer:
@@ -165,7 +165,7 @@ def call(words: list[str], folder: Path, stdin: bytes) -> Answer:
     variables = {"PERDURE_DATA": str(folder / "mirror"), "PERDURE_CACHE": str(folder / "cache")}
     with (
         patch.dict("os.environ", variables),
-        patch.object(experiments, "run_side_by_side", _serially),
+        patch.object(execution, "run_side_by_side", _serially),
     ):
         if words[0] not in CALLS:
             return run(*words, stdin=stdin)
@@ -176,8 +176,8 @@ def call(words: list[str], folder: Path, stdin: bytes) -> Answer:
         return Answer(0, "", "")
 
 
-def _serially(jobs: list[experiments.Job], *_: object, **__: object) -> None:
-    experiments.run_serially(jobs, lambda *_: None)
+def _serially(jobs: list[execution.Job], *_: object, **__: object) -> None:
+    execution.run_serially(jobs, lambda *_: None)
 
 
 def _open_runs(pattern: str) -> None:

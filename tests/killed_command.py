@@ -17,17 +17,18 @@ from unittest.mock import patch
 
 from safetensors.torch import save
 
-import perdure.experiments as experiments
+from perdure import execution
 from perdure.cli import main
 from perdure.data import load
-from perdure.experiments import checkpoint, keeper
 from perdure.record import RunWriter, replace_file
+from perdure.training import checkpoint
+from perdure.training import checkpointer as keeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from perdure.experiments import Job
+    from perdure.execution import Job
 
 TOUCHED = ("open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdir")
 
@@ -95,9 +96,9 @@ def run(arguments: Sequence[str], moment: tuple[str, int] | None) -> None:
     def here(
         jobs: Sequence[Job], told: Callable[[Job, dict[str, Any]], None], *, most: int | None
     ) -> None:
-        experiments.run_serially(jobs, lambda *_: None)
+        execution.run_serially(jobs, lambda *_: None)
 
-    patch.object(experiments, "run_side_by_side", here).start()
+    patch.object(execution, "run_side_by_side", here).start()
     sys.argv = ["perdure", "run", *arguments]
     if moment is not None:
         arm(*moment, arguments[arguments.index("--store") + 1])

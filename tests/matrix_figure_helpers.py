@@ -11,7 +11,7 @@ import numpy as np
 
 from perdure.metrics import ScoreMatrix
 from perdure.record import Run, Source
-from perdure.report.opened import open_methods
+from perdure.report.load import open_methods
 
 from .shown_helpers import store
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from perdure.data.examples import Batch, Examples
-from perdure.experiments import learner, train
 from perdure.strategies import find_strategy
+from perdure.training import learner, train
 
 from .strategy_helpers import (
     NORMED,
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from perdure.experiments import Plan
     from perdure.scenarios import Scenario
     from perdure.strategies import Strategy
+    from perdure.training import Plan
 
 # Networks, optimizers and settings in which a strategy without its term is naive.
 PUSHED = {"momentum": "0.9", "weight_decay": "0.01"}

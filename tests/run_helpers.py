@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-import perdure.experiments as experiments
+from perdure import execution
 from perdure.data import Dataset, Split
 from perdure.scenarios import Scenario, make
 
@@ -29,7 +29,7 @@ from .data_helpers import mirror
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from perdure.experiments import Job
+    from perdure.execution import Job
 
 PATIENCE = 600.0  # seconds: a busy machine is slow, and only a fault waits so long
 SMALL = ("--epochs", "1", "--every", "10", "--set", "hidden=16")
@@ -81,9 +81,9 @@ def inside(*arguments: str | Path, terminal: bool = False) -> Answer:
     def here(
         jobs: Sequence[Job], told: Callable[[Job, dict[str, Any]], None], *, most: int | None
     ) -> None:
-        experiments.run_serially(jobs, lambda *_: None)
+        execution.run_serially(jobs, lambda *_: None)
 
-    with patch.object(experiments, "run_side_by_side", here):
+    with patch.object(execution, "run_side_by_side", here):
         return run("run", *arguments, terminal=terminal)
 
 

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from perdure.experiments import described, run
+from perdure.training import described, run
 
 _FOLDER = TemporaryDirectory(prefix="perdure-shown-")
 STRATEGIES = ("naive", "cumulative", "replay", "gem")

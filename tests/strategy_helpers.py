@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from perdure.data import Dataset, Split
-from perdure.experiments import (
+from perdure.scenarios import Scenario, split
+from perdure.strategies import STRATEGIES, Strategy, find_strategy
+from perdure.training import (
     Description,
     EarlyStopping,
     Place,
@@ -24,8 +26,6 @@ from perdure.experiments import (
     save_checkpoint,
     train,
 )
-from perdure.scenarios import Scenario, split
-from perdure.strategies import STRATEGIES, Strategy, find_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

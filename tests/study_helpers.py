@@ -7,11 +7,14 @@ import io
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perdure.experiments import Description, Job, Study, study_of
+from perdure.studies import Study, study_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from perdure.execution import Job
+    from perdure.training import Description
 
 BARE: dict[str, Any] = {"scenarios": ["split-digits"], "strategies": ["naive", "ewc"]}
 

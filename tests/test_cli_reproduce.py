@@ -9,8 +9,9 @@ from unittest.mock import patch
 
 import pytest
 
-from perdure import experiments
-from perdure.experiments import entries, find_entry, study_for, study_of
+from perdure import execution, reproduction
+from perdure.reproduction import entries, find_entry, study_for
+from perdure.studies import study_of
 
 from .cli_helpers import Answer, run
 from .reproduce_helpers import finished
@@ -40,8 +41,8 @@ def all_data() -> Iterator[None]:
 
     with (
         patch.object(reproduce_module(), "missing_data", lambda _: {}),
-        patch.object(experiments, "run_serially", refuse),
-        patch.object(experiments, "run_side_by_side", refuse),
+        patch.object(execution, "run_serially", refuse),
+        patch.object(execution, "run_side_by_side", refuse),
     ):
         yield
 
@@ -184,7 +185,7 @@ def test_quick_without_names_is_all_of_them(tmp_path: Path) -> None:
         asked.append((entry.name, quick))
         return None, {}
 
-    with patch.object(experiments, "study_for", note):
+    with patch.object(reproduction, "study_for", note):
         assert called("--quick", "--store", tmp_path).code == 0
     assert asked == [(name, True) for name in entries()]
 

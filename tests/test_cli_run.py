@@ -73,7 +73,7 @@ def test_the_headline_numbers_by_hand(three: tuple[Path, str]) -> None:
 def test_finished_runs_are_not_run_again(three: tuple[Path, str]) -> None:
     store, out = three
     before = {path: path.stat().st_mtime_ns for path in store.rglob("*")}
-    with patch("perdure.experiments.serial.perform", side_effect=AssertionError("run again")):
+    with patch("perdure.execution.serial.perform", side_effect=AssertionError("run again")):
         answer = inside(*SMALL, "--store", store)
     assert answer.code == 0
     assert answer.out == out
@@ -104,7 +104,7 @@ def test_fewer_and_more_seeds_use_what_is_there(three: tuple[Path, str], tmp_pat
         tell({"error": "not now"})
         return 2
 
-    with patch("perdure.experiments.serial.perform", note):
+    with patch("perdure.execution.serial.perform", note):
         assert inside(*SMALL, "--store", store, "--seeds", "2").code == 0
         assert inside(*SMALL, "--store", store, "--seeds", "2,0").code == 0
         assert not ran
@@ -113,7 +113,7 @@ def test_fewer_and_more_seeds_use_what_is_there(three: tuple[Path, str], tmp_pat
     assert answer.code == 2
     says(answer.err, "finished before: seed 0", "seed 4 failed: not now")
     assert "1 seed" in answer.out
-    with patch("perdure.experiments.serial.perform", note):
+    with patch("perdure.execution.serial.perform", note):
         inside(*SMALL, "--store", store, "--fresh", "--seeds", "1")
     assert ran == [4, 0]
 

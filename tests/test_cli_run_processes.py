@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perdure.experiments import Job, described, run, run_side_by_side
+from perdure.execution import Job, run_side_by_side
+from perdure.training import described, run
 
 from .cli_helpers import Answer, installed, says, scored, start, strict
 from .cli_helpers import run as command

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perdure.record import BadInput
-from perdure.record.groups import find_groups, in_words
+from perdure.record.grouping import find_groups, in_words
 from perdure.record.pairing import paired
 
 from .cli_helpers import refused, run, says, strict, table, write

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perdure.metrics import significance_letters
+from perdure.stats import significance_letters
 
 from .references import some
 

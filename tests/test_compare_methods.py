@@ -14,15 +14,12 @@ from perdure.metrics import (
     ACCURACY,
     METRICS,
     Options,
-    PairTestName,
     ScoreScale,
     better_of,
     compare_methods,
-    compare_pairs,
-    holm,
-    least_p,
     summary,
 )
+from perdure.stats import PairTestName, compare_pairs, holm, least_p
 
 from .references import few, some
 

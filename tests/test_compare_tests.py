@@ -14,9 +14,9 @@ from scipy import stats
 
 from perdure.metrics import compare_methods
 from perdure.report.figures import ranks
-from perdure.report.opened import open_methods
+from perdure.report.load import open_methods
 from perdure.report.page import page
-from perdure.report.page.contents import contents, summaries
+from perdure.report.page.sections import contents, summaries
 from perdure.report.page.significance import HowTested
 
 from .cli_helpers import refused, run, says, write
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from perdure.metrics import PairTestName
+    from perdure.stats import PairTestName
 
     Names = frozenset[str]
 

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import perdure
-from perdure.evaluation.inline import Inline
+from perdure.evaluation.engine.inline import Inline
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
@@ -132,7 +132,7 @@ def test_results_are_those_of_a_plain_evaluation(place: str, tmp_path: Any) -> N
 
 def test_evaluation_is_captured_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     replays = []
-    from perdure.evaluation import graph
+    from perdure.evaluation.engine import cuda_graph as graph
 
     true = graph.Graph.replay
 
@@ -188,7 +188,7 @@ def test_audit_notices_state_that_a_graph_does_not_see() -> None:
 
 
 def test_screening_gives_the_answers_of_full_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    from perdure.evaluation import screening
+    from perdure.evaluation.engine import half_precision as screening
 
     monkeypatch.setattr(screening, "PATIENCE", 10**9)  # for the answers, not for the speed
     told: list[list[Any]] = [[], []]
@@ -209,7 +209,7 @@ def test_screening_gives_the_answers_of_full_precision(monkeypatch: pytest.Monke
 
 
 def test_batches_are_halved_until_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from perdure.evaluation import scoring
+    from perdure.evaluation.engine import scoring
 
     true = scoring.Scorer._batch
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from perdure.evaluation._flops import Flops
+from perdure.evaluation.costs.flops import Flops
 from perdure.models import MODELS
 
 from .evaluator_layers import LAYERS, pictures, shipped

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from perdure.experiments import described, learner, load_checkpoint, run, save_checkpoint, train
 from perdure.scenarios import make
 from perdure.strategies import STRATEGIES
+from perdure.training import described, learner, load_checkpoint, run, save_checkpoint, train
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perdure.experiments import Description
+    from perdure.training import Description
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perdure.experiments import Job, described, run
-from perdure.experiments.carried import alone, emptied, packed, unpacked
-from perdure.experiments.desk import Desk
+from perdure.execution import Job
+from perdure.execution.collector import Desk
+from perdure.execution.run_archive import alone, emptied, packed, unpacked
 from perdure.record import BadInput, RecordError
+from perdure.training import described, run
 
 if TYPE_CHECKING:
     from pathlib import Path

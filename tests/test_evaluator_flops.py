@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import perdure
 from perdure import Evaluator
-from perdure.evaluation._flops import Flops
+from perdure.evaluation.costs.flops import Flops
 
 from .cli_helpers import scored
 from .evaluator_helpers import (

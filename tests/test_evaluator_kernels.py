@@ -12,7 +12,7 @@ from torch.nn import functional as F  # noqa: N812 - as everyone writes it
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 import perdure
-from perdure.evaluation._flops import Flops
+from perdure.evaluation.costs.flops import Flops
 
 from .evaluator_helpers import one_thread
 from .evaluator_layers import Attention, Llama, Recurrent, SelfAttention
@@ -218,7 +218,7 @@ def test_a_formula_that_does_not_fit_stops_no_training(monkeypatch: pytest.Monke
     def refuse(*_: Any, **__: Any) -> int:
         raise AssertionError("shapes are incompatible")
 
-    monkeypatch.setattr("perdure.evaluation._flops.formula", lambda _: refuse)
+    monkeypatch.setattr("perdure.evaluation.costs.flops.formula", lambda _: refuse)
     with Flops() as flops:
         torch.ones(2, 3) @ torch.ones(3, 4)
     assert "mm" in flops.problem

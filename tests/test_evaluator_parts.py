@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler, TensorDataset
 
 import perdure
-from perdure.evaluation._reachable import GENERATORS, LONGEST, reachable
-from perdure.evaluation.combined import Combined, ModelParts
+from perdure.evaluation.state.model_parts import Combined, ModelParts
+from perdure.evaluation.state.reachable import GENERATORS, LONGEST, reachable
 
 from .evaluator_helpers import lines, quietly
 from .evaluator_loops import CLASSES, WORKER, data

@@ -17,16 +17,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from perdure.experiments import (
-    EarlyStopping,
-    Place,
-    learner,
-    load_checkpoint,
-    save_checkpoint,
-    train,
-)
 from perdure.record import BadInput, RecordError
 from perdure.strategies.naive import Naive
+from perdure.training import EarlyStopping, Place, learner, load_checkpoint, save_checkpoint, train
 
 from .strategy_helpers import (
     ALL,
@@ -46,7 +39,7 @@ from .strategy_helpers import (
 )
 
 if TYPE_CHECKING:
-    from perdure.experiments import Description
+    from perdure.training import Description
 
 CASES: dict[str, dict[str, Any]] = {
     "mlp-sgd": {"model": "mlp"},

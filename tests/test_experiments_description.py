@@ -15,13 +15,13 @@ import msgspec
 import pytest
 
 import perdure.strategies
-from perdure.experiments import Description, described, learner, run
-from perdure.experiments.description import OPTIMIZERS
 from perdure.models import MODELS
 from perdure.models._factory import factory_of
 from perdure.record import BadInput
 from perdure.scenarios import SCENARIOS, make
 from perdure.strategies import STRATEGIES, find_strategy
+from perdure.training import Description, described, learner, run
+from perdure.training.config import OPTIMIZERS
 
 from .strategy_helpers import ALL, NORMED, blobs
 
@@ -293,7 +293,7 @@ def test_order_of_settings_and_ways_to_say_them_make_no_difference() -> None:
 
 def test_the_folder_is_the_same_in_every_process() -> None:
     program = (
-        "from perdure.experiments import described\n"
+        "from perdure.training import described\n"
         "print(described('split-digits', 'replay', settings={'alpha': '0.1'}, seed=2).folder)\n"
         "print(described('m2i', 'cumulative', order=None, device='cuda:1').folder)\n"
     )

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import perdure
-from perdure.experiments import Diverged, Place, Plan, run, train
-from perdure.experiments.loop import batches, length, phases
 from perdure.models import build
 from perdure.scenarios import blurred, drifting, make
+from perdure.training import Diverged, Place, Plan, run, train
+from perdure.training.loop import batches, length, phases
 
 from .strategy_helpers import (
     ALL,

@@ -12,9 +12,9 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from perdure.experiments import load_checkpoint, save_checkpoint, train
-from perdure.experiments.checkpoint import _digest
 from perdure.record import BadInput
+from perdure.training import load_checkpoint, save_checkpoint, train
+from perdure.training.checkpoint import _digest
 
 from .strategy_helpers import ALL, GUESSES, NORMED, blobs, made
 

@@ -12,10 +12,10 @@ from torch.nn.functional import cross_entropy
 
 import perdure
 from perdure import Evaluator
-from perdure.experiments import run, train
 from perdure.record import BadInput
 from perdure.scenarios import make
 from perdure.strategies import find_strategy
+from perdure.training import run, train
 
 from .strategy_helpers import ALL, GUESSES, blobs, description, finish, held_for, made
 

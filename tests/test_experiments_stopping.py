@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from perdure.experiments import EarlyStopping, Plan, train
-from perdure.experiments.early_stopping import held_out
-from perdure.experiments.loop import batches
+from perdure.training import EarlyStopping, Plan, train
+from perdure.training.early_stopping import held_out
+from perdure.training.loop import batches
 
 from .strategy_helpers import (
     ALL,
@@ -77,7 +77,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, scores: list[float]) -> list[float
         asked.append(left.pop(0))
         return asked[-1]
 
-    monkeypatch.setattr("perdure.experiments.early_stopping.accuracy", next_score)
+    monkeypatch.setattr("perdure.training.early_stopping.accuracy", next_score)
     return asked
 
 

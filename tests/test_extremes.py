@@ -18,7 +18,12 @@ from perdure.metrics import (
     selection_bias,
     windowed_drop,
 )
-from perdure.metrics.extremes import _clopper_pearson, _excess, _largest_drops, _paired_errors
+from perdure.metrics.intervals.extremes import (
+    _clopper_pearson,
+    _excess,
+    _largest_drops,
+    _paired_errors,
+)
 
 tables = st.tuples(st.integers(2, 12), st.integers(3, 20)).flatmap(
     lambda shape: arrays(bool, shape, elements=st.booleans())

@@ -12,7 +12,7 @@ import pytest
 from perdure.metrics import ScoreMatrix, ScoreScale, Stream
 from perdure.record import BadInput, Source
 from perdure.report.figures import curves, entitle, save, series
-from perdure.report.opened import open_methods
+from perdure.report.load import open_methods
 
 from . import cli_helpers
 from .cli_helpers import environment
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from perdure.report.opened import Methods
+    from perdure.report.load import Methods
 
 
 def folders(strategy: str) -> list[Path]:

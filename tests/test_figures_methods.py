@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from matplotlib.patches import Polygon
 
-from perdure.metrics import Costs, ScoreMatrix, ScoreScale, critical_difference, not_apart
-from perdure.metrics.nemenyi import friedman_p
+from perdure.metrics import Costs, ScoreMatrix, ScoreScale
 from perdure.record import BadInput, Source
 from perdure.report.colours import looks
 from perdure.report.figures import fixed, guessing, ranks, rescaled, spider
 from perdure.report.usable import LeftOutWarning
+from perdure.stats import critical_difference, not_apart
+from perdure.stats.nemenyi import friedman_p
 
 from .cli_helpers import refused, run
 from .matrix_figure_helpers import R5, five, line, source

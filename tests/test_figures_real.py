@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perdure.experiments import described
-from perdure.experiments import run as learn
 from perdure.report.figures import changes, guessing, heatmaps, panels, ranks, rescaled, spider
-from perdure.report.opened import open_methods
+from perdure.report.load import open_methods
+from perdure.training import described
+from perdure.training import run as learn
 
 from .cli_helpers import refused, run
 from .matrix_figure_helpers import image_of, line, real, scores_of

@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
-from perdure.experiments import described, run
 from perdure.metrics import Stream
 from perdure.record import BadInput, Run, Source
 from perdure.report.figures import series
-from perdure.report.opened import open_methods
-from perdure.report.values import values_of
+from perdure.report.load import open_methods
+from perdure.report.series_parameter import values_of
+from perdure.training import described, run
 
 from . import cli_helpers
 from .figure_helpers import check_files, curve, data, ends, parts, rows, spread, tasks_of

@@ -98,7 +98,7 @@ SUBSETS: dict[str, tuple[dict[str, Any], set[str]]] = {
 def test_whole_sets_record_which_examples_were_right(tmp_path: Path, given: str) -> None:
     options, files = SUBSETS[given]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("perdure.evaluation.screening.PATIENCE", 1000)
+        patch.setattr("perdure.evaluation.engine.half_precision.PATIENCE", 1000)
         check(tmp_path, learn(tmp_path, meter=False, **options))
     there = {path.name for path in tmp_path.glob("hits/0.*bin")}
     assert files <= there <= files | {"0.bin"}

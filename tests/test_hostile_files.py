@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from safetensors.torch import save_file
 
-from perdure.experiments.checkpoint import _digest, record_state
 from perdure.record import (
     BadInput,
     RecordError,
@@ -25,9 +24,10 @@ from perdure.record import (
     read_points,
     read_source,
 )
-from perdure.record._append import Appender
-from perdure.record._files import find_matches, parse_json
+from perdure.record.io.append import Appender
+from perdure.record.io.files import find_matches, parse_json
 from perdure.record.many import open_runs
+from perdure.training.checkpoint import _digest, record_state
 
 from .cli_helpers import COSTS, POINTS, environment, installed, refused, run, says, start, table
 from .cli_helpers import write as write_file

@@ -31,7 +31,7 @@ except SystemExit as stop:
 
 
 ROOMS = [
-    "data", "evaluation", "experiments", "metrics", "models", "record", "report", "scenarios",
+    "data", "evaluation", "execution", "metrics", "models", "record", "report", "scenarios",
     "strategies",
 ]  # fmt: skip
 

@@ -13,8 +13,8 @@ import pytest
 
 from perdure.record import open_run, read_source
 from perdure.report import figures
-from perdure.report.live.watching import Watching
-from perdure.report.opened import open_methods
+from perdure.report.live.store_watcher import Watching
+from perdure.report.load import open_methods
 from perdure.report.page import page
 from perdure.report.usable import LeftOutWarning
 
@@ -211,7 +211,7 @@ def test_missing_costs_are_no_reason_to_leave_a_run_out(store: Path, tmp_path: P
 
 def test_a_study_names_what_failed(store: Path, tmp_path: Path) -> None:
     """Its failed runs are left out of a figure, and named."""
-    from perdure.experiments import read_study
+    from perdure.studies import read_study
 
     shutil.rmtree(store)
     file = tmp_path / "mine.toml"

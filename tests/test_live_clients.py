@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from perdure.metrics import Stream
-from perdure.report.live import curves, patience, server
-from perdure.report.live import hub as hub_module
+from perdure.report.live import broadcaster as hub_module
+from perdure.report.live import curves, server
+from perdure.report.live import limits as patience
+from perdure.report.live.broadcaster import Hub, messages_of
 from perdure.report.live.curves import drawn, view_of
-from perdure.report.live.hub import Hub, messages_of
-from perdure.report.live.watching import Changes, Watching
+from perdure.report.live.store_watcher import Changes, Watching
 
 from .live_helpers import HEADER, Events, Live, append, make_run, serving
 
@@ -281,8 +282,8 @@ def test_a_run_that_takes_long_rests_before_it_is_read_again(
     run = make_run(tmp_path / "one", done=False)
     watching = Watching(tmp_path)
     watching.poll(["one"])
-    monkeypatch.setattr("perdure.report.live.entry.LONG", -1.0)
-    monkeypatch.setattr("perdure.report.live.entry.REST", 1e9)
+    monkeypatch.setattr("perdure.report.live.run_entry.LONG", -1.0)
+    monkeypatch.setattr("perdure.report.live.run_entry.REST", 1e9)
     append(run, "4,b,b,probe,0.75,10")
     watching.poll(["one"])
     append(run, "5,b,b,probe,0.75,10")

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perdure.record import read_points
-from perdure.report.live import patience, tail
+from perdure.report.live import limits as patience
 from perdure.report.live import server as server_module
+from perdure.report.live import tail
 from perdure.report.live.curves import View, added, view_of
 from perdure.report.live.serve import Server, open_port
-from perdure.report.live.watching import Watching
+from perdure.report.live.store_watcher import Watching
 
 from .live_helpers import HEADER, SMALL, Events, append, make_run, serving
 
@@ -66,7 +67,7 @@ def test_a_fault_of_ours_in_one_run_hides_no_other(
     def faulty(*said: object) -> dict[str, object]:
         raise ZeroDivisionError("never thought of")
 
-    monkeypatch.setattr("perdure.report.live.entry.summary_of", faulty)
+    monkeypatch.setattr("perdure.report.live.run_entry.summary_of", faulty)
     watching = Watching(tmp_path)
     watching.poll()
     assert watching.listing.keys() == {"bad", "good"}

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perdure.record import BadInput
-from perdure.report.live import hub as hub_module
-from perdure.report.live.hub import Hub, messages_of
+from perdure.report.live import broadcaster as hub_module
+from perdure.report.live.broadcaster import Hub, messages_of
 from perdure.report.live.serve import open_port
-from perdure.report.live.watching import Changes
+from perdure.report.live.store_watcher import Changes
 
 from .live_helpers import Events, Live, append, make_run, serving
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perdure.experiments import run_study, study_of
 from perdure.record import GrowingPoints, RunWriter, is_locked, open_run, read_points
-from perdure.report.live import entry as entry_module
-from perdure.report.live import inside, tail
+from perdure.report.live import run_entry as entry_module
+from perdure.report.live import safe_paths as inside
+from perdure.report.live import tail
+from perdure.report.live.store_watcher import Watching
 from perdure.report.live.studies import Progress
-from perdure.report.live.watching import Watching
+from perdure.studies import run_study, study_of
 
 from .live_helpers import HEADER, SMALL, append, make_run
 from .shown_helpers import store as real_store
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from perdure.experiments.jobs import Job
+    from perdure.execution.jobs import Job
 
 
 def drawn(watching: Watching, name: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from perdure.record import BadInput, open_run, read_points, read_source
-from perdure.record._text import decode
+from perdure.record.io.text import decode
 from perdure.record.many import Runs, open_runs
 
 HEADER = "step,trained,tested,kind,score,n\n"

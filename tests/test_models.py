@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from perdure.models import MODELS, build, describe
 from perdure.models._factory import factory_of
-from perdure.models.table import ABOUT
+from perdure.models.registry import ABOUT
 from perdure.record import BadInput
 
 from .cli_helpers import start

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pytest
 
-from perdure.experiments import described, jobs_for, run, run_side_by_side
-from perdure.experiments.on_ray import run_on_ray
+from perdure.execution import jobs_for, run_side_by_side
+from perdure.execution.ray_executor import run_on_ray
 from perdure.record import BadInput
+from perdure.training import described, run
 
 from .cli_helpers import environment, says
 from .run_helpers import PATIENCE, is_alive, until
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from perdure.experiments import Description, Job
+    from perdure.execution import Job
+    from perdure.training import Description
 
 pytest.importorskip("ray")
 
@@ -304,8 +306,9 @@ DRIVER = """
 import sys
 from pathlib import Path
 import msgspec
-from perdure.experiments import Description, jobs_for
-from perdure.experiments.on_ray import run_on_ray
+from perdure.execution import jobs_for
+from perdure.training import Description
+from perdure.execution.ray_executor import run_on_ray
 
 wanted = msgspec.json.decode(sys.argv[1], type=list[Description])
 _, waiting = jobs_for(wanted, Path("runs"))

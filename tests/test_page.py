@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from perdure.metrics import METRICS
-from perdure.report.opened import open_methods
+from perdure.report.load import open_methods
 from perdure.report.page import page
 from perdure.report.page.command import command_of
-from perdure.report.page.drawn import curves_drawn
 from perdure.report.page.formulas import formula_svg
-from perdure.report.page.words import diagnosis, gap_in_words
+from perdure.report.page.narrative import diagnosis, gap_in_words
+from perdure.report.page.plot_data import curves_drawn
 
 from .cli_helpers import run, write
 from .shown_helpers import store

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perdure.report.opened import open_methods
+from perdure.report.load import open_methods
 from perdure.report.page import page as made
 
 from .browser_helpers import browser, colours_of, serious_faults, visit

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from perdure.metrics import (
+from perdure.stats import (
     effect_of_differences,
     effect_of_samples,
     least_p,

@@ -18,11 +18,11 @@ from perdure.metrics import (
     interval_of_minimum,
     min_acc,
     minimum_bias_at,
-    plan,
     schedule_steps,
     wf,
     windowed_drop,
 )
+from perdure.metrics.planning import plan
 
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=6)
 bursts = st.tuples(st.integers(1, 12), st.integers(1, 20))

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import perdure
 from perdure import ScoreScale, Undefined
 from perdure.metrics import lca, min_acc, wf, wp
-from perdure.record import BadInput, Points, _text, read_points
+from perdure.record import BadInput, Points, read_points
+from perdure.record.io import text as _text
 
 from .stream_references import law
 

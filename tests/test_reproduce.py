@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perdure.experiments import (
+from perdure.metrics import summary
+from perdure.record import open_run, read_source
+from perdure.reproduction import (
     CellRuns,
     Findings,
     Line,
@@ -21,15 +23,13 @@ from perdure.experiments import (
     lines_of,
     measured_lines,
     statements,
-    study_of,
     write_figures,
 )
-from perdure.experiments.entries import Figure
-from perdure.experiments.figures import figure_rows, forgetting_pairs
-from perdure.experiments.findings import NotMeasured, as_de_lange_counts
-from perdure.experiments.statements import below, plateau
-from perdure.metrics import summary
-from perdure.record import open_run, read_source
+from perdure.reproduction.claim import below, plateau
+from perdure.reproduction.figure_data import figure_rows, forgetting_pairs
+from perdure.reproduction.measurements import NotMeasured, as_de_lange_counts
+from perdure.reproduction.published import Figure
+from perdure.studies import study_of
 
 from .reproduce_helpers import finished, of_matrix
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from perdure.experiments import entries, find_entry, study_of
-from perdure.experiments.entries import CELL, Entry
-from perdure.experiments.shapes import SHAPES
 from perdure.record import BadInput
+from perdure.reproduction import entries, find_entry
+from perdure.reproduction.claims import SHAPES
+from perdure.reproduction.published import CELL, Entry
 from perdure.scenarios import SCENARIOS
+from perdure.studies import study_of
 
 NAMES = sorted(entries())
 AT_HAND = {

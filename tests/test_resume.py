@@ -17,9 +17,9 @@ from torch.nn.functional import cross_entropy
 
 import perdure
 from perdure.evaluation import evaluator as evaluator_file
-from perdure.evaluation import meter as meter_file
+from perdure.evaluation.costs import meter as meter_file
 from perdure.record import RecordError, RunWriter
-from perdure.record._append import Appender
+from perdure.record.io.append import Appender
 
 from .evaluator_loops import data, slow
 from .kill_cases import differences

@@ -19,12 +19,13 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-import perdure.experiments as experiments
+from perdure import execution, training
 from perdure.evaluation.recorder import EvaluationWarning
-from perdure.experiments import checkpoint, keeper, loop
-from perdure.experiments.jobs import Job
-from perdure.experiments.keeper import Keeper
+from perdure.execution.jobs import Job
 from perdure.strategies.naive import Naive
+from perdure.training import checkpoint, loop
+from perdure.training import checkpointer as keeper
+from perdure.training.checkpointer import Keeper
 
 from .cli_helpers import judged_refusal, says
 from .kill_cases import differences, folders, last_step, resumed, saved_step
@@ -34,7 +35,7 @@ from .strategy_helpers import ALL, NORMED, blobs, description, finish
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perdure.experiments import Description
+    from perdure.training import Description
 
 STOPPED = ("split-digits", "naive", "--online", "--seeds", "1", "--set", "hidden=8")
 
@@ -82,7 +83,7 @@ def stops_after(count: int) -> Callable[[], None]:
 def stopped(what: Description, folder: Path, after: int, **more: Any) -> Path:
     """Return the folder of a run of blobs that was stopped after so many checkpoints."""
     with pytest.raises(Stopped):
-        experiments.run(
+        training.run(
             what, folder, scenario=blobs(), checkpoint_every=0, checkpointed=stops_after(after),
             **more,
         )  # fmt: skip
@@ -91,13 +92,13 @@ def stopped(what: Description, folder: Path, after: int, **more: Any) -> Path:
 
 def whole(what: Description, folder: Path) -> Path:
     """Return the folder of a run of blobs that nobody disturbed."""
-    experiments.run(what, folder, scenario=blobs())
+    training.run(what, folder, scenario=blobs())
     return folder
 
 
 def on(what: Description, folder: Path, **more: Any) -> Path:
     """Return the folder of a run of blobs that went on to its end."""
-    experiments.run(what, folder, scenario=blobs(), resume=True, **more)
+    training.run(what, folder, scenario=blobs(), resume=True, **more)
     return folder
 
 
@@ -159,7 +160,7 @@ def test_a_run_saves_at_the_end_of_each_task(
     for count in (1, 2, 3):
         folder = tmp_path / str(count)
         with pytest.raises(Stopped):
-            experiments.run(what, folder, scenario=blobs(), checkpointed=stops_after(count))
+            training.run(what, folder, scenario=blobs(), checkpointed=stops_after(count))
         on(what, folder)
         assert differences(folder, expected) == []
 
@@ -189,7 +190,7 @@ def test_a_checkpoint_is_never_ahead_of_its_record(
 
     monkeypatch.setattr(os, "fsync", sync)
     monkeypatch.setattr(keeper, "save_checkpoint", saving)
-    experiments.run(description("naive"), tmp_path / "run", scenario=blobs(), checkpoint_every=0)
+    training.run(description("naive"), tmp_path / "run", scenario=blobs(), checkpoint_every=0)
     assert len(set(checked)) > 10
 
 
@@ -213,7 +214,7 @@ def test_a_checkpoint_that_cannot_be_saved_stops_nobody(
     with pytest.warns(
         EvaluationWarning, match="no checkpoint could be saved after step 1 "
     ) as said:
-        experiments.run(what, tmp_path / "run", scenario=blobs(), checkpoint_every=0)
+        training.run(what, tmp_path / "run", scenario=blobs(), checkpoint_every=0)
     assert len(said) == 1
     words = "a strategy keeps a function" if error is None else "pace left"
     (note,) = json.loads((tmp_path / "run" / "run.json").read_text())["notes"]
@@ -231,7 +232,7 @@ def test_the_last_checkpoint_stays_where_the_next_cannot_be_saved(
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "save", lambda *_, **__: (_ for _ in ()).throw(OSError(28)))
         with pytest.warns(EvaluationWarning, match="no checkpoint"), pytest.raises(Stopped):
-            experiments.run(
+            training.run(
                 what, folder, scenario=blobs(), resume=True, checkpoint_every=0,
                 progress=lambda share, _: stop_at(share > 0.6),
             )  # fmt: skip
@@ -256,7 +257,7 @@ def test_a_loss_that_is_no_number_never_gets_into_a_checkpoint(
 
     monkeypatch.setattr(loop._Finite, "look", later)
     with pytest.raises(loop.Diverged, match="is nan at step 7"):
-        experiments.run(
+        training.run(
             description(f"{__name__}:Poisoned"), tmp_path, scenario=blobs(), checkpoint_every=0
         )
     assert saved_step(tmp_path) == 6
@@ -387,7 +388,7 @@ def test_a_run_of_something_else_does_not_go_on(unfinished: Path) -> None:
 
 
 def _foreign(path: Path) -> None:
-    strategy, plan = experiments.learner(description("replay"), blobs())
+    strategy, plan = training.learner(description("replay"), blobs())
     place = finish(loop.train(blobs(), strategy, plan))[-1]
     checkpoint.save_checkpoint(path.parent, strategy, place)
 
@@ -447,7 +448,7 @@ def test_another_process_is_at_it(more: tuple[str, ...], unfinished: Path) -> No
 
 def job(store: Path, **more: Any) -> Job:
     usual: dict[str, Any] = {"epochs": 1, "every": 2, "model": f"{__name__}:greedy"}
-    what = experiments.described("split-digits", "replay", **usual | more)
+    what = training.described("split-digits", "replay", **usual | more)
     return Job(what, store / what.folder, resume=True, checkpoint_every=0.01)
 
 
@@ -455,13 +456,13 @@ def test_a_process_does_many_runs_as_each_alone(tmp_path: Path) -> None:
     """Nothing of the first is left in the second: no bits, and no peak of memory."""
     big = job(tmp_path / "one", settings={"megabytes": "700"})
     jobs = [big, job(tmp_path / "one", seed=3), job(tmp_path / "one", seed=4, threads=1)]
-    experiments.run_side_by_side(jobs, lambda *_: None, most=1)
+    execution.run_side_by_side(jobs, lambda *_: None, most=1)
     assert [each.code for each in jobs] == [0, 0, 0], jobs[0].error
     peaks = []
     for each in jobs:
         alone = tmp_path / "alone" / each.folder.name
         if each is not big:
-            experiments.run(each.description, alone)
+            training.run(each.description, alone)
             assert differences(each.folder, alone) == []
         rows = list(csv.DictReader((each.folder / "costs.csv").read_text().splitlines()))
         peaks.append(max(float(row["peak_bytes"]) for row in rows))
@@ -480,14 +481,14 @@ def test_a_killed_worker(tmp_path: Path) -> None:
             os.kill(pid, signal.SIGKILL)
             killed.append(pid)
 
-    experiments.run_side_by_side(jobs, told, most=1, retries=1)
+    execution.run_side_by_side(jobs, told, most=1, retries=1)
     assert killed
     assert not workers()
     assert [each.code for each in jobs] == [0, 0]
     assert jobs[0].notes == ["its process was killed by signal 9; it goes on"]
     assert resumed(jobs[0].folder)[0] > 0
     alone = tmp_path / "alone"
-    experiments.run(jobs[0].description, alone)
+    training.run(jobs[0].description, alone)
     assert differences(jobs[0].folder, alone) == []
 
 
@@ -500,6 +501,6 @@ def workers() -> list[int]:
             command = (path.parent / "cmdline").read_bytes()
         except OSError:  # it ended just now
             continue
-        if parent == os.getpid() and b"perdure.experiments.child" in command:
+        if parent == os.getpid() and b"perdure.execution.pool_worker" in command:
             found.append(int(path.parent.name))
     return found

@@ -11,17 +11,15 @@ import pytest
 from perdure import Hits, ScoreMatrix, ScoreScale, Stream, summary
 from perdure.metrics import (
     LiveWindow,
-    compare_pair,
-    compare_pairs,
     current,
     drop_bias,
     minimum_bias,
     selection_bias,
     summary_of_runs,
-    wilson,
 )
 from perdure.record import BadInput, Given, read_points, read_source
 from perdure.report import Grid
+from perdure.stats import compare_pair, compare_pairs, wilson
 
 from .cli_helpers import run, write
 

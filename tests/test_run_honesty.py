@@ -16,9 +16,10 @@ import pytest
 
 import perdure
 from perdure.data import Dataset, Split
-from perdure.experiments import described, jobs_for, run
+from perdure.execution import jobs_for
 from perdure.record import BadInput
 from perdure.scenarios import split
+from perdure.training import described, run
 
 ROOT = Path(__file__).parent.parent
 SHORT: dict[str, Any] = {"epochs": 1, "settings": {"hidden": "16"}}

@@ -15,13 +15,13 @@ from perdure import Evaluator, ScoreMatrix, ScoreScale, open_run
 from perdure.evaluation.live import Live
 from perdure.evaluation.progress import line_of
 from perdure.metrics import ACCURACY, METRICS
-from perdure.metrics.results import name_of
+from perdure.metrics.summary_types import name_of
 from perdure.report import figures
-from perdure.report.kept import headline_grid, kept_grid
-from perdure.report.live.watching import Watching
-from perdure.report.opened import open_methods
+from perdure.report.curve_data import score_name, shared_scale
+from perdure.report.live.store_watcher import Watching
+from perdure.report.load import open_methods
 from perdure.report.page import page
-from perdure.report.tracks import score_name, shared_scale
+from perdure.report.task_table import headline_grid, kept_grid
 
 from .cli_helpers import run
 from .score_name_helpers import LOSS, NAME, loss_run

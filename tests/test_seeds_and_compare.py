@@ -11,19 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from perdure.metrics import (
-    IntervalMethod,
+from perdure.metrics import IntervalMethod, Undefined, bca_interval, over_seeds, t_interval
+from perdure.stats import (
     PairTestName,
-    Undefined,
-    bca_interval,
     compare_pair,
     compare_pairs,
     holm,
     mean_of_proportions,
-    over_seeds,
     ranks,
     seeds_needed,
-    t_interval,
     wilson,
 )
 

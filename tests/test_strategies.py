@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from perdure import Evaluator
-from perdure.experiments import run, train
 from perdure.record import BadInput
 from perdure.scenarios import blurred, make
 from perdure.strategies import STRATEGIES, Strategy, find_strategy
+from perdure.training import run, train
 
 from .strategy_helpers import (
     ALL,

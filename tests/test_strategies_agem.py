@@ -12,11 +12,11 @@ from scipy.stats import chisquare
 from torch import Tensor, nn
 
 from perdure.data.examples import Batch, Examples
-from perdure.experiments import Diverged, save_checkpoint, train
 from perdure.models import build
 from perdure.record import BadInput
 from perdure.strategies.agem import AGEM
 from perdure.strategies.gem import projected
+from perdure.training import Diverged, save_checkpoint, train
 
 from .strategy_helpers import (
     LINEAR,

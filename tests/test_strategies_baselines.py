@@ -11,10 +11,10 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from perdure.experiments import Place, train
-from perdure.experiments.loop import batches
 from perdure.scenarios import make
 from perdure.strategies import find_strategy
+from perdure.training import Place, train
+from perdure.training.loop import batches
 
 from .strategy_helpers import NORMED, Chosen, blobs, differing, everything, finish, made
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from perdure.experiments import Diverged, train
 from perdure.record import BadInput
+from perdure.training import Diverged, train
 
 from .cli_helpers import start
 from .strategy_helpers import blobs, made

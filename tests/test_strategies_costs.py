@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import perdure
-from perdure.experiments import run
 from perdure.scenarios import make
+from perdure.training import run
 
 from .cli_helpers import scored
 from .evaluator_helpers import linear

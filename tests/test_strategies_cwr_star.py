@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from perdure.data.examples import Batch, Examples
-from perdure.experiments import save_checkpoint, train
 from perdure.models import Network, build
 from perdure.record import BadInput
 from perdure.scenarios import blurred
 from perdure.strategies.cwr_star import CWRStar
+from perdure.training import save_checkpoint, train
 
 from .strategy_helpers import (
     LINEAR,

@@ -10,11 +10,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from perdure.data.examples import Batch, Examples
-from perdure.experiments import train
 from perdure.models import build
 from perdure.record import BadInput
 from perdure.scenarios import blurred
 from perdure.strategies.ewc import EWC
+from perdure.training import train
 
 from .penalty_helpers import (
     NAIVE,

@@ -13,11 +13,11 @@ from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts
 
 from perdure import Evaluator
 from perdure.data.examples import Batch, Examples
-from perdure.experiments import Diverged, save_checkpoint, train
 from perdure.models import build
 from perdure.record import BadInput
 from perdure.scenarios import blurred
 from perdure.strategies.gdumb import GDumb, annealing
+from perdure.training import Diverged, save_checkpoint, train
 
 from .strategy_helpers import (
     LINEAR,

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from perdure.data.examples import Batch, Examples
-from perdure.experiments import Diverged, save_checkpoint, train
 from perdure.models import Network, build
 from perdure.record import BadInput
 from perdure.strategies.gem import GEM
+from perdure.training import Diverged, save_checkpoint, train
 
 from .strategy_helpers import (
     LINEAR,

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from perdure.data.examples import Batch, Examples
-from perdure.experiments import train
 from perdure.models import build
 from perdure.record import BadInput
 from perdure.scenarios import blurred
 from perdure.strategies.lwf import LwF
+from perdure.training import train
 
 from .penalty_helpers import NAIVE, PUSHED, Plain, Step, alongside, doubled, goes_on, is_naive
 from .strategy_helpers import LINEAR, NORMED, blobs, made

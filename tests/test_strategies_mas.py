@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from perdure.data.examples import Batch, Examples
-from perdure.experiments import train
 from perdure.models import build
 from perdure.record import BadInput
 from perdure.scenarios import blurred
 from perdure.strategies.mas import MAS
+from perdure.training import train
 
 from .penalty_helpers import (
     NAIVE,

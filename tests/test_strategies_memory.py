@@ -11,10 +11,10 @@ import torch
 from scipy.stats import chi2
 
 from perdure.data.examples import Examples
-from perdure.experiments import train
 from perdure.models import build
 from perdure.strategies._memory import remembered
 from perdure.strategies.replay import Replay
+from perdure.training import train
 
 from .strategy_helpers import LINEAR, Chosen, blobs, done, finish, made
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from perdure.data.examples import Batch, Examples
-from perdure.experiments import train
 from perdure.models import build
 from perdure.record import BadInput
 from perdure.strategies.si import SI
+from perdure.training import train
 
 from .penalty_helpers import (
     NAIVE,

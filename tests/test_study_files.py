@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.experiments import Study, read_study, study_of
 from perdure.record import BadInput
+from perdure.studies import Study, read_study, study_of
 
 from .cli_helpers import refused, says, write
 

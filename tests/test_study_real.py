@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pytest
 
-import perdure.experiments as experiments
-from perdure.experiments import outcome, run_serially, run_side_by_side, run_study, study_of
+from perdure import execution, studies, training
+from perdure.execution import run_serially, run_side_by_side
 from perdure.record import RunWriter
 from perdure.scenarios import domains, make, permutations, validation
 from perdure.strategies.naive import Naive
+from perdure.studies import outcome, run_study, study_of
 
 from .cli_helpers import Answer, run, says, strict, write
 from .evaluator_helpers import Clock
@@ -28,7 +29,7 @@ from .study_helpers import nobody
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perdure.experiments import Job
+    from perdure.execution import Job
     from perdure.scenarios import Scenario
 
 # Four runs of the search, of which two diverge, then two that are reported.
@@ -211,8 +212,8 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("timed")
 def test_an_estimate_of_steps_whose_time_is_known() -> None:
-    mine = experiments.described("split-digits", "naive", iterations=60, settings={"hidden": "16"})
-    assert experiments.estimated_seconds(mine) == pytest.approx(5 * 60 * 0.01)
+    mine = training.described("split-digits", "naive", iterations=60, settings={"hidden": "16"})
+    assert training.estimated_seconds(mine) == pytest.approx(5 * 60 * 0.01)
 
 
 def test_a_dry_run_of_what_is_done(whole: Reference) -> None:
@@ -238,7 +239,7 @@ def test_runs_of_other_lengths_are_measured_apart(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_processes_give_the_same_bits(whole: Reference, tmp_path: Path) -> None:
     store = tmp_path / "store"
-    mine = experiments.read_study(whole.file)
+    mine = studies.read_study(whole.file)
     found = run_study(mine, store, partial(run_side_by_side, most=1), nobody)
     assert (found.complete, len(found.failed)) == (True, FAILING)
     assert bits(store) == bits(whole.store)
@@ -300,7 +301,7 @@ class Stop(BaseException):
     """Ends a run where it is, as an interrupt does."""
 
 
-def half(mine: experiments.Study, store: Path) -> None:
+def half(mine: studies.Study, store: Path) -> None:
     """Leave the first run of a study in its middle, with a checkpoint."""
 
     def told(job: Job, message: dict[str, Any]) -> None:
@@ -311,7 +312,7 @@ def half(mine: experiments.Study, store: Path) -> None:
         run_study(mine, store, run_serially, told, checkpoint_every=0.05)
 
 
-def one(**run: Any) -> experiments.Study:
+def one(**run: Any) -> studies.Study:
     plain = {
         "scenarios": ["split-digits"], "strategies": ["naive"], "seeds": 2,
         "run": {"iterations": 200, "every": 50, "hidden": "16", **run},
@@ -350,7 +351,7 @@ def test_a_run_that_another_program_writes_is_left_to_it(tmp_path: Path) -> None
 
 
 def test_python_is_the_same_as_the_command(whole: Reference) -> None:
-    mine = experiments.read_study(whole.file)
+    mine = studies.read_study(whole.file)
     found = outcome(mine, whole.store)
     assert [len(found.done[cell]) for cell in mine.cells] == [1, 1]
     for folders in found.done.values():
@@ -367,8 +368,8 @@ def test_sixty_runs_are_the_same_bits_one_by_one_in_processes_and_on_ray(tmp_pat
     }  # fmt: skip
     mine = study_of(plain, "sixty")
     ways: dict[str, Any] = {"serial": run_serially, "processes": partial(run_side_by_side, most=2)}
-    if hasattr(experiments, "run_on_ray") and importlib.util.find_spec("ray"):
-        ways["ray"] = experiments.run_on_ray
+    if hasattr(execution, "run_on_ray") and importlib.util.find_spec("ray"):
+        ways["ray"] = execution.run_on_ray
     found = {}
     for name, execute in ways.items():
         assert run_study(mine, tmp_path / name, execute, nobody).whole

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perdure.experiments import Description, outcome, plan_study, run_study
 from perdure.record import scores_of
+from perdure.studies import outcome, plan_study, run_study
 
 from .study_helpers import Failure, Fake, Scores, flat, made_run, nobody, snapshot, study
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from perdure.experiments import Study
+    from perdure.studies import Study
+    from perdure.training import Description
 
 LR = {"lr": [0.1, 0.2, 0.3]}
 ALL = {"seeds": "all"}

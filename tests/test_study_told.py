@@ -10,11 +10,11 @@ from unittest.mock import patch
 
 import pytest
 
-import perdure.experiments as experiments
+from perdure import execution, studies
 from perdure.cli._study_view import StudyView
-from perdure.experiments import read_study
 from perdure.record import RunWriter
-from perdure.report.live.watching import Watching
+from perdure.report.live.store_watcher import Watching
+from perdure.studies import read_study
 
 from .cli_helpers import Answer, refused, run, says, strict, write
 from .study_helpers import Failure, Fake, Scores, flat, table_of
@@ -22,7 +22,7 @@ from .study_helpers import Failure, Fake, Scores, flat, table_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perdure.experiments import Description
+    from perdure.training import Description
 
 TEXT = """
 about = "does it matter?"
@@ -54,7 +54,7 @@ class Bench:
         return run("study", command, self.file, "--store", self.store, *options)
 
     def run(self, fake: Fake, *options: str) -> Answer:
-        with patch.object(experiments, "run_serially", fake):
+        with patch.object(execution, "run_serially", fake):
             return self.told("run", "--serial", *options)
 
     def status(self) -> dict[str, Any]:
@@ -316,7 +316,7 @@ def test_looking_changes_nothing(bench: Bench) -> None:
 
 
 def test_nobody_listens_to_a_view_that_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with StudyView(experiments.Outcome(), 2, list, show=False) as view:
+    with StudyView(studies.Outcome(), 2, list, show=False) as view:
         view.planned([])
     assert capsys.readouterr() == ("", "")
     assert view.left is None
@@ -326,7 +326,7 @@ def test_time_left_is_counted_by_kind(tmp_path: Path) -> None:
     fake = Fake(answer)
     mine = read_study(write(tmp_path, "mine.toml", TEXT.replace("grid.strength = [1, 2]", "")))
     clock = iter(range(0, 10_000, 4))
-    view = StudyView(experiments.Outcome(), 2, list, show=False)
+    view = StudyView(studies.Outcome(), 2, list, show=False)
     lefts: list[float | None] = []
 
     def told(job: Any, message: dict[str, Any]) -> None:
@@ -334,7 +334,7 @@ def test_time_left_is_counted_by_kind(tmp_path: Path) -> None:
             view.told(job, message)
         lefts.append(view.left)
 
-    experiments.run_study(mine, tmp_path / "store", fake, told, planned=view.planned)
+    studies.run_study(mine, tmp_path / "store", fake, told, planned=view.planned)
     assert view.ended == {"done": 6}
     assert lefts[0] is None  # nothing is known yet
     assert lefts[-1] == 0

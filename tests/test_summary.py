@@ -22,11 +22,10 @@ from perdure.metrics import (
     Summary,
     bca_interval,
     find_metric,
-    mean_of_proportions,
     summary,
     summary_of_runs,
-    wilson,
 )
+from perdure.stats import mean_of_proportions, wilson
 
 from .references import REFERENCES, Array, B, Case, R, few, nan, words
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import perdure
-from perdure.experiments.carried import packed, unpacked
-from perdure.experiments.desk import Desk
-from perdure.experiments.jobs import Job, perform
+from perdure.execution.collector import Desk
+from perdure.execution.jobs import Job, perform
+from perdure.execution.run_archive import packed, unpacked
 from perdure.record import BadInput, RecordError, RunWriter, is_locked, scores_of
-from perdure.record._append import Lock, replace
+from perdure.record.io.append import Lock, replace
 
 from .cli_helpers import environment, run, says
 from .strategy_helpers import blobs, description
@@ -290,7 +290,7 @@ def test_a_run_that_another_process_finishes_meanwhile_stays(
     if saved:
         stopped(what, folder, 5)
     finished = whole(what, tmp_path / "whole")
-    module: Any = importlib.import_module("perdure.experiments.run")
+    module: Any = importlib.import_module("perdure.training.run")
     real = module.evaluator_of
 
     def later(*arguments: Any, **options: Any) -> Any:

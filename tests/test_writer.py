@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perdure.record import RecordError, RunWriter, _files, csv_field, open_run, read_source
-from perdure.record._append import Appender, replace
+from perdure.record import RecordError, RunWriter, csv_field, open_run, read_source
+from perdure.record.io import files as _files
+from perdure.record.io.append import Appender, replace
 
 from .cli_helpers import environment, run
 from .writer_helpers import (

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from perdure.record import RecordError, RunWriter, _append, read_source
+from perdure.record import RecordError, RunWriter, read_source
+from perdure.record.io import append as _append
 
 from .cli_helpers import environment
 from .writer_helpers import Disk, Interrupt, disk, one_line, recorded

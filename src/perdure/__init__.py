@@ -11,9 +11,9 @@ from .metrics import (
     Stream,
     Summary,
     Undefined,
-    plan,
     summary,
 )
+from .metrics.planning import plan
 
 if TYPE_CHECKING:
     from .evaluation import AlarmRang as AlarmRang

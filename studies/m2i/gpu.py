@@ -11,8 +11,8 @@ import time
 import torch
 from torch import nn
 
-from perdure.experiments import described, run
 from perdure.models.wide_vgg9 import wide_vgg9
+from perdure.training import described, run
 
 
 def channels_last(shape: tuple[int, int, int], outputs: int) -> nn.Module:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..metrics import Undefined, difference_of_runs
 from ..record import BadInput, read_source
-from ..report.on_examples import OnExamples, on_examples_grids, on_examples_words
+from ..report.example_differences import OnExamples, on_examples_grids, on_examples_words
 from ._output import print_grids, print_wrapped, say, tell
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..metrics import ScoreScale
     from ..record import Source
-    from ..record.members import Member
+    from ..record.run_index import Member
 
 __all__ = ["example_differences", "print_example_differences"]
 

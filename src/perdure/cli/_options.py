@@ -12,12 +12,21 @@ from ..record import BadInput, read_vector
 __all__ = [
     "check_percent",
     "ids_of",
+    "require_training",
     "scale_of",
     "values_of",
     "weights_of",
     "whole_of",
     "windows_of",
 ]
+
+
+def require_training() -> None:
+    """Raise unless everything that training needs is installed."""
+    try:
+        from .. import training  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise BadInput(f"perdure run needs {error.name}: pip install 'perdure[train]'") from None
 
 
 def values_of(text: str | None, option: str) -> list[float] | None:

@@ -13,7 +13,7 @@ from ._output import tell
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..experiments.jobs import Job
+    from ..execution.jobs import Job
 
 __all__ = ["SeedBars"]
 

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..record import BadInput, Run, open_run
-from ..report.opened import open_methods
+from ..report.load import open_methods
 from ..report.usable import first_of
-from ._options import check_percent
+from ._options import check_percent, require_training
 from ._output import STDIN
-from .run import _experiments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,9 +56,11 @@ def opened(
 
 def _study(file: Path, store: Path) -> tuple[dict[str, list[Source]], list[str]]:
     """Return the finished runs of a study, by what tells its cells apart."""
-    experiments = _experiments()
-    study = experiments.read_study(file)
-    outcome = experiments.outcome(study, store)
+    require_training()
+    from .. import studies
+
+    study = studies.read_study(file)
+    outcome = studies.outcome(study, store)
     done = {cell: folders for cell, folders in outcome.done.items() if folders}
     if not done:
         raise BadInput(

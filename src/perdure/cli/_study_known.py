@@ -14,11 +14,11 @@ from ..record import RecordError, read_file, read_json, replace_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..experiments import Outcome, Study
+    from ..studies import Outcome, Study
 
 __all__ = ["recall", "remember"]
 
-MAX_STUDY = 1 << 20  # bytes, as `experiments.read_study` has it, which takes PyTorch
+MAX_STUDY = 1 << 20  # bytes, as `studies.read_study` has it, which takes PyTorch
 
 
 def remember(file: Path, store: Path, study: Study, found: Outcome) -> None:

@@ -12,25 +12,26 @@ from ._study_view import in_words
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..experiments import Description, Study
+    from ..studies import Study
+    from ..training import Description
 
 __all__ = ["dry_run"]
 
 
-def dry_run(
-    experiments: Any, study: Study, store: Path, jobs: str | None, *, retry: bool, json: bool
-) -> int:
+def dry_run(study: Study, store: Path, jobs: str | None, *, retry: bool, json: bool) -> int:
     """List the runs and about how long each takes here, and return the exit code."""
+    from .. import execution, studies, training
+
     most = None if jobs is None else whole_of(jobs, "--jobs", 1)
     seconds: dict[bytes, float] = {}
-    runs = []
-    for cell, description in experiments.plan_study(study, store, everything=True):
-        state = _state(experiments, description, store, retry=retry)
-        kind = experiments.length_of(description)
+    runs: list[dict[str, Any]] = []
+    for cell, description in studies.plan_study(study, store, everything=True):
+        state = _state(description, store, retry=retry)
+        kind = training.length_of(description)
         if state == "waiting" and kind not in seconds:
             if not json:
                 tell(f"measuring {cell}")
-            seconds[kind] = experiments.estimated_seconds(description)
+            seconds[kind] = training.estimated_seconds(description)
         takes = seconds[kind] if state == "waiting" else 0
         runs.append(
             {"folder": description.folder, "done": state == "done", "state": state,
@@ -43,7 +44,7 @@ def dry_run(
     for run in runs:
         waits = run["state"] == "waiting"
         say(f"{run['folder']}  {in_words(run['seconds']) if waits else run['state']}")
-    at_once = most or experiments.at_once(1)
+    at_once = most or execution.at_once(1)
     count = Counter(run["state"] for run in runs)
     say(
         f"{len(runs)} runs: {count['done']} done, {count['failed']} failed, "
@@ -53,9 +54,11 @@ def dry_run(
     return 0
 
 
-def _state(experiments: Any, description: Description, store: Path, *, retry: bool) -> str:
+def _state(description: Description, store: Path, *, retry: bool) -> str:
+    from .. import studies, training
+
     folder = store / description.folder
-    if experiments.is_finished(folder):
+    if training.is_finished(folder):
         return "done"
-    failed = experiments.failure_of(folder) is not None
+    failed = studies.failure_of(folder) is not None
     return "failed" if failed and not retry else "waiting"

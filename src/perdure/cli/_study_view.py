@@ -16,9 +16,9 @@ from ._progress import live_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..experiments import Outcome
-    from ..experiments.jobs import Job
+    from ..execution.jobs import Job
     from ..report import Grid
+    from ..studies import Outcome
 
 __all__ = ["StudyView", "in_words"]
 

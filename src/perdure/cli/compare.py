@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from .._names import near
-from ..metrics import PairTestName, compare_methods, find_pair_test, options_for
+from ..metrics import compare_methods, options_for
 from ..record import BadInput, Given, read_source
-from ..record.alike import missing, notes_of, same_scores, same_tasks
-from ..record.groups import find_groups, in_words
+from ..record.comparability import missing, notes_of, same_scores, same_tasks
+from ..record.grouping import find_groups, in_words
 from ..record.pairing import only_finished, paired, remarks, same_scenario
 from ..report import Compared, comparison_grids
 from ..report.comparison import comparison_dict, comparison_words
 from ..report.comparison_tables import MANY_PAIRS
 from ..report.scores import reasons
 from ..report.study import COLUMNS
+from ..stats import PairTestName, find_pair_test
 from ._example_differences import example_differences, print_example_differences
 from ._options import check_percent, ids_of, scale_of, whole_of
 from ._output import (
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..metrics import Summary
-    from ..record.groups import Groups
-    from ..record.members import Member
+    from ..record.grouping import Groups
+    from ..record.run_index import Member
     from ..report import Grid
 
     ByMethod = dict[str, dict[int | str, Summary]]

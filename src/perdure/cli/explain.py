@@ -66,8 +66,8 @@ def _strategy(name: str) -> str:
 def _hyperparameters(name: str) -> list[str]:
     """Return every hyperparameter with its default; reading them needs PyTorch."""
     try:
-        from ..experiments.hyperparameters import hyperparameters
         from ..strategies import find_strategy
+        from ..training.hyperparameters import hyperparameters
 
         found = hyperparameters(find_strategy(name), skip=("seed",))
     except ModuleNotFoundError:

@@ -13,7 +13,7 @@ import numpy as np
 from cyclopts import Parameter
 
 from ..metrics import Stream, Undefined, min_acc, schedule_steps, wf
-from ..metrics import plan as planned
+from ..metrics.planning import plan as planned
 from ..record import BadInput, read_source
 from ..record.points import INITIAL, PROBE
 from ..report import Grid

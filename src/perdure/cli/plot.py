@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from .._names import near
-from ..metrics import PairTestName  # noqa: TC001  (the parser reads annotations)
 from ..record import BadInput, Given
+from ..stats import PairTestName  # noqa: TC001  (the parser reads annotations)
 from ._options import ids_of, scale_of, values_of, whole_of
 from ._output import Flag, say, tell
 from ._shown import opened

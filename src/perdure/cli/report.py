@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..metrics import PairTestName  # noqa: TC001  (the parser reads annotations)
 from ..record import BadInput, Given
+from ..stats import PairTestName  # noqa: TC001  (the parser reads annotations)
 from ._options import scale_of
 from ._output import Flag, say, tell
 from ._shown import opened

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from ..report import Grid
-from ..report.reproduced import lines_as_dicts, lines_grid, statements_grid
+from ..report.reproduction_table import lines_as_dicts, lines_grid, statements_grid
 from ..scenarios import find_scenario
+from ._options import require_training
 from ._output import Flag, form_of, print_grids, print_json, say, tell
-from .run import _experiments
 from .study import executor, show_study
 
 if TYPE_CHECKING:
-    from ..experiments.entries import Entry
-    from ..experiments.findings import Findings
+    from ..reproduction.measurements import Findings
+    from ..reproduction.published import Entry
 
 __all__ = ["reproduce"]
 
@@ -61,22 +61,23 @@ def reproduce(
             given.
     """
     form = form_of(json=json, markdown=markdown)
-    room = _experiments()
-    chosen = [room.find_entry(name) for name in dict.fromkeys(names or [])]
+    require_training()
+    from .. import reproduction, training
+
+    chosen = [reproduction.find_entry(name) for name in dict.fromkeys(names or [])]
     if not chosen and not quick:
-        _list(room, form)
+        _list(form)
         return 0
-    where = room.device_of(device)
-    execute, at_once = executor(room, jobs, serial=serial, ray=ray, gpus_each=gpus_each)
+    where = training.device_of(device)
+    execute, at_once = executor(jobs, serial=serial, ray=ray, gpus_each=gpus_each)
     written, complete = [], True
-    for entry in chosen or list(room.entries().values()):
-        study, missing = room.study_for(entry, quick=quick, device=where)
+    for entry in chosen or list(reproduction.entries().values()):
+        study, missing = reproduction.study_for(entry, quick=quick, device=where)
         _say_what_lacks(entry, missing)
         done, failed = {}, {}
         if study is not None:
             tell(f"{study.name}: {entry.stand_in if quick else entry.tables}")
             found = show_study(
-                room,
                 study,
                 store,
                 execute,
@@ -86,7 +87,7 @@ def reproduce(
                 fresh=fresh,
             )
             done, failed = found.done, found.failed
-        made = _Made(room, entry, room.findings_of(entry, done), quick=quick)
+        made = _Made(entry, reproduction.findings_of(entry, done), quick=quick)
         complete = complete and not missing and not failed
         written.append(made.write(out or store / "tables", missing, failed))
         if form != "json":
@@ -96,12 +97,14 @@ def reproduce(
     return 0 if complete else 1
 
 
-def _list(room: Any, format_: str) -> None:
+def _list(format_: str) -> None:
+    from .. import reproduction
+
     rows, plain = [], []
-    for entry in room.entries().values():
+    for entry in reproduction.entries().values():
         scenarios = entry.study["scenarios"]
         needed = {name: None for each in scenarios for name in find_scenario(each).data}
-        lacking = {name for each in room.missing_data(scenarios).values() for name in each}
+        lacking = {name for each in reproduction.missing_data(scenarios).values() for name in each}
         missing = "all" if lacking == set(needed) else ", ".join(sorted(lacking))
         took = _time(entry.hours) + (f", GPU {_time(entry.gpu_hours)}" if entry.gpu_hours else "")
         rows.append(
@@ -144,15 +147,21 @@ def _say_what_lacks(entry: Entry, missing: dict[str, list[str]]) -> None:
 class _Made:
     """What was found for an entry: numbers and statements, written down and shown."""
 
-    def __init__(self, room: Any, entry: Entry, found: Findings, *, quick: bool) -> None:
-        self.room, self.entry, self.found, self.quick = room, entry, found, quick
-        self.lines = room.measured_lines(found, entry.ids) if quick else room.lines_of(found)
-        self.said = [] if quick else room.statements(found)
+    def __init__(self, entry: Entry, found: Findings, *, quick: bool) -> None:
+        from .. import reproduction
+
+        self.entry, self.found, self.quick = entry, found, quick
+        self.lines = (
+            reproduction.measured_lines(found, entry.ids) if quick else reproduction.lines_of(found)
+        )
+        self.said = [] if quick else reproduction.statements(found)
 
     def write(
         self, folder: Path, missing: dict[str, list[str]], failed: dict[Path, str]
     ) -> dict[str, Any]:
         """Return all of it as plain data; it and the data behind figures are written down."""
+        from .. import reproduction
+
         entry, quick = self.entry, self.quick
         name = f"{entry.name}-quick" if quick else entry.name
         plain = {
@@ -161,7 +170,7 @@ class _Made:
             "numbers": lines_as_dicts(self.lines, quick=quick),
             "statements": [each._asdict() for each in self.said],
             "deviations": [*([] if quick else entry.deviations), *self.found.deviations],
-            "figures": [str(path) for path in self.room.write_figures(self.found, folder, name)],
+            "figures": [str(path) for path in reproduction.write_figures(self.found, folder, name)],
             "not_at_hand": missing,
             "failed": {path.name: why for path, why in failed.items()},
         }  # fmt: skip

@@ -14,14 +14,14 @@ from msgspec import to_builtins
 from ..metrics import summary_of_runs
 from ..record import BadInput, open_run, read_source
 from ..report import headline_grid, kept_grid
-from ._options import whole_of
+from ._options import require_training, whole_of
 from ._output import Flag, print_json, say, tell
 from ._progress import SeedBars
 
 if TYPE_CHECKING:
-    from ..experiments.description import Description
-    from ..experiments.jobs import Job
+    from ..execution.jobs import Job
     from ..metrics import RunsSummary, Summary
+    from ..training.config import Description
 
 __all__ = ["run"]
 
@@ -124,14 +124,16 @@ def run(
         )
     }  # fmt: skip
     most = None if jobs is None else whole_of(jobs, "--jobs", 1)
-    experiments = _experiments()
+    require_training()
+    from .. import execution, training
+
     runs = [
-        experiments.described(
+        training.described(
             scenario, strategy, settings=settings, model=model, optimizer=optimizer,
             setting=setting, seed=seed, mask_unseen=mask, order=_order(order), redraw=subset_redraw,
             unseen=unseen, hits=hits, boundaries=boundaries, blur=blur, held_out=held_out,
             validate=validate,
-            device=experiments.device_of(device), **counts,
+            device=training.device_of(device), **counts,
         )
         for seed in numbers
     ]  # fmt: skip
@@ -141,18 +143,18 @@ def run(
         return 0
     if not checkpoint_every >= 0:
         raise BadInput(f"--checkpoint-every is {checkpoint_every:g}, expected 0 or more seconds")
-    finished, waiting = experiments.jobs_for(runs, store, fresh=fresh)
+    finished, waiting = execution.jobs_for(runs, store, fresh=fresh)
     for job in waiting:
         job.changed, job.checkpoint_every = even_if_changed, checkpoint_every
     if resume:
-        _insist(experiments, waiting, fresh=fresh)
-    data = experiments.data_of(scenario, fetch=bool(waiting))
-    notes = _notes(experiments, finished, waiting, data, store)
+        _insist(waiting, fresh=fresh)
+    data = training.data_of(scenario, fetch=bool(waiting))
+    notes = _notes(finished, waiting, data, store)
     if not json:
         for note in notes:
             tell(note)
     if waiting:
-        _do(experiments, waiting, most, show=not json)
+        _do(waiting, most, show=not json)
     notes += [f"seed {job.description.seed}: {note}" for job in waiting for note in job.notes]
     done = [*finished, *(job for job in waiting if job.error is None)]
     failed = [job for job in waiting if job.error is not None]
@@ -163,15 +165,6 @@ def run(
         tell(*alike[0].detail.splitlines(), start="")
         tell(f"seed {', '.join(str(job.description.seed) for job in alike)} failed: {error}")
     return max((2 if job.code == 2 else 1 for job in failed), default=0)
-
-
-def _experiments() -> Any:
-    """Return the room that trains, or say what it needs."""
-    try:
-        from .. import experiments
-    except ModuleNotFoundError as error:
-        raise BadInput(f"perdure run needs {error.name}: pip install 'perdure[train]'") from None
-    return experiments
 
 
 def _settings(pairs: list[str] | None) -> dict[str, str]:
@@ -207,23 +200,23 @@ def _order(text: str | None) -> int | list[int] | None:
     return [whole_of(part, "--order", 0) for part in text.split(",")]
 
 
-def _notes(
-    experiments: Any, finished: list[Job], waiting: list[Job], data: Any, store: Path
-) -> list[str]:
+def _notes(finished: list[Job], waiting: list[Job], data: Any, store: Path) -> list[str]:
+    from .. import execution, training
+
     notes = []
     for job in finished:
-        if changed := experiments.data_changed(job.folder, data):
+        if changed := training.data_changed(job.folder, data):
             notes.append(
                 f"{job.folder}: the data has changed since ({'; '.join(changed)}); this is the "
                 "old result, --fresh runs it anew"
             )
-        if others := experiments.versions_changed(job.folder):
+        if others := training.versions_changed(job.folder):
             notes.append(
                 f"{job.folder}: made with {', '.join(others)}; this is the old result, --fresh "
                 "runs it anew"
             )
-    last = experiments.last_of(waiting[0].description.scenario, store) if waiting else None
-    if last is not None and (changed := experiments.data_changed(last, data)):
+    last = execution.last_of(waiting[0].description.scenario, store) if waiting else None
+    if last is not None and (changed := training.data_changed(last, data)):
         notes.append(f"the data is not that of {last} ({'; '.join(changed)})")
     if finished and not waiting:
         notes.append(f"finished before, read from {finished[0].folder.parent}; --fresh runs anew")
@@ -232,30 +225,34 @@ def _notes(
         notes.append(f"finished before: seed {known}")
     stopped = [job for job in waiting if job.folder.exists()]
     for said, jobs in (
-        ("starting again", [job for job in stopped if not experiments.can_go_on(job)]),
-        ("going on from a checkpoint", [job for job in stopped if experiments.can_go_on(job)]),
+        ("starting again", [job for job in stopped if not execution.can_go_on(job)]),
+        ("going on from a checkpoint", [job for job in stopped if execution.can_go_on(job)]),
     ):
         if jobs:
             notes.append(f"{said}: seed {', '.join(str(job.description.seed) for job in jobs)}")
     return notes
 
 
-def _insist(experiments: Any, waiting: list[Job], *, fresh: bool) -> None:
+def _insist(waiting: list[Job], *, fresh: bool) -> None:
     """Raise unless every run that is not finished can go on."""
+    from .. import execution
+
     if fresh:
         raise BadInput("--fresh starts anew and --resume goes on; give one of them")
     for job in waiting:
-        if not experiments.can_go_on(job):
+        if not execution.can_go_on(job):
             raise BadInput(
                 f"{job.folder}: no checkpoint to go on from; leave --resume out to start it"
             )
 
 
-def _do(experiments: Any, waiting: list[Job], most: int | None, *, show: bool) -> None:
+def _do(waiting: list[Job], most: int | None, *, show: bool) -> None:
+    from .. import execution
+
     bars = SeedBars(waiting, show=show)
     try:
         with bars:
-            experiments.run_side_by_side(waiting, bars.told, most=most)
+            execution.run_side_by_side(waiting, bars.told, most=most)
     except KeyboardInterrupt:
         done = sum(job.code == 0 for job in waiting)
         kept = [str(job.folder) for job in waiting if job.code != 0 and job.folder.exists()]

@@ -19,8 +19,8 @@ from ..metrics import (
     summary_of_runs,
 )
 from ..record import BadInput, Given, Source, read_source
-from ..record.groups import find_groups, seeds_note
-from ..record.members import Member
+from ..record.grouping import find_groups, seeds_note
+from ..record.run_index import Member
 from ..report import scores_grids, tool_grid
 from ..report.scores import reasons, stacked
 from ._options import check_percent, ids_of, scale_of, values_of, weights_of, whole_of, windows_of
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ..metrics import IntervalMethod
-    from ..record.groups import Groups
+    from ..record.grouping import Groups
     from ..report import Grid
 
 __all__ = ["score"]

@@ -10,17 +10,16 @@ from cyclopts import App, Parameter
 
 from ..record import BadInput, is_locked, read_json, scores_of
 from ..report.study import Line, guidelines, study_grids
-from ._options import ids_of, whole_of
+from ._options import ids_of, require_training, whole_of
 from ._output import Flag, form_of, print_grids, print_json, say, tell
 from ._study_known import recall, remember
 from ._study_plan import dry_run as dry_run_
 from ._study_view import StudyView
-from .run import _experiments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..experiments import Outcome, Study
+    from ..studies import Outcome, Study
 
 __all__ = ["executor", "show_study", "study_app"]
 
@@ -63,18 +62,20 @@ def run_(
         dry_run: list the runs and about how long they take, measured on a few steps of each kind.
         json: print JSON.
     """
-    experiments = _experiments()
-    study = experiments.read_study(file)
+    require_training()
+    from .. import studies, training
+
+    study = studies.read_study(file)
     if dry_run:
-        return dry_run_(experiments, study, store, jobs, retry=retry_failed, json=json)
-    execute, at_once = executor(experiments, jobs, serial=serial, ray=ray, gpus_each=gpus_each)
-    before = experiments.outcome(study, store)
+        return dry_run_(study, store, jobs, retry=retry_failed, json=json)
+    execute, at_once = executor(jobs, serial=serial, ray=ray, gpus_each=gpus_each)
+    before = studies.outcome(study, store)
     if ray is None:  # its nodes may have what this machine has not
-        for device in {each.device for _, each in experiments.plan_study(study, store)}:
-            experiments.device_of(device)
-    _fetch(experiments, study, before)
+        for device in {each.device for _, each in studies.plan_study(study, store)}:
+            training.device_of(device)
+    _fetch(study, before)
     found = show_study(
-        experiments, study, store, execute, at_once, show=not json, retry=retry_failed,
+        study, store, execute, at_once, show=not json, retry=retry_failed,
         fresh=fresh,
         changed=even_if_changed, checkpoint_every=checkpoint_every,
     )  # fmt: skip
@@ -95,9 +96,11 @@ def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> in
     if not json and (known := recall(file, store)) is not None:
         say(f"{file.stem}: {_counts(known['finished'], known['searched'])}")
         return 0
-    experiments = _experiments()
-    study = experiments.read_study(file)
-    found = experiments.outcome(study, store)
+    require_training()
+    from .. import studies
+
+    study = studies.read_study(file)
+    found = studies.outcome(study, store)
     running = [folder.name for folder in found.waiting if is_locked(folder)]
     searched = found.finished - len({each for folders in found.done.values() for each in folders})
     waiting = len(found.waiting) - len(running) + found.later
@@ -155,33 +158,36 @@ def report(
         latex: print LaTeX (booktabs).
         csv: print CSV.
     """
-    experiments = _experiments()
-    study = experiments.read_study(file)
+    require_training()
+    from .. import studies
+
+    study = studies.read_study(file)
     form = form_of(json=json, markdown=markdown, latex=latex, csv=csv)
-    _report(study, store, experiments.outcome(study, store), form, ids_of(only))
+    _report(study, store, studies.outcome(study, store), form, ids_of(only))
     return 0
 
 
 def executor(
-    experiments: Any, jobs: str | None, *, serial: bool, ray: str | None, gpus_each: float
+    jobs: str | None, *, serial: bool, ray: str | None, gpus_each: float
 ) -> tuple[Callable[..., None], int]:
     """Return who does the runs, and how many at a time."""
+    from .. import execution
+
     if sum((serial, ray is not None, jobs is not None)) > 1:
         raise BadInput("--serial, --jobs and --ray exclude each other; give one")
     if serial:
-        return experiments.run_serially, 1
+        return execution.run_serially, 1
     if ray is not None:
         if not gpus_each > 0:
             raise BadInput(f"--gpus-each is {gpus_each:g}, expected a share of a GPU like .25")
-        on_ray = experiments.run_on_ray
-        return partial(on_ray, address=ray, gpus_each=gpus_each), experiments.at_once(1)
+        on_ray = execution.run_on_ray
+        return partial(on_ray, address=ray, gpus_each=gpus_each), execution.at_once(1)
     most = None if jobs is None else whole_of(jobs, "--jobs", 1)
-    side_by_side = partial(experiments.run_side_by_side, most=most, retries=1)
-    return side_by_side, most or experiments.at_once(1)
+    side_by_side = partial(execution.run_side_by_side, most=most, retries=1)
+    return side_by_side, most or execution.at_once(1)
 
 
 def show_study(
-    experiments: Any,
     study: Study,
     store: Path,
     execute: Callable[..., None],
@@ -191,12 +197,14 @@ def show_study(
     **how: Any,
 ) -> Outcome:
     """Run a study with a view of it, and return where it is then."""
-    before = experiments.outcome(study, store)
-    tables = lambda: study_grids(_lines(study, experiments.outcome(study, store)))  # noqa: E731
+    from .. import studies
+
+    before = studies.outcome(study, store)
+    tables = lambda: study_grids(_lines(study, studies.outcome(study, store)))  # noqa: E731
     view = StudyView(before, at_once, tables, show=show)
     try:
         with view:
-            found: Outcome = experiments.run_study(
+            found: Outcome = studies.run_study(
                 study, store, execute, view.told, planned=view.planned, **how
             )
     except KeyboardInterrupt:
@@ -208,11 +216,13 @@ def show_study(
     return found
 
 
-def _fetch(experiments: Any, study: Study, before: Outcome) -> None:
+def _fetch(study: Study, before: Outcome) -> None:
     """Have the data at hand before anything starts: a missing pack is a mistake of now."""
+    from .. import training
+
     if before.waiting or before.undecided:
         for scenario in study.scenarios:
-            experiments.data_of(scenario)
+            training.data_of(scenario)
 
 
 def _lines(study: Study, found: Outcome) -> list[Line]:

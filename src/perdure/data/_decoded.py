@@ -16,8 +16,8 @@ import numpy as np
 from ..record import BadInput, open_regular, read_json
 from ._files import hash_of
 from ._parquet import batches, open_table
-from ._places import cache_folder
 from ._progress import bar
+from .paths import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

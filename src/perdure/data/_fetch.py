@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..record import BadInput
-from ..record._append import open_file
+from ..record.io.append import open_file
 from ._files import remember
 from ._hub import download, endpoint, look
 from ._known import checked, nowhere
 from ._pins import check, pinned
-from ._places import cache_folder, find, source_json
 from ._progress import bar
 from ._table import DATASETS
+from .paths import cache_folder, find, source_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..record import open_regular, read_json
-from ._places import cache_folder
+from .paths import cache_folder
 
 __all__ = ["forget", "hash_of", "remember", "remembered", "sha256_of"]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from .. import __version__
 from ..record import BadInput
-from ..record._append import open_file
+from ..record.io.append import open_file
 from ._files import hash_of
 from ._parquet import needs
-from ._places import SPLITS, layout
+from .paths import SPLITS, layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

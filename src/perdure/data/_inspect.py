@@ -9,13 +9,13 @@ from ..record import read_json
 from ._decoded import decoded_folder
 from ._files import forget, hash_of, remembered, sha256_of
 from ._known import checked
-from ._places import SPLITS, find, source_json
 from ._table import DATASETS
+from .paths import SPLITS, find, source_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ._places import Found
+    from .paths import Found
 
 __all__ = ["Check", "Place", "verify", "where"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 
 from ..record import BadInput
-from ._places import cache_folder, layout, mirror_folder
 from ._table import DATASETS, Info
+from .paths import cache_folder, layout, mirror_folder
 
 __all__ = ["checked", "nowhere"]
 

@@ -13,16 +13,16 @@ from ._digits import digits
 from ._fetch import fetch as download
 from ._files import sha256_of
 from ._known import checked, nowhere
-from ._places import SPLITS, find, layout, mirror_folder, source_json
 from ._table import DATASETS
+from .paths import SPLITS, find, layout, mirror_folder, source_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from ._places import Found
     from ._table import Cut, Info
+    from .paths import Found
 
 __all__ = ["Dataset", "Split", "load"]
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..record import RecordError, read_source
 from ._arguments import as_json, check_arguments, check_state, named_tasks, scale_of
-from ._trees import nbytes
-from ._untouched import unborn, untouched
 from .alarm import Alarm, AlarmRang
-from .combined import ModelParts
+from .costs.meter import Meter
+from .engine.engine import Tester
+from .engine.scoring import Scorer
 from .gradients import recorded_norms
-from .inputs import EvaluationTask
-from .meter import Meter
 from .progress import Progress
 from .recorder import Recorder
 from .schedules import as_schedule
-from .scoring import Scorer
-from .tester import Tester
+from .state.model_parts import ModelParts
+from .state.preserve import unborn, untouched
+from .state.trees import nbytes
+from .tasks import EvaluationTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

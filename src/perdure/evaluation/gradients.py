@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from ._untouched import unmoved
+from .state.preserve import unmoved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..metrics import ScoreScale
-    from .inputs import EvaluationTask
+    from .tasks import EvaluationTask
 
 __all__ = ["EvaluationWarning", "Recorder"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._value import Undefined
-from .costs import check_weights, clscore, clstability
-from .table import find_metric
+from .functional._value import Undefined
+from .functional.costs import check_weights, clscore, clstability
+from .registry import find_metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

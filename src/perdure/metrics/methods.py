@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from .compare import Comparison, compare_pairs, ranks, rounded
-from .letters import significance_letters
-from .pair_tests import find_pair_test
+from ..stats.letter_display import significance_letters
+from ..stats.pair_tests import find_pair_test
+from ..stats.pairwise import Comparison, compare_pairs, ranks, rounded
+from .registry import better_of
 from .runs import mean_of_metric
 from .score_matrix import ACCURACY, ScoreScale
-from .table import better_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .pair_tests import PairTestName
+    from ..stats.pair_tests import PairTestName
     from .seeds import IntervalMethod, MeanOverSeeds
 
     Seed = int | str

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._value import Undefined
 from .criteria import check_scores, clstability_of, criteria_weights
-from .results import as_html, drop_others, listed, notes_about
+from .functional._value import Undefined
+from .registry import find_metric
 from .seeds import over_seeds
-from .table import find_metric
+from .summary_types import as_html, drop_others, listed, notes_about
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .results import Summary
     from .score_matrix import ScoreScale
     from .seeds import IntervalMethod, MeanOverSeeds
+    from .summary_types import Summary
 
 __all__ = ["RunsSummary", "mean_of_metric", "summary_of_runs"]
 

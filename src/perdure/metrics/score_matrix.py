@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from .._html import heatmap
-from ._check import class_counts, counts, square, vector
-from .rescaled import Setting
+from .functional._check import class_counts, counts, square, vector
+from .functional.rescaled import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from ._value import Undefined
+from .functional._value import Undefined
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._value import Undefined, Value
-from .accuracy import fixed_curve
+from ..stats.wilson import mean_of_proportions, wilson
 from .criteria import check_scores, clscore_of, criteria_weights
-from .forgetting import forgetting_matrix
-from .honesty import extreme_intervals, selection_bias
-from .matrix_intervals import matrix_intervals
-from .matrix_weights import LARGEST, LINEAR
-from .results import CURVE_NAMES, Options, Summary, listed
+from .functional._value import Undefined, Value
+from .functional.accuracy import fixed_curve
+from .functional.forgetting import forgetting_matrix
+from .intervals.matrix_intervals import matrix_intervals
+from .intervals.matrix_weights import LARGEST, LINEAR
+from .intervals.selection_bias import extreme_intervals, selection_bias
+from .registry import METRICS, NEEDS, Metric
 from .score_matrix import ACCURACY, ZERO_UPPER, ScoreMatrix, ScoreScale
-from .stream_data import Stream
-from .table import METRICS, NEEDS, Metric
-from .wilson import mean_of_proportions, wilson
+from .stream import Stream
+from .summary_types import CURVE_NAMES, Options, Summary, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from .costs import Costs
-    from .hits import Hits
+    from .functional.costs import Costs
+    from .per_example import Hits
 
 __all__ = ["summary"]
 

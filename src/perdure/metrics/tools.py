@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .results import Summary
     from .score_matrix import ScoreMatrix
+    from .summary_types import Summary
 
     Matrix = NDArray[np.float64]
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .table import MODELS, describe
+from .registry import MODELS, describe
 
 if TYPE_CHECKING:
     from ._build import build

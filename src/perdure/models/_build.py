@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ..evaluation._untouched import unborn, untouched
+from ..evaluation.state.preserve import unborn, untouched
 from ..record import BadInput
 from ._check import image, one_line, whole, wholes
 from ._factory import called, factory_of

@@ -9,7 +9,7 @@ from torch import nn
 
 from .._own import imported, shown
 from ..record import BadInput
-from .table import MODELS, unknown
+from .registry import MODELS, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

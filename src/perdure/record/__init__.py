@@ -1,18 +1,18 @@
 """Files in, arrays out: readers of the run folder and of other tools' matrices."""
 
-from ._append import RecordError, is_locked
-from ._append import replace as replace_file
-from ._files import BadInput, check_depth, open_regular, read_file, read_json
 from .costs_file import read_costs
 from .gradients_file import Gradients, read_gradients
-from .growing import GrowingPoints
-from .hits_folder import read_hits
+from .incremental_reader import GrowingPoints
+from .inputs import Given, Source, read_source, read_vector
+from .io.append import RecordError, is_locked
+from .io.append import replace as replace_file
+from .io.files import BadInput, check_depth, open_regular, read_file, read_json
 from .matrix_file import parse_matrix, parse_vector
+from .per_example_folder import read_hits
 from .points import Points
 from .points_file import read_points
 from .run import FAILED, Run, failure_of, open_run
-from .scores_file import Scores, scores_of
-from .source import Given, Source, read_source, read_vector
+from .summary_cache import Scores, scores_of
 from .writer import RunWriter, csv_field
 
 __all__ = [

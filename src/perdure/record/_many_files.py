@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..metrics import ACCURACY
-from ._files import MAX_JSON, BadInput, find_matches, open_regular, parse_json, read_file
-from ._text import decode
 from .costs_file import COST_COLUMNS, read_costs
 from .gradients_file import read_gradients
+from .inputs import MAX_POINTS
+from .io.files import MAX_JSON, BadInput, find_matches, open_regular, parse_json, read_file
+from .io.text import decode
 from .points import KINDS
 from .points_file import read_points
 from .run_json import description_of, scale_of
-from .source import MAX_POINTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..metrics import Costs
-from ._text import BadInput, Column, as_text, read_table
+from .io.text import BadInput, Column, as_text, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

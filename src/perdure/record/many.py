@@ -14,7 +14,7 @@ import numpy as np
 
 from ._many_files import Run, find, look, read, texts
 from ._many_sql import COLUMNS, JUDGE, REJECTED, REQUIRED, TABLES, VIEWS, holding, scan, view
-from ._text import BadInput
+from .io.text import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

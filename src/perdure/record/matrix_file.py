@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._arrays import MAX_NUMBERS, MAX_TASKS, array_from, arrays_from_zip
-from ._files import BadInput, parse_json
-from ._text import decode
+from .io.arrays import MAX_NUMBERS, MAX_TASKS, array_from, arrays_from_zip
+from .io.files import BadInput, parse_json
+from .io.text import decode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

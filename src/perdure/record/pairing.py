@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ._text import BadInput
-from .groups import Groups, in_words, pooling_notes, unlike
+from .grouping import Groups, in_words, pooling_notes, unlike
+from .io.text import BadInput
 
 if TYPE_CHECKING:
-    from .members import Member
+    from .run_index import Member
 
     Seed = int | str
 

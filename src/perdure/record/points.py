@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Stream, Undefined, Visit
-from ..metrics.stream_data import check_thin
+from ..metrics.stream import check_thin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

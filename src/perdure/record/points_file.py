@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..metrics import ACCURACY
-from ._text import BadInput, Column, as_text, read_table
+from .io.text import BadInput, Column, as_text, read_table
 from .points import INITIAL, KINDS, PROBE, Points
 
 if TYPE_CHECKING:

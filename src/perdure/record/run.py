@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ._files import BadInput, read_file, read_json
-from ._text import decode
 from .gradients_file import Gradients, read_gradients
-from .source import FAILED, MAX_POINTS, Source, failure_of, read_source
+from .inputs import FAILED, MAX_POINTS, Source, failure_of, read_source
+from .io.files import BadInput, read_file, read_json
+from .io.text import decode
 
 __all__ = ["FAILED", "Run", "failure_of", "open_run"]
 

@@ -9,8 +9,8 @@ import msgspec
 
 from ..metrics import ScoreScale
 from ..metrics.score_matrix import LONGEST_NAME
-from ._files import BadInput, read_json
-from .members import visible
+from .io.files import BadInput, read_json
+from .run_index import visible
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ._append import BEING_WRITTEN, Appender, Lock, RecordError, check_folder, explained, replace
 from .costs_file import COST_COLUMNS
+from .io.append import BEING_WRITTEN, Appender, Lock, RecordError, check_folder, explained, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -3,8 +3,8 @@
 from .comparison import Compared
 from .comparison_tables import comparison_grids
 from .grid import Grid
-from .kept import headline_grid, kept_grid
 from .scores import scores_grids, tool_grid
+from .task_table import headline_grid, kept_grid
 
 __all__ = [
     "Compared",

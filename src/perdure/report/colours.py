@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .._html import HUES
-from .opened import strategy_of
+from .load import strategy_of
 
 if TYPE_CHECKING:
-    from .opened import Methods
+    from .load import Methods
 
 __all__ = ["HUES", "Look", "looks", "sequence", "task_colours"]
 

@@ -7,20 +7,14 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from ..metrics import (
-    ACCURACY,
-    MethodsComparison,
-    ScoreScale,
-    find_metric,
-    find_pair_test,
-    least_p,
-    seeds_needed,
-)
-from .on_examples import on_examples_dict
+from ..metrics import ACCURACY, MethodsComparison, ScoreScale, find_metric
+from ..stats import find_pair_test, least_p, seeds_needed
+from .example_differences import on_examples_dict
 
 if TYPE_CHECKING:
-    from ..metrics import IntervalMethod, PairTest, PairTestName
-    from .on_examples import OnExamples
+    from ..metrics import IntervalMethod
+    from ..stats import PairTest, PairTestName
+    from .example_differences import OnExamples
 
 __all__ = ["Compared", "comparison_dict", "comparison_words", "describe_test"]
 

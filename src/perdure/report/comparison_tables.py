@@ -7,14 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..metrics import find_metric
-from ..metrics.results import name_of
+from ..metrics.summary_types import name_of
 from .grid import Grid
 from .scores import ARROWS, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..metrics import Comparison, MethodsComparison
+    from ..metrics import MethodsComparison
+    from ..stats import Comparison
     from .comparison import Compared
 
 __all__ = ["MANY_PAIRS", "comparison_grids"]

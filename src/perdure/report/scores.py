@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..metrics import RunsSummary, better_of, find_metric
-from ..metrics.results import name_of
+from ..metrics.summary_types import name_of
 from .grid import Grid
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..record import BadInput
-from .opened import described
+from .load import described
 
 if TYPE_CHECKING:
-    from .opened import Methods
+    from .load import Methods
 
     Seed = int | str
 

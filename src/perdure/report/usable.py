@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..record import Source
-    from .opened import Methods
+    from .load import Methods
 
 __all__ = ["LeftOutWarning", "as_many_tasks", "first_of", "tasks_in", "usable"]
 
@@ -35,7 +35,7 @@ def usable(methods: Methods, lacks: Callable[[Source], str]) -> dict[str, list[S
         >>> from perdure.record import Source
         >>> usable({"er": [Source(no_matrix="tasks return")]}, lambda run: run.no_matrix)
         Traceback (most recent call last):
-        perdure.record._files.BadInput: er: tasks return
+        perdure.record.io.files.BadInput: er: tasks return
     """
     return _kept(methods, lambda _, run: lacks(run))
 

@@ -33,7 +33,7 @@ class Strategy(ABC):
     program on tensors), then `end_task`. Only `step` is required. Nothing here evaluates or logs.
 
     What a strategy keeps besides model and optimizer are attributes that hold tensors, arrays,
-    generators, numbers, text, and lists or dicts of those: `experiments.checkpoint` saves them,
+    generators, numbers, text, and lists or dicts of those: `training.checkpoint` saves them,
     except where a name begins with _, for what follows from the rest.
     """
 

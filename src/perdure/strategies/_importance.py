@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node
 from torch.func import functional_call, grad, vmap
 
-from ..evaluation._untouched import untouched
+from ..evaluation.state.preserve import untouched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 from typing_extensions import override
 
-from ..evaluation._untouched import untouched
+from ..evaluation.state.preserve import untouched
 from ..record import BadInput
 from ._base import NOTHING, Strategy
 from ._importance import parts

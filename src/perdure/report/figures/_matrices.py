@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...record import BadInput
-from ..tracks import agreed, shared_scale
+from ..curve_data import agreed, shared_scale
 from ..usable import as_many_tasks, usable
 from ._panels import plain, short
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ...metrics import ScoreMatrix, ScoreScale
     from ...record import Source
-    from ..opened import Methods
+    from ..load import Methods
     from ._paper import Size
 
 __all__ = [
@@ -73,7 +73,7 @@ def matrices_of(
         >>> from perdure.record import Source
         >>> matrices_of({"er": [Source(no_matrix="tasks return")]})
         Traceback (most recent call last):
-        perdure.record._files.BadInput: er: no score matrix: tasks return
+        perdure.record.io.files.BadInput: er: no score matrix: tasks return
     """
 
     def without(run: Source) -> str:

@@ -13,9 +13,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from ...record import BadInput
-from ...record.members import visible
+from ...record.run_index import visible
 from ..bands import thinned
-from ..tracks import score_name
+from ..curve_data import score_name
 from ._paper import SIZES, grid_of
 
 if TYPE_CHECKING:

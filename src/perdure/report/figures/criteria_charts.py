@@ -14,7 +14,7 @@ from matplotlib.projections.polar import PolarAxes
 from ...metrics import CRITERIA, Options, Undefined, fixed_curve
 from ...metrics.score_matrix import ZERO_UPPER
 from ..colours import looks
-from ..opened import strategy_of
+from ..load import strategy_of
 from ..usable import as_many_tasks, usable
 from ._by_task import lines_by_task
 from ._matrices import folded, matrices_of, scale_of, spread
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...metrics import ScoreMatrix
     from ...record import Source
     from ..colours import Look
-    from ..opened import Methods
+    from ..load import Methods
     from ._paper import Size
 
 __all__ = ["fixed", "spider"]

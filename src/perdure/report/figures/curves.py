@@ -11,7 +11,7 @@ import numpy as np
 
 from ...record import BadInput
 from ..colours import Look, looks, sequence
-from ..tracks import (
+from ..curve_data import (
     dip_of,
     ends_of,
     learned_at,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from ...metrics import Stream
     from ...record import Source
-    from ..opened import Methods
+    from ..load import Methods
     from ._paper import Size
 
 __all__ = ["curves"]

@@ -9,7 +9,7 @@ import numpy as np
 from ...metrics import forgetting_pairs
 from ...record import BadInput
 from ..colours import looks
-from ..tracks import shared_scale
+from ..curve_data import shared_scale
 from ..usable import as_many_tasks, usable
 from ._panels import many, on_one_scale, percent_ticks, plain, shape_of, short
 from ._paper import drawing
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...metrics import ScoreScale
     from ...record import Source
     from ..colours import Look
-    from ..opened import Methods
+    from ..load import Methods
     from ._paper import Size
 
     Pairs = list[dict[tuple[int, int], tuple[float, float]]]  # of each run

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ...metrics import ScoreMatrix, ScoreScale
-    from ..opened import Methods
+    from ..load import Methods
     from ._paper import Size
 
 __all__ = ["panels"]

@@ -12,7 +12,7 @@ import numpy as np
 from ...record import BadInput, Run
 from ..bands import Band, band
 from ..colours import looks
-from ..tracks import agreed, switches
+from ..curve_data import agreed, switches
 from ..usable import as_many_tasks, usable
 from ._panels import (
     band_key,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ...record import Source
     from ...record.gradients_file import Gradients
     from ..bands import Curve
-    from ..opened import Methods
+    from ..load import Methods
     from ._paper import Size
 
     Norms = Mapping[str, Sequence[Gradients]]  # of the runs of each method

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...metrics import ScoreMatrix
-    from ..opened import Methods
+    from ..load import Methods
     from ._paper import Size
 
 __all__ = ["changes", "heatmaps"]

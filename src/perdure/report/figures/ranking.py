@@ -6,20 +6,17 @@ import math
 from textwrap import fill
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ...metrics import (
-    common_seeds,
-    compare_methods,
+from ...metrics import common_seeds, compare_methods, find_metric, options_for
+from ...record import BadInput
+from ...stats import (
     critical_difference,
-    find_metric,
     find_pair_test,
     friedman_p,
     least_p,
     letter_groups,
     not_apart,
-    options_for,
 )
-from ...metrics.compare import rounded
-from ...record import BadInput
+from ...stats.pairwise import rounded
 from ..colours import looks
 from ..seeds import places_by_seed
 from ..usable import as_many_tasks, usable
@@ -32,9 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ...metrics import MethodsComparison, PairTestName, ScoreScale, Summary
+    from ...metrics import MethodsComparison, ScoreScale, Summary
     from ...record import Source
-    from ..opened import Methods
+    from ...stats import PairTestName
+    from ..load import Methods
     from ._paper import Size
 
     Seed = int | str

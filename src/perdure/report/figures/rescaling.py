@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ...metrics import ScoreMatrix, Setting
     from ..colours import Look
-    from ..opened import Methods
+    from ..load import Methods
     from ._paper import Size
 
     Curve = Callable[[ScoreMatrix], NDArray[np.float64]]

@@ -11,12 +11,12 @@ import matplotlib as mpl
 import numpy as np
 
 from ...metrics import Options, find_metric
-from ...metrics.results import name_of
+from ...metrics.summary_types import name_of
 from ...record import BadInput
 from ..colours import Look, sequence
-from ..tracks import no_stream, one_scale, streams_of
+from ..curve_data import no_stream, one_scale, streams_of
+from ..series_parameter import values_of
 from ..usable import as_many_tasks, usable
-from ..values import values_of
 from ._panels import percent_ticks, plain
 from .curves import Track, whole
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from ...metrics import ScoreScale
     from ...record import Source
-    from ..opened import Methods
-    from ..values import Values
+    from ..load import Methods
+    from ..series_parameter import Values
     from ._paper import Size
 
     Spread = list[list[float]]  # the metric of every run, by value

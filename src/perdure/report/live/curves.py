@@ -11,7 +11,7 @@ from ...metrics import Undefined, min_acc
 from ...record import Run
 from ..bands import thinned
 from ..colours import looks, task_colours
-from .row import shown
+from .list_row import shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from ...record import BadInput
-from .guard import is_loopback
-from .hub import Hub
-from .patience import Impatient
+from .auth import is_loopback
+from .broadcaster import Hub
+from .limits import Impatient
 from .server import live_app
-from .watching import Watching
+from .store_watcher import Watching
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,18 +18,18 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from .auth import Guard
+from .broadcaster import Full, message, messages_of
 from .curves import looks_of, on_dark
-from .guard import Guard
-from .hub import Full, message, messages_of
-from .patience import InPieces
+from .limits import InPieces
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from starlette.requests import Request
 
-    from .hub import Hub
-    from .watching import Watching
+    from .broadcaster import Hub
+    from .store_watcher import Watching
 
 __all__ = ["live_app"]
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .inside import opened, read_small
-from .row import shown
+from .list_row import shown
+from .safe_paths import opened, read_small
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .row import Row
+    from .list_row import Row
 
 __all__ = ["Progress", "Wanted", "progress_of", "studies_in"]
 
@@ -74,7 +74,7 @@ def progress_of(study: Wanted, listing: Mapping[str, Row]) -> Progress:
     """Return how a study's runs stand.
 
     Example:
-        >>> from perdure.report.live.row import Row
+        >>> from perdure.report.live.list_row import Row
         >>> progress_of(Wanted("s", ("a", "b"), later=3), {"a": Row("a", state="finished")})
         Progress(name='s', done=1, running=0, failed=0, waiting=4)
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...record import BadInput, GrowingPoints
-from .inside import read_piece, size_of
+from .safe_paths import read_piece, size_of
 
 if TYPE_CHECKING:
     from ...metrics import ScoreScale

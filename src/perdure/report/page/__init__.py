@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, select_autoescape
 
-from .contents import DEFAULT, contents, summaries
-from .drawn import criteria_drawn, curves_drawn
+from .plot_data import criteria_drawn, curves_drawn
+from .sections import DEFAULT, contents, summaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..opened import Methods
+    from ..load import Methods
     from .significance import HowTested
 
 __all__ = ["page"]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...record import Source
-    from ..opened import Methods
+    from ..load import Methods
 
 __all__ = ["costs_table"]
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...metrics import common_seeds, compare_methods, find_pair_test, least_p
+from ...metrics import common_seeds, compare_methods
 from ...record import BadInput
+from ...stats import find_pair_test, least_p
 from ..comparison import describe_test
 from ..seeds import places_by_seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...metrics import MethodsComparison, PairTestName
-    from .contents import Shown
+    from ...metrics import MethodsComparison
+    from ...stats import PairTestName
+    from .sections import Shown
 
 __all__ = ["HowTested", "compare_shown", "in_words"]
 

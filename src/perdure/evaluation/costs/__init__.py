@@ -1,0 +1,1 @@
+"""Operations, time and memory of training and of evaluation."""

@@ -1,0 +1,1 @@
+"""Every metric as a pure function of arrays."""

@@ -1,0 +1,44 @@
+"""What was forgotten for good against the drop on the way: two numbers for every older task."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._value import Undefined
+from .worst_case import largest_by_visit
+
+if TYPE_CHECKING:
+    from ..score_matrix import ScoreMatrix
+    from ..stream import Stream
+
+__all__ = ["forgetting_pairs"]
+
+
+def forgetting_pairs(
+    matrix: ScoreMatrix, stream: Stream, window: int | None = 10
+) -> dict[tuple[int, int], tuple[float, float]]:
+    """Return FORG and windowed forgetting of every older task after each task (De Lange et al.).
+
+    The keys are positions: the task just learned, and the older one. FORG is the score when the
+    task was learned minus the score now; WF is the largest drop within `window` evaluations so far.
+
+    Example:
+        >>> from perdure.metrics import ScoreMatrix, Stream
+        >>> stream = Stream({"a": ([1, 2, 3], [1.0, 0.25, 0.75]), "b": ([3], [0.5])},
+        ...                 visits=[("a", 1), ("b", 3)])
+        >>> forgetting_pairs(ScoreMatrix([[1.0, 0.0], [0.75, 0.5]]), stream)
+        {(1, 0): (0.25, 0.75)}
+    """
+    scores = matrix.larger_is_better
+    pairs: dict[tuple[int, int], tuple[float, float]] = {}
+    with suppress(Undefined):  # no task was tested twice
+        for k, drops in enumerate(largest_by_visit(stream, window)):
+            if np.isnan(drops).all():  # no task was by then
+                continue
+            lost = (scores.diagonal() - scores[k])[:k]
+            both = zip(lost.tolist(), drops.tolist(), strict=False)
+            pairs |= {(k, j): pair for j, pair in enumerate(both)}
+    return pairs

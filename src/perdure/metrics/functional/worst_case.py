@@ -1,0 +1,268 @@
+"""The worst case of continual evaluation (De Lange et al., 2023): minima and windowed drops.
+
+Each takes a `Stream`; scores are larger-is-better inside. A "visit" is a stretch of training on
+one task; its end is a switch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ._value import Undefined, Value, average, ratio
+from .learning import current, current_curve
+from .windows import check_window, drops, rises
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from ..stream import Stream
+
+    Change = Callable[[NDArray[np.float64], int | None], NDArray[np.float64]]
+
+__all__ = [
+    "min_acc",
+    "min_acc_curve",
+    "minimum_after",
+    "wc_acc",
+    "wc_acc_curve",
+    "wf",
+    "wf_curve",
+    "wp",
+    "wp_curve",
+]
+
+
+def minimum_after(steps: NDArray[np.int64], scores: NDArray[np.float64], end: int) -> float:
+    """Return the lowest score strictly after step `end`, or NaN if there is none.
+
+    Example:
+        >>> minimum_after(np.array([1, 2, 3]), np.array([0.1, 0.9, 0.7]), end=1)
+        0.7
+    """
+    later = scores[np.searchsorted(steps, end, side="right") :]
+    return float(later.min()) if len(later) else float("nan")
+
+
+def min_acc(stream: Stream) -> Value:
+    r"""Return the mean over tasks left behind of their lowest score since they were learned.
+
+    $$\frac{1}{k-1} \sum_{i<k} \min_{t_i < n \le t} A(E_i, f_n)$$
+
+    The score at $t_i$ itself does not count. A task that returns is left behind again when the
+    next one starts; its minimum runs from the end of its first visit.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> min_acc(Stream({"a": ([1, 2, 3], [0.9, 0.2, 0.6]), "b": ([2, 3], [0.5, 0.8])},
+        ...                visits=[("a", 1), ("b", 3)]))
+        0.2
+    """
+    current, learned = first_ends(stream)
+    older = [name for name in learned if name != current]
+    if not older:
+        raise Undefined("no task has been left behind yet: needs at least 2 learned tasks")
+    lows = np.full(len(stream.names), np.nan)
+    for name in older:
+        low = minimum_after(stream.tasks[name][0], stream.oriented(name), learned[name])
+        if np.isnan(low):
+            raise Undefined(f"task {name!r} was not tested after it was learned")
+        lows[stream.positions[name]] = low
+    return average(lows)
+
+
+def min_acc_curve(stream: Stream) -> NDArray[np.float64]:
+    """Return `min_acc` at the end of each visit, NaN while no task was left behind.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> tasks = {"a": ([1, 2], [0.9, 0.2]), "b": ([2], [0.5])}
+        >>> min_acc_curve(Stream(tasks, [("a", 1), ("b", 2)]))
+        array([nan, 0.2])
+    """
+    return _mean_lows(stream, np.zeros(len(stream.visits)), current=0)
+
+
+def wc_acc(stream: Stream) -> Value:
+    r"""Return worst-case accuracy, $\frac1k A(E_k, f_t) + (1 - \frac1k)\,\text{min-ACC}$.
+
+    Its `per_task` holds each older task's minimum and the current task's score.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> wc_acc(Stream({"a": ([1, 2, 3], [0.9, 0.2, 0.6]), "b": ([2, 3], [0.5, 0.8])},
+        ...               visits=[("a", 1), ("b", 3)]))
+        0.5
+    """
+    task, learned = first_ends(stream)
+    now = current(stream)
+    parts = np.full(len(stream.names), np.nan)
+    if len(learned) > 1:
+        parts = min_acc(stream).per_task.copy()
+    parts[stream.positions[task]] = now
+    return average(parts)
+
+
+def wc_acc_curve(stream: Stream) -> NDArray[np.float64]:
+    """Return `wc_acc` at the end of each visit.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> tasks = {"a": ([1, 2], [0.9, 0.2]), "b": ([2], [0.5])}
+        >>> wc_acc_curve(Stream(tasks, [("a", 1), ("b", 2)]))
+        array([0.9 , 0.35])
+    """
+    return _mean_lows(stream, current_curve(stream), current=1)
+
+
+def wf(stream: Stream, window: int | None) -> Value:
+    r"""Return windowed forgetting: the mean over tasks of the largest drop within w evaluations.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> wf(Stream({"a": ([1, 2, 3, 4], [0.9, 0.8, 0.7, 0.9])}), window=2).per_task.round(6)
+        array([0.1])
+    """
+    largest, curve = _largest(stream, window, drops)
+    return Value(average(largest), largest, curve)
+
+
+def wf_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
+    """Return `wf` as it stood at the end of each visit.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> stream = Stream({"a": ([1, 2, 3], [0.5, 0.75, 0.25])}, [("a", 3)])
+        >>> wf_curve(stream, window=2)
+        array([0.5])
+    """
+    return _largest(stream, window, drops)[1]
+
+
+def wp(stream: Stream, window: int | None) -> Value:
+    r"""Return windowed plasticity: the mean over tasks of the largest rise within w evaluations.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> wp(Stream({"a": ([1, 2, 3, 4], [0.9, 0.8, 0.7, 0.9])}), window=2).per_task.round(6)
+        array([0.2])
+    """
+    largest, curve = _largest(stream, window, rises)
+    return Value(average(largest), largest, curve)
+
+
+def wp_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
+    """Return `wp` as it stood at the end of each visit.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> stream = Stream({"a": ([1, 2, 3], [0.5, 0.75, 0.25])}, [("a", 3)])
+        >>> wp_curve(stream, window=2)
+        array([0.25])
+    """
+    return _largest(stream, window, rises)[1]
+
+
+def _largest(
+    stream: Stream, window: int | None, change: Change
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the largest `change` of each task, and the mean of them by the end of each visit.
+
+    A stream without boundaries has one mean.
+    """
+    curve = []
+    for largest in largest_by_visit(stream, window, change):
+        tested = ~np.isnan(largest)
+        curve.append(ratio(np.where(tested, largest, 0.0).sum(), tested.sum()))
+    return largest.copy(), np.array(curve)
+
+
+def largest_by_visit(
+    stream: Stream, window: int | None, change: Change = drops
+) -> Iterator[NDArray[np.float64]]:
+    """Yield the largest `change` of each task by the end of each visit, NaN where not tested.
+
+    All are NaN before any task was tested twice. The array is the same one each time. One pass
+    over each task's scores.
+    """
+    check_window(window)
+    ends = np.array([*(visit.last for visit in stream.visits[:-1]), np.iinfo(np.int64).max])
+    news, twice = _News(len(ends)), len(ends)  # twice: the first visit by which a task was
+    for at, (name, (steps, _)) in enumerate(stream.tasks.items()):
+        if len(steps):
+            visit = np.searchsorted(ends, steps)
+            news.add(at, visit, np.maximum.accumulate(change(stream.oriented(name), window)))
+            twice = min([twice, *visit[1:2].tolist()])
+    if twice == len(ends):
+        raise Undefined("needs at least two evaluations of one task")
+    largest = np.full(len(stream.names), np.nan)
+    for k, (tasks, highest) in enumerate(news.by_visit()):
+        largest[tasks] = highest
+        yield largest if k >= twice else np.full(len(largest), np.nan)
+
+
+class _News:
+    """What becomes known of each task at each visit: the last value by its end."""
+
+    def __init__(self, visits: int) -> None:
+        self._visits = visits
+        self._parts = [(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0))]
+
+    def add(self, at: int, visit: NDArray[np.intp], values: NDArray[np.float64]) -> None:
+        """Add the values of the task at a position, in order of the visits they belong to."""
+        last = np.flatnonzero(np.append(visit[1:] != visit[:-1], True)[: len(visit)])
+        self._parts.append((visit[last], np.full(len(last), at), values[last]))
+
+    def by_visit(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:
+        """Yield for each visit the positions of the tasks that it tells of, and their values."""
+        visit, task, value = map(np.concatenate, zip(*self._parts, strict=True))
+        order = np.argsort(visit, kind="stable")
+        ends = np.searchsorted(visit[order], np.arange(self._visits), side="right")
+        task, value = task[order], value[order]
+        start = 0
+        for end in ends.tolist():
+            yield task[start:end], value[start:end]
+            start = end
+
+
+def first_ends(stream: Stream) -> tuple[str, dict[str, int]]:
+    """Return the current task, and for every task learned the end of its first visit."""
+    stream.need_boundaries()
+    ends: dict[str, int] = {}
+    for task, last in stream.visits:
+        ends.setdefault(task, last)
+    return stream.visits[-1].task, ends
+
+
+def _mean_lows(
+    stream: Stream, now: NDArray[np.float64], *, current: Literal[0, 1]
+) -> NDArray[np.float64]:
+    """Return the mean over older tasks of their minimum, by the end of each visit.
+
+    `now` stands for the task being learned, which counts `current` times. NaN where there is no
+    older task, and where one was not tested since it was learned.
+    """
+    _, learned = first_ends(stream)
+    ends = np.array([last for _, last in stream.visits])
+    news = _News(len(ends))
+    for name, end in learned.items():
+        steps, scores = stream.tasks[name][0], stream.oriented(name)
+        start = int(np.searchsorted(steps, end, side="right"))
+        lows = np.minimum.accumulate(scores[start:])
+        news.add(stream.positions[name], np.searchsorted(ends, steps[start:]), lows)
+    curve = np.full(len(ends), np.nan)
+    values, seen = np.zeros(len(stream.names)), 0
+    for k, (tasks, lowest) in enumerate(news.by_visit()):
+        before, task = stream.visits[k - 1].task, stream.visits[k].task
+        if k and learned[before] == ends[k - 1]:  # left behind for the first time
+            values[stream.positions[before]], seen = np.inf, seen + 1
+        values[tasks] = lowest
+        at = stream.positions[task]
+        held, values[at] = values[at], now[k]
+        count = seen - (learned[task] < ends[k]) + current
+        curve[k] = values.sum() / count if count else np.nan
+        values[at] = held
+    return np.where(np.isinf(curve), np.nan, curve)

@@ -1,0 +1,1 @@
+"""Intervals of metrics of one run, from the results of single examples."""

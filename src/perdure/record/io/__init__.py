@@ -1,0 +1,1 @@
+"""Opening, reading and appending files that other processes may hold or forge."""

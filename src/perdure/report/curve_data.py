@@ -1,0 +1,278 @@
+"""What curves are made of: for each method the scores on a task, its switches and its lows.
+
+Tasks are counted by when they were learned, so that seeds and scenarios whose tasks have other
+names can be drawn together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..metrics import minimum_after
+from ..metrics.functional.worst_case import first_ends
+from ..record import BadInput
+from .bands import Band, band
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from ..metrics import ScoreScale, Stream
+    from ..record import Source
+
+__all__ = [
+    "agreed",
+    "dip_of",
+    "ends_of",
+    "learned_at",
+    "low_of",
+    "no_stream",
+    "one_scale",
+    "score_name",
+    "shared_scale",
+    "streams_of",
+    "switches",
+    "task_names",
+    "track_of",
+    "visit_names",
+    "worst_name",
+]
+
+
+def streams_of(name: str, runs: Sequence[Source], thin: int = 1) -> list[Stream]:
+    """Return the stream of each run, with every `thin`-th evaluation; BadInput where there is none.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> from perdure.record import Source
+        >>> run = Source(stream=Stream({"a": ([1, 2, 3], [0.5, 0.9, 0.2])}))
+        >>> streams_of("mine", [run], thin=2)[0].grid
+        array([2])
+    """
+    found = []
+    for run in runs:
+        if run.stream is None:
+            raise BadInput(f"{name}: {no_stream(run)}")
+        if thin == 1:
+            found.append(run.stream)
+        else:  # from points as `perdure score --thin`: the tests of whole sets stay
+            points = run.points
+            found.append(points.stream(thin=thin) if points else run.stream.thinned(thin))
+    return found
+
+
+def no_stream(run: Source) -> str:
+    """Return why a run has no curves, nothing where it has them."""
+    if run.stream is not None:
+        return ""
+    return (
+        "no stream of evaluations, expected runs or a points.csv; a score matrix holds task ends "
+        "only"
+    )
+
+
+def one_scale(streams: Iterable[Stream]) -> ScoreScale:
+    """Return the scale that all streams share; BadInput where they cannot stand on one axis."""
+    scales = [stream.scale for stream in streams]
+    if len({scale.lower_is_better for scale in scales}) > 1:
+        raise BadInput("some scores are better higher and some lower, expected one kind; draw two")
+    return shared_scale(scales)
+
+
+def shared_scale(scales: Sequence[ScoreScale]) -> ScoreScale:
+    """Return the first of several scales, called score where they have different names."""
+    labels = {scale.label for scale in scales}
+    return scales[0] if len(labels) == 1 else replace(scales[0], name="score")
+
+
+def score_name(scale: ScoreScale) -> str:
+    """Return what an axis of such scores is called.
+
+    Example:
+        >>> from perdure.metrics import ScoreScale
+        >>> loss = ScoreScale(0, 9, lower_is_better=True, name="loss")
+        >>> score_name(ScoreScale()), score_name(loss), score_name(ScoreScale(percent=True))
+        ('accuracy', 'loss (lower is better)', 'accuracy (%)')
+    """
+    remarks = ["%"] if scale.percent else []
+    remarks += ["lower is better"] if scale.lower_is_better else []
+    return f"{scale.label} ({', '.join(remarks)})" if remarks else scale.label
+
+
+def worst_name(scale: ScoreScale) -> str:
+    """Return what the worst score since a task was learned is called in a legend.
+
+    Example:
+        >>> from perdure.metrics import ScoreScale
+        >>> loss = ScoreScale(0, 9, lower_is_better=True, name="loss")
+        >>> worst_name(ScoreScale()), worst_name(loss)
+        ('min-ACC', 'highest loss since learned')
+    """
+    name = scale.label
+    return "min-ACC" if name == "accuracy" else f"{scale.worst} {name} since learned"
+
+
+def task_names(streams: Sequence[Stream]) -> list[str]:
+    """Return a name for the first, second, … task: their own where all streams agree.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> one, two = (Stream({"-90": ([1], [0.5]), b: ([1], [0.5])}) for b in ("-80", "-60"))
+        >>> task_names([one, two])
+        ['-90', 'task no. 2']
+    """
+    return agreed([stream.names for stream in streams])
+
+
+def visit_names(streams: Sequence[Stream]) -> list[str]:
+    """Return what was learned first, second, …: the task's name where all streams agree.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> visit_names([Stream({"a": ([1, 2], [0.5, 0.6])}, [("a", 1), ("a", 2)])])
+        ['a', 'a']
+    """
+    return agreed([[visit.task for visit in stream.visits] for stream in streams])
+
+
+def agreed(several: Sequence[Sequence[str]]) -> list[str]:
+    """Return the name at each place of several lists, its number where they do not agree.
+
+    Example:
+        >>> agreed([["a", "b"], ["a", "c", "d"]])
+        ['a', 'task no. 2', 'd']
+    """
+    count = max(map(len, several), default=0)
+    called = [{names[k] for names in several if k < len(names)} for k in range(count)]
+    return [
+        min(names) if len(names) == 1 else f"task no. {k}"
+        for k, names in enumerate(called, start=1)
+    ]
+
+
+def switches(streams: Iterable[Stream]) -> list[int]:
+    """Return the steps after which another task began, in any of the streams.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> scores = {"a": ([1, 4], [0.5, 0.9]), "b": ([4], [0.2])}
+        >>> switches([Stream(scores, [("a", 2), ("b", 4)]), Stream(scores)])
+        [2]
+    """
+    return sorted({last for stream in streams for _, last in stream.visits[:-1]})
+
+
+def track_of(streams: Sequence[Stream], task: int) -> Band:
+    """Return mean and SD of the scores on a task, at the steps at which all runs tested it.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> runs = [Stream({"a": ([1, 2], [0.5, score])}) for score in (0.5, 0.75)]
+        >>> track_of(runs, 0).mean
+        array([0.5  , 0.625])
+    """
+    curves = [s.tasks[s.names[task]] for s in streams if task < len(s.names)]
+    return _shared([curve for curve in curves if len(curve[0])])
+
+
+def dip_of(streams: Sequence[Stream], task: int, switch: int, most: int) -> Band:
+    """Return the scores on a task up to `most` iterations after a switch, which is step 0.
+
+    Nothing from runs that had not learned the task by then; nothing of the task after the next.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> stream = Stream({"a": ([1, 2, 3, 4], [0.5, 0.75, 0.25, 0.5])}, [("a", 2), ("a", 4)])
+        >>> found = dip_of([stream], 0, 0, most=1)
+        >>> found.steps, found.mean
+        (array([0, 1]), array([0.75, 0.25]))
+    """
+    curves = []
+    for stream in streams:
+        if switch + 1 >= len(stream.visits) or task >= len(stream.names):
+            continue
+        name, start = stream.names[task], stream.visits[switch].last
+        if name not in {visit.task for visit in stream.visits[: switch + 1]}:
+            continue
+        end = min(start + most, stream.visits[switch + 1].last)
+        steps, scores = stream.tasks[name]
+        inside = (steps >= start) & (steps <= end)
+        if inside.any():
+            curves.append((steps[inside] - start, scores[inside]))
+    return _shared(curves)
+
+
+def _shared(curves: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> Band:
+    found = band(curves)
+    if curves and not len(found.steps):
+        raise BadInput(
+            "runs of one method were tested at different steps, expected shared ones; "
+            "name methods apart: NAME=PATH"
+        )
+    return found
+
+
+def learned_at(streams: Sequence[Stream], task: int) -> float:
+    """Return the first step at which a run had learned a task; infinity where none did.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> stream = Stream({"a": ([1, 2], [0.9, 0.25])}, visits=[("a", 2)])
+        >>> learned_at([stream], 0), learned_at([stream], 1)
+        (2, inf)
+    """
+    learned = [
+        first_ends(stream)[1].get(stream.names[task], np.inf)
+        for stream in streams
+        if stream.visits and task < len(stream.names)
+    ]
+    return min(learned, default=np.inf)
+
+
+def low_of(streams: Sequence[Stream], task: int) -> float:
+    """Return the mean over runs of a task's worst score since it was learned, NaN for none.
+
+    As in min-ACC: the task learned last takes no part, and the score at its end does not count.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> stream = Stream({"a": ([1, 2, 3], [0.9, 0.25, 0.5]), "b": ([3], [0.5])},
+        ...                 visits=[("a", 1), ("b", 3)])
+        >>> low_of([stream], 0), low_of([stream], 1)
+        (0.25, nan)
+    """
+    lows = []
+    for stream in streams:
+        name = stream.names[task] if task < len(stream.names) else ""
+        last, ends = first_ends(stream) if stream.visits else ("", {})
+        if name in ends and name != last:
+            low = minimum_after(stream.tasks[name][0], stream.oriented(name), ends[name])
+            lows.append(float(stream.scale.larger_is_better(np.array(low))))
+    found = [low for low in lows if not np.isnan(low)]
+    return float(np.mean(found)) if found else float("nan")
+
+
+def ends_of(runs: Sequence[Source], task: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the steps at which tasks ended and the score on one of them then: the means over runs.
+
+    Example:
+        >>> from perdure.metrics import ScoreMatrix, Stream
+        >>> from perdure.record import Source
+        >>> stream = Stream({"a": ([2, 4], [0.9, 0.5]), "b": ([4], [0.8])}, [("a", 2), ("b", 4)])
+        >>> ends_of([Source(ScoreMatrix([[0.9, 0.1], [0.5, 0.8]]), stream)], 0)
+        (array([2., 4.]), array([0.9, 0.5]))
+    """
+    known = [
+        ([visit.last for visit in run.stream.visits], run.matrix.scores[:, task])
+        for run in runs
+        if run.matrix is not None and run.stream is not None and task < len(run.matrix.tasks)
+    ]
+    if not known or len({len(steps) for steps, _ in known}) > 1:
+        return np.empty(0), np.empty(0)  # unfinished beside finished: no row is all runs'
+    steps, scores = (np.mean(part, axis=0) for part in zip(*known, strict=True))
+    tested = ~np.isnan(scores)
+    return steps[tested], scores[tested]

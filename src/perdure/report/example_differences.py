@@ -1,0 +1,103 @@
+"""Two runs on the same examples: the table of their differences, in words and as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..metrics import better_of, find_metric
+from ..metrics.summary_types import name_of
+from .grid import Grid
+from .scores import ARROWS, number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..metrics import RunDifference, ScoreScale
+
+__all__ = ["OnExamples", "on_examples_dict", "on_examples_grids", "on_examples_words"]
+
+
+@dataclass
+class OnExamples:
+    """Two runs by name, how they differ, or the reason why that cannot be said of examples."""
+
+    first: str
+    second: str
+    difference: RunDifference | None = None
+    reason: str = ""
+    level: float = 0.95
+
+
+def on_examples_grids(
+    found: OnExamples,
+    ids: Sequence[str],
+    scale: ScoreScale,
+    *,
+    percent: bool = False,
+    digits: int | None = 4,
+    per_task: bool = False,
+) -> list[Grid]:
+    """Return the differences of two runs with their intervals and, if asked for, of each task."""
+    apart = found.difference
+    if apart is None:
+        return []
+    title = f"{found.first} - {found.second}, on the same examples"
+    interval = f"{100 * found.level:g}% interval"
+    value = "difference (%)" if percent else "difference"
+    shown = [id_ for id_ in ids if id_ in apart.intervals]
+    rows = []
+    for id_ in shown:
+        ends = _ends(apart.intervals[id_], id_, percent, digits)
+        metric = find_metric(id_)
+        each = [_number(apart.metrics[id_], id_, percent, digits), ends, _verdict(apart, id_)]
+        rows.append([id_, ARROWS[better_of(id_, scale)], *each, name_of(metric, scale)])
+    header = ["id", "better", value, interval, "apart", "name"]
+    grids = [Grid(header, rows, title=title, right={value, interval})]
+    if per_task:
+        cells = [
+            [id_, *(_cell(apart, id_, k, percent, digits) for k in range(len(apart.tasks)))]
+            for id_ in shown
+        ]
+        grids.append(Grid(["each task", *apart.tasks], cells, title=title, right=set(apart.tasks)))
+    return grids
+
+
+def on_examples_words(found: OnExamples) -> str:
+    """Return what the differences speak about, or why there are none."""
+    if found.difference is None:
+        return (
+            f"{found.first} and {found.second} are not compared example by example: {found.reason}"
+        )
+    return (
+        f"{found.first} - {found.second}: intervals are paired on examples and speak about these "
+        "two trained models, not about the methods: another seed may differ by more; compare "
+        "several seeds for that"
+    )
+
+
+def on_examples_dict(found: OnExamples) -> dict[str, Any]:
+    """Return plain lists and numbers, ready for JSON."""
+    apart = found.difference
+    said = {"first": found.first, "second": found.second, "level": found.level}
+    return said | ({"undefined": found.reason} if apart is None else apart.as_dict())
+
+
+def _verdict(apart: RunDifference, id_: str) -> str:
+    low, high = apart.intervals[id_]
+    return "yes" if low > 0 or high < 0 else "no"
+
+
+def _number(value: float, id_: str, percent: bool, digits: int | None) -> str:
+    return number(value, find_metric(id_).unit, percent=percent, digits=digits)
+
+
+def _ends(ends: tuple[float, float], id_: str, percent: bool, digits: int | None) -> str:
+    return " to ".join(_number(end, id_, percent, digits) for end in ends)
+
+
+def _cell(apart: RunDifference, id_: str, k: int, percent: bool, digits: int | None) -> str:
+    value, ends = apart.per_task[id_][k], apart.per_task_intervals[id_][k]
+    if value is None or ends is None:
+        return ""
+    return f"{_number(value, id_, percent, digits)} ({_ends(ends, id_, percent, digits)})"

@@ -1,0 +1,194 @@
+"""One folder of a store: how it stands, and what was read of its points."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from ...metrics import ACCURACY
+from .curves import drawn, summary_of, view_of
+from .list_row import FILES, LONGEST, Row, described, failure, row_fields, scale_of, shown, state_of
+from .run_details import about_in, costs_in
+from .safe_paths import opened_run, size_of
+from .tail import Tail
+
+if TYPE_CHECKING:
+    from .curves import View
+    from .folder_scan import Folder
+
+__all__ = ["Entry"]
+
+KEPT = 30.0  # seconds that points are kept after somebody looked at them
+LONG = 0.25  # seconds: a run that takes longer to read is not read again at once,
+REST = 3  # but after so many times as long, unless somebody asks for it
+
+
+class Entry:
+    """A folder that is a run or may become one.
+
+    `row` is what the list shows, None for no run; `unread` says that its points changed.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder, self.path, self.name = folder, folder.path, folder.name
+        self.row: Row | None = None
+        if folder.link:
+            self.row = Row(folder.name, problem="a link, which is not followed")
+        self.unread = False
+        self.turns = 1  # it is asked at every so many polls
+        self.view: View | None = None
+        self.sent: View | None = None  # what viewers were told of
+        self.wanted = 0.0  # when somebody last looked at its curves
+        self._lock = Lock()
+        self._tail: Tail | None = None
+        self._begun = 0
+        self._scale = ACCURACY
+        self._files: dict[str, tuple[int, int, int] | None] = {}
+        self._fields: dict[str, Any] = {}
+        self._stands: dict[str, Any] = {}
+        self._summary: dict[str, Any] = {}
+        self._unreadable = ""
+        self._empty = False  # whether its points were read, and there were none
+        self._stamps: tuple[int, ...] = ()
+        self.rests = 0.0  # until then others come first
+        self._answer: tuple[Any, bytes] | None = None
+
+    def look(self) -> bool:
+        """Ask the disk how the run stands, and return whether the folder is still there."""
+        if self.folder.link:
+            return True
+        try:
+            now = _stamps(self.path)
+            if now == self._stamps and not (self.row and self.row.state == "running"):
+                return True
+            with opened_run(self.path) as folder:
+                self._look(folder)
+            self._stamps = now
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except Exception as error:  # whatever is in one folder, the others are shown
+            self._stands = {"problem": shown(f"cannot be read: {_why(error)}")[:LONGEST]}
+            self._show()
+        return True
+
+    def _look(self, folder: int) -> None:
+        files = {name: size_of(folder, name) for name in FILES}
+        there = {name: size for name, size in files.items() if size is not None}
+        before, self._files = self._files, files
+        if not there:
+            self.row, self._stands, self._summary = None, {}, {}
+            return
+        if files["run.json"] != before.get("run.json"):
+            said, problem = described(folder)
+            scale = self._scale = scale_of(said)
+            self._fields = {
+                **row_fields(said), "problem": problem, "score": scale.label,
+                "lower": scale.lower_is_better,
+            }  # fmt: skip
+        if files["points.csv"] != before.get("points.csv"):
+            self.unread = True
+        newest = (there.get("points.csv") or next(iter(there.values())))[2] / 1e9
+        state = state_of(folder, self.path, there, newest)
+        self._stands = {"state": state, "changed": round(newest, 1)}
+        if state == "failed":
+            self._stands["problem"] = failure(folder)
+        self._show()
+
+    def read_in_turn(self, now: float) -> None:
+        """Read on if it is this run's turn; not while it is being read for somebody who asked."""
+        if now >= self.rests and not self._lock.locked():
+            self.read(pieces=4)
+
+    def read(self, pieces: int = 1) -> None:
+        """Read at most so many new pieces of the points, and sum them up in the row."""
+        with self._lock:
+            began = time.monotonic()
+            tail = self._tail = self._tail or Tail(self._begun)
+            try:
+                with opened_run(self.path) as folder:
+                    more = True
+                    while more and pieces > 0:
+                        more = tail.read(folder, self._scale)
+                        pieces -= 1
+            except OSError as error:
+                more, tail.problem = False, f"points.csv: {_why(error)}"
+            self._begun, self.unread = tail.begun, more
+            self._sum_up(tail)
+            took = time.monotonic() - began
+            self.rests = began + took + (REST * took if took > LONG else 0.0)
+        self._show()
+
+    def _sum_up(self, tail: Tail) -> None:
+        rows, have, problem = tail.growing.rows, self.view, tail.problem
+        self._empty = not rows
+        if have is None or (have.begun, have.rows) != (tail.begun, rows):
+            self.view, self._summary = None, {}
+            try:
+                if rows:
+                    points = tail.growing.points()
+                    stream = points.stream()
+                    with np.errstate(all="ignore"):  # scores without bounds can be of any size
+                        self._summary = summary_of(points, stream)
+                        self.view = view_of(stream, rows, tail.begun)
+            except Exception as error:  # lines that cannot all be true, or odder
+                problem = problem or _why(error)
+        self._unreadable = problem and shown(f"cannot be read: {problem}")[:LONGEST]
+
+    def _show(self) -> None:
+        """Put the row together from what is known by now."""
+        if not self._stands:
+            return
+        said = {**self._fields, **self._stands, **self._summary}
+        none = self._files.get("points.csv") is None or self._empty
+        if self._unreadable:
+            failed = said.get("state") == "failed"  # why is what people look for first
+            reasons = [said["problem"], self._unreadable] if failed else [self._unreadable]
+            said["problem"] = "; ".join(reasons)[:LONGEST]
+        elif none and not said.get("problem") and said.get("state") in ("finished", "interrupted"):
+            said["problem"] = "no evaluations were recorded"
+        self.row = Row(name=self.name, **said)
+
+    def forget(self, now: float) -> None:
+        """Let go of points that nobody looks at, once they are summed up."""
+        if now - self.wanted > KEPT and not self.unread and self._lock.acquire(blocking=False):
+            self._tail, self.view, self.sent, self._answer = None, None, None, None
+            self._lock.release()
+
+    def curves(self) -> bytes:
+        """Return everything that is drawn of the run, as JSON."""
+        self.wanted = time.monotonic()
+        if not self.folder.link:
+            self.read(pieces=1000)
+        found: dict[str, Any] = {"row": self.row, "about": [], "costs": []}
+        with suppress(OSError), opened_run(self.path) as folder:
+            found["about"], found["costs"] = about_in(folder), costs_in(folder)
+        view, of = self.view, (self.row and self.row.of) or 0
+        before = self._answer
+        if before is not None and before[0] == (view, found):
+            return before[1]  # one for all who ask
+        key = (view, dict(found))
+        if view is not None:
+            with np.errstate(all="ignore"):
+                found |= drawn(view, of)
+        answer = msgspec.json.encode(found)
+        self._answer = (key, answer)
+        return answer
+
+
+def _why(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+
+
+def _stamps(path: str) -> tuple[int, ...]:
+    """Return what changes when a folder's files come, go or are replaced, or its points grow."""
+    stamps = [os.lstat(path).st_mtime_ns]
+    with suppress(OSError):
+        points = os.lstat(f"{path}/points.csv")
+        stamps += [points.st_ino, points.st_size, points.st_mtime_ns]
+    return tuple(stamps)

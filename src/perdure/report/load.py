@@ -1,0 +1,105 @@
+"""What is to be shown, opened: methods by name, each with its runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..record import BadInput, Run, failure_of, open_run, read_source
+from ..record.grouping import find_groups, pooling_notes
+from .usable import first_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..record import Given, Source
+
+    Methods = Mapping[str, Sequence[Source]]  # seeds of one method together
+
+__all__ = ["described", "open_methods", "strategy_of"]
+
+
+def open_methods(
+    arguments: Sequence[str], given: Given | None = None, *, pool: bool = False
+) -> tuple[dict[str, list[Source]], list[str]]:
+    r"""Return methods by name, each with its runs, and notes on what was left out.
+
+    Args:
+        arguments: NAME=PATH,PATH… or PATH: runs, folders of runs, score matrices, points.csv.
+            Runs without a name that differ in the seed alone are seeds of one method.
+        given: what the user says about files that are no runs of ours.
+        pool: let runs under one name differ in more than the seed.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "mine.csv"
+        >>> _ = path.write_text("0.9,\n0.6,0.8\n")
+        >>> methods, notes = open_methods([str(path)])
+        >>> methods["mine"][0].matrix.scores[1, 0]
+        np.float64(0.6)
+    """
+    groups, notes = find_groups(arguments, pool=pool)
+    notes += pooling_notes(groups)
+    methods: dict[str, list[Source]] = {}
+    left: list[str] = []
+    for name, members in groups.items():
+        alone = len(members) == 1  # the seeds of several say how sure a number is
+        for member in members:
+            try:
+                run = (
+                    open_run(member.path, hits=alone)
+                    if member.ours
+                    else read_source(member.path, given)
+                )
+            except BadInput as error:
+                left.append(_reason(member.path, error))
+            else:
+                methods.setdefault(name, []).append(run)
+    if not methods:
+        raise BadInput(first_of(left))
+    return methods, [*notes, *(f"left out: {each}" for each in left), *_failed(methods)]
+
+
+def _failed(methods: Methods) -> list[str]:
+    """Return a note on every run that is shown as far as it came before it failed."""
+    return [
+        f"{run.folder}: {note}"
+        for runs in methods.values()
+        for run in runs
+        if isinstance(run, Run) and not run.finished
+        for note in run.notes
+        if note.startswith("the run failed")
+    ]
+
+
+def _reason(path: str, error: BadInput) -> str:
+    """Return why a run cannot be shown: why it failed, where it did, or what is wrong with it."""
+    why = failure_of(Path(path))
+    return str(error) if why is None else f"{path}: the run failed: {' '.join(why.split())}"
+
+
+def described(run: Source) -> dict[str, object]:
+    """Return what a run's description says of it; nothing for a file.
+
+    Example:
+        >>> from perdure.record import Source
+        >>> described(Source())
+        {}
+    """
+    said = run.description.get("describe") if isinstance(run, Run) else None
+    return said if isinstance(said, dict) else {}
+
+
+def strategy_of(name: str, runs: Sequence[Source]) -> str:
+    """Return the strategy of a method: as its runs say, or the first word of its name.
+
+    Example:
+        >>> strategy_of("GEM lr=0.1", [])
+        'gem'
+    """
+    for run in runs:
+        said = described(run).get("strategy")
+        if isinstance(said, str):
+            return said
+    return re.split(r"[\s,=]", name.strip().lower(), maxsplit=1)[0]

@@ -1,0 +1,92 @@
+"""What has changed since a run was started: data, versions, the config itself."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import torch
+
+from .. import __version__
+from ..record import BadInput, read_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .config import Description
+
+__all__ = ["Changed", "check_unchanged", "data_changed", "is_finished", "versions_changed"]
+
+
+class Changed(BadInput):
+    """A run that was stopped cannot go on to the same bits."""
+
+
+def is_finished(folder: Path) -> bool:
+    """Return whether a run in `folder` has come to its end."""
+    return all(os.path.exists(f"{folder}/{name}") for name in ("done.json", "run.json"))  # noqa: PTH110 - asked of ten thousand
+
+
+def data_changed(folder: Path, data: dict[str, Any]) -> list[str]:
+    """Return what differs between the bytes that a run used and those of today."""
+    path = folder / "run.json"
+    try:
+        used = read_json(path)["describe"]["data"]
+        before = {name: dict(each["sha256"]) for name, each in used.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise BadInput(f"{path} does not say which data was used; --fresh runs it anew") from None
+    said = []
+    for name, each in data.items():
+        for file, digest in each["sha256"].items():
+            old = before.get(name, {}).get(file)
+            if old != digest:
+                was = f"{old:.12}…" if old else "not there"
+                said.append(f"{name}: {file} is {digest:.12}… now, and was {was}")
+    return said
+
+
+def versions_changed(folder: Path) -> list[str]:
+    """Return which versions a run was made with that are others now."""
+    now = {"perdure": __version__, "torch": torch.__version__, "numpy": np.__version__}
+    try:
+        used = read_json(folder / "run.json")["versions"]
+        return [f"{k} {used[k]}" for k in now if used[k] != now[k]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def check_unchanged(
+    folder: Path, description: Description, data: dict[str, Any], *, changed: bool
+) -> list[str]:
+    """Return what differs from before where `changed` allows it; raise unless a run can go on.
+
+    Args:
+        folder: of the run that was stopped.
+        description: of the run that is to go on.
+        data: its scenario's.
+        changed: go on with other data or versions.
+    """
+    path = folder / "run.json"
+    try:
+        said = read_json(path)
+        before = said["describe"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise BadInput(f"{path} does not say what was run; --fresh starts anew") from None
+    now = msgspec.to_builtins(description)
+    named = ("scenario", "setting")  # a scenario of one's own has its own
+    other = [key for key in now if key not in named and before.get(key, 0.0) != now[key]]
+    if other:
+        was = ", ".join(f"{key} {before.get(key)!r:.60}" for key in other)
+        raise BadInput(f"{folder}: a run with {was}, expected the one described; --fresh replaces")
+    differ = data_changed(folder, data) + [f"made with {each}" for each in versions_changed(folder)]
+    cpu = torch.backends.cpu.get_cpu_capability()
+    if said.get("cpu", cpu) != cpu:
+        differ.append(f"made on a processor with {said['cpu']}, this one has {cpu}")
+    if differ and not changed:
+        raise Changed(
+            f"{folder} was begun otherwise ({'; '.join(differ)}), so it would not end with the "
+            "same bits; --fresh starts it anew, --even-if-changed goes on"
+        )
+    return differ

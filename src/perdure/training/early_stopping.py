@@ -1,0 +1,74 @@
+"""Stopping a task when a held-out part of it is not learned any better."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..evaluation.state.preserve import untouched
+from ..record import BadInput
+
+if TYPE_CHECKING:
+    from ..strategies._base import Rows, Strategy
+    from .loop import Plan
+
+__all__ = ["EarlyStopping", "held_out"]
+
+ROWS = 500  # that go through the model at once
+
+
+class EarlyStopping:
+    """Asks after every epoch whether the held-out accuracy was better in the last few.
+
+    Args:
+        patience: epochs without a better one after which a task ends; None never ends it.
+    """
+
+    def __init__(self, patience: int | None) -> None:
+        self.patience = patience
+        self.best, self.waited = -1.0, 0
+
+    def begin(self) -> None:
+        """Begin a task."""
+        self.best, self.waited = -1.0, 0
+
+    def enough(self, strategy: Strategy, held: Rows) -> bool:
+        """Return whether to stop, after an epoch."""
+        if self.patience is None:
+            return False
+        score = accuracy(strategy, held)
+        self.waited = 0 if score > self.best else self.waited + 1
+        self.best = max(self.best, score)
+        return self.waited >= self.patience
+
+
+def held_out(rows: Rows, plan: Plan) -> tuple[Rows, Rows]:
+    """Return the rows to learn from and those held out: none without patience.
+
+    Example:
+        >>> from perdure.training import Plan
+        >>> learn, held = held_out(np.arange(100), Plan(patience=2, held_out=0.1))
+        >>> len(learn), len(held), len(np.union1d(learn, held))
+        (90, 10, 100)
+    """
+    if plan.patience is None:
+        return rows, rows[:0]
+    if len(rows) < 2:
+        raise BadInput("a task has one example, and patience needs some to hold out; leave it out")
+    chosen = np.zeros(len(rows), dtype=bool)
+    rng = np.random.default_rng([plan.seed, 6])
+    count = max(1, min(round(plan.held_out * len(rows)), len(rows) - 1))
+    chosen[rng.choice(len(rows), count, replace=False)] = True
+    return rows[~chosen], rows[chosen]
+
+
+def accuracy(strategy: Strategy, rows: Rows) -> float:
+    """Return the share of `rows` that the model gets right, and leave the model as it was."""
+    right = 0
+    with untouched(strategy.model):
+        for part in np.split(rows, range(ROWS, len(rows), ROWS)):
+            batch = strategy.examples.take(part)
+            named = strategy.model(batch.x, batch.task).argmax(1)
+            right += int((named == batch.y).sum())
+    return right / len(rows)

@@ -1,0 +1,291 @@
+"""One run: from its description to its record."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import torch
+
+from ..data import load
+from ..data.examples import Examples
+from ..evaluation import Evaluator
+from ..evaluation.costs.meter import forget_peak
+from ..models import build
+from ..record import BadInput
+from ..scenarios import blurred, find_scenario, make, provenance, validation
+from ..strategies import find_strategy
+from .changes import check_unchanged, is_finished
+from .checkpoint import has_checkpoint, load_checkpoint, record_state
+from .checkpointer import EVERY, Keeper
+from .early_stopping import EarlyStopping
+from .loop import Plan, length, phases, train
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from ..evaluation.live import Live
+    from ..models import Network
+    from ..scenarios import Scenario, Setting
+    from ..strategies._base import Rows, Strategy
+    from .config import Description
+
+__all__ = [
+    "data_of",
+    "device_of",
+    "evaluator_of",
+    "learner",
+    "prepared",
+    "run",
+    "scenario_of",
+    "weights_digest",
+]
+
+
+def data_of(scenario: str, *, fetch: bool = True) -> dict[str, Any]:
+    """Return which bytes a scenario is made of, by dataset.
+
+    They are fetched and decoded if they were not yet; without `fetch` those that are not at hand
+    are left out.
+    """
+    found = []
+    for name in find_scenario(scenario).data:
+        try:
+            found.append(load(name, fetch=fetch))
+        except BadInput:
+            if fetch:
+                raise
+    return provenance(*found)
+
+
+def device_of(name: str) -> str:
+    """Return the device that is meant, or raise where there is no such one.
+
+    Example:
+        >>> device_of("cpu")
+        'cpu'
+    """
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise BadInput(f"device is {name!r:.40}, expected cpu, cuda, cuda:1 or auto") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        have = torch.cuda.device_count()
+        raise BadInput(f"device is {name!r}, and {have} CUDA devices are at hand; try --device cpu")
+    if device.type not in ("cpu", "cuda"):
+        raise BadInput(f"device is {name!r:.40}, expected cpu, cuda, cuda:1 or auto")
+    return name
+
+
+def run(
+    description: Description,
+    folder: str | os.PathLike[str],
+    *,
+    overwrite: bool | Literal["unfinished"] = False,
+    resume: bool = False,
+    changed: bool = False,
+    scenario: Scenario | None = None,
+    progress: Callable[[float, Live], None] | None = None,
+    checkpoint_every: float = EVERY,
+    checkpointed: Callable[[], None] | None = None,
+) -> Strategy:
+    """Return the learner of a finished run, whose record is in `folder`.
+
+    PyTorch's global generator is seeded for it, and its number of threads set.
+
+    Args:
+        description: what to run.
+        folder: of the record.
+        overwrite: replace a record that is there; "unfinished" replaces no finished one.
+        resume: go on from the checkpoint of a run that was stopped, or start where there is none.
+        changed: go on even if data or versions are others than before: other bits may come out.
+        scenario: one of your own; the description then only gives the set-up.
+        progress: told after every step which share is done, and the live numbers.
+        checkpoint_every: seconds between two checkpoints; also at the ends of tasks.
+        checkpointed: called after each.
+
+    Example:
+        >>> import tempfile
+        >>> from perdure.training import described
+        >>> short = described("split-digits", "naive", epochs=1, every=20)
+        >>> folder = tempfile.mkdtemp() + "/run"
+        >>> learned = run(short, folder)
+        >>> import perdure
+        >>> perdure.open_run(folder).finished
+        True
+    """
+    torch.set_num_threads(description.threads)
+    torch.backends.cudnn.deterministic = True
+    forget_peak(description.device)
+    scenario = prepared(description, scenario or scenario_of(description))
+    strategy, plan = learner(description, scenario)
+    stopping, saved = EarlyStopping(plan.patience), Path(folder) / "checkpoint"
+    start, state, differ = None, None, list[str]()
+    if resume and has_checkpoint(saved) and not is_finished(Path(folder)):
+        differ = check_unchanged(Path(folder), description, scenario.data, changed=changed)
+        start, state = load_checkpoint(saved, strategy, stopping), record_state(saved)
+    replace: bool | Literal["unfinished"] = overwrite or ("unfinished" if resume else False)
+    with evaluator_of(
+        description, scenario, folder, strategy, overwrite=replace, resume=state
+    ) as evaluator:
+        if differ and start is not None:
+            what = "; ".join(differ)
+            evaluator.say(f"begun otherwise, and gone on after step {start.step}: {what}")
+        keeper = Keeper(
+            saved, strategy, evaluator, stopping, every=checkpoint_every, saved=checkpointed
+        )
+        count = len(phases(scenario, plan))
+        for at in train(
+            scenario, strategy, plan, evaluator, gradients=description.gradients, start=start,
+            stopping=stopping, keeper=keeper,
+        ):  # fmt: skip
+            if progress is not None and at.rows is not None:
+                share = at.done / length(at.rows, plan)
+                progress((at.phase + min(share, 1.0)) / count, evaluator.live)
+        evaluator.close(weights=weights_digest(strategy.model))
+    keeper.remove()
+    return strategy
+
+
+def weights_digest(model: Network) -> str:
+    """Return the sha256 of everything in a model's state: the same for the same bits."""
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def scenario_of(description: Description) -> Scenario:
+    """Return the scenario of a run, the last one again where it is the same."""
+    order = description.order
+    return _made(
+        description.scenario,
+        description.setting,
+        tuple(order) if isinstance(order, list) else order,
+        description.image_size,
+    )
+
+
+@lru_cache(maxsize=1)  # one at a time: images take memory
+def _made(
+    name: str, setting: Setting, order: tuple[int, ...] | int | None, size: int | None
+) -> Scenario:
+    return make(name, setting=setting, order=order, size=size)
+
+
+def prepared(description: Description, scenario: Scenario) -> Scenario:
+    """Return the scenario as a run has it: without its test set, or blurred, where it says so."""
+    if description.validate:
+        scenario = validation(scenario, description.validate, description.seed)
+    if description.boundaries == "blurred":
+        scenario = blurred(scenario, description.blur, description.seed)
+    return scenario
+
+
+def learner(description: Description, scenario: Scenario) -> tuple[Strategy, Plan]:
+    """Return a strategy with its network as they are before the first step, and how they learn."""
+    plan = Plan(
+        batch=description.batch,
+        epochs=description.epochs,
+        iterations=description.iterations,
+        seed=description.seed,
+        patience=description.patience,
+        held_out=description.held_out,
+        boundaries=description.boundaries != "none",
+        blur=description.blur,
+    )
+    torch.manual_seed(description.seed)
+    network = build(
+        description.model,
+        scenario.shape,
+        scenario.outputs,
+        heads=scenario.heads,
+        mask_unseen=description.mask_unseen,
+        **description.model_options,
+    ).to(description.device)
+    examples = Examples(
+        *scenario.train,
+        mean=scenario.mean,
+        std=scenario.std,
+        heads=scenario.heads is not None,
+        device=description.device,
+    )
+    strategy = find_strategy(description.strategy)(
+        network,
+        _optimizer(description, network),
+        examples,
+        seed=description.seed,
+        **description.options,
+    )
+    return strategy, plan
+
+
+def _optimizer(description: Description, network: Network) -> torch.optim.Optimizer:
+    options: dict[str, Any] = dict(description.optimizer_options)
+    # Fused: one pass over the weights a step.
+    if description.optimizer == "adam":
+        return torch.optim.Adam(network.parameters(), **options, fused=True)
+    # Fused SGD fails where a weight has its first gradient after others: the next task's head.
+    return torch.optim.SGD(network.parameters(), **options, fused=network.opened is None)
+
+
+def evaluator_of(
+    description: Description,
+    scenario: Scenario,
+    folder: str | os.PathLike[str],
+    strategy: Strategy,
+    *,
+    overwrite: bool | Literal["unfinished"] = False,
+    resume: dict[str, Any] | None = None,
+) -> Evaluator:
+    """Return who tests: every task of the scenario, its images normalised once."""
+    heads = scenario.heads is not None
+    test = Examples(*scenario.test, mean=scenario.mean, std=scenario.std, device=description.device)
+    names = [task.name for task in scenario.tasks]
+
+    def forward(model: Network, x: Tensor, task: str) -> Tensor:
+        scores: Tensor = model(x, names.index(task))
+        return scores
+
+    def data(rows: Rows) -> Callable[[], tuple[Tensor, Tensor]]:
+        return lambda: test.take(rows)[:2]
+
+    return Evaluator(
+        {task.name: data(task.test) for task in scenario.tasks},
+        every=description.every,
+        subset=description.subset,
+        redraw=description.redraw,
+        hits=description.hits,
+        seed=description.seed,
+        unseen=description.unseen,
+        initial="all" if description.unseen else "entered",
+        setting=scenario.setting,
+        classes={task.name: task.classes for task in scenario.tasks} if heads else None,
+        forward=forward if heads else None,
+        record=folder,
+        overwrite=overwrite,
+        resume=resume,
+        # A guesser has no weights, and no operations to count.
+        meter=any(True for _ in strategy.model.parameters()),
+        progress=False,
+        describe={
+            **msgspec.to_builtins(description),
+            "scenario": scenario.name,
+            "setting": scenario.setting,
+            "tasks": names,
+            "task_classes": {task.name: list(task.classes) for task in scenario.tasks},
+            "examples": {task.name: [len(task.train), len(task.test)] for task in scenario.tasks},
+            "normalised_by": {"mean": scenario.mean, "std": scenario.std},
+            "data": scenario.data,
+            "deviations": list(scenario.deviations),
+        },
+    )
