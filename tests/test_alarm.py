@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import perdure
-from perdure import AlarmRang, EvaluationWarning, Evaluator, ScoreScale
+from perdure import AlarmTriggered, EvaluationWarning, Evaluator, ScoreScale
 from perdure.evaluation import Live
 from perdure.evaluation.alarm import Alarm
 
@@ -203,7 +203,7 @@ def test_a_stop_leaves_everything_recorded(tmp_path: Path) -> None:
     evaluator = evaluator_of([0.9, 0.8, 0.2, 0.9], tmp_path, alarm="current < 0.5", on_alarm="stop")
     with (
         pytest.warns(EvaluationWarning, match="alarm at step 3"),
-        pytest.raises(AlarmRang, match=r"step 3: current is 0.2, at most .*: current < 0.5"),
+        pytest.raises(AlarmTriggered, match=r"step 3: current is 0.2, at most .*: current < 0.5"),
     ):
         run_through(evaluator, 10)
     assert [line.score for line in lines(tmp_path)] == [0.9, 0.8, 0.2]
@@ -221,7 +221,7 @@ def test_training_may_go_on_after_a_stop(tmp_path: Path) -> None:
             for step in range(1, 6):
                 try:
                     evaluator.step(torch.nn.Identity())
-                except AlarmRang:
+                except AlarmTriggered:
                     rang.append(step)
 
     quietly(stubborn)
@@ -281,7 +281,7 @@ def test_a_stop_loses_no_result_of_a_worker(tmp_path: Path) -> None:
                 evaluator.step(model)
             evaluator.flush()
 
-    with pytest.raises(AlarmRang, match="step 2"):
+    with pytest.raises(AlarmTriggered, match="step 2"):
         quietly(loop)
     quietly(lambda: evaluator.close(done=False))
     assert [line.step for line in lines(tmp_path)] == list(range(1, steps + 1))

@@ -84,7 +84,7 @@ class Forgiving:
         def forgiving(*args: Any) -> bool:
             try:
                 call(*args)
-            except (Refused, ValueError, perdure.AlarmRang) as error:
+            except (Refused, ValueError, perdure.AlarmTriggered) as error:
                 self.caught.append(error)
                 return False
             return True
@@ -126,7 +126,7 @@ def test_an_alarm_that_stops_loses_nothing(tmp_path: Path, place: dict[str, Any]
         loop = Forgiving(evaluator)
         with pytest.warns(EvaluationWarning, match="step 2"):
             train(normed, loop, watch=loop.settle)
-    assert [type(error) for error in loop.caught] == [perdure.AlarmRang]
+    assert [type(error) for error in loop.caught] == [perdure.AlarmTriggered]
     assert read(tmp_path).steps == set(range(1, 9))
 
 

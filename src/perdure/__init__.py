@@ -16,7 +16,7 @@ from .metrics import (
 from .metrics.planning import plan
 
 if TYPE_CHECKING:
-    from .evaluation import AlarmRang as AlarmRang
+    from .evaluation import AlarmTriggered as AlarmTriggered
     from .evaluation import EvaluationWarning as EvaluationWarning
     from .evaluation import Evaluator as Evaluator
     from .evaluation import burst as burst
@@ -46,7 +46,7 @@ __version__ = "0.1.0"
 _LATER = {  # imported when they are first used: scoring needs no PyTorch
     "record": ("RecordError", "open_run"),
     "record.many": ("open_runs",),
-    "evaluation": ("AlarmRang", "EvaluationWarning", "Evaluator", "burst", "gradient_norm"),
+    "evaluation": ("AlarmTriggered", "EvaluationWarning", "Evaluator", "burst", "gradient_norm"),
 }
 
 

@@ -1,6 +1,6 @@
 """A model at step t in, points out: the evaluator and what it is made of."""
 
-from .alarm import AlarmRang
+from .alarm import AlarmTriggered
 from .evaluator import Evaluator
 from .gradients import gradient_norm
 from .live import Live
@@ -8,7 +8,7 @@ from .recorder import EvaluationWarning
 from .schedules import Burst, Every, Schedule, burst, every
 
 __all__ = [
-    "AlarmRang",
+    "AlarmTriggered",
     "Burst",
     "EvaluationWarning",
     "Evaluator",

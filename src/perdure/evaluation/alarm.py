@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
     from .live import Live, LiveTask
 
-__all__ = ["Alarm", "AlarmRang", "sure_side"]
+__all__ = ["Alarm", "AlarmTriggered", "sure_side"]
 
 RULE = re.compile(r"\s*([a-z_]+\d*)\s*([<>])\s*([-+.\deE]+)\s*")
 LEVEL = 0.95
 
 
-class AlarmRang(RuntimeError):
+class AlarmTriggered(RuntimeError):
     """Raised by an alarm that stops training."""
 
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..record import RecordError, read_source
 from ._arguments import as_json, check_arguments, check_state, named_tasks, scale_of
-from .alarm import Alarm, AlarmRang
+from .alarm import Alarm, AlarmTriggered
 from .costs.meter import Meter
-from .engine.engine import Tester
+from .engine.engine import Engine
 from .engine.scoring import Scorer
 from .gradients import recorded_norms
 from .progress import Progress
 from .recorder import Recorder
 from .schedules import as_schedule
 from .state.model_parts import ModelParts
-from .state.preserve import unborn, untouched
+from .state.preserve import has_lazy_parameters, preserve_state
 from .state.trees import nbytes
 from .tasks import EvaluationTask
 
@@ -80,7 +80,7 @@ class Evaluator:
         meter: count operations on some training steps.
         windows: of the live wf and wp.
         alarm: `"min_acc < 0.6"`, or a function of `evaluator.live`.
-        on_alarm: `warn`, or `stop` (raises AlarmRang).
+        on_alarm: `warn`, or `stop` (raises AlarmTriggered).
         progress: show live numbers; None does so on a terminal.
         describe: anything about the run that should stand in run.json.
         resume: `state_dict()` of an evaluator that was stopped: its record goes on from there.
@@ -184,7 +184,7 @@ class Evaluator:
         self._recorder = Recorder(said, scale, windows=windows, hits=hits, redraw=redraw)
         if self._alarm is not None and self._alarm.rule is not None:
             self.live[self._alarm.rule[0]]  # an unknown name is an error now, not in an hour
-        self._tester = Tester(
+        self._tester = Engine(
             scorer, where=where, mode=mode, queue=queue, device=device, screen=screen,
             audit=audit, redraw=redraw, say=self._recorder.say,
         )  # fmt: skip
@@ -377,7 +377,7 @@ class Evaluator:
         if self._alarm is not None:
             self._alarm.ringing = state["ringing"]
         self._meter.load(state["meter"])
-        with untouched(None):  # data may be read, by code of the user's
+        with preserve_state(None):  # data may be read, by code of the user's
             for name in self._learned:
                 self._known[name].open()  # run.json says how many classes it has
         self._recorder.known([self._known[name] for name in self._learned], self._classes)
@@ -430,7 +430,7 @@ class Evaluator:
         self.report(stored=stored)
         self._model = self._model if model is None else model
         whole = self._parts.whole(self._model)
-        if unborn(whole):
+        if has_lazy_parameters(whole):
             self._recorder.note(
                 f"{task!r} is not tested before its first step: the model has parameters that do "
                 "not exist yet"
@@ -439,7 +439,7 @@ class Evaluator:
         self._before = (self.live.task, self.live.entered_at)
         self._task, self._since = task, 0
         try:
-            with untouched(whole):  # data may be read, by code of the user's
+            with preserve_state(whole):  # data may be read, by code of the user's
                 self._meter.begin(task, self._stored, data)
                 self._known[task].open()
             self._recorder.entered(self._known[task], self._step, self._classes)
@@ -591,7 +591,7 @@ class Evaluator:
         if heard is not None:
             self._recorder.say(f"alarm at step {step}: {heard}")
             if self._stops:
-                raise AlarmRang(f"step {step}: {heard}")
+                raise AlarmTriggered(f"step {step}: {heard}")
 
 
 def _abandon(recorder: Recorder, progress: Progress, owner: int) -> None:

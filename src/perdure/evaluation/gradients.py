@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from .state.preserve import unmoved
+from .state.preserve import preserve_rng_and_buffers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,5 +51,5 @@ def recorded_norms(
 ) -> list[str]:
     """Return the norm of each term as it is recorded: empty for None."""
     parameters = list(model.parameters())
-    with unmoved([*model.modules()]):  # a checkpointed forward runs again
+    with preserve_rng_and_buffers([*model.modules()]):  # a checkpointed forward runs again
         return ["" if term is None else repr(gradient_norm(term, parameters)) for term in terms]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ..evaluation.state.preserve import unborn, untouched
+from ..evaluation.state.preserve import has_lazy_parameters, preserve_state
 from ..record import BadInput
 from ._check import image, one_line, whole, wholes
 from ._factory import called, factory_of
@@ -73,11 +73,13 @@ def _check_scores(network: nn.Module, name: str, shape: tuple[int, int, int], ou
     """Raise unless the network gives a score for each example and class."""
     examples = _examples(network, shape)
     try:
-        if unborn(network):  # the first forward draws lazy weights: part of the initialisation
+        if has_lazy_parameters(
+            network
+        ):  # the first forward draws lazy weights: part of the initialisation
             with torch.no_grad():
                 network.eval()(examples)
             network.train()
-        with untouched(network):
+        with preserve_state(network):
             scores = network(examples)
     except Exception as error:
         raise BadInput(f"model {name!r} fails for images of {shape}: {one_line(error)}") from error
@@ -120,7 +122,7 @@ def _taken_apart(
     parent, stand_in = network.get_submodule(above), _StandIn(outputs)
     examples = _examples(network, shape)
     try:
-        with untouched(network):
+        with preserve_state(network):
             expected = network(examples)
             setattr(parent, name, stand_in)
             known = network(examples)

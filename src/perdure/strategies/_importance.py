@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node
 from torch.func import functional_call, grad, vmap
 
-from ..evaluation.state.preserve import untouched
+from ..evaluation.state.preserve import preserve_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -81,7 +81,7 @@ def importances(
     weights = weights_of(model)
     dense = all(type(m) is nn.Linear for m in model.modules() if list(m.parameters(recurse=False)))
     total, count = [torch.zeros_like(weight) for weight in weights], 0
-    with untouched(model), torch.enable_grad():
+    with preserve_state(model), torch.enable_grad():
         for batch in batches:
             found = _of_dense(model, weights, batch, objective, power) if dense else None
             if found is None:

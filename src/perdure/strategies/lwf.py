@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 from typing_extensions import override
 
-from ..evaluation.state.preserve import untouched
+from ..evaluation.state.preserve import preserve_state
 from ..record import BadInput
 from ._base import NOTHING, Strategy
 from ._importance import parts
@@ -79,7 +79,7 @@ class LwF(Strategy):
         self.recorded = []
         if self.alpha and self.tasks:
             self.rows = np.unique(rows)
-            with untouched(self.model):
+            with preserve_state(self.model):
                 found = []
                 for _, batch in parts(self.examples, self.rows):
                     features = self.model.body(batch.x)

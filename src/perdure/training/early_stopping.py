@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..evaluation.state.preserve import untouched
+from ..evaluation.state.preserve import preserve_state
 from ..record import BadInput
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def held_out(rows: Rows, plan: Plan) -> tuple[Rows, Rows]:
 def accuracy(strategy: Strategy, rows: Rows) -> float:
     """Return the share of `rows` that the model gets right, and leave the model as it was."""
     right = 0
-    with untouched(strategy.model):
+    with preserve_state(strategy.model):
         for part in np.split(rows, range(ROWS, len(rows), ROWS)):
             batch = strategy.examples.take(part)
             named = strategy.model(batch.x, batch.task).argmax(1)

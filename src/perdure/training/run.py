@@ -13,7 +13,7 @@ import torch
 from ..data import load
 from ..data.examples import Examples
 from ..evaluation import Evaluator
-from ..evaluation.costs.meter import forget_peak
+from ..evaluation.costs.meter import reset_peak_memory
 from ..models import build
 from ..record import BadInput
 from ..scenarios import blurred, find_scenario, make, provenance, validation
@@ -124,7 +124,7 @@ def run(
     """
     torch.set_num_threads(description.threads)
     torch.backends.cudnn.deterministic = True
-    forget_peak(description.device)
+    reset_peak_memory(description.device)
     scenario = prepared(description, scenario or scenario_of(description))
     strategy, plan = learner(description, scenario)
     stopping, saved = EarlyStopping(plan.patience), Path(folder) / "checkpoint"

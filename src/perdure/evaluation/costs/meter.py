@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ..engine.eval_batches import device_of, state_of
-from ..state.preserve import untouched
+from ..state.preserve import preserve_state
 from ..state.reachable import GENERATORS, keep_generators, reachable
 from ..state.tensors import tensor_bytes
 from ..state.trees import as_tensors, first_tensor, leaves, mapped, nbytes
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..engine.scoring import Scorer
     from ..tasks import EvaluationTask
 
-__all__ = ["Meter", "data_size", "forget_peak"]
+__all__ = ["Meter", "data_size", "reset_peak_memory"]
 
 ROWS = 2  # enough to count the operations of one
 
@@ -195,7 +195,7 @@ class Meter:
         """Count the operations of testing one example of each task, as the model is now."""
         for task in tasks if self.on else ():
             try:
-                with untouched(model):
+                with preserve_state(model):
                     (part,) = scorer.together([_few(task)], device_of(model))
                     with Flops() as flops:
                         scorer.values(model, part)
@@ -215,7 +215,7 @@ class Meter:
             return
         try:
             wanted = [p for p in model.parameters() if p.requires_grad]
-            with untouched(model):
+            with preserve_state(model):
                 (part,) = scorer.together([_few(task)], device_of(model))
                 for parameter in wanted:
                     parameter.requires_grad_()
@@ -289,7 +289,7 @@ def _compiled() -> bool:
     return bool(utils.counters["frames"]) or any(backends)
 
 
-def forget_peak(device: torch.device | str) -> None:
+def reset_peak_memory(device: torch.device | str) -> None:
     """Let the peak of memory count from here: another run was in this process before."""
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from ..state.preserve import untouched
+from ..state.preserve import preserve_state
 from .eval_batches import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Graph", "GraphFailed"]
+__all__ = ["CudaGraphError", "Graph"]
 
 
-class GraphFailed(RuntimeError):
+class CudaGraphError(RuntimeError):
     """Raised when an evaluation cannot be captured; the message says why."""
 
 
@@ -31,22 +31,24 @@ class Graph:
             self._places = _places(model)
             side = torch.cuda.Stream(device)
             side.wait_stream(torch.cuda.current_stream(device))
-            with untouched(model), torch.cuda.stream(side):
+            with preserve_state(model), torch.cuda.stream(side):
                 before = _traces(model, device)
                 compute()  # libraries set themselves up on a first call, which cannot be captured
                 if _traces(model, device) != before:  # nothing would put that back after a replay
-                    raise GraphFailed("the forward draws random numbers or writes to its tensors")
+                    raise CudaGraphError(
+                        "the forward draws random numbers or writes to its tensors"
+                    )
                 compute()
                 side.synchronize()
                 # Other threads (a loader that pins memory, say) go on with their own CUDA calls.
                 with torch.cuda.graph(self._graph, stream=side, capture_error_mode="thread_local"):
                     self._values = compute()
             torch.cuda.current_stream(device).wait_stream(side)
-        except GraphFailed:
+        except CudaGraphError:
             raise
         except RuntimeError as error:
             _free_generator(device)
-            raise GraphFailed(str(error).splitlines()[0]) from error
+            raise CudaGraphError(str(error).splitlines()[0]) from error
 
     def fits(self, model: Any) -> bool:
         """Return whether the model's tensors are where they were at the capture."""

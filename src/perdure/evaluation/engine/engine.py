@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..state.preserve import untouched
-from .eval_batches import Prepared, device_of
+from ..state.preserve import preserve_state
+from .eval_batches import EvalBatches, device_of
 from .inline import Inline
 from .side_stream import SideStream
 from .worker import Worker
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..tasks import EvaluationTask
-    from .inline import Done
+    from .inline import EvalResult
     from .scoring import Scorer
 
-__all__ = ["Tester"]
+__all__ = ["Engine"]
 
 WHOLE_BATCH = 1000  # examples of a whole set that are in memory at a time
 
 
-class Tester:
+class Engine:
     """Tests models on tasks. What the arguments mean is said at `Evaluator`."""
 
     def __init__(
@@ -60,15 +60,15 @@ class Tester:
         self._place: Inline | Worker | SideStream | None = (
             None if where == "worker" else self._inline
         )
-        self._prepared: Prepared | None = None
+        self._prepared: EvalBatches | None = None
 
     def probe(self, model: Any, tasks: Sequence[EvaluationTask], step: int) -> None:
         """Have the subsets of `tasks` tested on the weights of now; `collect` has the results."""
         device = self._device or device_of(model)
         known = self._prepared
         if known is None or known.device != device or known.tasks != tuple(tasks):
-            with untouched(model):
-                known = Prepared(tasks, self.scorer, device, redraw=self._redraw)
+            with preserve_state(model):
+                known = EvalBatches(tasks, self.scorer, device, redraw=self._redraw)
                 known.at(step)
             self._prepared = known
         if self._place is None:
@@ -93,7 +93,7 @@ class Tester:
             self._inline, latest=self._latest, slots=self._queue, audit=self._audit, say=self._say
         )
 
-    def collect(self, *, wait: bool = False) -> list[Done]:
+    def collect(self, *, wait: bool = False) -> list[EvalResult]:
         """Return the tests that are done, in order; all of them if told to wait."""
         return [] if self._place is None else self._place.collect(wait=wait)
 
@@ -113,7 +113,7 @@ class Tester:
         """Return the values of the rows of each task, whole sets or subsets, tested here."""
         device = device_of(model)
         found = {}
-        with untouched(model):
+        with preserve_state(model):
             for task in tasks:
                 size = self.scorer.batch or WHOLE_BATCH
                 batches = task.batches(size) if whole else [task.subset()]

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from ..tasks import EvaluationTask
     from .scoring import Rows, Scorer
 
-__all__ = ["Prepared", "all_state_of", "device_of", "state_of"]
+__all__ = ["EvalBatches", "all_state_of", "device_of", "state_of"]
 
 
-class Prepared:
+class EvalBatches:
     """The subsets of some tasks on a device: fixed ones, or drawn anew at every step."""
 
     def __init__(

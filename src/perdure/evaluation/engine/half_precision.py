@@ -26,14 +26,14 @@ from .scoring import right
 if TYPE_CHECKING:
     from .scoring import Rows, Scorer
 
-__all__ = ["Screen", "ScreenOff"]
+__all__ = ["HalfPrecision", "HalfPrecisionError"]
 
 SAFETY = 2.0
 TIES = 1e-5  # of the largest output: full precision itself is not sure below
 PATIENCE = 3  # audits in a row at which screening was slower
 
 
-class ScreenOff(RuntimeError):
+class HalfPrecisionError(RuntimeError):
     """Raised when screening cannot go on; the message says why."""
 
 
@@ -52,7 +52,7 @@ class _Bound:
         return ~(top[:, 0] - top[:, 1] > self.spread * grown)  # true for NaN as well
 
 
-class Screen:
+class HalfPrecision:
     """Tests a half-precision copy of a model and re-checks rows that are close."""
 
     def __init__(self, scorer: Scorer, dtype: torch.dtype = torch.bfloat16) -> None:
@@ -81,8 +81,8 @@ class Screen:
     def audit(self, model: Any, rows: Rows) -> Tensor:
         """Return which rows are right in full precision, and set the bound anew.
 
-        Raises ScreenOff if the bound in force would have let a wrong answer through, or if half
-        precision does not pay on this machine.
+        Raises HalfPrecisionError if the bound in force would have let a wrong answer through, or
+        if half precision does not pay on this machine.
         """
         self._copy(model)  # made before the clock starts
         start = _now(rows)
@@ -91,7 +91,7 @@ class Screen:
         try:
             parts = [self._scorer.logits(model, rows, at, x) for at, x, _ in rows.batches]
         except torch.OutOfMemoryError:
-            raise ScreenOff("there is not enough memory for both precisions") from None
+            raise HalfPrecisionError("there is not enough memory for both precisions") from None
         full = torch.cat(parts)
         end = _now(rows)
         found = right(full, rows.y, rows)
@@ -103,7 +103,7 @@ class Screen:
         slower = middle - start + share * (end - middle) >= end - middle
         self._slower[rows] = self._slower.get(rows, 0) + 1 if slower else 0
         if self._slower[rows] >= PATIENCE:
-            raise ScreenOff(
+            raise HalfPrecisionError(
                 f"{self._dtype} is not faster here ({1e3 * (middle - start):.2g} ms, {share:.0%} "
                 f"of rows re-checked, against {1e3 * (end - middle):.2g} ms in full precision)"
             )
@@ -114,7 +114,7 @@ class Screen:
         sure = top[:, 0] - top[:, 1] > TIES * _size(full)
         wrong = (half.argmax(1) != full.argmax(1)) & ~bound.doubtful(half) & sure
         if bool(wrong.any()):
-            raise ScreenOff(
+            raise HalfPrecisionError(
                 f"an audit found {int(wrong.sum())} of {len(full)} rows that the bound let "
                 "through with another answer than full precision; evaluations since the audit "
                 "before may be off by as much"
@@ -128,11 +128,13 @@ class Screen:
         try:
             parts = [self._scorer.logits(half, rows, at, x).float() for (at, _, _), x in inputs]
         except torch.OutOfMemoryError:
-            raise ScreenOff("there is not enough memory for both precisions") from None
+            raise HalfPrecisionError("there is not enough memory for both precisions") from None
         except (RuntimeError, TypeError) as error:
-            raise ScreenOff(f"the model does not run in {self._dtype}: {error}") from error
+            raise HalfPrecisionError(f"the model does not run in {self._dtype}: {error}") from error
         if parts[0].dim() != 2:
-            raise ScreenOff(f"outputs have {parts[0].dim()} dimensions, expected rows and classes")
+            raise HalfPrecisionError(
+                f"outputs have {parts[0].dim()} dimensions, expected rows and classes"
+            )
         return torch.cat(parts)
 
     def _rounded(self, a: Tensor) -> Tensor:
@@ -141,14 +143,16 @@ class Screen:
     def _copy(self, model: Any) -> nn.Module:
         """Return the half-precision copy with the weights of now."""
         if not isinstance(model, nn.Module):
-            raise ScreenOff(f"the model is {type(model).__name__}, expected a torch.nn.Module")
+            raise HalfPrecisionError(
+                f"the model is {type(model).__name__}, expected a torch.nn.Module"
+            )
         state = all_state_of(model)
         shapes = [tensor.shape for tensor in state]
         if self._half is None or shapes != self._shapes:
             try:
                 self._half = copy.deepcopy(model).to(self._dtype)
             except (RuntimeError, TypeError) as error:
-                raise ScreenOff(f"the model cannot be copied: {error}") from error
+                raise HalfPrecisionError(f"the model cannot be copied: {error}") from error
             self._shapes = shapes
         for mine, theirs in zip(all_state_of(self._half), state, strict=True):
             write(mine, theirs)

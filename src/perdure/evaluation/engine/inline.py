@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from ..state.preserve import untouched
-from .cuda_graph import Graph, GraphFailed, same_bits
-from .half_precision import Screen, ScreenOff
+from ..state.preserve import preserve_state
+from .cuda_graph import CudaGraphError, Graph, same_bits
+from .half_precision import HalfPrecision, HalfPrecisionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from .eval_batches import Prepared
+    from .eval_batches import EvalBatches
     from .scoring import Scorer
 
-__all__ = ["Done", "Inline"]
+__all__ = ["EvalResult", "Inline"]
 
 AHEAD = 32  # evaluations a GPU may have in its queue before the trainer waits
 
 
-class Done(NamedTuple):
+class EvalResult(NamedTuple):
     """An evaluation that is done: the values of all rows in the order of the tasks."""
 
     step: int
-    prepared: Prepared
+    prepared: EvalBatches
     values: NDArray[Any]
     seconds: float
 
@@ -49,15 +49,15 @@ class Inline:
         self, scorer: Scorer, *, screen: bool, audit: int, say: Callable[[str], None]
     ) -> None:
         self._scorer, self._audit, self.say = scorer, audit, say
-        self._screen = Screen(scorer) if screen else None
+        self._screen = HalfPrecision(scorer) if screen else None
         self._graph: Graph | None = None
         self._may_capture = scorer.batch is None and not screen
-        self._pending: deque[tuple[int, Prepared, Tensor, Any, Any]] = deque()
-        self._finished: deque[Done] = deque()
-        self._prepared: Prepared | None = None
+        self._pending: deque[tuple[int, EvalBatches, Tensor, Any, Any]] = deque()
+        self._finished: deque[EvalResult] = deque()
+        self._prepared: EvalBatches | None = None
         self._count = 0  # evaluations since the prepared rows changed
 
-    def submit(self, model: Any, prepared: Prepared, step: int) -> None:
+    def submit(self, model: Any, prepared: EvalBatches, step: int) -> None:
         """Test `model` after `step` steps."""
         if prepared is not self._prepared:
             self._prepared, self._count, self._graph = prepared, 0, None
@@ -65,7 +65,7 @@ class Inline:
         start = time.perf_counter()
         if prepared.device.type != "cuda":
             array = self._values(model, prepared, step).numpy(force=True)
-            self._finished.append(Done(step, prepared, array, time.perf_counter() - start))
+            self._finished.append(EvalResult(step, prepared, array, time.perf_counter() - start))
             return
         with torch.cuda.device(prepared.device):
             begun, ended, arrived = (torch.cuda.Event(enable_timing=True) for _ in range(3))
@@ -77,7 +77,7 @@ class Inline:
             arrived.record()
         self._pending.append((step, prepared, host, arrived, (begun, ended)))
 
-    def collect(self, *, wait: bool = False) -> list[Done]:
+    def collect(self, *, wait: bool = False) -> list[EvalResult]:
         """Return the evaluations that are done, in order; all of them if told to wait."""
         while self._pending:
             step, prepared, host, arrived, (begun, ended) = self._pending[0]
@@ -87,7 +87,7 @@ class Inline:
                 break
             self._pending.popleft()
             seconds = begun.elapsed_time(ended) / 1000
-            self._finished.append(Done(step, prepared, host.numpy(), seconds))
+            self._finished.append(EvalResult(step, prepared, host.numpy(), seconds))
         found = list(self._finished)
         self._finished.clear()
         return found
@@ -95,10 +95,10 @@ class Inline:
     def close(self) -> None:
         """Nothing to close."""
 
-    def _values(self, model: Any, prepared: Prepared, step: int) -> Tensor:
+    def _values(self, model: Any, prepared: EvalBatches, step: int) -> Tensor:
         if self._graph is not None and not self._audited() and self._graph.fits(model):
             return self._graph.replay()
-        with untouched(model):
+        with preserve_state(model):
             if self._screen is not None:
                 return self._screened(self._screen, model, prepared, step)
             values = self._plain(model, prepared, step)
@@ -106,7 +106,7 @@ class Inline:
             self._captured(model, prepared, values, step)
         return values
 
-    def _plain(self, model: Any, prepared: Prepared, step: int) -> Tensor:
+    def _plain(self, model: Any, prepared: EvalBatches, step: int) -> Tensor:
         parts = [self._scorer.values(model, rows) for rows in prepared.at(step)]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
@@ -114,13 +114,15 @@ class Inline:
         """Return whether this evaluation is one to check: often at first, then every so many."""
         return self._count & (self._count - 1) == 0 or self._count % self._audit == 0
 
-    def _screened(self, screen: Screen, model: Any, prepared: Prepared, step: int) -> Tensor:
+    def _screened(
+        self, screen: HalfPrecision, model: Any, prepared: EvalBatches, step: int
+    ) -> Tensor:
         groups = prepared.at(step)
         try:
             if not self._audited():
                 return torch.cat([screen.values(model, rows) for rows in groups])
             return torch.cat([screen.audit(model, rows) for rows in groups])
-        except ScreenOff as reason:
+        except HalfPrecisionError as reason:
             self.say(f"screening is off from step {step} on: {reason}")
             self.screen_off()
             return self._plain(model, prepared, step)
@@ -135,7 +137,7 @@ class Inline:
         self._screen = None
         self._may_capture = self._scorer.batch is None
 
-    def _captured(self, model: Any, prepared: Prepared, values: Tensor, step: int) -> None:
+    def _captured(self, model: Any, prepared: EvalBatches, values: Tensor, step: int) -> None:
         """Capture the evaluation in a graph, or compare a captured one with `values`."""
         try:
             if self._graph is None or not self._graph.fits(model):
@@ -144,10 +146,10 @@ class Inline:
                         lambda: self._plain(model, prepared, step), model, prepared.device
                     )
             elif not same_bits(self._graph.replay(), values):
-                raise GraphFailed(
+                raise CudaGraphError(
                     "its results differ from a plain evaluation; those since the audit before may "
                     "be off"
                 )
-        except GraphFailed as reason:
+        except CudaGraphError as reason:
             self.say(f"no CUDA graph from step {step} on, evaluation is eager: {reason}")
             self._graph, self._may_capture = None, False

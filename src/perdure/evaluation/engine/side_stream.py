@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..state.preserve import untouched
+from ..state.preserve import preserve_state
 from ..state.tensors import write
 from .eval_batches import all_state_of
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .eval_batches import Prepared
-    from .inline import Done, Inline
+    from .eval_batches import EvalBatches
+    from .inline import EvalResult, Inline
 
 __all__ = ["SideStream"]
 
@@ -35,7 +35,7 @@ class SideStream:
     ) -> None:
         self._inline, self._latest, self._say, self._audit = inline, latest, say, audit
         self._slots = 1 if latest else slots
-        self._prepared: Prepared | None = None
+        self._prepared: EvalBatches | None = None
         self._shapes: list[Any] = []
         self._model: Any = None
         self._count = 0
@@ -46,7 +46,7 @@ class SideStream:
         self._replica: Any = None
         self._off = False
 
-    def submit(self, model: Any, prepared: Prepared, step: int) -> None:
+    def submit(self, model: Any, prepared: EvalBatches, step: int) -> None:
         """Take a snapshot of `model` after `step` steps and have it tested."""
         state = all_state_of(model)
         shapes = [(tensor.shape, tensor.dtype) for tensor in state]
@@ -54,7 +54,7 @@ class SideStream:
             self._begin(model, prepared, shapes)
         self._count += 1
         if self._count % self._audit == 0 and prepared.device == state[0].device and not self._off:
-            with untouched(model):
+            with preserve_state(model):
                 parts = [prepared.scorer.values(model, rows) for rows in prepared.at(step)]
             self._expected[step] = torch.cat(parts).numpy(force=True)
         if self._off:
@@ -79,7 +79,7 @@ class SideStream:
             self._inline.submit(self._replica, prepared, step)
             self._busy.append(self._stream.record_event())
 
-    def _begin(self, model: Any, prepared: Prepared, shapes: list[Any]) -> None:
+    def _begin(self, model: Any, prepared: EvalBatches, shapes: list[Any]) -> None:
         """Make the copy of the model that is tested, for new tasks or a model that has grown."""
         if self._stream is not None:
             self._stream.synchronize()
@@ -101,7 +101,7 @@ class SideStream:
         ]
         torch.cuda.synchronize(prepared.device)
 
-    def collect(self, *, wait: bool = False) -> list[Done]:
+    def collect(self, *, wait: bool = False) -> list[EvalResult]:
         """Return the evaluations that are done, in order; all of them if told to wait."""
         found = []
         for done in self._inline.collect(wait=wait):

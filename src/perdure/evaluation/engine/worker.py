@@ -15,14 +15,14 @@ import torch
 
 from ..state.tensors import not_shareable
 from .eval_batches import state_of
-from .inline import Done, Inline
+from .inline import EvalResult, Inline
 from .worker_process import END, FAILED, HEADER, PATIENCE, UNSCREENED, WELL, serve, shared_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-    from .eval_batches import Prepared
+    from .eval_batches import EvalBatches
 
 __all__ = ["Worker"]
 
@@ -43,13 +43,13 @@ class Worker:
     ) -> None:
         self._inline, self._latest, self._say, self._audit = inline, latest, say, audit
         self._slots = 1 if latest else slots
-        self._prepared: Prepared | None = None
+        self._prepared: EvalBatches | None = None
         self._shapes: list[Any] = []
         self._views: list[list[torch.Tensor]] = []
         self._sent: dict[int, int] = {}  # step -> slot, in order
         self._order: deque[int] = deque()
-        self._done: dict[int, Done] = {}
-        self._expected: dict[int, Done] = {}  # audits
+        self._done: dict[int, EvalResult] = {}
+        self._expected: dict[int, EvalResult] = {}  # audits
         self.errors: list[Exception] = []  # of the user's own code, at snapshots
         self._deaths = 0
         self._process: Any = None
@@ -57,7 +57,7 @@ class Worker:
         self._model: Any = None
         self._count = 0
 
-    def submit(self, model: Any, prepared: Prepared, step: int) -> None:
+    def submit(self, model: Any, prepared: EvalBatches, step: int) -> None:
         """Take a snapshot of `model` after `step` steps and have it tested."""
         self._receive()
         state = state_of(model)
@@ -116,7 +116,7 @@ class Worker:
         except OSError:
             self._died()
 
-    def collect(self, *, wait: bool = False) -> list[Done]:
+    def collect(self, *, wait: bool = False) -> list[EvalResult]:
         """Return the evaluations that are done, in order; all of them if told to wait."""
         self._receive()
         if wait:
@@ -185,7 +185,7 @@ class Worker:
             self._inline.screen_off()
         values = np.frombuffer(data, data[values_at - 3 : values_at].decode(), offset=values_at)
         assert self._prepared is not None
-        done = Done(step, self._prepared, values, seconds)
+        done = EvalResult(step, self._prepared, values, seconds)
         expected = self._expected.pop(step, done)
         if done.values.tobytes() != expected.values.tobytes():  # bits: NaN is NaN
             self._say(
@@ -205,13 +205,13 @@ class Worker:
         except Exception as error:
             self.errors.append(error)
 
-    def _tested(self, model: Any, step: int) -> Done:
+    def _tested(self, model: Any, step: int) -> EvalResult:
         assert self._prepared is not None
         self._inline.submit(model, self._prepared, step)
         (done,) = self._inline.collect(wait=True)
         return done._replace(seconds=0.0)  # the trainer's own time counts as evaluation already
 
-    def _tested_from(self, slot: int, step: int) -> Done:
+    def _tested_from(self, slot: int, step: int) -> EvalResult:
         """Return the evaluation of a snapshot, tested here on a copy of the model."""
         try:
             model = copy.deepcopy(self._model)

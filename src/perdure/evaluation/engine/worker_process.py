@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from .eval_batches import Prepared
+    from .eval_batches import EvalBatches
     from .inline import Inline
 
 __all__ = ["END", "FAILED", "HEADER", "PATIENCE", "UNSCREENED", "WELL", "serve", "shared_like"]
@@ -55,7 +55,7 @@ def serve(
     theirs: Connection,
     inline: Inline,
     model: nn.Module,
-    prepared: Prepared,
+    prepared: EvalBatches,
     views: list[list[torch.Tensor]],
     threads: int,
     parent: int,
@@ -93,7 +93,7 @@ def serve(
     thread.join()
 
 
-def _answer(inline: Inline, model: nn.Module, prepared: Prepared, slot: int, step: int) -> bytes:
+def _answer(inline: Inline, model: nn.Module, prepared: EvalBatches, slot: int, step: int) -> bytes:
     notes: list[str] = []
     inline.say, screened = notes.append, inline.screens
     try:

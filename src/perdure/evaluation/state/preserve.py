@@ -21,11 +21,11 @@ from .tensors import write
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["unborn", "unmoved", "untouched"]
+__all__ = ["has_lazy_parameters", "preserve_rng_and_buffers", "preserve_state"]
 
 
 @contextmanager
-def untouched(model: object) -> Iterator[None]:
+def preserve_state(model: object) -> Iterator[None]:
     """Hold `model` in evaluation mode without gradients, then put back all that may have changed.
 
     Put back are the random states of Python, NumPy and PyTorch (CPU and CUDA) and of generators
@@ -45,7 +45,7 @@ def untouched(model: object) -> Iterator[None]:
                 parameter.grad = None  # a score may use backward: not into the trainer's
         with (
             keep_generators(model.generators if isinstance(model, Combined) else ()),
-            unmoved(modules),
+            preserve_rng_and_buffers(modules),
             torch.no_grad(),
             _plain(parameters),
         ):
@@ -60,13 +60,13 @@ def untouched(model: object) -> Iterator[None]:
                 parameter.grad = gradient
 
 
-def unborn(model: object) -> bool:
+def has_lazy_parameters(model: object) -> bool:
     """Return whether a model has lazy parameters, which its first forward draws."""
     return isinstance(model, nn.Module) and any(is_lazy(p) for p in model.parameters())
 
 
 @contextmanager
-def unmoved(modules: Sequence[nn.Module]) -> Iterator[None]:
+def preserve_rng_and_buffers(modules: Sequence[nn.Module]) -> Iterator[None]:
     """Put back random states and buffers at the end."""
     states = _random_states()
     buffers = [(module._buffers, dict(module._buffers)) for module in modules]
