@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perdure import Options, Stream, __version__, summary
+from perdure import Stream, SummaryOptions, __version__, summary
 from perdure.metrics import LiveWindow, drops
 from perdure.record import read_points
 
@@ -38,18 +38,18 @@ def long_stream(evaluations: int, tasks: int) -> Stream:
     """Return a stream of tasks that are all tested at every evaluation, seen or not."""
     rng = np.random.default_rng(0)
     each = evaluations // tasks
-    data, visits = {}, []
+    data, spans = {}, []
     for k in range(tasks):
         steps = np.arange(1, evaluations + 1)
         data[f"task {k}"] = (steps, rng.random(len(steps)))
-        visits.append((f"task {k}", (k + 1) * each if k < tasks - 1 else evaluations))
-    return Stream(data, visits)
+        spans.append((f"task {k}", (k + 1) * each if k < tasks - 1 else evaluations))
+    return Stream(data, spans)
 
 
 def timed_summary(evaluations: int, tasks: int, windows: tuple[int | None, ...]) -> float:
     stream = long_stream(evaluations, tasks)
     start = time.perf_counter()
-    summary(stream, options=Options(windows=windows))
+    summary(stream, options=SummaryOptions(windows=windows))
     return time.perf_counter() - start
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.signal import lfilter
 from scipy.special import ndtri
 
-from perdure.metrics import Hits, drops, interval_of_drop, interval_of_minimum
+from perdure.metrics import PerExample, drops, interval_of_drop, interval_of_minimum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,10 +127,10 @@ def one(target: str, p: Floats, cell: Cell, rng: np.random.Generator, seed: int)
     tables = [draw(p, cell, rng) for _ in range(cell.tasks)]
     truth = float(extreme(target, p))
     observed = float(np.mean([extreme(target, table.mean(axis=1)) for table in tables]))
-    hits = [Hits.pack(range(len(p)), table) for table in tables]
+    hits = [PerExample.pack(range(len(p)), table) for table in tables]
     if target == "wc":  # the current task's last evaluation beside the older tasks' minima
         now = draw(p[-1:], cell, rng)
-        hits.append(Hits.pack([0], now))
+        hits.append(PerExample.pack([0], now))
         truth = (truth * cell.tasks + p[-1]) / (cell.tasks + 1)
         observed = (observed * cell.tasks + now.mean()) / (cell.tasks + 1)
     if target in ("min", "wc"):

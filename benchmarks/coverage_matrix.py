@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from perdure.metrics import METRICS, Hits, difference_of_runs, matrix_intervals
+from perdure.metrics import METRICS, PerExample, difference_of_runs, matrix_intervals
 from perdure.stats import mean_of_proportions
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ def true_matrix(name: str, tasks: int) -> Floats:
     return r
 
 
-def draw(r: Floats, cell: Cell, rng: np.random.Generator) -> list[dict[str, Hits]]:
+def draw(r: Floats, cell: Cell, rng: np.random.Generator) -> list[dict[str, PerExample]]:
     """Return which examples are right after which task, of two runs with the same truth."""
-    runs: list[dict[str, Hits]] = [{}, {}]
+    runs: list[dict[str, PerExample]] = [{}, {}]
     for j in range(cell.tasks):
         easy = rng.standard_normal(cell.examples)
         for run in runs:
@@ -106,7 +106,7 @@ def draw(r: Floats, cell: Cell, rng: np.random.Generator) -> list[dict[str, Hits
                 for t in range(1, cell.tasks):
                     noise[t] = 0.9 * noise[t - 1] + np.sqrt(1 - 0.81) * noise[t]
             mixed = noise if cell.kind == "fresh" else np.sqrt(0.5) * (noise + easy)
-            run[str(j)] = Hits.pack(range(cell.tasks), mixed < ndtri(r[:, j])[:, None])
+            run[str(j)] = PerExample.pack(range(cell.tasks), mixed < ndtri(r[:, j])[:, None])
     return runs
 
 

@@ -1,7 +1,7 @@
 """The stream metrics of the definitions, one loop per symbol, and random streams to try them on.
 
 A log holds for each task its score by step. `None` stands for undefined. A task that returns is
-left behind for the first time when its first visit ends.
+left behind for the first time when its first span ends.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from perdure.metrics import ScoreScale, Stream, Undefined
+from perdure.metrics import ScoreScale, Stream, UndefinedMetricError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 Log = dict[str, dict[int, float]]
-Visits = list[tuple[str, int]]
+Spans = list[tuple[str, int]]
 Parts = dict[str, float]
 
 law = settings(max_examples=100)
@@ -29,26 +29,26 @@ SCORES = st.integers(0, 20).map(lambda k: k / 20)
 
 @dataclass
 class Case:
-    """A log with its visits, as the loops below take it and as the package does."""
+    """A log with its spans, as the loops below take it and as the package does."""
 
     log: Log
-    visits: Visits
+    spans: Spans
     before: Parts
     order: list[str]
 
     def stream(self, scale: ScoreScale | None = None) -> Stream:
         return Stream(
             {name: (list(self.log[name]), list(self.log[name].values())) for name in self.order},
-            self.visits,
+            self.spans,
             before=self.before,
             scale=scale or ScoreScale(),
         )
 
-    def cut(self, visit: int) -> Case:
-        """Return what was known when visit number `visit` ended."""
-        end = self.visits[visit][1]
+    def cut(self, span: int) -> Case:
+        """Return what was known when span number `span` ended."""
+        end = self.spans[span][1]
         log = {name: {t: a for t, a in rows.items() if t <= end} for name, rows in self.log.items()}
-        return Case(log, self.visits[: visit + 1], self.before, self.order)
+        return Case(log, self.spans[: span + 1], self.before, self.order)
 
 
 @st.composite
@@ -65,11 +65,11 @@ def cases(
         if draw(st.booleans()):
             learned.append("late")
             sequence.append("late")
-    visits: Visits = []
+    spans: Spans = []
     end = 0
     for name in sequence:
         end += draw(st.integers(1, 4))
-        visits.append((name, end))
+        spans.append((name, end))
     extra = [f"x{k}" for k in range(draw(st.integers(0, 2)))]
     log: Log = {}
     for name in [*learned, *extra]:
@@ -77,14 +77,14 @@ def cases(
         log[name] = {t: draw(SCORES) for t in steps}
     before = {name: draw(SCORES) for name in learned if draw(st.booleans())}
     order = draw(st.permutations(list(log)))
-    return Case(log, visits if boundaries else [], before, order)
+    return Case(log, spans if boundaries else [], before, order)
 
 
 def outcome(metric: Callable[[], float]) -> float | None:
     """Return a metric's number, or None if it is undefined."""
     try:
         return float(metric())
-    except Undefined:
+    except UndefinedMetricError:
         return None
 
 
@@ -133,9 +133,9 @@ def windowed(
     return {name: change(list(rows.values()), window) for name, rows in case.log.items() if rows}
 
 
-def first_ends(visits: Visits) -> dict[str, int]:
+def first_ends(spans: Spans) -> dict[str, int]:
     ends: dict[str, int] = {}
-    for task, last in visits:
+    for task, last in spans:
         if task not in ends:
             ends[task] = last
     return ends
@@ -143,11 +143,11 @@ def first_ends(visits: Visits) -> dict[str, int]:
 
 def lowest(case: Case) -> Parts | None:
     """Return min of A(E_i, f_n), n > t_i, of every task i left behind; None if one has none."""
-    if not case.visits:
+    if not case.spans:
         return None
-    now = case.visits[-1][0]
+    now = case.spans[-1][0]
     lows = {}
-    for task, end in first_ends(case.visits).items():
+    for task, end in first_ends(case.spans).items():
         if task != now:
             later = [a for t, a in case.log[task].items() if t > end]
             if not later:
@@ -163,10 +163,10 @@ def min_acc_by_loops(case: Case) -> float | None:
 
 def current_by_loops(case: Case) -> float | None:
     """Return the last score of the task being learned that was taken while it was learned."""
-    if not case.visits:
+    if not case.spans:
         return None
-    task, end = case.visits[-1]
-    start = case.visits[-2][1] if len(case.visits) > 1 else -1
+    task, end = case.spans[-1]
+    start = case.spans[-2][1] if len(case.spans) > 1 else -1
     during = [a for t, a in case.log[task].items() if start < t <= end]
     return during[-1] if during else None
 
@@ -184,7 +184,7 @@ def seen_scores(case: Case) -> dict[int, Parts]:
     """Return at each step the scores of the tasks that training had reached by then."""
     starts: dict[str, int] = {}
     start = -1
-    for task, last in case.visits:
+    for task, last in case.spans:
         starts.setdefault(task, start)
         start = last
     steps = sorted({t for rows in case.log.values() for t in rows})
@@ -193,7 +193,7 @@ def seen_scores(case: Case) -> dict[int, Parts]:
         at = {
             name: rows[t]
             for name, rows in case.log.items()
-            if t in rows and (not case.visits or (name in starts and t > starts[name]))
+            if t in rows and (not case.spans or (name in starts and t > starts[name]))
         }
         if at:
             table[t] = at
@@ -208,7 +208,7 @@ def lca_by_loops(case: Case, beta: int) -> Parts | None:
     """Return the mean over b = 0..beta of each task's score after b of its own batches."""
     areas: Parts = {}
     start = 0
-    for task, last in case.visits:
+    for task, last in case.spans:
         if task not in areas:
             rows = case.log[task]
             first = case.before.get(task, rows.get(start))
@@ -223,9 +223,9 @@ def lca_by_loops(case: Case, beta: int) -> Parts | None:
 def dips_by_loops(case: Case) -> list[tuple[int, str, float, float, float | None]]:
     """Return switch, task, depth, area and recovery (None: never) of each dip."""
     found = []
-    for k in range(1, len(case.visits)):
-        switch, (new, last) = case.visits[k - 1][1], case.visits[k]
-        for task in first_ends(case.visits[:k]):
+    for k in range(1, len(case.spans)):
+        switch, (new, last) = case.spans[k - 1][1], case.spans[k]
+        for task in first_ends(case.spans[:k]):
             past = [a for t, a in case.log[task].items() if t <= switch]
             during = {t: a for t, a in case.log[task].items() if switch < t <= last}
             if task == new or not past or not during:

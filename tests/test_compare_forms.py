@@ -78,9 +78,12 @@ def test_bca_level_and_alpha(runs: Path) -> None:
     says(printed(runs, "--interval", "bca", "--level", "0.9"), "90% interval", "BCa", "9 seeds")
     strict_ = found(runs, "--only", "acc", "--alpha", "0.01", "--test", "permutation")
     assert {m["letters"] for m in strict_["metrics"]["acc"]["methods"].values()} == {"a"}
-    assert (strict_["seeds_needed"], strict_["least_p"]) == (10, pytest.approx(3 * 2 / 2**9))
+    assert (strict_["seeds_needed"], strict_["min_attainable_p"]) == (
+        10,
+        pytest.approx(3 * 2 / 2**9),
+    )
     by_t = found(runs, "--only", "acc", "--alpha", "0.01")
-    assert (by_t["seeds_needed"], by_t["least_p"]) == (None, None)
+    assert (by_t["seeds_needed"], by_t["min_attainable_p"]) == (None, None)
 
 
 def test_text_says_what_the_numbers_rest_on(runs: Path, tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from scipy import stats
 from perdure.metrics import (
     ACCURACY,
     METRICS,
-    Options,
     ScoreScale,
+    SummaryOptions,
     better_of,
     compare_methods,
     summary,
 )
-from perdure.stats import PairTestName, compare_pairs, holm, least_p
+from perdure.stats import PairTestName, compare_pairs, holm, min_attainable_p
 
 from .references import few, some
 
@@ -125,8 +125,8 @@ def test_the_least_p_is_that_of_the_clearest_differences(seeds: int, comparisons
     # All seeds agree: of all sign patterns only this one and its opposite are as far from 0.
     patterns = list(product((-1, 1), repeat=seeds))
     one = sum(abs(sum(signs)) == seeds for signs in patterns) / len(patterns)
-    assert least_p(seeds, comparisons=comparisons) == min(1.0, comparisons * one)
-    assert least_p(seeds, comparisons=comparisons) == holm([one] * comparisons)[0]
+    assert min_attainable_p(seeds, comparisons=comparisons) == min(1.0, comparisons * one)
+    assert min_attainable_p(seeds, comparisons=comparisons) == holm([one] * comparisons)[0]
 
 
 @few
@@ -134,7 +134,7 @@ def test_the_least_p_is_that_of_the_clearest_differences(seeds: int, comparisons
 def test_only_some_ids_are_the_same_numbers(ids: set[str]) -> None:
     matrix = [[0.9, 0.1, 0.2], [0.6, 0.8, 0.3], [0.5, 0.7, 0.4]]
     every = summary(matrix)
-    found = summary(matrix, options=Options(only=frozenset(ids)))
+    found = summary(matrix, options=SummaryOptions(only=frozenset(ids)))
     assert found.metrics == {id_: v for id_, v in every.metrics.items() if id_ in ids}
     assert found.undefined == {id_: v for id_, v in every.undefined.items() if id_ in ids}
     assert not found.intervals

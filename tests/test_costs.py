@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from perdure.metrics import (
     Costs,
-    Options,
     ScoreMatrix,
     ScoreScale,
-    Undefined,
+    SummaryOptions,
+    UndefinedMetricError,
     ce,
     clscore,
     clscore_of,
@@ -138,7 +138,7 @@ def test_columns_become_metrics() -> None:
     assert found["ms"] == pytest.approx(0.75)
     assert found["sss"] == pytest.approx(0.75)
     assert found["ce"] == pytest.approx(0.075)
-    doubled = summary(costs=costs, options=Options(epsilon=2)).metrics
+    doubled = summary(costs=costs, options=SummaryOptions(epsilon=2)).metrics
     assert doubled["ce"] == pytest.approx(0.15)
 
 
@@ -210,7 +210,7 @@ def test_criteria_that_are_none() -> None:
         clscore({"A": nan})
     with pytest.raises(ValueError, match="at least one criterion"):
         clscore({})
-    with pytest.raises(Undefined, match="at least 2 runs, got 1"):
+    with pytest.raises(UndefinedMetricError, match="at least 2 runs, got 1"):
         clstability({"A": [0.5]})
 
 
@@ -243,12 +243,12 @@ def test_a_criterion_that_is_undefined_makes_the_score_undefined() -> None:
     found = summary(R)
     assert "clscore" not in found.metrics
     assert "needs ms" in found.undefined["clscore"]
-    with pytest.raises(Undefined, match="needs rem"):
+    with pytest.raises(UndefinedMetricError, match="needs rem"):
         clscore_of({"acc": 1.0}, {"rem": 1.0})
 
 
 def score_of(scores: Any, scale: ScoreScale) -> tuple[float | None, str | None]:
-    found = summary(ScoreMatrix(scores, scale=scale), options=Options(weights={"A": 1.0}))
+    found = summary(ScoreMatrix(scores, scale=scale), options=SummaryOptions(weights={"A": 1.0}))
     return found.metrics.get("clscore"), found.undefined.get("clscore")
 
 

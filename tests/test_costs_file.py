@@ -5,7 +5,7 @@ import re
 import pytest
 
 import perdure
-from perdure import Undefined
+from perdure import UndefinedMetricError
 from perdure.record import BadInput, read_costs
 
 HEADER = (
@@ -36,7 +36,7 @@ def test_the_metrics_that_come_of_it() -> None:
 
 def test_what_was_not_measured_is_undefined_and_never_zero() -> None:
     costs, _ = read_costs(HEADER + LINES.replace(",2000,", ",,"), "costs.csv")
-    with pytest.raises(Undefined, match="needs model_bytes of task 'b'"):
+    with pytest.raises(UndefinedMetricError, match="needs model_bytes of task 'b'"):
         costs.column("model_bytes")
     found = perdure.summary(costs=costs)
     assert "model_bytes of task 'b'" in found.undefined["ms"]
@@ -46,7 +46,7 @@ def test_what_was_not_measured_is_undefined_and_never_zero() -> None:
 def test_columns_may_be_missing() -> None:
     costs, _ = read_costs("task,model_bytes\na,100\n", "costs.csv")
     assert costs.column("model_bytes").tolist() == [100]
-    with pytest.raises(Undefined, match="needs flops_train"):
+    with pytest.raises(UndefinedMetricError, match="needs flops_train"):
         costs.column("flops_train")
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from perdure import Evaluator, Options
+from perdure import Evaluator, SummaryOptions
 
 from .cli_helpers import scored
 from .evaluator_helpers import Clock, costs, learn, mlp, net, one_thread, rows, sets
@@ -249,7 +249,7 @@ def test_clscore_and_clstability(tmp_path: Path) -> None:
     ids = ("acc.lower", "rem", "bwt.positive", "fwt.upper", "ms", "sss", "ce")
     spread = [np.std([run.metrics[id_] for run in found], ddof=1) for id_ in ids]
     assert together["clstability"] == pytest.approx(1 - np.mean(spread))
-    assert Options().epsilon == 1.0
+    assert SummaryOptions().epsilon == 1.0
 
 
 @pytest.mark.parametrize("place", ["before the task", "first", "between steps", "last"])

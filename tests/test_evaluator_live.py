@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import perdure
-from perdure.metrics import ScoreScale, Stream, Undefined, current, min_acc, wc_acc, wf, wp
+from perdure.metrics import (
+    ScoreScale,
+    Stream,
+    UndefinedMetricError,
+    current_accuracy,
+    min_acc,
+    wc_acc,
+    wf,
+    wp,
+)
 
 from .evaluator_loops import WORKER, data, loss, train
 from .evaluator_models import mlp
@@ -21,15 +30,15 @@ if TYPE_CHECKING:
 WINDOWS = (2, 3, 100)
 
 
-def stream_of(points: Path, visits: list[tuple[str, int]], scale: ScoreScale) -> Stream:
+def stream_of(points: Path, spans: list[tuple[str, int]], scale: ScoreScale) -> Stream:
     """Return the stream in a points.csv: probes, and whole sets at steps without one."""
-    scores: dict[str, dict[int, float]] = {task: {} for task, _ in visits}
+    scores: dict[str, dict[int, float]] = {task: {} for task, _ in spans}
     with points.open() as file:
         for row in csv.DictReader(file):
             mine, step = scores.setdefault(row["tested"], {}), int(row["step"])
             if row["kind"] == "probe" or (row["kind"] == "full" and step not in mine):
                 mine[step] = float(row["score"])
-    return Stream({t: (list(s), list(s.values())) for t, s in scores.items()}, visits, scale=scale)
+    return Stream({t: (list(s), list(s.values())) for t, s in scores.items()}, spans, scale=scale)
 
 
 def expected(stream: Stream) -> dict[str, Any]:
@@ -37,14 +46,14 @@ def expected(stream: Stream) -> dict[str, Any]:
     metrics: dict[str, Callable[[], float]] = {
         "min_acc": lambda: sign * min_acc(stream),
         "wc_acc": lambda: sign * wc_acc(stream),
-        "current": lambda: sign * current(stream),
+        "current": lambda: sign * current_accuracy(stream),
     }
     for w in WINDOWS:
         metrics[f"wf{w}"] = lambda w=w: wf(stream, w)  # type: ignore[misc]
         metrics[f"wp{w}"] = lambda w=w: wp(stream, w)  # type: ignore[misc]
     found: dict[str, Any] = dict.fromkeys(metrics)
     for name, metric in metrics.items():
-        with suppress(Undefined):
+        with suppress(UndefinedMetricError):
             found[name] = pytest.approx(float(metric()), abs=1e-12)
     return found
 
@@ -54,7 +63,7 @@ class Follower:
 
     def __init__(self, evaluator: perdure.Evaluator, points: Path, scale: ScoreScale) -> None:
         self.evaluator, self.points, self.scale = evaluator, points, scale
-        self.visits: list[tuple[str, int]] = []
+        self.spans: list[tuple[str, int]] = []
         self.defined: set[str] = set()
         self.step = 0
 
@@ -64,14 +73,14 @@ class Follower:
 
     def went_on(self, task: str, _: int) -> None:
         self.step += 1
-        if self.visits and self.visits[-1][0] == task:
-            self.visits.pop()
-        self.visits.append((task, self.step))
+        if self.spans and self.spans[-1][0] == task:
+            self.spans.pop()
+        self.spans.append((task, self.step))
 
     def check(self) -> None:
         self.evaluator.flush()
         live = self.evaluator.live
-        wanted = expected(stream_of(self.points, self.visits, self.scale))
+        wanted = expected(stream_of(self.points, self.spans, self.scale))
         assert {name: live[name] for name in wanted} == wanted, self.step
         assert [live.wf[w] for w in WINDOWS] == [wanted[f"wf{w}"] for w in WINDOWS]
         assert [live.wp[w] for w in WINDOWS] == [wanted[f"wp{w}"] for w in WINDOWS]

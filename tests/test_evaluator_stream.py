@@ -15,7 +15,7 @@ import perdure
 from perdure import Evaluator, ScoreScale
 from perdure.metrics import (
     aaa,
-    current,
+    current_accuracy,
     min_acc,
     wc_acc,
     wf,
@@ -227,7 +227,7 @@ def test_live_numbers_are_those_of_the_record_at_every_step(
 
 def same_as_recorded(evaluator: Evaluator, folder: Path) -> int:
     """Compare each live number with the metric of all lines written so far; return how many."""
-    from perdure import Undefined
+    from perdure import UndefinedMetricError
     from perdure.record.points_file import read_points
 
     points = read_points(
@@ -236,10 +236,10 @@ def same_as_recorded(evaluator: Evaluator, folder: Path) -> int:
     if not (points.kind != 0).any():
         return 0
     stream = points.stream()
-    if evaluator.live.task != stream.visits[-1].task:
+    if evaluator.live.task != stream.spans[-1].task:
         return 0  # a task that has begun and not been tested: not in the record yet
     formulas: dict[str, Callable[[], float]] = {
-        "current": lambda: current(stream),
+        "current": lambda: current_accuracy(stream),
         "min_acc": lambda: min_acc(stream),
         "wc_acc": lambda: wc_acc(stream),
         "wf2": lambda: wf(stream, 2),
@@ -250,7 +250,7 @@ def same_as_recorded(evaluator: Evaluator, folder: Path) -> int:
     for id_, formula in formulas.items():
         try:
             expected: float | None = float(formula())
-        except Undefined:
+        except UndefinedMetricError:
             expected = None
         level = id_ in ("current", "min_acc", "wc_acc")
         if expected is not None and level and evaluator.live.scale.lower_is_better:

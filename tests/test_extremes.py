@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from perdure import Hits, Stream, summary
+from perdure import PerExample, Stream, summary
 from perdure.metrics import (
     drop_bias,
     extreme_intervals,
@@ -30,8 +30,8 @@ tables = st.tuples(st.integers(2, 12), st.integers(3, 20)).flatmap(
 )
 
 
-def hits_of(table: np.ndarray) -> Hits:
-    return Hits.pack(range(1, len(table) + 1), table)
+def hits_of(table: np.ndarray) -> PerExample:
+    return PerExample.pack(range(1, len(table) + 1), table)
 
 
 def correlated(p: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -64,7 +64,7 @@ def test_hits_refuse_what_cannot_be(
     steps: list[int], packed: np.ndarray, examples: int, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        Hits(np.array(steps), packed, examples)
+        PerExample(np.array(steps), packed, examples)
 
 
 @given(tables, st.sampled_from([1, 2, 3, 5, None]), st.integers(0, 2**31))
@@ -156,13 +156,13 @@ def test_bias_of_a_minimum_stays_inside_the_range(low: float, n: int, evaluation
     assert minimum_bias(low, n, 1) == 0
 
 
-def two_tasks(n: int = 64) -> tuple[Stream, dict[str, Hits]]:
+def two_tasks(n: int = 64) -> tuple[Stream, dict[str, PerExample]]:
     rng = np.random.default_rng(1)
     first = correlated(np.r_[np.full(20, 0.9), np.linspace(0.5, 0.9, 20)], n, rng)
     second = correlated(np.full(20, 0.8), n, rng)
     hits = {
-        "a": Hits.pack(range(1, 41), first),
-        "b": Hits.pack(range(21, 41), second),
+        "a": PerExample.pack(range(1, 41), first),
+        "b": PerExample.pack(range(21, 41), second),
     }
     tasks = {name: (mine.steps, mine.accuracy()) for name, mine in hits.items()}
     return Stream(tasks, [("a", 20), ("b", 40)], sizes={"a": n, "b": n}), hits
@@ -170,7 +170,7 @@ def two_tasks(n: int = 64) -> tuple[Stream, dict[str, Hits]]:
 
 def test_a_summary_with_hits_has_intervals_and_without_has_bounds() -> None:
     stream, hits = two_tasks()
-    found = summary(stream, hits=hits)
+    found = summary(stream, per_example=hits)
     extremes = {"min_acc", "wc_acc", "wf10", "wf100", "wfall"}
     assert set(found.intervals) == extremes
     assert not found.bias
@@ -183,8 +183,8 @@ def test_a_summary_with_hits_has_intervals_and_without_has_bounds() -> None:
 def test_the_interval_of_min_acc_is_of_the_older_task_after_it_was_learned() -> None:
     stream, hits = two_tasks()
     intervals, reason = extreme_intervals(stream, hits, ["min_acc", "wc_acc"])
-    later = Hits(hits["a"].steps[20:], hits["a"].packed[20:], 64)
-    last = Hits(hits["b"].steps[-1:], hits["b"].packed[-1:], 64)
+    later = PerExample(hits["a"].steps[20:], hits["a"].packed[20:], 64)
+    last = PerExample(hits["b"].steps[-1:], hits["b"].packed[-1:], 64)
     assert reason is None
     assert intervals["min_acc"] == interval_of_minimum([later])
     assert intervals["wc_acc"] == interval_of_minimum([later, last])
@@ -195,8 +195,8 @@ def test_missing_hits_and_sizes_say_so() -> None:
     intervals, reason = extreme_intervals(stream, {"a": hits["a"]}, ["min_acc", "wc_acc", "wf10"])
     assert set(intervals) == {"min_acc"}
     assert reason == "no hits of task 'b'"
-    found = summary(stream, hits={"a": hits["a"]})
+    found = summary(stream, per_example={"a": hits["a"]})
     assert any("no hits of task 'b'" in note for note in found.notes)
     assert "wf10" in found.bias
-    unknown = Stream(stream.tasks, stream.visits, sizes={"b": 64})
+    unknown = Stream(stream.tasks, stream.spans, sizes={"b": 64})
     assert selection_bias(unknown, ["min_acc", "wf10"]) == {}

@@ -187,11 +187,11 @@ def test_losses_are_worst_where_they_are_highest() -> None:
 def test_a_task_that_returns_counts_from_its_first_end() -> None:
     scores = {"a": ([1, 2, 3, 4, 5, 6], [0.9, 0.3, 0.5, 0.8, 0.2, 0.7])}
     scores |= {"b": ([3, 5], [0.6, 0.4])}
-    visits = [("a", 1), ("b", 3), ("a", 4), ("b", 6)]
-    figure = curves({"mine": [Source(stream=Stream(scores, visits))]})
+    spans = [("a", 1), ("b", 3), ("a", 4), ("b", 6)]
+    figure = curves({"mine": [Source(stream=Stream(scores, spans))]})
     assert parts(figure.axes[0]).level == [0.2]
     assert parts(figure.axes[1]).level == []  # it is being learned
-    zoomed = curves({"mine": [Source(stream=Stream(scores, visits))]}, zoom=1, tasks=1)
+    zoomed = curves({"mine": [Source(stream=Stream(scores, spans))]}, zoom=1, tasks=1)
     assert [axes.get_title() for axes in zoomed.axes if axes.get_visible()] == [
         "a when b starts", "a when a starts", "a when b starts",
     ]  # fmt: skip
@@ -225,8 +225,8 @@ def test_many_tasks_with_long_names_still_fit(size: str) -> None:
     names = [f"airplane-automobile-{k}" for k in range(12)]
     tasks = {name: ([k + 1, 12], [0.5, 0.6]) for k, name in enumerate(names[:-1])}
     tasks |= {names[-1]: ([12], [0.5])}
-    visits = [(name, k + 1) for k, name in enumerate(names)]
-    stream = Stream(tasks, visits, scale=ScoreScale(lower_is_better=True))
+    spans = [(name, k + 1) for k, name in enumerate(names)]
+    stream = Stream(tasks, spans, scale=ScoreScale(lower_is_better=True))
     figure = curves({"m" * 50: [Source(stream=stream)]}, size=size)  # type: ignore[arg-type]
     figure.draw_without_rendering()  # a layout that fails would warn
     titles = [axes.title.get_window_extent() for axes in figure.axes if axes.get_visible()]

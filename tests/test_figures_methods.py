@@ -14,7 +14,7 @@ from perdure.record import BadInput, Source
 from perdure.report.colours import looks
 from perdure.report.figures import fixed, guessing, ranks, rescaled, spider
 from perdure.report.usable import LeftOutWarning
-from perdure.stats import critical_difference, not_apart
+from perdure.stats import critical_difference, indistinguishable_groups
 from perdure.stats.nemenyi import friedman_p
 
 from .cli_helpers import refused, run
@@ -255,7 +255,7 @@ def test_groups_not_apart_are_the_largest_ones() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):
         mean = {f"m{k}": float(rank) for k, rank in enumerate(rng.integers(2, 12, 6) / 2)}
-        groups = not_apart(mean, 1.5)
+        groups = indistinguishable_groups(mean, 1.5)
         joined = {frozenset(pair) for group in groups for pair in itertools.combinations(group, 2)}
         close = {
             frozenset(pair)

@@ -93,7 +93,7 @@ def test_colours_run_from_dark_to_light_with_the_value() -> None:
 
 
 def method(low: float, **description: object) -> list[Source]:
-    stream = Stream({"a": ([1, 2], [0.9, low]), "b": ([2], [0.8])}, visits=[("a", 1), ("b", 2)])
+    stream = Stream({"a": ([1, 2], [0.9, low]), "b": ([2], [0.8])}, spans=[("a", 1), ("b", 2)])
     return [Run(stream=stream, description={"describe": description} if description else {})]
 
 

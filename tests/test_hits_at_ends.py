@@ -224,7 +224,7 @@ def test_ids_of_ones_own(tmp_path: Path, made: Path) -> None:
     np.testing.assert_array_equal(found.hits_at_ends["b"].ids, ids["b"])
     subset = np.load(tmp_path / "hits/1.npy")
     assert set(subset) <= set(ids["b"])
-    with pytest.raises(perdure.Undefined, match="share 0 of 50 ids"):
+    with pytest.raises(perdure.UndefinedMetricError, match="share 0 of 50 ids"):
         difference_of_runs(found.hits_at_ends, perdure.open_run(made / "b").hits_at_ends)
 
 

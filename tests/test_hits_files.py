@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure import Hits
+from perdure import PerExample
 from perdure.record import BadInput, read_hits, read_source
 
 from .stream_references import law
@@ -62,7 +62,7 @@ tables = st.integers(1, 20).flatmap(
 @law
 @given(tables)
 def test_pack_is_the_files_order(rows: list[list[int]]) -> None:
-    hits = Hits.pack(list(range(len(rows))), rows)
+    hits = PerExample.pack(list(range(len(rows))), rows)
     assert [hits.packed[k].tobytes() for k in range(len(rows))] == [packed(row) for row in rows]
     assert hits[:].astype(int).tolist() == rows
     assert hits.accuracy() == pytest.approx([sum(row) / len(row) for row in rows])
@@ -75,7 +75,7 @@ def test_padding_never_counts(n: int, data: bytes) -> None:
     """Bits beyond the last example are not hits; refusing them would do as well."""
     packed = np.frombuffer(data[: -(-n // 8)], np.uint8)[None]
     try:
-        hits = Hits(np.array([1]), packed, n)
+        hits = PerExample(np.array([1]), packed, n)
     except ValueError:
         return
     assert hits.accuracy()[0] == pytest.approx(hits[0].mean())
@@ -84,13 +84,13 @@ def test_padding_never_counts(n: int, data: bytes) -> None:
 def test_hits_judge_their_arrays() -> None:
     one = np.zeros((1, 1), np.uint8)
     with pytest.raises(ValueError, match="at least 1 example, got 0"):
-        Hits(np.array([1]), one, 0)
+        PerExample(np.array([1]), one, 0)
     with pytest.raises(ValueError, match=r"must have shape \(1, 2\), got \(1, 1\)"):
-        Hits(np.array([1]), one, 9)
+        PerExample(np.array([1]), one, 9)
     with pytest.raises(ValueError, match=r"must have shape \(2, 1\), got \(1, 1\)"):
-        Hits(np.array([1, 2]), one, 8)
+        PerExample(np.array([1, 2]), one, 8)
     with pytest.raises(ValueError, match="must increase, each step once"):
-        Hits(np.array([2, 2]), np.zeros((2, 1), np.uint8), 8)
+        PerExample(np.array([2, 2]), np.zeros((2, 1), np.uint8), 8)
 
 
 @pytest.mark.parametrize("n", [1, 8, 9, 20])

@@ -60,7 +60,7 @@ def test_a_real_store_shows_what_reading_the_runs_whole_gives() -> None:
             steps, scores = run.stream.tasks[task["name"]]
             assert task["steps"] == steps.tolist()
             assert task["scores"] == pytest.approx(scores, abs=1e-6)
-        assert [last for _, _, last in curves["visits"]] == [v.last for v in run.stream.visits]
+        assert [last for _, _, last in curves["spans"]] == [v.last for v in run.stream.spans]
         assert len(curves["costs"]) == 5
 
 
@@ -72,7 +72,7 @@ def test_numbers_by_hand(tmp_path: Path) -> None:
     assert (row.acc, row.min_acc, row.step, row.tasks) == (0.45, 0.3, 3, 1)
     curves = drawn(watching, "r")
     assert curves["lows"] == {"0": [3, 0.3, 0.9]}
-    assert curves["visits"] == [[0, 1, 2], [1, 3, 3]]
+    assert curves["spans"] == [[0, 1, 2], [1, 3, 3]]
     assert curves["mean"] == {"steps": [1, 2, 3], "scores": [0.5, 0.9, 0.45]}
 
 

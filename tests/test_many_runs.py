@@ -65,11 +65,11 @@ def held(runs: Runs) -> set[str]:
 def some_run(rng: random.Random) -> tuple[str, str]:
     """Return the lines of a run, with everything that a matrix may lack, and its state."""
     tasks = rng.sample(["1", "a, b", 'say "x"', "two\nlines", "ä☃", "t x", "NULL", "-"], 4)
-    visits = tasks[: rng.randint(1, 4)] + ([tasks[0]] if rng.random() < 0.2 else [])
+    spans = tasks[: rng.randint(1, 4)] + ([tasks[0]] if rng.random() < 0.2 else [])
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     step = 0
-    for place, trained in enumerate(visits):
+    for place, trained in enumerate(spans):
         writer.writerow([step, trained, trained, "initial", rng.random(), 7])
         for _ in range(rng.randint(1, 3)):
             step += 1
@@ -123,7 +123,7 @@ def test_300_runs_say_what_each_says_alone(
         grid = [[mine.get((i, j), [np.nan])[0] for j in names] for i in names]
         np.testing.assert_equal(grid, source.matrix.scores)
         assert source.stream is not None
-        reference = entries(folder, source.stream.visits[-1].last)
+        reference = entries(folder, source.stream.spans[-1].last)
         assert mine == {cell: reference[cell] for cell in mine}
         assert list(dict.fromkeys(i for i, _ in mine)) == list(names)
         assert tasks == len(names)

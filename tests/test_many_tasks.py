@@ -14,12 +14,12 @@ import pytest
 from perdure.metrics import (
     CRITERIA,
     METRICS,
-    Hits,
-    Options,
+    PerExample,
     ScoreMatrix,
     Stream,
     Summary,
-    Undefined,
+    SummaryOptions,
+    UndefinedMetricError,
     summary,
 )
 from perdure.record import read_points
@@ -35,14 +35,15 @@ if TYPE_CHECKING:
 HEADER = "step,trained,tested,kind,score,n\n"
 
 
-def hits_of(tasks: dict[str, range]) -> dict[str, Hits]:
+def hits_of(tasks: dict[str, range]) -> dict[str, PerExample]:
     rng = np.random.default_rng(0)
     return {
-        name: Hits.pack(steps, rng.random((len(steps), 60)) < 0.7) for name, steps in tasks.items()
+        name: PerExample.pack(steps, rng.random((len(steps), 60)) < 0.7)
+        for name, steps in tasks.items()
     }
 
 
-def everything(options: Options) -> Summary:
+def everything(options: SummaryOptions) -> Summary:
     """Summarise a run that has all there is: hits, sizes, costs, references."""
     hits = hits_of({"a": range(1, 41), "b": range(21, 41)})
     ends = hits_of({"a": range(2), "b": range(2)})
@@ -55,13 +56,18 @@ def everything(options: Options) -> Summary:
         [("a", 20), ("b", 40)], before={"a": 0.1, "b": 0.15}, sizes={"a": 60, "b": 60},
     )  # fmt: skip
     return summary(
-        matrix, stream=stream, costs=some_costs(), hits=hits, hits_at_ends=ends, options=options
+        matrix,
+        stream=stream,
+        costs=some_costs(),
+        per_example=hits,
+        per_example_at_ends=ends,
+        options=options,
     )
 
 
 @pytest.mark.parametrize("id_", ids())
 def test_one_metric_alone_is_as_among_all(id_: str) -> None:
-    all_, alone = everything(Options()), everything(Options(only=frozenset({id_})))
+    all_, alone = everything(SummaryOptions()), everything(SummaryOptions(only=frozenset({id_})))
     all_.keep_only([id_])
     assert all_.metrics or id_ == "clstability"
     assert alone == all_
@@ -126,7 +132,7 @@ def calls(action: Callable[[], object]) -> int:
     sys.setprofile(counted)
     try:
         action()
-    except Undefined:
+    except UndefinedMetricError:
         pass
     finally:
         sys.setprofile(None)

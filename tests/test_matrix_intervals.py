@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from perdure import Hits, ScoreMatrix, Undefined, summary
+from perdure import PerExample, ScoreMatrix, UndefinedMetricError, summary
 from perdure.metrics import METRICS, difference_of_runs, matrix_intervals
 from perdure.metrics.intervals.matrix_weights import LARGEST, LINEAR
 
@@ -34,8 +34,10 @@ def tables_of(
     return found
 
 
-def ends_of(tables: Tables, **given: Any) -> dict[str, Hits]:
-    return {str(j): Hits.pack(range(len(table)), table, **given) for j, table in enumerate(tables)}
+def ends_of(tables: Tables, **given: Any) -> dict[str, PerExample]:
+    return {
+        str(j): PerExample.pack(range(len(table)), table, **given) for j, table in enumerate(tables)
+    }
 
 
 def names_of(tables: Tables) -> list[str]:
@@ -68,7 +70,7 @@ def test_values_are_those_of_the_registered_functions(tables: Tables) -> None:
     for id_ in EVERY:
         try:
             value = value_of(id_, r, tables)
-        except Undefined:
+        except UndefinedMetricError:
             assert id_ not in found.values
             continue
         assert found.values[id_] == pytest.approx(float(value), abs=1e-12), id_
@@ -212,24 +214,27 @@ def test_examples_are_paired_by_their_ids_in_any_order() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda h: Hits.pack(h.steps, h[:][:, :20], ids=range(20)), "on 30 and on 20 examples"),
-        (lambda h: Hits.pack(h.steps, h[:], ids=range(5, 35)), "share 25 of 30 ids"),
-        (lambda h: Hits.pack(h.steps, h[:]), "only one of the runs has ids"),
-        (lambda h: Hits(h.steps, h.packed, 30, h.ids, "beef"), "data of task '0' differs"),
+        (
+            lambda h: PerExample.pack(h.steps, h[:][:, :20], ids=range(20)),
+            "on 30 and on 20 examples",
+        ),
+        (lambda h: PerExample.pack(h.steps, h[:], ids=range(5, 35)), "share 25 of 30 ids"),
+        (lambda h: PerExample.pack(h.steps, h[:]), "only one of the runs has ids"),
+        (lambda h: PerExample(h.steps, h.packed, 30, h.ids, "beef"), "data of task '0' differs"),
     ],
 )
 def test_other_examples_are_refused(change: Any, said: str) -> None:
-    one = {"0": Hits.pack([0], np.ones((1, 30), bool), ids=range(30))}
-    mine = {"0": Hits(one["0"].steps, one["0"].packed, 30, one["0"].ids, "cafe")}
-    with pytest.raises(Undefined, match=said):
+    one = {"0": PerExample.pack([0], np.ones((1, 30), bool), ids=range(30))}
+    mine = {"0": PerExample(one["0"].steps, one["0"].packed, 30, one["0"].ids, "cafe")}
+    with pytest.raises(UndefinedMetricError, match=said):
         difference_of_runs(mine, {"0": change(one["0"])})
 
 
 def test_other_tasks_are_refused() -> None:
-    one = {"0": Hits.pack([0], np.ones((1, 30), bool))}
-    with pytest.raises(Undefined, match=r"tasks are \['0'\] and \['1'\]"):
+    one = {"0": PerExample.pack([0], np.ones((1, 30), bool))}
+    with pytest.raises(UndefinedMetricError, match=r"tasks are \['0'\] and \['1'\]"):
         difference_of_runs(one, {"1": one["0"]})
-    with pytest.raises(Undefined, match="not recorded which examples of task 'b'"):
+    with pytest.raises(UndefinedMetricError, match="not recorded which examples of task 'b'"):
         difference_of_runs(one, one, ["0", "b"])
 
 
@@ -239,7 +244,7 @@ def test_a_summary_has_them_and_stays_inside_the_range_of_each_metric() -> None:
     matrix = ScoreMatrix(
         matrix_of(tables), names_of(tables), classes=[2, 2], setting="class", sizes=[60, 60]
     )
-    found = summary(matrix, hits_at_ends=ends_of(tables))
+    found = summary(matrix, per_example_at_ends=ends_of(tables))
     derived = {"rem", "bwt.positive", "raa", "raf", "uraa", "uraf"}
     expected = {*EVERY, *derived} - {"fwt.upper", "fwt.next"}  # undefined: class-incremental
     assert set(found.intervals) == expected

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perdure.metrics import (
     METRICS,
     ScoreMatrix,
-    Undefined,
+    UndefinedMetricError,
     Value,
     acc,
     acc_learning,
@@ -168,7 +168,7 @@ def test_needs_just_the_entries_of_its_formula(id_: str) -> None:
             hidden[i, j] = nan
             if (i, j) in needed:
                 named = re.escape(f"task {j} after task {i}")
-                with pytest.raises(Undefined, match=named):
+                with pytest.raises(UndefinedMetricError, match=named):
                     computed(id_, case, hidden)
             elif i != j:  # the diagonal is always there: a matrix without it is refused
                 assert computed(id_, case, hidden) == pytest.approx(value), (i, j)
@@ -184,7 +184,9 @@ def test_needs_just_the_vector_entries_of_its_formula(id_: str) -> None:
             changed = Case(**{**{f: getattr(case, f) for f in FIELDS}, name: vector})
             value, _ = REFERENCES[id_](changed)
             if np.isnan(value):
-                with pytest.raises(Undefined, match=f"of task {j}, which was not measured"):
+                with pytest.raises(
+                    UndefinedMetricError, match=f"of task {j}, which was not measured"
+                ):
                     computed(id_, changed)
             else:
                 assert computed(id_, changed) == pytest.approx(value), (name, j)
@@ -231,7 +233,7 @@ def test_one_task(id_: str) -> None:
     try:
         value, _ = REFERENCES[id_](case)
     except (ZeroDivisionError, ValueError):  # a mean or a maximum of nothing
-        with pytest.raises(Undefined, match="at least 2 tasks, got 1"):
+        with pytest.raises(UndefinedMetricError, match="at least 2 tasks, got 1"):
             computed(id_, case)
     else:
         assert computed(id_, case) == pytest.approx(value)

@@ -80,7 +80,7 @@ def test_a_matrix_is_darker_where_scores_are_higher() -> None:
 def test_a_stream_is_drawn_where_its_scores_are() -> None:
     stream = perdure.Stream(
         {"a": ([1, 2, 3, 5], [0.5, 1.0, 0.0, 0.25]), "b": ([3, 5], [0.5, 0.75])},
-        visits=[("a", 2), ("b", 5)],
+        spans=[("a", 2), ("b", 5)],
     )
     svg = ET.fromstring(stream._repr_html_().partition("</svg>")[0] + "</svg>")
     lines = [line.get("points", "") for line in svg.iter("polyline")]

@@ -15,8 +15,8 @@ from scipy import stats
 from perdure.stats import (
     effect_of_differences,
     effect_of_samples,
-    least_p,
     mann_whitney,
+    min_attainable_p,
     paired_t,
     seeds_needed,
     sign_flip_test,
@@ -369,9 +369,9 @@ def test_effects_without_a_spread() -> None:
 def test_no_data_go_below_the_smallest_p(n: int, m: int) -> None:
     a, b = np.linspace(2, 3, n), np.linspace(0, 0.9, m) ** 3
     for test, compute in (("permutation", two_sample_permutation), ("wilcoxon", mann_whitney)):
-        assert compute(a, b).p == pytest.approx(least_p(n, m, test=test, unpaired=True))
+        assert compute(a, b).p == pytest.approx(min_attainable_p(n, m, test=test, unpaired=True))
     for test, flip in (("permutation", sign_flip_test), ("wilcoxon", signed_rank_test)):
-        assert flip(a).p == pytest.approx(least_p(n, test=test))
+        assert flip(a).p == pytest.approx(min_attainable_p(n, test=test))
     for test in ("t", "welch"):
-        assert least_p(n, test=test) == 0
+        assert min_attainable_p(n, test=test) == 0
         assert seeds_needed(1e-9, test=test) == 2

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure import Hits, Stream
+from perdure import PerExample, Stream
 from perdure.metrics import (
     burst_steps,
     drop_bias_at,
@@ -162,7 +162,7 @@ def simulated(
     """Return the mean bias of min_acc and wf10 where a share of the answers never changes."""
     rng = np.random.default_rng(7)
     ends = np.cumsum(iterations).tolist()
-    visits = [(str(k), end) for k, end in enumerate(ends)]
+    spans = [(str(k), end) for k, end in enumerate(ends)]
     lows, drops = [], []
     for _ in range(runs):
         tasks = {}
@@ -171,7 +171,7 @@ def simulated(
             fixed = round(kept * n)
             right = rng.binomial(fixed, p) + rng.binomial(n - fixed, p, size=len(steps))
             tasks[str(k)] = (steps, right / n)
-        stream = Stream(tasks, visits)
+        stream = Stream(tasks, spans)
         lows.append(p - min_acc(stream))
         drops.append(float(wf(stream, 10)))
     return float(np.mean(lows)), float(np.mean(drops))
@@ -214,10 +214,10 @@ def test_half_widths_are_those_of_the_intervals_from_hits() -> None:
     n, p = 400, 0.9
     below, above = [], []
     for seed in range(20):
-        few = [Hits.pack(range(1, 4), rng.random((3, n)) < p) for _ in range(4)]
+        few = [PerExample.pack(range(1, 4), rng.random((3, n)) < p) for _ in range(4)]
         lowest = np.mean([hits.accuracy().min() for hits in few])
         below.append(lowest - interval_of_minimum(few, resamples=20, seed=seed)[0])
-        more = [Hits.pack(range(1, 11), rng.random((10, n)) < p) for _ in range(4)]
+        more = [PerExample.pack(range(1, 11), rng.random((10, n)) < p) for _ in range(4)]
         largest = np.mean([windowed_drop(hits.accuracy(), 10) for hits in more])
         above.append(interval_of_drop(more, 10, resamples=20, seed=seed)[1] - largest)
     assert plan(3, tasks=5, n=n, every=1).half_min_acc == pytest.approx(np.mean(below), rel=0.15)

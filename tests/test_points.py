@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import perdure
-from perdure import ScoreScale, Undefined
+from perdure import ScoreScale, UndefinedMetricError
 from perdure.metrics import lca, min_acc, wf, wp
 from perdure.record import BadInput, Points, read_points
 from perdure.record.io import text as _text
@@ -45,7 +45,7 @@ SMALL = """\
 def test_every_rule_on_one_small_record() -> None:
     points = read(SMALL)
     assert points.names == ("a", "b")
-    assert points.visits() == [("a", 2), ("b", 4)]
+    assert points.spans() == [("a", 2), ("b", 4)]
     matrix, stream = points.matrix(), points.stream()
     assert matrix.tasks == ("a", "b")
     assert matrix.scores.tolist() == [[0.75, 0.25], [0.55, 0.85]]
@@ -56,7 +56,7 @@ def test_every_rule_on_one_small_record() -> None:
     assert rows_of(points, "a") == {1: 0.5, 2: 0.7, 3: 0.4, 4: 0.55}  # the probe at step 2
     assert rows_of(points, "b") == {2: 0.25, 3: 0.6, 4: 0.85}
     assert stream.before == {"a": 0.1, "b": 0.3}
-    assert stream.visits == (("a", 2), ("b", 4))
+    assert stream.spans == (("a", 2), ("b", 4))
     assert min_acc(stream) == 0.4
     assert lca(stream, 1) == pytest.approx((0.1 + 0.5 + 0.3 + 0.6) / 4)
 
@@ -106,7 +106,7 @@ def test_the_untrained_scores_do_not_decide_the_order_of_learning() -> None:
 
 def test_a_task_entered_but_never_tested_while_learned_breaks_nothing() -> None:
     points = read("0,a,a,initial,.1,\n5,b,b,initial,.2,\n10,b,a,full,.3,\n10,b,b,full,.4,\n")
-    assert points.stream().visits == (("b", 10),)
+    assert points.stream().spans == (("b", 10),)
     matrix = points.matrix()
     assert matrix.tasks == ("b",)
     assert matrix.scores.tolist() == [[0.4]]
@@ -146,9 +146,9 @@ def test_columns_may_come_in_any_order_and_n_may_be_empty() -> None:
 def test_without_boundaries() -> None:
     points = read("0,,a,initial,.1,\n1,,a,probe,.9,\n2,,b,probe,.5,\n2,,a,probe,.1,\n")
     assert points.names == ("a", "b")
-    assert points.visits() == []
-    assert points.stream().visits == ()
-    with pytest.raises(Undefined, match="needs task boundaries"):
+    assert points.spans() == []
+    assert points.stream().spans == ()
+    with pytest.raises(UndefinedMetricError, match="needs task boundaries"):
         points.matrix()
     assert wf(points.stream(), None) == pytest.approx(0.4)
 
@@ -157,8 +157,8 @@ def test_a_task_that_returns_has_streams_but_no_matrix() -> None:
     points = read(
         "1,a,a,full,.9,\n2,b,a,full,.3,\n2,b,b,full,.8,\n3,a,a,full,.7,\n3,a,b,full,.4,\n"
     )
-    assert points.visits() == [("a", 1), ("b", 2), ("a", 3)]
-    with pytest.raises(Undefined, match="task 'a' returns"):
+    assert points.spans() == [("a", 1), ("b", 2), ("a", 3)]
+    with pytest.raises(UndefinedMetricError, match="task 'a' returns"):
         points.matrix()
     assert min_acc(points.stream()) == 0.4
 
@@ -323,7 +323,7 @@ def test_thinning_a_dense_record_is_testing_less_often(lengths: list[int], every
     dense = read_points(record(1, ends, scores), "dense.csv").stream(thin=every)
     coarse = read_points(record(every, ends, scores), "coarse.csv").stream()
     assert dense.names == coarse.names
-    assert dense.visits == coarse.visits
+    assert dense.spans == coarse.spans
     assert dense.before == coarse.before
     assert dense.sizes == coarse.sizes
     for name in dense.names:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perdure.metrics import (
     ScoreMatrix,
     Setting,
-    Undefined,
+    UndefinedMetricError,
     acc,
     beta,
     forgetting_best,
@@ -162,10 +162,10 @@ def test_a_guesser_does_not_forget_where_it_is_told_the_task(setting: Labelled) 
         assert "does not forget" in found.undefined[id_]
         assert setting in found.undefined[id_]
     for function in (raf_curve, uraf_curve, raf, uraf):
-        with pytest.raises(Undefined, match="does not forget"):
+        with pytest.raises(UndefinedMetricError, match="does not forget"):
             function(R, [2] * 5, setting=setting)
     for factor in (random_af, beta):
-        with pytest.raises(Undefined, match="does not forget"):
+        with pytest.raises(UndefinedMetricError, match="does not forget"):
             factor([2] * 5, setting=setting)
 
 
@@ -212,9 +212,9 @@ def test_says_what_is_wrong_with_class_counts(function: Any, classes: Any, messa
 
 @pytest.mark.parametrize("function", [raa, raf, uraa, uraf, raa_curve, raf_curve])
 def test_only_accuracies_can_be_rescaled(function: Any) -> None:
-    with pytest.raises(Undefined, match=r"accuracies from 0 to 1, got -?\d"):
+    with pytest.raises(UndefinedMetricError, match=r"accuracies from 0 to 1, got -?\d"):
         function([[0.5, 0.1], [-0.5, 0.5]], [2, 2])
-    with pytest.raises(Undefined, match="accuracies from 0 to 1, got 50"):
+    with pytest.raises(UndefinedMetricError, match="accuracies from 0 to 1, got 50"):
         function([[0.5, 0.1], [50.0, 0.5]], [2, 2])
 
 
@@ -229,7 +229,7 @@ def test_missing_class_counts_are_a_reason() -> None:
     found = summary(R)
     for id_ in ("raa", "raf", "uraa", "uraf"):
         assert "how many classes each task brings" in found.undefined[id_]
-    with pytest.raises(Undefined, match="at least 2 tasks, got 1"):
+    with pytest.raises(UndefinedMetricError, match="at least 2 tasks, got 1"):
         beta([2])
     assert random_aa([4]) == pytest.approx([0.25])
     assert raa([[0.5]], [4]) == pytest.approx(0.5)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perdure import Hits, ScoreMatrix, ScoreScale, Stream, summary
+from perdure import PerExample, ScoreMatrix, ScoreScale, Stream, summary
 from perdure.metrics import (
     LiveWindow,
-    current,
+    current_accuracy,
     drop_bias,
     minimum_bias,
     selection_bias,
@@ -44,8 +44,8 @@ def test_the_bias_of_wc_acc_is_only_that_of_its_older_tasks() -> None:
 
 def test_a_stream_cut_inside_a_visit_goes_on_with_that_visit() -> None:
     cut = two_tasks().until(3)
-    assert cut.visits[-1] == ("b", 3)
-    assert current(cut) == 0.3
+    assert cut.spans[-1] == ("b", 3)
+    assert current_accuracy(cut) == 0.3
 
 
 def test_bounds_do_not_vanish_where_they_matter_most() -> None:
@@ -212,8 +212,11 @@ def test_pandas_columns_that_count_are_still_a_header(tmp_path: Path) -> None:
 
 
 def test_hits_hold_many_examples_without_a_table_of_them() -> None:
-    hits = Hits.pack([1, 2], np.ones((2, 20_000), dtype=bool))
-    assert summary(Stream({"a": ([1, 2], [1.0, 1.0])}), hits={"a": hits}).intervals["wf10"][0] == 0
+    hits = PerExample.pack([1, 2], np.ones((2, 20_000), dtype=bool))
+    assert (
+        summary(Stream({"a": ([1, 2], [1.0, 1.0])}), per_example={"a": hits}).intervals["wf10"][0]
+        == 0
+    )
 
 
 def test_a_points_file_of_a_run_knows_what_the_run_says(tmp_path: Path) -> None:

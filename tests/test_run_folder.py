@@ -85,7 +85,7 @@ def test_an_unfinished_run_is_scored_over_its_finished_tasks(tmp_path: Path) -> 
     assert found.matrix.scores.tolist() == [[0.75]]
     assert found.matrix.classes is not None
     assert found.matrix.classes.tolist() == [2]
-    assert found.stream.visits == (("a", 2),)
+    assert found.stream.spans == (("a", 2),)
     assert found.stream.grid.tolist() == [1, 2]
     assert any("unfinished" in note and "1 finished task" in note for note in found.notes)
 

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from perdure.metrics import IntervalMethod, Undefined, bca_interval, over_seeds, t_interval
+from perdure.metrics import (
+    IntervalMethod,
+    UndefinedMetricError,
+    bca_interval,
+    over_seeds,
+    t_interval,
+)
 from perdure.stats import (
     PairTestName,
     compare_pair,
@@ -110,7 +116,7 @@ def test_degenerate_seeds() -> None:
 def test_says_what_is_wrong_with_seeds(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         call()
-    assert issubclass(Undefined, ValueError)
+    assert issubclass(UndefinedMetricError, ValueError)
 
 
 # Two methods

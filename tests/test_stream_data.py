@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import perdure
-from perdure import Options, ScoreScale, Stream
-from perdure.metrics import Visit, aaa, current, lca, min_acc, wc_acc, wf, wp
+from perdure import ScoreScale, Stream, SummaryOptions
+from perdure.metrics import TaskSpan, aaa, current_accuracy, lca, min_acc, wc_acc, wf, wp
 
 from . import stream_references as ref
 from .stream_references import Case, cases, law, outcome, same
@@ -23,7 +23,7 @@ BOUNDED = ("min_acc", "wc_acc", "current", "lca1", "gap.depth", "gap.area", "gap
 def stream() -> Stream:
     return Stream(
         {"b": ([3, 4], [0.6, 0.8]), "x": ([2], [0.5]), "a": ([1, 2, 3, 4], [0.5, 0.9, 0.2, 0.7])},
-        visits=[("a", 2), ("b", 4)],
+        spans=[("a", 2), ("b", 4)],
         before={"a": 0.1, "b": 0.2},
         sizes={"a": 100},
     )
@@ -31,13 +31,13 @@ def stream() -> Stream:
 
 def test_learned_tasks_come_first_in_order_of_learning() -> None:
     assert stream().names == ("a", "b", "x")
-    assert stream().visits == (Visit("a", 2), Visit("b", 4))
+    assert stream().spans == (TaskSpan("a", 2), TaskSpan("b", 4))
 
 
 def test_is_frozen_and_read_only() -> None:
     kept = stream()
     with pytest.raises(dataclasses.FrozenInstanceError):
-        kept.visits = ()  # type: ignore[misc]
+        kept.spans = ()  # type: ignore[misc]
     for steps, scores in kept.tasks.values():
         for array in (steps, scores):
             with pytest.raises(ValueError, match="read-only"):
@@ -48,14 +48,14 @@ def test_is_frozen_and_read_only() -> None:
 
 def test_keeps_a_copy() -> None:
     steps, scores, before = np.array([1, 2]), np.array([0.5, 0.75]), {"a": 0.25}
-    visits = [("a", 2)]
-    kept = Stream({"a": (steps, scores)}, visits, before=before)
+    spans = [("a", 2)]
+    kept = Stream({"a": (steps, scores)}, spans, before=before)
     steps[0], scores[0], before["a"] = 0, 0.0, 0.0
-    visits.append(("a", 3))
+    spans.append(("a", 3))
     assert kept.tasks["a"][0].tolist() == [1, 2]
     assert kept.tasks["a"][1].tolist() == [0.5, 0.75]
     assert kept.before == {"a": 0.25}
-    assert kept.visits == (("a", 2),)
+    assert kept.spans == (("a", 2),)
 
 
 A = {"a": ([1, 2], [0.5, 0.75])}
@@ -78,10 +78,10 @@ ILLEGAL: list[tuple[Any, dict[str, Any], str]] = [
     ),
     ({"a": ([1], [-0.5])}, {}, "task 'a' is -0.5, expected 0 to 1"),
     ({"a": ([1], [5.5])}, {"scale": ScoreScale(0, 5)}, "task 'a' is 5.5, expected 0 to 5"),
-    (A, {"visits": [("c", 2)]}, "task 'c' is learned but never tested; tested: ['a']"),
-    (A, {"visits": [("a", 2), ("a", 2)]}, "must increase, got [2, 2]"),
-    (A, {"visits": [("a", 2), ("a", 1)]}, "must increase, got [2, 1]"),
-    (A, {"visits": [("a", -1)]}, "-1"),
+    (A, {"spans": [("c", 2)]}, "task 'c' is learned but never tested; tested: ['a']"),
+    (A, {"spans": [("a", 2), ("a", 2)]}, "must increase, got [2, 2]"),
+    (A, {"spans": [("a", 2), ("a", 1)]}, "must increase, got [2, 1]"),
+    (A, {"spans": [("a", -1)]}, "-1"),
     (A, {"before": {"a": 1.5}}, "1.5"),
     (A, {"before": {"a": float("nan")}}, "nan"),
     (A, {"before": {"c": 0.5}}, "'c'"),
@@ -121,19 +121,19 @@ def test_grid_is_every_step_once(case: Case) -> None:
 @given(cases())
 def test_until_the_end_of_a_visit_is_the_stream_cut_there(case: Case) -> None:
     whole = case.stream()
-    for k, (_, end) in enumerate(case.visits):
+    for k, (_, end) in enumerate(case.spans):
         cut, expected = whole.until(end), case.cut(k)
-        assert list(cut.visits) == expected.visits
+        assert list(cut.spans) == expected.spans
         for name, rows in expected.log.items():
             steps, scores = cut.tasks[name]
             assert dict(zip(steps.tolist(), scores.tolist(), strict=True)) == rows
-    assert whole.until(whole.visits[-1].last).grid.tolist() == whole.grid.tolist()
+    assert whole.until(whole.spans[-1].last).grid.tolist() == whole.grid.tolist()
 
 
 def test_until_the_middle_of_a_visit_is_still_learning_its_task() -> None:
     """As it was after 3 iterations: task b is current, task a left behind."""
     cut = stream().until(3)
-    assert current(cut) == 0.6
+    assert current_accuracy(cut) == 0.6
     assert min_acc(cut) == 0.2
     assert wc_acc(cut) == pytest.approx((0.6 + 0.2) / 2)
     assert aaa(cut) == pytest.approx((0.5 + 0.9 + (0.2 + 0.6) / 2) / 3)
@@ -145,24 +145,24 @@ def test_thinned_keeps_what_a_coarser_run_would_test(end: int, every: int, late:
     rng = np.random.default_rng(end)
     steps = {"a": np.arange(1, end + 1), "b": np.arange(late, end + 1)}
     fine = Stream({name: (t, rng.random(len(t))) for name, t in steps.items()}, [("a", end)])
-    coarse = fine.thinned(every)
+    coarse = fine.subsample(every)
     for name, (t, a) in fine.tasks.items():
         kept = t % every == 0
         assert coarse.tasks[name][0].tolist() == t[kept].tolist()
         assert coarse.tasks[name][1].tolist() == a[kept].tolist()
-    assert coarse.visits == fine.visits
+    assert coarse.spans == fine.spans
 
 
 @pytest.mark.parametrize("every", [0, -1])
 def test_thinned_refuses_what_is_no_period(every: int) -> None:
     with pytest.raises(ValueError, match=f"at least 1.*{every}"):
-        stream().thinned(every)
+        stream().subsample(every)
 
 
 def test_without_boundaries_windows_and_the_average_go_on() -> None:
     found = perdure.summary(
         Stream({"a": ([1, 2, 3], [0.9, 0.1, 0.8]), "b": ([2, 3], [0.5, 0.6])}),
-        options=Options(windows=(2, None), beta=1),
+        options=SummaryOptions(windows=(2, None), beta=1),
     )
     assert found.metrics["wf2"] == pytest.approx((0.8 + 0) / 2)
     assert found.metrics["wpall"] == pytest.approx((0.7 + 0.1) / 2)
@@ -175,7 +175,7 @@ def test_without_boundaries_windows_and_the_average_go_on() -> None:
 @law
 @given(cases(boundaries=False))
 def test_every_id_has_a_number_or_a_reason(case: Case) -> None:
-    found = perdure.summary(case.stream(), options=Options(beta=1))
+    found = perdure.summary(case.stream(), options=SummaryOptions(beta=1))
     for id_ in BOUNDED:
         assert id_ not in found.metrics
         assert found.undefined[id_]
@@ -188,7 +188,7 @@ def test_a_task_that_returns_is_current_again() -> None:
         {"a": ([1, 2, 3], [0.9, 0.3, 0.7]), "b": ([1, 2, 3], [0.1, 0.8, 0.4])},
         [("a", 1), ("b", 2), ("a", 3)],
     )
-    assert current(back) == 0.7
+    assert current_accuracy(back) == 0.7
     assert min_acc(back) == 0.4  # only b is behind
     assert wc_acc(back) == pytest.approx((0.7 + 0.4) / 2)
     assert wf(back, None) == pytest.approx((0.6 + 0.4) / 2)
@@ -210,7 +210,7 @@ def test_losses_come_out_in_the_users_units() -> None:
         before={"a": 9.0, "b": 8.0},
         scale=ScoreScale(0, 10, lower_is_better=True),
     )
-    found = perdure.summary(losses, options=Options(windows=(2,), beta=1))
+    found = perdure.summary(losses, options=SummaryOptions(windows=(2,), beta=1))
     assert found.metrics["min_acc"] == 4.0  # the worst: the highest loss
     assert found.metrics["wc_acc"] == pytest.approx((4.0 + 0.25) / 2)
     assert found.metrics["current"] == 0.25
@@ -230,13 +230,13 @@ def test_losses_mirror_scores(case: Case) -> None:
     stream = case.stream()
     losses = Case(
         {name: {t: 1 - a for t, a in rows.items()} for name, rows in case.log.items()},
-        case.visits,
+        case.spans,
         {name: 1 - a for name, a in case.before.items()},
         case.order,
     ).stream(ScoreScale(0, 1, lower_is_better=True))
     for changes in (lambda s: wf(s, 3), lambda s: wp(s, 3)):
         assert same(outcome(partial(changes, losses)), outcome(partial(changes, stream)))
-    for level in (min_acc, wc_acc, current, aaa, lambda s: lca(s, 1)):
+    for level in (min_acc, wc_acc, current_accuracy, aaa, lambda s: lca(s, 1)):
         mine, theirs = outcome(partial(level, stream)), outcome(partial(level, losses))
         assert same(theirs, None if mine is None else mine - 1)
 
@@ -247,11 +247,11 @@ def test_scores_of_any_range_scale_with_it(case: Case) -> None:
     """Scores from -5 to 15 are 20 times the accuracy minus 5: levels follow, changes by 20."""
     wide = Case(
         {name: {t: 20 * a - 5 for t, a in rows.items()} for name, rows in case.log.items()},
-        case.visits,
+        case.spans,
         {name: 20 * a - 5 for name, a in case.before.items()},
         case.order,
     )
-    options = Options(windows=(3,), beta=1)
+    options = SummaryOptions(windows=(3,), beta=1)
     found = perdure.summary(wide.stream(ScoreScale(-5, 15)), options=options)
     unit = perdure.summary(case.stream(), options=options)
     for id_ in ("min_acc", "wc_acc", "current", "aaa", "lca1"):
@@ -267,9 +267,9 @@ def test_scores_of_any_range_scale_with_it(case: Case) -> None:
 @law
 @given(cases())
 def test_summary_agrees_with_the_loops(case: Case) -> None:
-    found = perdure.summary(case.stream(), options=Options(windows=(3,), beta=0))
+    found = perdure.summary(case.stream(), options=SummaryOptions(windows=(3,), beta=0))
     assert same(found.metrics.get("min_acc"), ref.min_acc_by_loops(case))
     assert same(found.metrics.get("aaa"), ref.aaa_by_loops(case))
     drops = ref.windowed(case, 3, ref.drop_by_pairs)
     assert same(found.metrics.get("wf3"), ref.mean(drops.values()))
-    assert same(outcome(lambda: current(case.stream())), found.metrics.get("current"))
+    assert same(outcome(lambda: current_accuracy(case.stream())), found.metrics.get("current"))

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure import Stream, Undefined
+from perdure import Stream, UndefinedMetricError
 from perdure.metrics import (
     aaa,
     aaa_curve,
-    current,
-    current_curve,
+    current_accuracy,
+    current_accuracy_curve,
     lca,
     lca_curve,
     min_acc,
@@ -39,7 +39,7 @@ Curve = Callable[[Stream], "np.ndarray[Any, Any]"]
 def two_tasks() -> Stream:
     return Stream(
         {"a": ([1, 2, 3, 4, 5], [0.3, 0.9, 0.2, 0.5, 0.7]), "b": ([3, 4, 5], [0.4, 0.6, 0.8])},
-        visits=[("a", 2), ("b", 5)],
+        spans=[("a", 2), ("b", 5)],
         before={"a": 0.1, "b": 0.2},
     )
 
@@ -48,7 +48,7 @@ def test_worked_example() -> None:
     stream = two_tasks()
     assert min_acc(stream) == pytest.approx(0.2)
     assert wc_acc(stream) == pytest.approx((0.2 + 0.8) / 2)
-    assert current(stream) == pytest.approx(0.8)
+    assert current_accuracy(stream) == pytest.approx(0.8)
     assert wf(stream, 2) == pytest.approx((0.7 + 0) / 2)
     assert wp(stream, 2) == pytest.approx((0.6 + 0.2) / 2)
     assert wp(stream, 3) == pytest.approx((0.6 + 0.4) / 2)
@@ -81,13 +81,13 @@ def test_min_acc(case: Case) -> None:
 def test_current(case: Case) -> None:
     stream = case.stream()
     expected = ref.current_by_loops(case)
-    assert same(outcome(lambda: current(stream)), expected)
+    assert same(outcome(lambda: current_accuracy(stream)), expected)
     if expected is not None:
         at_ends = {
-            task: ref.current_by_loops(case.cut(k)) for k, (task, _) in enumerate(case.visits)
+            task: ref.current_by_loops(case.cut(k)) for k, (task, _) in enumerate(case.spans)
         }
         parts = {task: score for task, score in at_ends.items() if score is not None}
-        check_parts(stream, current(stream).per_task, parts)
+        check_parts(stream, current_accuracy(stream).per_task, parts)
 
 
 @law
@@ -98,16 +98,16 @@ def test_wc_acc(case: Case) -> None:
     assert same(outcome(lambda: wc_acc(stream)), expected)
     if expected is not None:
         now = ref.current_by_loops(case)
-        parts = (ref.lowest(case) or {}) | {case.visits[-1][0]: now or 0.0}
+        parts = (ref.lowest(case) or {}) | {case.spans[-1][0]: now or 0.0}
         check_parts(stream, wc_acc(stream).per_task, parts)
 
 
 def test_wc_acc_needs_the_current_task_tested_while_it_is_learned() -> None:
     """A score from before the task's first update is not A(E_k, f_t)."""
     stream = Stream({"a": ([1, 3], [0.9, 0.6]), "b": ([1], [0.1])}, [("a", 2), ("b", 3)])
-    with pytest.raises(Undefined, match="current task 'b' was not tested"):
-        current(stream)
-    with pytest.raises(Undefined, match="current task 'b' was not tested"):
+    with pytest.raises(UndefinedMetricError, match="current task 'b' was not tested"):
+        current_accuracy(stream)
+    with pytest.raises(UndefinedMetricError, match="current task 'b' was not tested"):
         wc_acc(stream)
     assert np.isnan(wc_acc_curve(stream)[-1])
 
@@ -160,13 +160,13 @@ def test_lca(case: Case, beta: int) -> None:
 
 def test_lca_says_which_iteration_is_missing() -> None:
     dense = two_tasks()
-    with pytest.raises(Undefined, match="task 'a' tested after iteration 2"):
+    with pytest.raises(UndefinedMetricError, match="task 'a' tested after iteration 2"):
         lca(Stream({"a": ([1, 3], [0.3, 0.9])}, [("a", 3)], before={"a": 0.1}), 3)
-    with pytest.raises(Undefined, match="task 'b' tested after iteration 4"):
-        lca(Stream({"a": dense.tasks["a"], "b": ([2, 3, 5], [0, 0.5, 1])}, dense.visits,
+    with pytest.raises(UndefinedMetricError, match="task 'b' tested after iteration 4"):
+        lca(Stream({"a": dense.tasks["a"], "b": ([2, 3, 5], [0, 0.5, 1])}, dense.spans,
                    before=dense.before), 2)  # fmt: skip
-    with pytest.raises(Undefined, match="'b' before its first update"):
-        lca(Stream(dense.tasks, dense.visits, before={"a": 0.1}), 1)
+    with pytest.raises(UndefinedMetricError, match="'b' before its first update"):
+        lca(Stream(dense.tasks, dense.spans, before={"a": 0.1}), 1)
     with pytest.raises(ValueError, match="at least 0 batches, got -1"):
         lca(dense, -1)
 
@@ -178,14 +178,14 @@ def test_lca_takes_the_score_at_the_switch_where_nothing_else_is_known() -> None
 
 def test_lca_never_reads_batches_of_the_next_task() -> None:
     """Task a has two batches; its score after three of them does not exist."""
-    with pytest.raises(Undefined, match="'a'"):
+    with pytest.raises(UndefinedMetricError, match="'a'"):
         lca(two_tasks(), 3)
 
 
 CURVES: list[tuple[Curve, Callable[[Case], float | None]]] = [
     (min_acc_curve, ref.min_acc_by_loops),
     (wc_acc_curve, ref.wc_acc_by_loops),
-    (current_curve, ref.current_by_loops),
+    (current_accuracy_curve, ref.current_by_loops),
     (aaa_curve, ref.aaa_by_loops),
 ]
 
@@ -196,7 +196,7 @@ def test_curves_hold_the_metric_of_the_stream_cut_at_each_visits_end(case: Case)
     stream = case.stream()
     for curve, reference in CURVES:
         found = outcome_curve(curve, stream)
-        expected = [reference(case.cut(k)) for k in range(len(case.visits))]
+        expected = [reference(case.cut(k)) for k in range(len(case.spans))]
         assert all(map(same, found, expected)), (curve, found, expected)
 
 
@@ -204,8 +204,8 @@ def outcome_curve(curve: Curve, stream: Stream) -> list[float]:
     """Return the curve, all NaN if it is undefined throughout."""
     try:
         return [float(value) for value in curve(stream)]
-    except Undefined:
-        return [float("nan")] * len(stream.visits)
+    except UndefinedMetricError:
+        return [float("nan")] * len(stream.spans)
 
 
 @law
@@ -223,7 +223,7 @@ def test_curves_of_wf_and_wp(case: Case, window: int | None) -> None:
 
 def test_the_curve_of_wf_is_undefined_while_no_task_was_tested_twice() -> None:
     for metric in (wf, wp):
-        with pytest.raises(Undefined, match="two evaluations"):
+        with pytest.raises(UndefinedMetricError, match="two evaluations"):
             metric(Stream({"a": ([1], [0.9])}, [("a", 1)]), None)
     longer = Stream({"a": ([1, 2], [0.9, 0.5]), "b": ([2], [0.5])}, [("a", 1), ("b", 2)])
     assert np.isnan(wf_curve(longer, None)[0])
@@ -236,7 +236,7 @@ def test_the_curve_of_wf_is_undefined_while_no_task_was_tested_twice() -> None:
 def test_curve_of_lca(case: Case, beta: int) -> None:
     if ref.lca_by_loops(case, beta) is not None:
         found = lca_curve(case.stream(), beta)
-        for k in range(len(case.visits)):
+        for k in range(len(case.spans)):
             areas = ref.lca_by_loops(case.cut(k), beta)
             assert areas is not None
             assert same(found[k], ref.mean(areas.values()))
@@ -246,8 +246,8 @@ def test_curve_of_lca(case: Case, beta: int) -> None:
 @given(cases(every_step=True, returns=False))
 def test_at_a_tasks_end_wc_acc_is_at_most_acc_on_the_same_examples(case: Case) -> None:
     found = wc_acc_curve(case.stream())
-    for k, (_, end) in enumerate(case.visits):
-        acc = ref.mean(case.log[task][end] for task, _ in case.visits[: k + 1])
+    for k, (_, end) in enumerate(case.spans):
+        acc = ref.mean(case.log[task][end] for task, _ in case.spans[: k + 1])
         assert acc is not None
         assert found[k] <= acc + 1e-12
 
@@ -255,7 +255,7 @@ def test_at_a_tasks_end_wc_acc_is_at_most_acc_on_the_same_examples(case: Case) -
 METRICS: list[Callable[[Stream], float]] = [
     min_acc,
     wc_acc,
-    current,
+    current_accuracy,
     aaa,
     lambda s: wf(s, 3),
     lambda s: wp(s, None),
@@ -271,7 +271,7 @@ def test_names_do_not_matter(case: Case, random: Any) -> None:
     new = dict(zip(case.log, fresh, strict=True))
     renamed = Case(
         {new[name]: rows for name, rows in case.log.items()},
-        [(new[task], last) for task, last in case.visits],
+        [(new[task], last) for task, last in case.spans],
         {new[name]: score for name, score in case.before.items()},
         sorted(fresh),
     )
@@ -285,7 +285,7 @@ def test_names_do_not_matter(case: Case, random: Any) -> None:
 def test_nothing_is_written_to(case: Case) -> None:
     tasks = {name: (np.array([*rows], int), np.array([*rows.values()], float))
              for name, rows in case.log.items()}  # fmt: skip
-    stream = Stream(tasks, case.visits, before=case.before)
+    stream = Stream(tasks, case.spans, before=case.before)
     for metric in METRICS:
         outcome(partial(metric, stream))
     for name, rows in case.log.items():

@@ -15,11 +15,11 @@ from hypothesis.extra.numpy import arrays
 from perdure.metrics import (
     METRICS,
     Costs,
-    Options,
     ScoreMatrix,
     ScoreScale,
     Stream,
     Summary,
+    SummaryOptions,
     bca_interval,
     find_metric,
     summary,
@@ -120,7 +120,7 @@ def test_a_whole_run_has_everything_but_stability() -> None:
 
 
 def test_options_reach_the_metrics() -> None:
-    options = Options(windows=(3, None), beta=2, weights={"A": 0.5, "forgetting.peak": 0.5})
+    options = SummaryOptions(windows=(3, None), beta=2, weights={"A": 0.5, "forgetting.peak": 0.5})
     found = summary(
         ScoreMatrix(R, sizes=[50] * 5), stream=a_stream(), costs=some_costs(), options=options
     )
@@ -174,7 +174,7 @@ def test_long_streams_leave_out_slow_curves() -> None:
 def test_intervals_of_one_run() -> None:
     sizes = [100, 200, 100, 300, 100]
     for level in (0.95, 0.8):
-        found = summary(ScoreMatrix(R, sizes=sizes), options=Options(level=level))
+        found = summary(ScoreMatrix(R, sizes=sizes), options=SummaryOptions(level=level))
         assert found.intervals["acc"] == mean_of_proportions(R[-1], sizes, level=level)
         diagonal = [R[k][k] for k in range(5)]
         assert found.intervals["acc.learning"] == mean_of_proportions(diagonal, sizes, level=level)

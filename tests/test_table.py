@@ -19,7 +19,7 @@ from perdure.metrics import (
     READINGS,
     ScoreMatrix,
     ScoreScale,
-    Undefined,
+    UndefinedMetricError,
     find_metric,
 )
 
@@ -100,7 +100,7 @@ def test_ranges_hold_for_accuracies(case: Case, spare: Array) -> None:
         }
         try:
             value = metric.function(case.matrix, **arguments)
-        except Undefined:
+        except UndefinedMetricError:
             assert id_ == "forgetting.ratio"
             continue
         assert metric.low - 1e-12 <= value <= metric.high + 1e-12, id_
@@ -116,7 +116,7 @@ def test_ranges_are_reached(id_: str) -> None:
         vectors = {"initial": reference, "joint": reference, "single": reference}
         vectors |= {"classes": [2, 2], "sizes": [1, 1]}
         arguments = {name: vectors[name] for name in metric.needs if name in vectors}
-        with suppress(Undefined):
+        with suppress(UndefinedMetricError):
             found.append(float(metric.function(matrix, **arguments)))
     assert metric.low == -inf or (found and min(found) == pytest.approx(metric.low))
     assert metric.high == inf or (found and max(found) == pytest.approx(metric.high))

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from .metrics import (
     Costs,
-    Hits,
-    Options,
+    PerExample,
     ScoreMatrix,
     ScoreScale,
     Stream,
     Summary,
-    Undefined,
+    SummaryOptions,
+    UndefinedMetricError,
     summary,
 )
 from .metrics.planning import plan
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 # What needs PyTorch is not listed: `from perdure import *` works without it.
 __all__ = [
     "Costs",
-    "Hits",
-    "Options",
+    "PerExample",
     "RecordError",
     "ScoreMatrix",
     "ScoreScale",
     "Stream",
     "Summary",
-    "Undefined",
+    "SummaryOptions",
+    "UndefinedMetricError",
     "__version__",
     "open_run",
     "open_runs",

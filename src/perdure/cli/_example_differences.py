@@ -6,7 +6,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..metrics import Undefined, difference_of_runs
+from ..metrics import UndefinedMetricError, difference_of_runs
 from ..record import BadInput, read_source
 from ..report.example_differences import OnExamples, on_examples_grids, on_examples_words
 from ._output import print_grids, print_wrapped, say, tell
@@ -47,9 +47,9 @@ def _difference(first: str, second: str, sources: Mapping[str, Source], level: f
     try:
         for name in (first, second):
             if sources[name].matrix is None:
-                raise Undefined(f"{name} has no score matrix: {sources[name].no_matrix}")
+                raise UndefinedMetricError(f"{name} has no score matrix: {sources[name].no_matrix}")
             if not sources[name].hits_at_ends:
-                raise Undefined(
+                raise UndefinedMetricError(
                     f"{name} has no record of which examples were right at the ends of tasks"
                 )
         one, other = sources[first], sources[second]
@@ -57,7 +57,7 @@ def _difference(first: str, second: str, sources: Mapping[str, Source], level: f
         found.difference = difference_of_runs(
             one.hits_at_ends, other.hits_at_ends, one.matrix.tasks, level=level
         )
-    except Undefined as reason:
+    except UndefinedMetricError as reason:
         found.reason = str(reason)
     return found
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 from cyclopts import Parameter
 
-from ..metrics import Stream, Undefined, min_acc, schedule_steps, wf
+from ..metrics import Stream, UndefinedMetricError, min_acc, schedule_steps, wf
 from ..metrics.planning import plan as planned
 from ..record import BadInput, read_source
 from ..record.points import INITIAL, PROBE
@@ -112,7 +112,7 @@ def _read(like: str) -> _Run:
     source = read_source("-" if like == STDIN else like, pipe=sys.stdin.buffer)
     if source.points is None:
         raise BadInput(f"{name}: a matrix, expected a run folder or a points.csv")
-    ends = [0, *(last for _, last in source.points.visits())]
+    ends = [0, *(last for _, last in source.points.spans())]
     if len(ends) == 1:
         raise BadInput(f"{name}: no line says which task was trained, expected a run with tasks")
     iterations = [b - a for a, b in pairwise(ends)]
@@ -125,21 +125,23 @@ def _read(like: str) -> _Run:
 def _time(measured: Callable[[], float], why: list[str]) -> float | None:
     try:
         return measured()
-    except Undefined as reason:
+    except UndefinedMetricError as reason:
         why.append(str(reason))
         return None
 
 
 def _total(source: Source, column: str) -> float:
     if source.costs is None:
-        raise Undefined("needs a costs.csv, which is not there")
+        raise UndefinedMetricError("needs a costs.csv, which is not there")
     return float(source.costs.column(column).sum())
 
 
 def _tested(points: Points | None) -> int:
     assert points is not None
     if not (points.n > 0).all():
-        raise Undefined("needs to know how many examples were tested (column n of points.csv)")
+        raise UndefinedMetricError(
+            "needs to know how many examples were tested (column n of points.csv)"
+        )
     return int(points.n.sum())
 
 
@@ -166,7 +168,7 @@ def _given_tasks(iterations: str, tasks: int | None, run: _Run | None) -> dict[s
 
 
 def _tasks_of_run(run: _Run, tasks: int | None) -> dict[str, Any]:
-    names = [task for task, _ in run.points.visits()]
+    names = [task for task, _ in run.points.spans()]
     again = next((task for task in names if names.count(task) > 1), None)
     if again is not None:
         raise BadInput(f"{run.name}: task {again!r} returns; give --iterations and --tasks")
@@ -193,7 +195,7 @@ def _seen(run: _Run, schedule: dict[str, Any], window: int | None) -> dict[str, 
         ("min_acc", partial(min_acc, stream)),
         (_wf(window), partial(wf, stream, window)),
     ):
-        with suppress(Undefined):  # too few evaluations are left
+        with suppress(UndefinedMetricError):  # too few evaluations are left
             found[id_] = float(value())
     return found
 
@@ -205,7 +207,7 @@ def _on_schedule(points: Points, steps: NDArray[np.int64]) -> Stream:
     kept = replace(points, **{name: getattr(points, name)[keep] for name in columns}).stream()
     none = (np.empty(0, dtype=np.int64), np.empty(0))
     tasks = {name: kept.tasks.get(name, none) for name in points.stream().names}
-    return Stream(tasks, points.visits(), scale=points.scale)
+    return Stream(tasks, points.spans(), scale=points.scale)
 
 
 def _notes(found: Plan, run: _Run | None, seen: Sequence[dict[str, float]]) -> list[str]:

@@ -321,7 +321,7 @@ def _in_words(run: Description) -> str:
 def _too_sparse(job: Job) -> list[str]:
     """Return a warning where no task was tested on the way."""
     points = open_run(job.folder).points
-    ends = [0, *(last for _, last in points.visits())] if points is not None else []
+    ends = [0, *(last for _, last in points.spans())] if points is not None else []
     shortest = min((b - a for a, b in pairwise(ends)), default=job.description.every)
     if shortest >= job.description.every:
         return []

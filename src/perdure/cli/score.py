@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from cyclopts import Parameter
 
 from ..metrics import (
-    Options,
     RunsSummary,
     Summary,
+    SummaryOptions,
     ToolRow,
     as_tool,
     criteria_weights,
@@ -127,7 +127,7 @@ def score(
         raise BadInput(f"--epsilon is {epsilon:g}, expected a positive number")
     wanted = ids_of(only)
     by_name = weights_of(weights)
-    options = Options(
+    options = SummaryOptions(
         windows_of(window, wanted), whole_of(beta, "--beta", 0), epsilon, by_name,
         only=_computed(wanted, by_name),
     )  # fmt: skip
@@ -221,7 +221,7 @@ def _extras(
 def _scored(
     members: Sequence[Member],
     given: Given,
-    options: Options,
+    options: SummaryOptions,
     extras: Mapping[str, dict[str, Path]],
     interval: IntervalMethod,
 ) -> Scored:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from ..metrics import Options, ScoreScale, Setting, Summary
+    from ..metrics import ScoreScale, Setting, Summary, SummaryOptions
     from .live import Live
     from .schedules import Schedule
 
@@ -383,7 +383,7 @@ class Evaluator:
         self._recorder.known([self._known[name] for name in self._learned], self._classes)
         self._recorder.writer.costs(self._meter.ended)
 
-    def summary(self, options: Options | None = None) -> Summary:
+    def summary(self, options: SummaryOptions | None = None) -> Summary:
         """Return every metric of what was recorded so far and, for the rest, why not."""
         start = time.perf_counter()
         if self._finalizer.alive:

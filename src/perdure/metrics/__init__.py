@@ -1,7 +1,7 @@
 """Arrays in, numbers out: every metric as a pure function. NumPy and SciPy only."""
 
 from .criteria import *
-from .functional._value import Undefined as Undefined
+from .functional._value import UndefinedMetricError as UndefinedMetricError
 from .functional._value import Value as Value
 from .functional.accuracy import *
 from .functional.costs import *

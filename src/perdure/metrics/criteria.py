@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .functional._value import Undefined
+from .functional._value import UndefinedMetricError
 from .functional.costs import check_weights, clscore, clstability
 from .registry import find_metric
 
@@ -53,15 +53,15 @@ def criteria_weights(weights: Mapping[str, float] | None = None) -> dict[str, fl
 
 
 def check_scores(weights: Mapping[str, float], scale: ScoreScale) -> None:
-    """Raise Undefined if a criterion is made from scores that are no accuracies."""
+    """Raise UndefinedMetricError if a criterion is made from scores that are no accuracies."""
     if not scale.is_accuracy and any(
         find_metric(id_).of in ("matrix", "stream") for id_ in weights
     ):
-        raise Undefined("is made for accuracies from 0 to 1; these are other scores")
+        raise UndefinedMetricError("is made for accuracies from 0 to 1; these are other scores")
 
 
 def clscore_of(metrics: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    """Return the CLscore of one run's (or the mean run's) metrics, or raise Undefined.
+    """Return the CLscore of one run's (or the mean run's) metrics, or raise UndefinedMetricError.
 
     Example:
         >>> clscore_of({"rem": 0.5, "forgetting.peak": 0.1}, {"rem": 0.5, "forgetting.peak": 0.5})
@@ -71,7 +71,7 @@ def clscore_of(metrics: Mapping[str, float], weights: Mapping[str, float]) -> fl
 
 
 def clstability_of(runs: Sequence[Mapping[str, float]], weights: Mapping[str, float]) -> float:
-    """Return the CLstability over several runs' metrics, or raise Undefined.
+    """Return the CLstability over several runs' metrics, or raise UndefinedMetricError.
 
     Example:
         >>> clstability_of([{"rem": 0.5}, {"rem": 0.5}], {"rem": 1.0})
@@ -86,7 +86,7 @@ def _criteria(weights: Mapping[str, float], metrics: Mapping[str, float]) -> dic
     missing = [id_ for id_ in weights if id_ not in metrics]
     if missing:
         are = "is" if len(missing) == 1 else "are"
-        raise Undefined(
+        raise UndefinedMetricError(
             f"needs {', '.join(missing)}, which {are} undefined here{_without(missing, weights)}"
         )
     return {

@@ -10,11 +10,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Hits"]
+__all__ = ["PerExample"]
 
 
 @dataclass(frozen=True, eq=False)
-class Hits:
+class PerExample:
     """Right or wrong for each example (columns) at each evaluation (rows) of one task.
 
     Args:
@@ -25,7 +25,7 @@ class Hits:
         data: fingerprint of the evaluation set they belong to; None where not known.
 
     Example:
-        >>> hits = Hits.pack([5, 6], [[True, False, True], [True, True, True]])
+        >>> hits = PerExample.pack([5, 6], [[True, False, True], [True, True, True]])
         >>> hits.accuracy(), hits[0]
         (array([0.66666667, 1.        ]), array([ True, False,  True]))
     """
@@ -50,7 +50,7 @@ class Hits:
             )
 
     @classmethod
-    def pack(cls, steps: object, right: object, *, ids: object = None) -> Hits:
+    def pack(cls, steps: object, right: object, *, ids: object = None) -> PerExample:
         """Return hits from steps and a (evaluations, examples) array of booleans."""
         table = np.asarray(right, dtype=bool)
         packed = np.packbits(table, axis=1)
@@ -86,14 +86,14 @@ class Hits:
             ones[start : start + len(part)] = np.bitwise_count(part).sum(axis=1, dtype=np.int64)
         return ones / self.examples
 
-    def at(self, steps: NDArray[np.int64]) -> Hits:
+    def at(self, steps: NDArray[np.int64]) -> PerExample:
         """Return the evaluations at the given steps only."""
         keep = np.isin(self.steps, steps)
         return (
             self if keep.all() else replace(self, steps=self.steps[keep], packed=self.packed[keep])
         )
 
-    def after(self, step: int) -> Hits:
+    def after(self, step: int) -> PerExample:
         """Return the evaluations strictly after `step`."""
         first = int(np.searchsorted(self.steps, step, side="right"))
         return replace(self, steps=self.steps[first:], packed=self.packed[first:])

@@ -219,8 +219,8 @@ METRICS: dict[str, Metric] = {
         f"{DELANGE} eq. 5, 10", "stream", worst_case.wp),
     "current": Metric(
         "current task accuracy", r"A(E_k, f_t)", r"A(E_k, f_t)", f"{DELANGE} sec. 3.2",
-        "stream", learning.current, needs=("boundaries",), level=True,
-        curve=learning.current_curve),
+        "stream", learning.current_accuracy, needs=("boundaries",), level=True,
+        curve=learning.current_accuracy_curve),
     "lca": Metric(
         "learning curve area", r"\mathrm{LCA}_\beta",
         r"\frac{1}{\beta+1} \sum_{b=0}^{\beta} \frac1T \sum_k A(E_k, f_{t_{k-1}+b})",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .criteria import check_scores, clstability_of, criteria_weights
-from .functional._value import Undefined
+from .functional._value import UndefinedMetricError
 from .registry import find_metric
 from .seeds import over_seeds
 from .summary_types import as_html, drop_others, listed, notes_about
@@ -100,7 +100,7 @@ def summary_of_runs(
         check_scores(by_id, runs[0].scale)
         found.metrics["clstability"] = clstability_of([run.metrics for run in runs], by_id)
         found.undefined.pop("clstability", None)
-    except Undefined as reason:
+    except UndefinedMetricError as reason:
         found.undefined["clstability"] = str(reason)
     found.curves = _means([run.curves for run in runs])
     found.per_task = _means([run.per_task for run in runs])

@@ -87,7 +87,7 @@ class ScoreScale:
             f"{where(first)} is {value:g}, expected {self.low:g} to {self.high:g}{hint}"
         )
 
-    def larger_is_better(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def higher_is_better(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return `scores`, negated if lower is better."""
         return -scores if self.lower_is_better else scores
 
@@ -211,9 +211,9 @@ class ScoreMatrix:
         self._keep(field, values)
 
     @property
-    def larger_is_better(self) -> NDArray[np.float64]:
+    def higher_is_better(self) -> NDArray[np.float64]:
         """The scores, negated if lower is better: what the formulas take."""
-        return self.scale.larger_is_better(self.scores)
+        return self.scale.higher_is_better(self.scores)
 
 
 def _names(tasks: Sequence[str], count: int) -> tuple[str, ...]:

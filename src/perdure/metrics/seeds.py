@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from .functional._value import Undefined
+from .functional._value import UndefinedMetricError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -98,7 +98,7 @@ def _seeds(values: ArrayLike, *, least: int = 1) -> NDArray[np.float64]:
     if x.ndim != 1 or not np.isfinite(x).all():
         raise ValueError(f"values over seeds must be finite numbers, got {x.tolist()}")
     if len(x) < least:
-        raise Undefined(f"needs at least {least} seeds, got {len(x)}")
+        raise UndefinedMetricError(f"needs at least {least} seeds, got {len(x)}")
     return x
 
 

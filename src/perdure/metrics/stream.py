@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._html import curves
-from .functional._value import Undefined
+from .functional._value import UndefinedMetricError
 from .score_matrix import ACCURACY, ScoreScale
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Stream", "Visit"]
+__all__ = ["Stream", "TaskSpan"]
 
 
-class Visit(NamedTuple):
+class TaskSpan(NamedTuple):
     """A stretch of training on one task, up to and including its `last` iteration."""
 
     task: str
@@ -36,7 +36,7 @@ class Stream:
     Args:
         tasks: for each task its steps (training iterations done, increasing) and its scores
             after them. Tasks may appear late. Put learned tasks in the order of learning.
-        visits: the task being learned and the last iteration of each stretch of training, in
+        spans: the task being learned and the last iteration of each stretch of training, in
             order; empty for a stream without boundaries.
         before: score of each task just before its first update (`lca` needs it).
         sizes: how many examples each evaluation of a task used.
@@ -45,14 +45,14 @@ class Stream:
     Example:
         >>> stream = Stream(
         ...     {"a": ([1, 2, 3, 4], [0.5, 0.9, 0.2, 0.7]), "b": ([3, 4], [0.6, 0.8])},
-        ...     visits=[("a", 2), ("b", 4)],
+        ...     spans=[("a", 2), ("b", 4)],
         ... )
         >>> stream.names, stream.periodicity
         (('a', 'b'), 1)
     """
 
     tasks: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
-    visits: tuple[Visit, ...] = ()
+    spans: tuple[TaskSpan, ...] = ()
     before: Mapping[str, float] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     scale: ScoreScale = ACCURACY
@@ -62,7 +62,7 @@ class Stream:
         def __init__(
             self,
             tasks: Mapping[str, tuple[ArrayLike, ArrayLike]],
-            visits: Sequence[tuple[str, int]] = (),
+            spans: Sequence[tuple[str, int]] = (),
             *,
             before: Mapping[str, float] | None = None,
             sizes: Mapping[str, int] | None = None,
@@ -74,25 +74,25 @@ class Stream:
             str(name): _judged(str(name), steps, scores, self.scale)
             for name, (steps, scores) in self.tasks.items()
         }
-        visits = tuple(Visit(str(task), int(last)) for task, last in self.visits)
-        for task, _ in visits:
+        spans = tuple(TaskSpan(str(task), int(last)) for task, last in self.spans)
+        for task, _ in spans:
             if task not in judged:
                 raise ValueError(f"task {task!r} is learned but never tested; tested: {[*judged]}")
-        lasts = [last for _, last in visits]
+        lasts = [last for _, last in spans]
         if any(b <= a for a, b in pairwise(lasts)):
-            raise ValueError(f"last iterations of the visits must increase, got {lasts}")
+            raise ValueError(f"last iterations of the spans must increase, got {lasts}")
         self._judge_extras(judged, lasts)
-        learned = dict.fromkeys(task for task, _ in visits)
+        learned = dict.fromkeys(task for task, _ in spans)
         order = [*learned, *(name for name in judged if name not in learned)]
         kept = MappingProxyType({name: judged[name] for name in order})
         object.__setattr__(self, "tasks", kept)
-        object.__setattr__(self, "visits", visits)
+        object.__setattr__(self, "spans", spans)
         object.__setattr__(self, "before", dict(self.before or {}))
         object.__setattr__(self, "sizes", dict(self.sizes or {}))
 
     def _judge_extras(self, tasks: Mapping[str, tuple[Any, Any]], lasts: list[int]) -> None:
         if lasts and lasts[0] < 0:
-            raise ValueError(f"last iterations of the visits must be 0 or more, got {lasts}")
+            raise ValueError(f"last iterations of the spans must be 0 or more, got {lasts}")
         for task, (steps, _) in tasks.items():
             if lasts and len(steps) and steps[-1] > lasts[-1]:
                 raise ValueError(
@@ -110,7 +110,7 @@ class Stream:
         self.scale.check(before, lambda k: f"before of task {[*self.before][k]!r}")
 
     def _repr_html_(self) -> str:
-        ends = [visit.last for visit in self.visits[:-1]]
+        ends = [span.last for span in self.spans[:-1]]
         low, high, name = self.scale.low, self.scale.high, self.scale.label
         return curves(self.tasks, switches=ends, low=low, high=high, name=name)
 
@@ -146,9 +146,9 @@ class Stream:
         """Iterations between evaluations, the median; None for fewer than two."""
         return int(np.median(np.diff(self.grid))) if len(self.grid) > 1 else None
 
-    def oriented(self, task: str) -> NDArray[np.float64]:
+    def higher_is_better(self, task: str) -> NDArray[np.float64]:
         """Return the scores of `task`, negated if lower is better: what the formulas take."""
-        return self.scale.larger_is_better(self.tasks[task][1])
+        return self.scale.higher_is_better(self.tasks[task][1])
 
     def until(self, step: int) -> Stream:
         """Return the stream as it was after `step` iterations.
@@ -161,19 +161,19 @@ class Stream:
         for name, (steps, scores) in self.tasks.items():
             end = int(np.searchsorted(steps, step, side="right"))
             cut[name] = (steps[:end], scores[:end])
-        starts = [-1, *(visit.last for visit in self.visits)]
-        visits = tuple(
-            Visit(task, min(last, step))
-            for start, (task, last) in zip(starts, self.visits, strict=False)
+        starts = [-1, *(span.last for span in self.spans)]
+        spans = tuple(
+            TaskSpan(task, min(last, step))
+            for start, (task, last) in zip(starts, self.spans, strict=False)
             if start < step
         )
-        return replace(self, tasks=cut, visits=visits)
+        return replace(self, tasks=cut, spans=spans)
 
-    def thinned(self, every: int) -> Stream:
+    def subsample(self, every: int) -> Stream:
         """Return the stream with only every `every`-th evaluation, as a coarser run would be.
 
         Example:
-            >>> Stream({"a": ([1, 2, 3, 4, 5], [0.5, 0.9, 0.2, 0.3, 0.4])}).thinned(2).grid
+            >>> Stream({"a": ([1, 2, 3, 4, 5], [0.5, 0.9, 0.2, 0.3, 0.4])}).subsample(2).grid
             array([2, 4])
         """
         kept = self.grid[check_thin(every) - 1 :: every]
@@ -184,9 +184,9 @@ class Stream:
         return replace(self, tasks=tasks)
 
     def need_boundaries(self) -> None:
-        """Raise Undefined if the stream does not say which task was learned when."""
-        if not self.visits:
-            raise Undefined("needs task boundaries; this stream has none")
+        """Raise UndefinedMetricError if the stream does not say which task was learned when."""
+        if not self.spans:
+            raise UndefinedMetricError("needs task boundaries; this stream has none")
 
 
 def check_thin(every: int) -> int:

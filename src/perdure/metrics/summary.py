@@ -10,7 +10,7 @@ import numpy as np
 
 from ..stats.wilson import mean_of_proportions, wilson
 from .criteria import check_scores, clscore_of, criteria_weights
-from .functional._value import Undefined, Value
+from .functional._value import UndefinedMetricError, Value
 from .functional.accuracy import fixed_curve
 from .functional.forgetting import forgetting_matrix
 from .intervals.matrix_intervals import matrix_intervals
@@ -19,7 +19,7 @@ from .intervals.selection_bias import extreme_intervals, selection_bias
 from .registry import METRICS, NEEDS, Metric
 from .score_matrix import ACCURACY, ZERO_UPPER, ScoreMatrix, ScoreScale
 from .stream import Stream
-from .summary_types import CURVE_NAMES, Options, Summary, listed
+from .summary_types import CURVE_NAMES, Summary, SummaryOptions, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from .functional.costs import Costs
-    from .per_example import Hits
+    from .per_example import PerExample
 
 __all__ = ["summary"]
 
@@ -49,9 +49,9 @@ def summary(
     *,
     stream: Stream | None = None,
     costs: Costs | None = None,
-    hits: Mapping[str, Hits] | None = None,
-    hits_at_ends: Mapping[str, Hits] | None = None,
-    options: Options | None = None,
+    per_example: Mapping[str, PerExample] | None = None,
+    per_example_at_ends: Mapping[str, PerExample] | None = None,
+    options: SummaryOptions | None = None,
 ) -> Summary:
     """Return every metric that the data supports and, for the rest, the reason why not.
 
@@ -59,8 +59,9 @@ def summary(
         data: a score matrix (also as plain nested lists) or a stream.
         stream: evaluations during training, beside a matrix.
         costs: what each task cost.
-        hits: which examples were right at each evaluation, by task: gives intervals on extremes.
-        hits_at_ends: the same for the entries of the matrix, `steps` being its rows: gives
+        per_example: which examples were right at each evaluation, by task: gives intervals on
+            extremes.
+        per_example_at_ends: the same for the entries of the matrix, `steps` being its rows: gives
             intervals on bwt, forgetting and the like, and per task.
         options: windows, weights and the like.
 
@@ -76,7 +77,7 @@ def summary(
             raise TypeError("two streams given, expected one")
         data, stream = None, data
     matrix = data if data is None or isinstance(data, ScoreMatrix) else ScoreMatrix(data)
-    options = options or Options()
+    options = options or SummaryOptions()
     weights = criteria_weights(options.weights)
     if matrix is not None and stream is not None and matrix.scale != stream.scale:
         raise ValueError(f"matrix has scores of {matrix.scale}, stream of {stream.scale}")
@@ -95,10 +96,10 @@ def summary(
             _add(found, full_id, _on_costs, metric, costs, extra)
     if matrix is not None:
         _matrix_extras(found, matrix, options)
-        if hits_at_ends and matrix.scale.is_accuracy and options.intervals:
-            _example_intervals(found, matrix, hits_at_ends, options.level)
+        if per_example_at_ends and matrix.scale.is_accuracy and options.intervals:
+            _example_intervals(found, matrix, per_example_at_ends, options.level)
     if stream is not None:
-        _stream_extras(found, stream, hits or {}, options)
+        _stream_extras(found, stream, per_example or {}, options)
     _fused(found, weights)
     if "ce" in found.metrics:
         found.notes.append(f"ce: epsilon = {options.epsilon:g}")
@@ -112,7 +113,7 @@ def _fused(found: Summary, weights: Mapping[str, float]) -> None:
     try:
         check_scores(weights, found.scale)
         found.metrics["clscore"] = clscore_of(found.metrics, weights)
-    except Undefined as reason:
+    except UndefinedMetricError as reason:
         found.undefined["clscore"] = str(reason)
     found.undefined["clstability"] = "needs at least 2 runs, got 1"
     if "clscore" in found.metrics:
@@ -129,7 +130,7 @@ def _add(
     """Compute one metric with its curve and keep it, or keep the reason why it is undefined."""
     try:
         value, curve = compute(metric, *arguments)
-    except Undefined as reason:
+    except UndefinedMetricError as reason:
         found.undefined[id_] = str(reason)
         return
     sign = -1.0 if metric.level and found.scale.lower_is_better else 1.0
@@ -142,10 +143,10 @@ def _add(
 
 def _on_matrix(metric: Metric, matrix: ScoreMatrix | None) -> Parts:
     if matrix is None:
-        raise Undefined("needs a score matrix: the score on every task after each task")
+        raise UndefinedMetricError("needs a score matrix: the score on every task after each task")
     _check_scale(metric, matrix.scale)
     arguments = _matrix_arguments(metric, matrix)
-    r = matrix.larger_is_better
+    r = matrix.higher_is_better
     value = metric.function(r, **arguments)
     if metric.curve is not None:
         return value, metric.curve(r, **arguments)
@@ -153,7 +154,7 @@ def _on_matrix(metric: Metric, matrix: ScoreMatrix | None) -> Parts:
         return value, None
     curve = np.full(len(r), np.nan)
     for k in range(len(r)):  # as if learning had stopped after task k
-        with suppress(Undefined):
+        with suppress(UndefinedMetricError):
             past = {name: given[: k + 1] for name, given in arguments.items()}
             curve[k] = metric.function(r[: k + 1, : k + 1], **past)
     return value, curve
@@ -163,54 +164,56 @@ def _matrix_arguments(metric: Metric, matrix: ScoreMatrix) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
     for need in metric.needs:
         if need == "zero-shot" and matrix.setting == "class":
-            raise Undefined(
+            raise UndefinedMetricError(
                 "a class-incremental model cannot name classes it has not learned "
                 "(Faber et al. 2023, sec. 3)"
             )
         if need in ("zero-shot", "unseen"):
             if matrix.upper == "zeros":
-                raise Undefined(ZERO_UPPER)
+                raise UndefinedMetricError(ZERO_UPPER)
             continue
         if need == "setting":
             arguments["setting"] = matrix.setting or "class"
             continue
         given = getattr(matrix, need)
         if given is None:
-            raise Undefined(f"needs {NEEDS[need]}")
+            raise UndefinedMetricError(f"needs {NEEDS[need]}")
         scores = need in ("initial", "joint", "single")
-        arguments[need] = matrix.scale.larger_is_better(given) if scores else given
+        arguments[need] = matrix.scale.higher_is_better(given) if scores else given
     return arguments
 
 
 def _on_stream(metric: Metric, stream: Stream | None, extra: dict[str, Any]) -> Parts:
     if stream is None:
-        raise Undefined("needs a stream: scores recorded while training (points.csv)")
+        raise UndefinedMetricError("needs a stream: scores recorded while training (points.csv)")
     _check_scale(metric, stream.scale)
     value: Value = metric.function(stream, **extra)
-    if value.curve is None and metric.curve and stream.visits:
+    if value.curve is None and metric.curve and stream.spans:
         return value, metric.curve(stream, **extra)
-    return value, value.curve if stream.visits else None
+    return value, value.curve if stream.spans else None
 
 
 def _on_costs(metric: Metric, costs: Costs | None, extra: dict[str, Any]) -> Parts:
     if costs is None:
-        raise Undefined("needs what each task cost (costs.csv)")
+        raise UndefinedMetricError("needs what each task cost (costs.csv)")
     columns = [costs.column(need) for need in metric.needs]
     try:
         return metric.function(*columns, **extra), None
     except ValueError as error:
-        raise Undefined(str(error)) from None
+        raise UndefinedMetricError(str(error)) from None
 
 
 def _check_scale(metric: Metric, scale: ScoreScale) -> None:
     if metric.scores == "accuracy" and not scale.is_accuracy:
-        raise Undefined("is made for accuracies from 0 to 1; these are other scores")
+        raise UndefinedMetricError("is made for accuracies from 0 to 1; these are other scores")
     if metric.scores == "not negative" and (scale.lower_is_better or scale.low < 0):
-        raise Undefined("is made for scores that are never negative and better when larger")
+        raise UndefinedMetricError(
+            "is made for scores that are never negative and better when larger"
+        )
 
 
 def _asked(
-    options: Options, weights: Mapping[str, float]
+    options: SummaryOptions, weights: Mapping[str, float]
 ) -> Iterator[tuple[str, Metric, dict[str, Any]]]:
     """Yield every id to compute, with its metric and arguments."""
     only = options.only
@@ -222,7 +225,7 @@ def _asked(
                 yield full_id, metric, extra
 
 
-def _instances(id_: str, options: Options) -> list[tuple[str, dict[str, Any]]]:
+def _instances(id_: str, options: SummaryOptions) -> list[tuple[str, dict[str, Any]]]:
     """Return the ids under which a metric is computed, wf10 and wf100 for wf, with arguments."""
     if id_ == "ce":
         return [(id_, {"epsilon": options.epsilon})]
@@ -233,7 +236,7 @@ def _instances(id_: str, options: Options) -> list[tuple[str, dict[str, Any]]]:
     return [(id_, {})]
 
 
-def _matrix_extras(found: Summary, matrix: ScoreMatrix, options: Options) -> None:
+def _matrix_extras(found: Summary, matrix: ScoreMatrix, options: SummaryOptions) -> None:
     measured = ~np.isnan(matrix.scores)
     if np.triu(measured, 1).any() and not np.tril(measured, -1).any():
         found.notes.append("only the upper half is filled: are rows tested tasks (--transposed)?")
@@ -246,10 +249,10 @@ def _matrix_extras(found: Summary, matrix: ScoreMatrix, options: Options) -> Non
             f"more than {LONG} tasks: only the main curves are given, and no intervals"
         )
     if options.only is None:
-        with suppress(Undefined):
+        with suppress(UndefinedMetricError):
             found.curves["fixed"] = listed(fixed_curve(matrix.scores))
         if len(matrix.tasks) <= LONGEST:
-            f = forgetting_matrix(matrix.larger_is_better)
+            f = forgetting_matrix(matrix.higher_is_better)
             found.forgetting_matrix = [listed(row) for row in f]
     if matrix.sizes is None or not matrix.scale.is_accuracy or not options.intervals:
         return
@@ -271,7 +274,7 @@ def _matrix_extras(found: Summary, matrix: ScoreMatrix, options: Options) -> Non
 
 
 def _example_intervals(
-    found: Summary, matrix: ScoreMatrix, ends: Mapping[str, Hits], level: float
+    found: Summary, matrix: ScoreMatrix, ends: Mapping[str, PerExample], level: float
 ) -> None:
     """Add intervals of matrix metrics, and of each task, from which examples were right."""
     wanted = {MONOTONE.get(id_, id_) for id_ in found.metrics}
@@ -310,7 +313,7 @@ def _change_from(
 
 
 def _stream_extras(
-    found: Summary, stream: Stream, hits: Mapping[str, Hits], options: Options
+    found: Summary, stream: Stream, hits: Mapping[str, PerExample], options: SummaryOptions
 ) -> None:
     if stream.periodicity is not None:
         found.notes.append(

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from .registry import Metric
 
-__all__ = ["Options", "Summary", "options_for"]
+__all__ = ["Summary", "SummaryOptions", "options_for"]
 
 CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names the papers give them
 
 
 @dataclass(frozen=True)
-class Options:
+class SummaryOptions:
     """How to summarise.
 
     Args:
@@ -52,7 +52,7 @@ class Options:
             raise ValueError(f"confidence level must lie between 0 and 1, got {self.level}")
 
 
-def options_for(ids: Sequence[str]) -> Options:
+def options_for(ids: Sequence[str]) -> SummaryOptions:
     """Return how to summarise one of several runs for these ids alone.
 
     wf5 asks for windows of 5, lca5 for 5 batches.
@@ -64,9 +64,9 @@ def options_for(ids: Sequence[str]) -> Options:
     """
     windows = [int(id_[2:]) for id_ in ids if re.fullmatch(r"w[fp]\d+", id_)]
     batches = [int(id_[3:]) for id_ in ids if re.fullmatch(r"lca\d+", id_)]
-    return Options(
-        windows=tuple(dict.fromkeys((*windows, *Options.windows))),
-        beta=batches[0] if batches else Options.beta,
+    return SummaryOptions(
+        windows=tuple(dict.fromkeys((*windows, *SummaryOptions.windows))),
+        beta=batches[0] if batches else SummaryOptions.beta,
         only=frozenset(ids),
         intervals=False,
     )

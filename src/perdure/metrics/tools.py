@@ -36,7 +36,7 @@ class ToolRow(NamedTuple):
     note: str
 
 
-class Printed(NamedTuple):
+class ToolMetric(NamedTuple):
     """A name that a tool prints: an id of ours, or a formula that has none, and a remark.
 
     `nearest` is the id that the formula equals on most matrices.
@@ -92,25 +92,25 @@ def mean_of_pooled(r: Matrix, sizes: Matrix) -> float:
 ONLY_EQUAL = "equals acc.incremental where test sets have equal size"
 CONTINUUM_BUG = "a bug of that tool: one task too few in the sum, not in the divisor"
 
-TOOLS: dict[str, tuple[Printed, ...]] = {
+TOOLS: dict[str, tuple[ToolMetric, ...]] = {
     "avalanche": (
-        Printed("Top1_Acc_Stream", "acc.pooled"),
-        Printed("StreamForgetting", "forgetting.learned"),
-        Printed("StreamBWT", "bwt"),
-        Printed("StreamForwardTransfer", "fwt.gem"),
+        ToolMetric("Top1_Acc_Stream", "acc.pooled"),
+        ToolMetric("StreamForgetting", "forgetting.learned"),
+        ToolMetric("StreamBWT", "bwt"),
+        ToolMetric("StreamForwardTransfer", "fwt.gem"),
     ),
     "avalanche-clear": (
-        Printed("in_domain", "acc.learning"),
-        Printed("next_domain", "fwt.next"),
-        Printed("accuracy", "acc.lower"),
-        Printed("backward_transfer", "acc.below", note="no difference is taken"),
-        Printed("forward_transfer", "fwt.upper", note="no difference is taken"),
+        ToolMetric("in_domain", "acc.learning"),
+        ToolMetric("next_domain", "fwt.next"),
+        ToolMetric("accuracy", "acc.lower"),
+        ToolMetric("backward_transfer", "acc.below", note="no difference is taken"),
+        ToolMetric("forward_transfer", "fwt.upper", note="no difference is taken"),
     ),
     "mammoth": (
-        Printed("Accuracy", "acc"),
-        Printed("Backward Transfer", "bwt"),
-        Printed("Forward Transfer", "fwt.gem", note="later versions take another baseline"),
-        Printed(
+        ToolMetric("Accuracy", "acc"),
+        ToolMetric("Backward Transfer", "bwt"),
+        ToolMetric("Forward Transfer", "fwt.gem", note="later versions take another baseline"),
+        ToolMetric(
             "Forgetting",
             None,
             mammoth_forgetting,
@@ -119,99 +119,99 @@ TOOLS: dict[str, tuple[Printed, ...]] = {
         ),
     ),
     "continuum": (
-        Printed("accuracy", "acc.pooled"),
-        Printed(
+        ToolMetric("accuracy", "acc.pooled"),
+        ToolMetric(
             "average_incremental_accuracy", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"
         ),
-        Printed("accuracy_A", "acc.lower"),
-        Printed("backward_transfer", None, continuum_bwt, CONTINUUM_BUG + "; meant: bwt.all"),
-        Printed("positive_backward_transfer", None, continuum_positive_bwt, CONTINUUM_BUG),
-        Printed("remembering", None, continuum_remembering, CONTINUUM_BUG + "; meant: rem"),
-        Printed(
+        ToolMetric("accuracy_A", "acc.lower"),
+        ToolMetric("backward_transfer", None, continuum_bwt, CONTINUUM_BUG + "; meant: bwt.all"),
+        ToolMetric("positive_backward_transfer", None, continuum_positive_bwt, CONTINUUM_BUG),
+        ToolMetric("remembering", None, continuum_remembering, CONTINUUM_BUG + "; meant: rem"),
+        ToolMetric(
             "forward_transfer",
             "acc.below",
             note="a bug of that tool: it averages tasks already learned",
         ),
-        Printed(
+        ToolMetric(
             "forgetting", None, continuum_forgetting, CONTINUUM_BUG + "; meant: forgetting.best"
         ),
     ),
     "pycil": (
-        Printed("Average Accuracy (CNN)", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"),
-        Printed("Forgetting (CNN)", "forgetting.peak", note="for tasks of ten classes"),
+        ToolMetric("Average Accuracy (CNN)", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"),
+        ToolMetric("Forgetting (CNN)", "forgetting.peak", note="for tasks of ten classes"),
     ),
     "pilot": (
-        Printed("Average Accuracy (CNN)", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"),
-        Printed("Forgetting (CNN)", "forgetting.peak"),
+        ToolMetric("Average Accuracy (CNN)", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"),
+        ToolMetric("Forgetting (CNN)", "forgetting.peak"),
     ),
     "renate": (
-        Printed("Average Accuracy", "acc"),
-        Printed("Micro Average Accuracy", "acc.pooled"),
-        Printed("Forgetting", "forgetting.any"),
-        Printed("Forward Transfer", "fwt.gem"),
-        Printed("Backward Transfer", "bwt"),
+        ToolMetric("Average Accuracy", "acc"),
+        ToolMetric("Micro Average Accuracy", "acc.pooled"),
+        ToolMetric("Forgetting", "forgetting.any"),
+        ToolMetric("Forward Transfer", "fwt.gem"),
+        ToolMetric("Backward Transfer", "bwt"),
     ),
     "facil": (
-        Printed("TAw Acc / TAg Acc, Avg.", "acc"),
-        Printed(
+        ToolMetric("TAw Acc / TAg Acc, Avg.", "acc"),
+        ToolMetric(
             "TAw Forg / TAg Forg, Avg.",
             "forgetting.best",
             note="RWalk's formula, but tasks are never tested before they are learned",
         ),
     ),
     "capymoa": (
-        Printed("accuracy_final", "acc"),
-        Printed("accuracy_all_avg", "acc.all"),
-        Printed("accuracy_seen_avg", "acc.incremental"),
-        Printed("backward_transfer", "bwt.all"),
-        Printed("forward_transfer", "fwt.upper"),
+        ToolMetric("accuracy_final", "acc"),
+        ToolMetric("accuracy_all_avg", "acc.all"),
+        ToolMetric("accuracy_seen_avg", "acc.incremental"),
+        ToolMetric("backward_transfer", "bwt.all"),
+        ToolMetric("forward_transfer", "fwt.upper"),
     ),
     "m2i": (
-        Printed("ACC", "acc.lower"),
-        Printed("BWT", "bwt.consecutive", note="the paper's eq. 2 says bwt.all"),
-        Printed("FWT", "fwt.upper"),
+        ToolMetric("ACC", "acc.lower"),
+        ToolMetric("BWT", "bwt.consecutive", note="the paper's eq. 2 says bwt.all"),
+        ToolMetric("FWT", "fwt.upper"),
     ),
     "michel2023": (
-        Printed("AA_K", "acc"),
-        Printed("AF_K", "forgetting.best"),
-        Printed("RAA_K", "raa"),
-        Printed("RAF_K", "raf"),
+        ToolMetric("AA_K", "acc"),
+        ToolMetric("AF_K", "forgetting.best"),
+        ToolMetric("RAA_K", "raa"),
+        ToolMetric("RAF_K", "raf"),
     ),
     "diaz2018": (
-        Printed("A", "acc.lower"),
-        Printed("REM", "rem"),
-        Printed("BWT+", "bwt.positive"),
-        Printed("FWT", "fwt.upper"),
-        Printed("MS", "ms"),
-        Printed("SSS", "sss"),
-        Printed("CE", "ce"),
-        Printed("CLscore", "clscore"),
-        Printed("CLstability", "clstability"),
+        ToolMetric("A", "acc.lower"),
+        ToolMetric("REM", "rem"),
+        ToolMetric("BWT+", "bwt.positive"),
+        ToolMetric("FWT", "fwt.upper"),
+        ToolMetric("MS", "ms"),
+        ToolMetric("SSS", "sss"),
+        ToolMetric("CE", "ce"),
+        ToolMetric("CLscore", "clscore"),
+        ToolMetric("CLstability", "clstability"),
     ),
     "delange2023": (
-        Printed("ACC", "acc"),
-        Printed("FORG", "forgetting.learned"),
-        Printed("WC-ACC", "wc_acc"),
-        Printed("min-ACC", "min_acc"),
-        Printed("WF^10", "wf10"),
-        Printed("WF^100", "wf100"),
-        Printed("WP^10", "wp10", note="their routine reads rises too low"),
-        Printed("WP^100", "wp100", note="their routine reads rises too low"),
+        ToolMetric("ACC", "acc"),
+        ToolMetric("FORG", "forgetting.learned"),
+        ToolMetric("WC-ACC", "wc_acc"),
+        ToolMetric("min-ACC", "min_acc"),
+        ToolMetric("WF^10", "wf10"),
+        ToolMetric("WF^100", "wf100"),
+        ToolMetric("WP^10", "wp10", note="their routine reads rises too low"),
+        ToolMetric("WP^100", "wp100", note="their routine reads rises too low"),
     ),
     "faber2023": (
-        Printed("ACC", "acc.lower"),
-        Printed("BWT (tables)", "bwt.consecutive"),
-        Printed("BWT (eq. 2)", "bwt.all"),
-        Printed("FWT", "fwt.upper"),
+        ToolMetric("ACC", "acc.lower"),
+        ToolMetric("BWT (tables)", "bwt.consecutive"),
+        ToolMetric("BWT (eq. 2)", "bwt.all"),
+        ToolMetric("FWT", "fwt.upper"),
     ),
     "guide": (
-        Printed("AA", "acc"),
-        Printed("LA", "acc.learning"),
-        Printed("BWT", "bwt"),
-        Printed("FWT", "fwt.learned"),
-        Printed("FM", "forgetting.peak", note="its code; its formula is forgetting.best"),
-        Printed("MS", "memory_stability"),
-        Printed("IM", "intransigence"),
+        ToolMetric("AA", "acc"),
+        ToolMetric("LA", "acc.learning"),
+        ToolMetric("BWT", "bwt"),
+        ToolMetric("FWT", "fwt.learned"),
+        ToolMetric("FM", "forgetting.peak", note="its code; its formula is forgetting.best"),
+        ToolMetric("MS", "memory_stability"),
+        ToolMetric("IM", "intransigence"),
     ),
 }
 
@@ -264,7 +264,7 @@ def as_tool(matrix: ScoreMatrix, tool: str, found: Summary | None = None) -> lis
 
 
 def _computed(
-    printed: Printed, r: Matrix, sizes: Matrix, metrics: dict[str, float], note: str
+    printed: ToolMetric, r: Matrix, sizes: Matrix, metrics: dict[str, float], note: str
 ) -> ToolRow:
     assert printed.formula is not None
     value = printed.formula(r, sizes)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 
-from ..metrics import ACCURACY, ScoreMatrix, Undefined, find_metric, summary
+from ..metrics import ACCURACY, ScoreMatrix, UndefinedMetricError, find_metric, summary
 from .costs_file import read_costs
 from .io.files import BadInput, open_stream, read_file, read_json, read_limited, unreadable
 from .io.text import decode
@@ -26,7 +26,7 @@ from .points_file import looks_like_points, read_points
 from .run_index import FAILED
 
 if TYPE_CHECKING:
-    from ..metrics import Costs, Hits, Options, ScoreScale, Setting, Stream, Summary
+    from ..metrics import Costs, PerExample, ScoreScale, Setting, Stream, Summary, SummaryOptions
     from .points import Points
 
 __all__ = ["FAILED", "Given", "Source", "failure_of", "read_source", "read_vector"]
@@ -79,18 +79,18 @@ class Source:
     matrix: ScoreMatrix | None = None
     stream: Stream | None = None
     costs: Costs | None = None
-    hits: dict[str, Hits] = field(default_factory=dict)
-    hits_at_ends: dict[str, Hits] = field(default_factory=dict)
+    hits: dict[str, PerExample] = field(default_factory=dict)
+    hits_at_ends: dict[str, PerExample] = field(default_factory=dict)
     evaluation_data: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     no_matrix: str = ""
     points: Points | None = None
 
-    def summary(self, options: Options | None = None) -> Summary:
+    def summary(self, options: SummaryOptions | None = None) -> Summary:
         """Return every metric that this supports and, for the rest, why not."""
         found = summary(
-            self.matrix, stream=self.stream, costs=self.costs, hits=self.hits,
-            hits_at_ends=self.hits_at_ends, options=options,
+            self.matrix, stream=self.stream, costs=self.costs, per_example=self.hits,
+            per_example_at_ends=self.hits_at_ends, options=options,
         )  # fmt: skip
         if self.no_matrix:
             for id_ in found.undefined:
@@ -222,7 +222,7 @@ def _from_points(points: Points, given: Given, described: dict[str, Any], name: 
     found = Source(stream=points.stream(thin=given.thin), notes=list(points.notes), points=points)
     try:
         found.matrix = points.matrix(**(described | given.fields()))
-    except Undefined as reason:
+    except UndefinedMetricError as reason:
         found.no_matrix = str(reason)
     except ValueError as error:
         raise BadInput(f"{name}: {error}") from None
@@ -242,7 +242,7 @@ def _of_run(data: bytes, given: Given, folder: Path, name: str, *, ended: bool) 
     given = replace(given, scale=given.scale or scale_of(run, path))
     # A run's scores are on its own scale: percent is for files that state none.
     points = _points(data, name, replace(given, percent=False), ours=True)
-    said = described(run, path, len({task for task, _ in points.visits()}))
+    said = described(run, path, len({task for task, _ in points.spans()}))
     if ended:
         found = _from_points(points, given, said, name)
     else:
@@ -261,14 +261,14 @@ def _unfinished(
     last = points.finished()
     if last is not None:
         points = points.until(last)
-        count = len({task for task, _ in points.visits()})
+        count = len({task for task, _ in points.spans()})
         if "classes" in described:
             described = described | {"classes": described["classes"][:count]}
         found = _from_points(points, given, described, name)
         found.notes.append(f"the run {state}: scored over {count} finished task(s)")
         return found
     found = _from_points(points, given, described, name)
-    if points.visits():
+    if points.spans():
         found.notes.append(f"the run {state} and no task has ended yet")
         found.matrix, found.no_matrix = None, found.notes[-1]
     else:
@@ -302,7 +302,7 @@ def _add_costs(found: Source, path: Path, *, ours: bool) -> None:
     costs, warning = read_costs(text, str(path), ours=ours)
     found.notes += [warning] if warning else []
     if found.points is not None:
-        learned = tuple(dict.fromkeys(task for task, _ in found.points.visits()))
+        learned = tuple(dict.fromkeys(task for task, _ in found.points.spans()))
         common = learned[: len(costs.tasks)]
         if learned and costs.tasks[: len(common)] != common:
             raise BadInput(f"{path}: costs of {list(costs.tasks)}, expected of {list(learned)}")
@@ -349,7 +349,9 @@ def _add_hits(found: Source, folder: Path) -> None:
     found.notes += warnings + more
 
 
-def _add_hits_at_ends(found: Source, hits: dict[str, Hits], whole: dict[str, Hits]) -> None:
+def _add_hits_at_ends(
+    found: Source, hits: dict[str, PerExample], whole: dict[str, PerExample]
+) -> None:
     assert found.points is not None
     ends, missing = hits_at_ends(found.points, hits, whole)
     found.hits_at_ends = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..metrics import Hits
+from ..metrics import PerExample
 from .io.arrays import MAX_EXAMPLES, load_ids
 from .io.files import BadInput, open_regular, read_json
 from .points import FULL
@@ -27,7 +27,7 @@ __all__ = ["check_hits", "check_whole_hits", "hits_at_ends", "read_hits", "read_
 PIECE = 1 << 16  # records
 
 
-def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits], list[str]]:
+def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, PerExample], list[str]]:
     """Return the hits of each task, memory-mapped, and warnings about records cut off.
 
     `k.bin` holds the evaluations of task number k on a fixed subset, `k.npy` its examples' ids.
@@ -37,7 +37,7 @@ def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits], list
     return _read(folder, tasks, "")
 
 
-def read_whole_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits], list[str]]:
+def read_whole_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, PerExample], list[str]]:
     """Return the same for whole evaluation sets: `k.full.bin` and `k.full.npy`.
 
     A subset that is the whole set has no such files, or they hold only what it lacks.
@@ -45,7 +45,7 @@ def read_whole_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, Hits]
     return _read(folder, tasks, ".full")
 
 
-def _read(folder: Path, tasks: Sequence[str], kind: str) -> tuple[dict[str, Hits], list[str]]:
+def _read(folder: Path, tasks: Sequence[str], kind: str) -> tuple[dict[str, PerExample], list[str]]:
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder, expected one with 0.bin, 0.npy, …")
     found, warnings = {}, []
@@ -72,7 +72,7 @@ def _read(folder: Path, tasks: Sequence[str], kind: str) -> tuple[dict[str, Hits
     return found, warnings
 
 
-def check_hits(hits: dict[str, Hits], stream: Stream, folder: Path) -> None:
+def check_hits(hits: dict[str, PerExample], stream: Stream, folder: Path) -> None:
     """Raise BadInput if hits and recorded scores are not of the same evaluations.
 
     `stream` must hold every probe.
@@ -81,7 +81,7 @@ def check_hits(hits: dict[str, Hits], stream: Stream, folder: Path) -> None:
         _check(task, mine, *stream.tasks[task], stream.sizes.get(task), folder)
 
 
-def check_whole_hits(hits: dict[str, Hits], points: Points, folder: Path) -> None:
+def check_whole_hits(hits: dict[str, PerExample], points: Points, folder: Path) -> None:
     """Raise BadInput if hits of whole sets and their recorded scores are not the same."""
     by_task = dict(zip(points.names, points.by_task(points.kind == FULL), strict=True))
     for task, mine in hits.items():
@@ -93,7 +93,7 @@ def check_whole_hits(hits: dict[str, Hits], points: Points, folder: Path) -> Non
 
 def _check(
     task: str,
-    mine: Hits,
+    mine: PerExample,
     steps: NDArray[np.int64],
     scores: NDArray[np.float64],
     n: int | None,
@@ -115,25 +115,25 @@ def _check(
         )
 
 
-def _tolerance(hits: Hits) -> float:
+def _tolerance(hits: PerExample) -> float:
     return 0.5 / hits.examples + 1e-6  # scores may be rounded
 
 
 def hits_at_ends(
-    points: Points, hits: dict[str, Hits], whole: dict[str, Hits]
-) -> tuple[dict[str, Hits], str | None]:
+    points: Points, hits: dict[str, PerExample], whole: dict[str, PerExample]
+) -> tuple[dict[str, PerExample], str | None]:
     """Return the hits behind the matrix of `points`, with its rows as steps, and what is missing.
 
     Each entry is looked for where its own evaluation was recorded, and the entries of one task
     must be of the same examples.
     """
-    tasks = list(dict.fromkeys(task for task, _ in points.visits()))
-    found: dict[str, Hits] = {}
+    tasks = list(dict.fromkeys(task for task, _ in points.spans()))
+    found: dict[str, PerExample] = {}
     missing = None
     rows = points.matrix_rows(len(tasks))
     ends = np.searchsorted(points.tested[rows], np.arange(1, len(tasks)))
     for j, column in enumerate(np.split(rows, ends)):
-        mine: list[tuple[int, Hits]] = []
+        mine: list[tuple[int, PerExample]] = []
         for row, i in zip(column.tolist(), points.trained[column].tolist(), strict=True):
             one = _evaluation(points, row, hits.get(tasks[j]), whole.get(tasks[j]))
             if one is None:
@@ -154,7 +154,9 @@ def hits_at_ends(
     return found, missing
 
 
-def _evaluation(points: Points, row: int, hits: Hits | None, whole: Hits | None) -> Hits | None:
+def _evaluation(
+    points: Points, row: int, hits: PerExample | None, whole: PerExample | None
+) -> PerExample | None:
     """Return the hits of one of the points; None where they are not recorded."""
     for mine in (whole, hits) if points.kind[row] == FULL else (hits,):
         if mine is None or points.n[row] not in (0, mine.examples):
@@ -175,7 +177,7 @@ def _names(path: Path) -> list[str] | None:
     return names
 
 
-def _read_task(path: Path) -> tuple[Hits, bool]:
+def _read_task(path: Path) -> tuple[PerExample, bool]:
     ids = load_ids(path.with_suffix(".npy"))
     if ids.ndim != 1 or not len(ids) or not np.issubdtype(ids.dtype, np.integer):
         raise BadInput(f"{path.with_suffix('.npy')}: expected the ids of the examples")
@@ -184,10 +186,10 @@ def _read_task(path: Path) -> tuple[Hits, bool]:
     with open_regular(path) as file:
         count, rest = divmod(os.fstat(file.fileno()).st_size, record.itemsize)
         if not count:
-            return Hits(np.empty(0, np.int64), np.empty((0, record["bits"].shape[0]), np.uint8),
-                        len(ids)), bool(rest)  # fmt: skip
+            packed = np.empty((0, record["bits"].shape[0]), np.uint8)
+            return PerExample(np.empty(0, np.int64), packed, len(ids)), bool(rest)
         table = np.memmap(file, dtype=record, mode="r", shape=(count,))
-    return Hits(_steps(table["step"], path), table["bits"], len(ids), ids), bool(rest)
+    return PerExample(_steps(table["step"], path), table["bits"], len(ids), ids), bool(rest)
 
 
 def _steps(mapped: NDArray[np.int64], path: Path) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Stream, Undefined, Visit
+from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Stream, TaskSpan, UndefinedMetricError
 from ..metrics.stream import check_thin
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ class Points:
     scale: ScoreScale = ACCURACY
     notes: tuple[str, ...] = ()
 
-    def visits(self) -> list[Visit]:
+    def spans(self) -> list[TaskSpan]:
         """Return each stretch of training with its last step; none without boundaries."""
         codes, _, lasts = self._stretches
         return [
-            Visit(self.names[code], last)
+            TaskSpan(self.names[code], last)
             for code, last in zip(codes.tolist(), lasts.tolist(), strict=True)
         ]
 
@@ -86,17 +86,19 @@ class Points:
         """Return the score on every task at the end of each task; `given` goes to ScoreMatrix.
 
         The last full score of a task while another was trained, or the last probe where there is
-        none. Raises Undefined where a stream has no boundaries or a task returns.
+        none. Raises UndefinedMetricError where a stream has no boundaries or a task returns.
         """
-        tasks = [task for task, _ in self.visits()]
+        tasks = [task for task, _ in self.spans()]
         if not tasks:
-            raise Undefined("needs task boundaries; no line says which task was trained")
+            raise UndefinedMetricError("needs task boundaries; no line says which task was trained")
         times = Counter(tasks)
         again = next((task for task in tasks if times[task] > 1), None)
         if again is not None:
-            raise Undefined(f"task {again!r} returns: a score matrix learns every task once")
+            raise UndefinedMetricError(
+                f"task {again!r} returns: a score matrix learns every task once"
+            )
         if len(tasks) > MAX_TASKS:
-            raise Undefined(
+            raise UndefinedMetricError(
                 f"{len(tasks)} tasks were learned: a score matrix is made for {MAX_TASKS} at most"
             )
         rows = self.matrix_rows(len(tasks))
@@ -105,7 +107,9 @@ class Points:
         scores.setflags(write=False)  # so that it need not be copied
         missing = np.flatnonzero(np.isnan(scores.diagonal()))
         if len(missing):
-            raise Undefined(f"task {tasks[missing[0]]!r} was not tested while it was learned")
+            raise UndefinedMetricError(
+                f"task {tasks[missing[0]]!r} was not tested while it was learned"
+            )
         for name, sizes in self._sizes(rows, len(tasks)).items():
             given.setdefault(name, sizes)
         before = self._untrained(len(tasks))
@@ -147,7 +151,7 @@ class Points:
                 if len(mine) and (least := self.n[mine].min()) > 0:
                     sizes[name] = int(least)
         return Stream(
-            tasks, self.visits(), before=self._on_entering(), sizes=sizes, scale=self.scale
+            tasks, self.spans(), before=self._on_entering(), sizes=sizes, scale=self.scale
         )
 
     def by_task(self, kept: NDArray[np.bool_]) -> list[NDArray[np.intp]]:

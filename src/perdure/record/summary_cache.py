@@ -7,7 +7,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..metrics import Undefined
+from ..metrics import UndefinedMetricError
 from .io.append import RecordError, replace
 from .io.files import open_regular, read_json
 from .run import open_run
@@ -75,6 +75,6 @@ def _costs(run: Run) -> dict[str, float]:
     if run.costs is None:
         return found
     for name, whole in (("seconds_train", sum), ("peak_bytes", max), ("model_bytes", max)):
-        with suppress(Undefined):  # not measured
+        with suppress(UndefinedMetricError):  # not measured
             found[name] = float(whole(float(value) for value in run.costs.column(name)))
     return found

@@ -149,8 +149,8 @@ class RunWriter:
 
         `hits` are those of subsets, `whole` those of whole evaluation sets.
 
-        Hits go first: an evaluation that has its lines has its hits. If the disk refuses, what
-        is left waits for the next call.
+        Per-example results go first: an evaluation that has its lines has its hits. If the disk
+        refuses, what is left waits for the next call.
         """
         self._check_open()
         for of_whole, several in ((False, hits), (True, whole)):

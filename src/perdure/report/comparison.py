@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ..metrics import ACCURACY, MethodsComparison, ScoreScale, find_metric
-from ..stats import find_pair_test, least_p, seeds_needed
+from ..stats import find_pair_test, min_attainable_p, seeds_needed
 from .example_differences import on_examples_dict
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ class Compared:
         return find_pair_test(self.test, unpaired=self.unpaired)
 
     @property
-    def least_p(self) -> float:
+    def min_attainable_p(self) -> float:
         """The smallest p-value that any pair could have after correction; 0 without a floor."""
         paired, seeds = self.pair_test.paired, len(self.seeds)
         counts = {name: seeds if paired else len(runs) for name, runs in self.runs.items()}
         pairs = [pair for pair in combinations(counts, 2) if self.against in (None, *pair)]
         return min(
-            least_p(
+            min_attainable_p(
                 counts[first], counts[second],
                 comparisons=self.comparisons, test=self.test, unpaired=self.unpaired,
             )
@@ -74,7 +74,7 @@ class Compared:
     @property
     def seeds_needed(self) -> int | None:
         """With how many seeds of each method a p-value can go below alpha; None without a floor."""
-        if not self.least_p:
+        if not self.min_attainable_p:
             return None
         return seeds_needed(
             self.alpha, comparisons=self.comparisons, test=self.test, unpaired=self.unpaired
@@ -146,7 +146,7 @@ def _what_marks_say(found: Compared) -> list[str]:
 
 def _what_seeds_can_tell(found: Compared) -> list[str]:
     """Return what so few seeds cannot tell, whatever the scores."""
-    test, least, family = found.pair_test, found.least_p, found.comparisons
+    test, least, family = found.pair_test, found.min_attainable_p, found.comparisons
     counts = [len(runs) for runs in found.runs.values()]
     fewest = len(found.seeds) if test.paired else min(counts)
     if fewest < test.fewest:
@@ -198,7 +198,7 @@ def comparison_dict(found: Compared) -> dict[str, Any]:
             "effect": found.pair_test.effect_in_words,
         },
         "alpha": found.alpha,
-        "least_p": found.least_p or None,
+        "min_attainable_p": found.min_attainable_p or None,
         "seeds_needed": found.seeds_needed,
         "interval": {"method": found.interval, "level": found.level},
         "metrics": {id_: _metric_dict(one) for id_, one in found.metrics.items()},

@@ -61,7 +61,7 @@ def streams_of(name: str, runs: Sequence[Source], thin: int = 1) -> list[Stream]
             found.append(run.stream)
         else:  # from points as `perdure score --thin`: the tests of whole sets stay
             points = run.points
-            found.append(points.stream(thin=thin) if points else run.stream.thinned(thin))
+            found.append(points.stream(thin=thin) if points else run.stream.subsample(thin))
     return found
 
 
@@ -136,7 +136,7 @@ def visit_names(streams: Sequence[Stream]) -> list[str]:
         >>> visit_names([Stream({"a": ([1, 2], [0.5, 0.6])}, [("a", 1), ("a", 2)])])
         ['a', 'a']
     """
-    return agreed([[visit.task for visit in stream.visits] for stream in streams])
+    return agreed([[visit.task for visit in stream.spans] for stream in streams])
 
 
 def agreed(several: Sequence[Sequence[str]]) -> list[str]:
@@ -163,7 +163,7 @@ def switches(streams: Iterable[Stream]) -> list[int]:
         >>> switches([Stream(scores, [("a", 2), ("b", 4)]), Stream(scores)])
         [2]
     """
-    return sorted({last for stream in streams for _, last in stream.visits[:-1]})
+    return sorted({last for stream in streams for _, last in stream.spans[:-1]})
 
 
 def track_of(streams: Sequence[Stream], task: int) -> Band:
@@ -193,12 +193,12 @@ def dip_of(streams: Sequence[Stream], task: int, switch: int, most: int) -> Band
     """
     curves = []
     for stream in streams:
-        if switch + 1 >= len(stream.visits) or task >= len(stream.names):
+        if switch + 1 >= len(stream.spans) or task >= len(stream.names):
             continue
-        name, start = stream.names[task], stream.visits[switch].last
-        if name not in {visit.task for visit in stream.visits[: switch + 1]}:
+        name, start = stream.names[task], stream.spans[switch].last
+        if name not in {visit.task for visit in stream.spans[: switch + 1]}:
             continue
-        end = min(start + most, stream.visits[switch + 1].last)
+        end = min(start + most, stream.spans[switch + 1].last)
         steps, scores = stream.tasks[name]
         inside = (steps >= start) & (steps <= end)
         if inside.any():
@@ -221,14 +221,14 @@ def learned_at(streams: Sequence[Stream], task: int) -> float:
 
     Example:
         >>> from perdure.metrics import Stream
-        >>> stream = Stream({"a": ([1, 2], [0.9, 0.25])}, visits=[("a", 2)])
+        >>> stream = Stream({"a": ([1, 2], [0.9, 0.25])}, spans=[("a", 2)])
         >>> learned_at([stream], 0), learned_at([stream], 1)
         (2, inf)
     """
     learned = [
         first_ends(stream)[1].get(stream.names[task], np.inf)
         for stream in streams
-        if stream.visits and task < len(stream.names)
+        if stream.spans and task < len(stream.names)
     ]
     return min(learned, default=np.inf)
 
@@ -241,17 +241,17 @@ def low_of(streams: Sequence[Stream], task: int) -> float:
     Example:
         >>> from perdure.metrics import Stream
         >>> stream = Stream({"a": ([1, 2, 3], [0.9, 0.25, 0.5]), "b": ([3], [0.5])},
-        ...                 visits=[("a", 1), ("b", 3)])
+        ...                 spans=[("a", 1), ("b", 3)])
         >>> low_of([stream], 0), low_of([stream], 1)
         (0.25, nan)
     """
     lows = []
     for stream in streams:
         name = stream.names[task] if task < len(stream.names) else ""
-        last, ends = first_ends(stream) if stream.visits else ("", {})
+        last, ends = first_ends(stream) if stream.spans else ("", {})
         if name in ends and name != last:
-            low = minimum_after(stream.tasks[name][0], stream.oriented(name), ends[name])
-            lows.append(float(stream.scale.larger_is_better(np.array(low))))
+            low = minimum_after(stream.tasks[name][0], stream.higher_is_better(name), ends[name])
+            lows.append(float(stream.scale.higher_is_better(np.array(low))))
     found = [low for low in lows if not np.isnan(low)]
     return float(np.mean(found)) if found else float("nan")
 
@@ -267,7 +267,7 @@ def ends_of(runs: Sequence[Source], task: int) -> tuple[NDArray[np.float64], NDA
         (array([2., 4.]), array([0.9, 0.5]))
     """
     known = [
-        ([visit.last for visit in run.stream.visits], run.matrix.scores[:, task])
+        ([visit.last for visit in run.stream.spans], run.matrix.scores[:, task])
         for run in runs
         if run.matrix is not None and run.stream is not None and task < len(run.matrix.tasks)
     ]

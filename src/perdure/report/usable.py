@@ -85,7 +85,7 @@ def tasks_in(run: Source) -> int:
     """Return how many tasks a run has learned, as far as it can be scored."""
     if run.matrix is not None:
         return len(run.matrix.tasks)
-    return len({visit.task for visit in run.stream.visits}) if run.stream is not None else 0
+    return len({visit.task for visit in run.stream.spans}) if run.stream is not None else 0
 
 
 def _kept(methods: Methods, lacks: Callable[[str, Source], str]) -> dict[str, list[Source]]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..metrics import (
-    Options,
-    Undefined,
+    SummaryOptions,
+    UndefinedMetricError,
     clscore_of,
     clstability_of,
     criteria_weights,
@@ -81,7 +81,7 @@ class Findings:
             if (run.points.kind == PROBE).any():
                 counted = as_de_lange_counts(run.points, thin) if theirs else run.points
                 stream = counted.stream(thin=1 if theirs else thin)
-            options = Options(epsilon=self.entry.epsilon)
+            options = SummaryOptions(epsilon=self.entry.epsilon)
             made = summary(run.matrix, stream=stream, costs=run.costs, options=options)
             self._summaries[key] = made
         return self._summaries[key]
@@ -137,7 +137,7 @@ class Findings:
             if id_ == "clstability":
                 return [clstability_of(runs, shares)]
             return [clscore_of(each, shares) for each in runs]
-        except Undefined as reason:
+        except UndefinedMetricError as reason:
             raise NotMeasured(str(reason)) from None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["critical_difference", "friedman_p", "not_apart"]
+__all__ = ["critical_difference", "friedman_p", "indistinguishable_groups"]
 
 
 def critical_difference(methods: int, seeds: int, *, alpha: float = 0.05) -> float:
@@ -34,13 +34,13 @@ def critical_difference(methods: int, seeds: int, *, alpha: float = 0.05) -> flo
     return q * sqrt(methods * (methods + 1) / (6 * seeds))
 
 
-def not_apart(ranks: Mapping[str, float], difference: float) -> list[list[str]]:
+def indistinguishable_groups(ranks: Mapping[str, float], difference: float) -> list[list[str]]:
     """Return the largest groups whose mean ranks lie within less than `difference`, best first.
 
     Groups of one are left out: such a method differs from all others.
 
     Example:
-        >>> not_apart({"er": 1.2, "ewc": 2.0, "naive": 2.8}, difference=1.0)
+        >>> indistinguishable_groups({"er": 1.2, "ewc": 2.0, "naive": 2.8}, difference=1.0)
         [['er', 'ewc'], ['ewc', 'naive']]
     """
     names = sorted(ranks, key=ranks.__getitem__)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .t_tests import DifferenceTest
 
-__all__ = ["PairTest", "PairTestName", "find_pair_test", "least_p", "seeds_needed"]
+__all__ = ["PairTest", "PairTestName", "find_pair_test", "min_attainable_p", "seeds_needed"]
 
 PairTestName = Literal["t", "permutation", "welch", "wilcoxon"]
 
@@ -151,7 +151,7 @@ def find_pair_test(test: str = "t", *, unpaired: bool = False) -> PairTest:
     return (UNPAIRED if unpaired else PAIRED)[test]
 
 
-def least_p(
+def min_attainable_p(
     seeds: int,
     other: int | None = None,
     *,
@@ -165,8 +165,10 @@ def least_p(
     it does not have as many.
 
     Example:
-        >>> least_p(5), least_p(6, comparisons=3), least_p(5, unpaired=True)
-        (0.0625, 0.09375, 0.007936507936507936)
+        >>> min_attainable_p(5), min_attainable_p(6, comparisons=3)
+        (0.0625, 0.09375)
+        >>> min_attainable_p(5, unpaired=True)
+        0.007936507936507936
     """
     chosen = find_pair_test(test, unpaired=unpaired)
     return min(1.0, comparisons * chosen.smallest(seeds, seeds if other is None else other))
@@ -193,5 +195,5 @@ def seeds_needed(
     return next(
         n
         for n in range(fewest, 1000)
-        if least_p(n, comparisons=comparisons, test=test, unpaired=unpaired) < alpha
+        if min_attainable_p(n, comparisons=comparisons, test=test, unpaired=unpaired) < alpha
     )

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .._names import near
-from ..metrics import Options, find_metric
+from ..metrics import SummaryOptions, find_metric
 from ..models._factory import factory_of
 from ..record import BadInput
 from ..scenarios import SETTINGS, find_scenario
@@ -124,7 +124,7 @@ def _check_seeds(study: Study) -> None:
 
 def _check_select(study: Study) -> None:
     where, select = f"study {study.name}: [select]", study.select
-    metric, usual = find_metric(select.by), Options()
+    metric, usual = find_metric(select.by), SummaryOptions()
     if metric.of in ("costs", "runs"):
         raise BadInput(f"{where} by is {select.by!r}, expected a metric of scores")
     ends = {**dict.fromkeys(("wf", "wp"), usual.windows), "lca": (usual.beta,)}

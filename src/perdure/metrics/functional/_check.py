@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 import numpy as np
 
-from ._value import Undefined
+from ._value import UndefinedMetricError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ def read(
     """Return a copy of `matrix` with NaN outside `region`, so that nothing else can be read.
 
     With `old`, the last task's column is outside too; with `later`, the first row. Raises
-    Undefined if an entry inside was never measured or there are too few tasks.
+    UndefinedMetricError if an entry inside was never measured or there are too few tasks.
     """
     r = _of_tasks(matrix, min_tasks)
     copy = np.empty_like(r)
@@ -103,14 +103,14 @@ def read_first(matrix: ArrayLike) -> NDArray[np.float64]:
 def _of_tasks(matrix: ArrayLike, count: int) -> NDArray[np.float64]:
     r = square(matrix)
     if len(r) < count:
-        raise Undefined(f"needs at least {count} tasks, got {len(r)}")
+        raise UndefinedMetricError(f"needs at least {count} tasks, got {len(r)}")
     return r
 
 
 def _entries(
     r: NDArray[np.float64], after: int | NDArray[np.intp], task: int | NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """Return the scores on some tasks after some tasks, or raise Undefined if one is missing."""
+    """Return the scores on tasks after tasks, or raise UndefinedMetricError if one is missing."""
     scores: NDArray[np.float64] = r[after, task]
     missing = np.flatnonzero(np.isnan(scores))
     if len(missing):
@@ -119,7 +119,9 @@ def _entries(
 
 
 def _unmeasured(i: int, j: int) -> NoReturn:
-    raise Undefined(f"needs the score on task {j} after task {i}, which was not measured")
+    raise UndefinedMetricError(
+        f"needs the score on task {j} after task {i}, which was not measured"
+    )
 
 
 def vector(
@@ -134,7 +136,9 @@ def vector(
         raise ValueError(f"{what} of task {at} is {v[at]}, expected a finite number")
     missing = np.flatnonzero(np.isnan(v[first:until]))
     if len(missing):
-        raise Undefined(f"needs the {what} of task {missing[0] + first}, which was not measured")
+        raise UndefinedMetricError(
+            f"needs the {what} of task {missing[0] + first}, which was not measured"
+        )
     return v
 
 
@@ -161,8 +165,8 @@ def _count(v: NDArray[np.float64]) -> str:
 
 
 def unit(r: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return `r`, or raise Undefined if a score lies outside [0, 1]."""
+    """Return `r`, or raise UndefinedMetricError if a score lies outside [0, 1]."""
     outside = (r < 0) | (r > 1)
     if outside.any():
-        raise Undefined(f"is made for accuracies from 0 to 1, got {r[outside][0]}")
+        raise UndefinedMetricError(f"is made for accuracies from 0 to 1, got {r[outside][0]}")
     return r

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Undefined(ValueError):
+class UndefinedMetricError(ValueError):
     """Raised by a metric that the data cannot support; the message is the reason."""
 
 

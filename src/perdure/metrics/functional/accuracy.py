@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._check import counts, read, read_diagonal, read_final, row_blocks, square
-from ._value import Undefined, Value, average
+from ._value import UndefinedMetricError, Value, average
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -114,7 +114,9 @@ def fixed_curve(matrix: ArrayLike) -> NDArray[np.float64]:
     r = np.asarray(matrix, dtype=np.float64)
     curve: NDArray[np.float64] = r.mean(axis=1)
     if np.isnan(curve).all():
-        raise Undefined("needs a row in which every task was measured, also those not yet learned")
+        raise UndefinedMetricError(
+            "needs a row in which every task was measured, also those not yet learned"
+        )
     return curve
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._value import Undefined, Value, average
+from ._value import UndefinedMetricError, Value, average
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,13 +39,15 @@ class Costs:
         return Costs(self.tasks[:tasks], cut)
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """Return one value a task, or raise Undefined naming the task that has none."""
+        """Return one value a task, or raise UndefinedMetricError naming the task that has none."""
         values = self.columns.get(name)
         if values is None:
-            raise Undefined(f"needs {name} in the costs, which was not measured")
+            raise UndefinedMetricError(f"needs {name} in the costs, which was not measured")
         for task, value in zip(self.tasks, values, strict=True):
             if math.isnan(value):
-                raise Undefined(f"needs {name} of task {task!r} in the costs, which is empty")
+                raise UndefinedMetricError(
+                    f"needs {name} of task {task!r} in the costs, which is empty"
+                )
         return values
 
 
@@ -139,7 +141,7 @@ def clstability(
     spread = {}
     for name, values in criteria.items():
         if len(values) < 2:
-            raise Undefined(f"needs at least 2 runs, got {len(values)}")
+            raise UndefinedMetricError(f"needs at least 2 runs, got {len(values)}")
         spread[name] = float(np.std(np.array(values, dtype=np.float64), ddof=1))
     return 1 - math.fsum(w[name] * sd for name, sd in spread.items())
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._check import read, read_diagonal, read_final, read_first, square, vector
-from ._value import Undefined, Value, average, padded
+from ._value import UndefinedMetricError, Value, average, padded
 from .accuracy import aa_curve
 
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ def forgetting_ratio(matrix: ArrayLike, initial: ArrayLike, joint: ArrayLike) ->
     upper = vector(joint, len(final), "joint model's score")
     same = np.flatnonzero(upper == b)
     if len(same):
-        raise Undefined(f"divides by zero: joint and untrained scores of task {same[0]} are equal")
+        raise UndefinedMetricError(
+            f"divides by zero: joint and untrained scores of task {same[0]} are equal"
+        )
     return average((final - b) / (upper - b) - 1)
 
 
@@ -213,5 +215,5 @@ def _intransigence(matrix: ArrayLike, reference: ArrayLike, what: str) -> Value:
 
 def _positive(joint: NDArray[np.float64]) -> NDArray[np.float64]:
     if not (joint > 0).all():
-        raise Undefined(f"divides by the joint model's scores, got {joint.tolist()}")
+        raise UndefinedMetricError(f"divides by the joint model's scores, got {joint.tolist()}")
     return joint

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ._value import Undefined, Value, average, ratio
+from ._value import UndefinedMetricError, Value, average, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,9 +40,9 @@ class Dip(NamedTuple):
 
 
 class _Dips(NamedTuple):
-    """Dips as columns: the visit during which each happened, the position of its task, the dip."""
+    """Dips as columns: the span during which each happened, the position of its task, the dip."""
 
-    visit: NDArray[np.int64]
+    span: NDArray[np.int64]
     task: NDArray[np.int64]
     depth: NDArray[np.float64]
     area: NDArray[np.float64]
@@ -58,12 +58,12 @@ def dips(stream: Stream) -> list[Dip]:
     Example:
         >>> from perdure.metrics import Stream
         >>> stream = Stream({"a": ([1, 2, 3], [0.75, 0.25, 0.75]), "b": ([3], [0.5])},
-        ...                 visits=[("a", 1), ("b", 3)])
+        ...                 spans=[("a", 1), ("b", 3)])
         >>> dips(stream)
         [Dip(switch=1, task='a', depth=0.5, area=0.5, recovery=2.0)]
     """
     found = _dips(stream)
-    switches = [stream.visits[visit - 1].last for visit in found.visit.tolist()]
+    switches = [stream.spans[span - 1].last for span in found.span.tolist()]
     tasks = [stream.names[at] for at in found.task.tolist()]
     numbers = (column.tolist() for column in (found.depth, found.area, found.recovery))
     return [Dip(*one) for one in zip(switches, tasks, *numbers, strict=True)]
@@ -75,7 +75,7 @@ def gap_depth(stream: Stream) -> Value:
     Example:
         >>> from perdure.metrics import Stream
         >>> gap_depth(Stream({"a": ([1, 2, 3], [0.75, 0.25, 0.75]), "b": ([3], [0.5])},
-        ...                  visits=[("a", 1), ("b", 3)]))
+        ...                  spans=[("a", 1), ("b", 3)]))
         0.5
     """
     found = _found(stream)
@@ -88,7 +88,7 @@ def gap_area(stream: Stream) -> Value:
     Example:
         >>> from perdure.metrics import Stream
         >>> gap_area(Stream({"a": ([1, 2, 3], [0.75, 0.25, 0.5]), "b": ([3], [0.5])},
-        ...                 visits=[("a", 1), ("b", 3)]))
+        ...                 spans=[("a", 1), ("b", 3)]))
         0.75
     """
     found = _found(stream)
@@ -101,14 +101,16 @@ def gap_recovery(stream: Stream) -> Value:
     Example:
         >>> from perdure.metrics import Stream
         >>> gap_recovery(Stream({"a": ([1, 2, 3], [0.75, 0.25, 0.75]), "b": ([3], [0.5])},
-        ...                     visits=[("a", 1), ("b", 3)]))
+        ...                     spans=[("a", 1), ("b", 3)]))
         2.0
     """
     found = _with_recovery(stream)
     median = _median(found.recovery)
     if np.isinf(median):
         never, all_ = int(np.isinf(found.recovery).sum()), len(found.recovery)
-        raise Undefined(f"{never} of {all_} dips never recovered: the median is not known")
+        raise UndefinedMetricError(
+            f"{never} of {all_} dips never recovered: the median is not known"
+        )
     each = np.array([_median(mine) for mine in _by_task(stream, found, found.recovery)])
     return Value(median, np.where(np.isinf(each), np.nan, each), _medians(stream, found))
 
@@ -119,7 +121,7 @@ def gap_recovered(stream: Stream) -> Value:
     Example:
         >>> from perdure.metrics import Stream
         >>> gap_recovered(Stream({"a": ([1, 2, 3], [0.75, 0.25, 0.5]), "b": ([3], [0.5])},
-        ...                      visits=[("a", 1), ("b", 3)]))
+        ...                      spans=[("a", 1), ("b", 3)]))
         0.0
     """
     found = _with_recovery(stream)
@@ -127,31 +129,31 @@ def gap_recovered(stream: Stream) -> Value:
 
 
 def gap_curve(stream: Stream, metric: Callable[[Stream], Value]) -> NDArray[np.float64]:
-    """Return one of the gap metrics by the end of each visit, NaN where undefined.
+    """Return one of the gap metrics by the end of each span, NaN where undefined.
 
     Example:
         >>> from perdure.metrics import Stream
         >>> stream = Stream({"a": ([1, 2, 3], [0.75, 0.25, 0.75]), "b": ([3], [0.5])},
-        ...                 visits=[("a", 1), ("b", 3)])
+        ...                 spans=[("a", 1), ("b", 3)])
         >>> gap_curve(stream, gap_depth)
         array([nan, 0.5])
     """
     if metric is gap_recovery:  # may be known at first and not at the end
-        with suppress(Undefined):
+        with suppress(UndefinedMetricError):
             return _medians(stream, _with_recovery(stream))
     else:
-        with suppress(Undefined):
+        with suppress(UndefinedMetricError):
             curve = metric(stream).curve
             assert curve is not None
             return curve
-    return np.full(len(stream.visits), np.nan)
+    return np.full(len(stream.spans), np.nan)
 
 
 _KNOWN: WeakKeyDictionary[Stream, _Dips] = WeakKeyDictionary()  # four metrics are made of them
 
 
 def _dips(stream: Stream) -> _Dips:
-    """Return every dip, by visit and then by task."""
+    """Return every dip, by span and then by task."""
     if stream not in _KNOWN:
         _KNOWN[stream] = _all_dips(stream)
     return _KNOWN[stream]
@@ -160,16 +162,16 @@ def _dips(stream: Stream) -> _Dips:
 def _all_dips(stream: Stream) -> _Dips:
     """Return the same, found in one pass over each task's scores."""
     stream.need_boundaries()
-    ends = np.array([last for _, last in stream.visits])
-    trained = np.array([stream.positions[task] for task, _ in stream.visits])
+    ends = np.array([last for _, last in stream.spans])
+    trained = np.array([stream.positions[task] for task, _ in stream.spans])
     first = np.full(len(stream.names), len(ends))
     np.minimum.at(first, trained, np.arange(len(ends)))
     parts = [_Dips(*np.empty((2, 0), np.int64), *np.empty((3, 0)))]
     for at, name in enumerate(stream.names):
-        steps, scores = stream.tasks[name][0], stream.oriented(name)
-        visit = np.searchsorted(ends, steps)
-        starts = np.append(0, np.flatnonzero(visit[1:] != visit[:-1]) + 1)[: len(visit)]
-        during = visit[starts]
+        steps, scores = stream.tasks[name][0], stream.higher_is_better(name)
+        span = np.searchsorted(ends, steps)
+        starts = np.append(0, np.flatnonzero(span[1:] != span[:-1]) + 1)[: len(span)]
+        during = span[starts]
         older = (during > first[at]) & (trained[during] != at) & (starts > 0)
         if older.any():
             lengths = np.diff(starts, append=len(steps))
@@ -223,14 +225,14 @@ def _each_dip(
 
 def _found(stream: Stream) -> _Dips:
     found = _dips(stream)
-    if not len(found.visit):
-        raise Undefined("no older task was tested both at a switch and after it")
+    if not len(found.span):
+        raise UndefinedMetricError("no older task was tested both at a switch and after it")
     return found
 
 
 def _with_recovery(stream: Stream) -> _Dips:
     if stream.scale.lower_is_better or stream.scale.low < 0:
-        raise Undefined("95% of a score makes sense only where scores are never below 0")
+        raise UndefinedMetricError("95% of a score makes sense only where scores are never below 0")
     return _found(stream)
 
 
@@ -251,8 +253,8 @@ def _by_task(
 
 
 def _by_visit(stream: Stream, found: _Dips) -> NDArray[np.intp]:
-    """Return how many dips are known by the end of each visit."""
-    return np.searchsorted(found.visit, np.arange(len(stream.visits)), side="right")
+    """Return how many dips are known by the end of each span."""
+    return np.searchsorted(found.span, np.arange(len(stream.spans)), side="right")
 
 
 def _median(times: NDArray[np.float64]) -> float:
@@ -263,12 +265,12 @@ def _median(times: NDArray[np.float64]) -> float:
 
 
 def _medians(stream: Stream, found: _Dips) -> NDArray[np.float64]:
-    """Return the median of the recoveries known by the end of each visit, NaN where unknown.
+    """Return the median of the recoveries known by the end of each span, NaN where unknown.
 
-    Sorting them anew at every visit would take visits times dips. Here all are sorted once, those
+    Sorting them anew at every span would take spans times dips. Here all are sorted once, those
     known by then are marked, and counts per block of the order lead to the middle of the marked.
     """
-    count, curve = len(found.recovery), np.full(len(stream.visits), np.nan)
+    count, curve = len(found.recovery), np.full(len(stream.spans), np.nan)
     order = np.argsort(found.recovery, kind="stable")
     times, width = found.recovery[order], isqrt(count) + 1
     ranks = np.empty(count, dtype=np.intp)

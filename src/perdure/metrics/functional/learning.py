@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._value import Undefined, Value, average, ratio
+from ._value import UndefinedMetricError, Value, average, ratio
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..stream import Stream
 
-__all__ = ["aaa", "aaa_curve", "current", "current_curve", "lca", "lca_curve"]
+__all__ = ["aaa", "aaa_curve", "current_accuracy", "current_accuracy_curve", "lca", "lca_curve"]
 
 
 def aaa(stream: Stream) -> Value:
@@ -31,7 +31,7 @@ def aaa(stream: Stream) -> Value:
 
 
 def aaa_curve(stream: Stream) -> NDArray[np.float64]:
-    """Return `aaa` as it stood at the end of each visit.
+    """Return `aaa` as it stood at the end of each span.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -42,43 +42,44 @@ def aaa_curve(stream: Stream) -> NDArray[np.float64]:
     return _past_means(stream, _means_over_seen(stream)[0])
 
 
-def current(stream: Stream) -> Value:
+def current_accuracy(stream: Stream) -> Value:
     """Return the last score of the task being learned: plasticity, as De Lange et al. watch it.
 
-    Its `per_task` holds each task's score at the end of its own visit.
+    Its `per_task` holds each task's score at the end of its own span.
 
     Example:
         >>> from perdure.metrics import Stream
-        >>> current(Stream({"a": ([1], [0.9]), "b": ([2], [0.7])}, [("a", 1), ("b", 2)]))
+        >>> current_accuracy(Stream({"a": ([1], [0.9]), "b": ([2], [0.7])}, [("a", 1), ("b", 2)]))
         0.7
     """
-    curve = current_curve(stream)
+    curve = current_accuracy_curve(stream)
     if np.isnan(curve[-1]):
-        raise Undefined(f"the current task {stream.visits[-1].task!r} was not tested")
+        raise UndefinedMetricError(f"the current task {stream.spans[-1].task!r} was not tested")
     each = np.full(len(stream.names), np.nan)
-    for (task, _), score in zip(stream.visits, curve, strict=True):
+    for (task, _), score in zip(stream.spans, curve, strict=True):
         each[stream.positions[task]] = score
     return Value(curve[-1], each)
 
 
-def current_curve(stream: Stream) -> NDArray[np.float64]:
-    """Return the score of the task being learned at the end of each visit (NaN if untested).
+def current_accuracy_curve(stream: Stream) -> NDArray[np.float64]:
+    """Return the score of the task being learned at the end of each span (NaN if untested).
 
     Example:
         >>> from perdure.metrics import Stream
-        >>> current_curve(Stream({"a": ([1], [0.9]), "b": ([2], [0.7])}, [("a", 1), ("b", 2)]))
+        >>> stream = Stream({"a": ([1], [0.9]), "b": ([2], [0.7])}, [("a", 1), ("b", 2)])
+        >>> current_accuracy_curve(stream)
         array([0.9, 0.7])
     """
     stream.need_boundaries()
-    curve = np.full(len(stream.visits), np.nan)
+    curve = np.full(len(stream.spans), np.nan)
     start = -1
-    for k, (task, last) in enumerate(stream.visits):
+    for k, (task, last) in enumerate(stream.spans):
         steps, scores = stream.tasks[task]
         at = int(np.searchsorted(steps, last, side="right")) - 1
         if at >= 0 and steps[at] > start:
             curve[k] = scores[at]
         start = last
-    return stream.scale.larger_is_better(curve)
+    return stream.scale.higher_is_better(curve)
 
 
 def lca(stream: Stream, beta: int) -> Value:
@@ -97,40 +98,43 @@ def lca(stream: Stream, beta: int) -> Value:
     """
     areas = np.full(len(stream.names), np.nan)
     for task, area in _areas(stream, beta):
-        if isinstance(area, Undefined):
+        if isinstance(area, UndefinedMetricError):
             raise area
         areas[stream.positions[task]] = area
     return average(areas)
 
 
 def lca_curve(stream: Stream, beta: int) -> NDArray[np.float64]:
-    """Return `lca` over the tasks learned by the end of each visit, NaN where undefined.
+    """Return `lca` over the tasks learned by the end of each span, NaN where undefined.
 
     Example:
         >>> from perdure.metrics import Stream
         >>> lca_curve(Stream({"a": ([1, 2], [0.5, 0.7])}, [("a", 2)], before={"a": 0.3}), beta=2)
         array([0.5])
     """
-    areas = [np.nan if isinstance(area, Undefined) else area for _, area in _areas(stream, beta)]
+    areas = [
+        np.nan if isinstance(area, UndefinedMetricError) else area
+        for _, area in _areas(stream, beta)
+    ]
     means = np.cumsum(areas) / np.arange(1, len(areas) + 1)
     # Names are in the order of learning: the furthest position tells how many are seen.
-    seen = np.maximum.accumulate([stream.positions[task] for task, _ in stream.visits])
+    seen = np.maximum.accumulate([stream.positions[task] for task, _ in stream.spans])
     curve: NDArray[np.float64] = means[seen]
     return curve
 
 
-def _areas(stream: Stream, beta: int) -> list[tuple[str, float | Undefined]]:
+def _areas(stream: Stream, beta: int) -> list[tuple[str, float | UndefinedMetricError]]:
     """Return for each task learned the mean of its first scores, or why it is not known."""
     stream.need_boundaries()
     if beta < 0 or beta != int(beta):
         raise ValueError(f"beta must be a whole number of at least 0 batches, got {beta}")
-    areas: dict[str, float | Undefined] = {}
+    areas: dict[str, float | UndefinedMetricError] = {}
     start = 0
-    for task, last in stream.visits:
+    for task, last in stream.spans:
         if task not in areas:  # a task that returns counts once
             try:
                 areas[task] = float(_learning_curve(stream, task, start, last, beta).mean())
-            except Undefined as reason:
+            except UndefinedMetricError as reason:
                 areas[task] = reason
         start = last
     return list(areas.items())
@@ -139,27 +143,33 @@ def _areas(stream: Stream, beta: int) -> list[tuple[str, float | Undefined]]:
 def _learning_curve(
     stream: Stream, task: str, start: int, last: int, beta: int
 ) -> NDArray[np.float64]:
-    steps, scores = stream.tasks[task][0], stream.oriented(task)
+    steps, scores = stream.tasks[task][0], stream.higher_is_better(task)
     if start + beta > last:
-        raise Undefined(f"task {task!r} has {last - start} iterations, fewer than beta = {beta}")
+        raise UndefinedMetricError(
+            f"task {task!r} has {last - start} iterations, fewer than beta = {beta}"
+        )
     wanted = np.arange(start + 1, start + beta + 1)
     found = np.isin(wanted, steps)
     if not found.all():
-        raise Undefined(f"needs task {task!r} tested after iteration {wanted[~found][0]}")
+        raise UndefinedMetricError(
+            f"needs task {task!r} tested after iteration {wanted[~found][0]}"
+        )
     before = stream.before.get(task)
     if before is not None:
-        first = float(stream.scale.larger_is_better(np.array(before)))
+        first = float(stream.scale.higher_is_better(np.array(before)))
     elif start in steps:
         first = float(scores[np.searchsorted(steps, start)])  # no update in between: same model
     else:
-        raise Undefined(f"needs the score of task {task!r} before its first update (kind initial)")
+        raise UndefinedMetricError(
+            f"needs the score of task {task!r} before its first update (kind initial)"
+        )
     return np.concatenate([[first], scores[np.searchsorted(steps, wanted)]])
 
 
 def _starts(stream: Stream) -> dict[str, int]:
     starts: dict[str, int] = {}
     start = -1
-    for task, last in stream.visits:
+    for task, last in stream.spans:
         starts.setdefault(task, start)
         start = last
     return starts
@@ -171,24 +181,24 @@ def _means_over_seen(stream: Stream) -> tuple[NDArray[np.float64], NDArray[np.fl
     total, count = np.zeros(len(grid)), np.zeros(len(grid))
     each = np.full(len(stream.names), np.nan)
     for at, (name, (steps, _)) in enumerate(stream.tasks.items()):
-        if stream.visits and name not in starts:
+        if stream.spans and name not in starts:
             continue
         first = int(np.searchsorted(steps, starts.get(name, -1), side="right"))
-        scores = stream.oriented(name)[first:]
+        scores = stream.higher_is_better(name)[first:]
         if len(scores):
             where = np.searchsorted(grid, steps[first:])
             total[where] += scores  # each step once, so no index repeats
             count[where] += 1
             each[at] = scores.mean()
     if not count.any():
-        raise Undefined("needs an evaluation of a task that has been learned")
+        raise UndefinedMetricError("needs an evaluation of a task that has been learned")
     return ratio(total, count), each
 
 
 def _past_means(stream: Stream, means: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean over all evaluations up to the end of each visit."""
+    """Return the mean over all evaluations up to the end of each span."""
     tested = ~np.isnan(means)
-    ends = np.searchsorted(stream.grid, [last for _, last in stream.visits], side="right")
+    ends = np.searchsorted(stream.grid, [last for _, last in stream.spans], side="right")
     total = np.append(0.0, np.where(tested, means, 0.0).cumsum())[ends]
     count = np.append(0, tested.cumsum())[ends]
     return ratio(total, count)

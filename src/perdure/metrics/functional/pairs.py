@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._value import Undefined
+from ._value import UndefinedMetricError
 from .worst_case import largest_by_visit
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ def forgetting_pairs(
     Example:
         >>> from perdure.metrics import ScoreMatrix, Stream
         >>> stream = Stream({"a": ([1, 2, 3], [1.0, 0.25, 0.75]), "b": ([3], [0.5])},
-        ...                 visits=[("a", 1), ("b", 3)])
+        ...                 spans=[("a", 1), ("b", 3)])
         >>> forgetting_pairs(ScoreMatrix([[1.0, 0.0], [0.75, 0.5]]), stream)
         {(1, 0): (0.25, 0.75)}
     """
-    scores = matrix.larger_is_better
+    scores = matrix.higher_is_better
     pairs: dict[tuple[int, int], tuple[float, float]] = {}
-    with suppress(Undefined):  # no task was tested twice
+    with suppress(UndefinedMetricError):  # no task was tested twice
         for k, drops in enumerate(largest_by_visit(stream, window)):
             if np.isnan(drops).all():  # no task was by then
                 continue

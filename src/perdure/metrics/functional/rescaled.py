@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from ._check import class_counts, read, read_final, square, unit
-from ._value import Undefined, Value, average
+from ._value import UndefinedMetricError, Value, average
 from .accuracy import aa_curve
 from .forgetting import af_curve, forgetting_matrix
 
@@ -67,7 +67,7 @@ def random_af(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.f
         array([ nan, 0.25])
     """
     if setting != "class":
-        raise Undefined(
+        raise UndefinedMetricError(
             f"a random guesser does not forget in the {setting}-incremental setting: "
             "rescaled forgetting is made for class-incremental learning"
         )
@@ -100,7 +100,7 @@ def beta(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.float6
     """
     chance = random_af(classes, setting=setting)
     if len(chance) < 2:
-        raise Undefined("needs at least 2 tasks, got 1")
+        raise UndefinedMetricError("needs at least 2 tasks, got 1")
     return np.nanmin(chance) / chance
 
 

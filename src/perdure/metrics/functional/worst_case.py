@@ -1,6 +1,6 @@
 """The worst case of continual evaluation (De Lange et al., 2023): minima and windowed drops.
 
-Each takes a `Stream`; scores are larger-is-better inside. A "visit" is a stretch of training on
+Each takes a `Stream`; scores are larger-is-better inside. A "span" is a stretch of training on
 one task; its end is a switch.
 """
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ._value import Undefined, Value, average, ratio
-from .learning import current, current_curve
+from ._value import UndefinedMetricError, Value, average, ratio
+from .learning import current_accuracy, current_accuracy_curve
 from .windows import check_window, drops, rises
 
 if TYPE_CHECKING:
@@ -53,29 +53,31 @@ def min_acc(stream: Stream) -> Value:
     $$\frac{1}{k-1} \sum_{i<k} \min_{t_i < n \le t} A(E_i, f_n)$$
 
     The score at $t_i$ itself does not count. A task that returns is left behind again when the
-    next one starts; its minimum runs from the end of its first visit.
+    next one starts; its minimum runs from the end of its first span.
 
     Example:
         >>> from perdure.metrics import Stream
         >>> min_acc(Stream({"a": ([1, 2, 3], [0.9, 0.2, 0.6]), "b": ([2, 3], [0.5, 0.8])},
-        ...                visits=[("a", 1), ("b", 3)]))
+        ...                spans=[("a", 1), ("b", 3)]))
         0.2
     """
     current, learned = first_ends(stream)
     older = [name for name in learned if name != current]
     if not older:
-        raise Undefined("no task has been left behind yet: needs at least 2 learned tasks")
+        raise UndefinedMetricError(
+            "no task has been left behind yet: needs at least 2 learned tasks"
+        )
     lows = np.full(len(stream.names), np.nan)
     for name in older:
-        low = minimum_after(stream.tasks[name][0], stream.oriented(name), learned[name])
+        low = minimum_after(stream.tasks[name][0], stream.higher_is_better(name), learned[name])
         if np.isnan(low):
-            raise Undefined(f"task {name!r} was not tested after it was learned")
+            raise UndefinedMetricError(f"task {name!r} was not tested after it was learned")
         lows[stream.positions[name]] = low
     return average(lows)
 
 
 def min_acc_curve(stream: Stream) -> NDArray[np.float64]:
-    """Return `min_acc` at the end of each visit, NaN while no task was left behind.
+    """Return `min_acc` at the end of each span, NaN while no task was left behind.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -83,7 +85,7 @@ def min_acc_curve(stream: Stream) -> NDArray[np.float64]:
         >>> min_acc_curve(Stream(tasks, [("a", 1), ("b", 2)]))
         array([nan, 0.2])
     """
-    return _mean_lows(stream, np.zeros(len(stream.visits)), current=0)
+    return _mean_lows(stream, np.zeros(len(stream.spans)), current=0)
 
 
 def wc_acc(stream: Stream) -> Value:
@@ -94,11 +96,11 @@ def wc_acc(stream: Stream) -> Value:
     Example:
         >>> from perdure.metrics import Stream
         >>> wc_acc(Stream({"a": ([1, 2, 3], [0.9, 0.2, 0.6]), "b": ([2, 3], [0.5, 0.8])},
-        ...               visits=[("a", 1), ("b", 3)]))
+        ...               spans=[("a", 1), ("b", 3)]))
         0.5
     """
     task, learned = first_ends(stream)
-    now = current(stream)
+    now = current_accuracy(stream)
     parts = np.full(len(stream.names), np.nan)
     if len(learned) > 1:
         parts = min_acc(stream).per_task.copy()
@@ -107,7 +109,7 @@ def wc_acc(stream: Stream) -> Value:
 
 
 def wc_acc_curve(stream: Stream) -> NDArray[np.float64]:
-    """Return `wc_acc` at the end of each visit.
+    """Return `wc_acc` at the end of each span.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -115,7 +117,7 @@ def wc_acc_curve(stream: Stream) -> NDArray[np.float64]:
         >>> wc_acc_curve(Stream(tasks, [("a", 1), ("b", 2)]))
         array([0.9 , 0.35])
     """
-    return _mean_lows(stream, current_curve(stream), current=1)
+    return _mean_lows(stream, current_accuracy_curve(stream), current=1)
 
 
 def wf(stream: Stream, window: int | None) -> Value:
@@ -131,7 +133,7 @@ def wf(stream: Stream, window: int | None) -> Value:
 
 
 def wf_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
-    """Return `wf` as it stood at the end of each visit.
+    """Return `wf` as it stood at the end of each span.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -155,7 +157,7 @@ def wp(stream: Stream, window: int | None) -> Value:
 
 
 def wp_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
-    """Return `wp` as it stood at the end of each visit.
+    """Return `wp` as it stood at the end of each span.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -169,7 +171,7 @@ def wp_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
 def _largest(
     stream: Stream, window: int | None, change: Change
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the largest `change` of each task, and the mean of them by the end of each visit.
+    """Return the largest `change` of each task, and the mean of them by the end of each span.
 
     A stream without boundaries has one mean.
     """
@@ -183,21 +185,21 @@ def _largest(
 def largest_by_visit(
     stream: Stream, window: int | None, change: Change = drops
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the largest `change` of each task by the end of each visit, NaN where not tested.
+    """Yield the largest `change` of each task by the end of each span, NaN where not tested.
 
     All are NaN before any task was tested twice. The array is the same one each time. One pass
     over each task's scores.
     """
     check_window(window)
-    ends = np.array([*(visit.last for visit in stream.visits[:-1]), np.iinfo(np.int64).max])
-    news, twice = _News(len(ends)), len(ends)  # twice: the first visit by which a task was
+    ends = np.array([*(span.last for span in stream.spans[:-1]), np.iinfo(np.int64).max])
+    news, twice = _News(len(ends)), len(ends)  # twice: the first span by which a task was
     for at, (name, (steps, _)) in enumerate(stream.tasks.items()):
         if len(steps):
-            visit = np.searchsorted(ends, steps)
-            news.add(at, visit, np.maximum.accumulate(change(stream.oriented(name), window)))
-            twice = min([twice, *visit[1:2].tolist()])
+            span = np.searchsorted(ends, steps)
+            news.add(at, span, np.maximum.accumulate(change(stream.higher_is_better(name), window)))
+            twice = min([twice, *span[1:2].tolist()])
     if twice == len(ends):
-        raise Undefined("needs at least two evaluations of one task")
+        raise UndefinedMetricError("needs at least two evaluations of one task")
     largest = np.full(len(stream.names), np.nan)
     for k, (tasks, highest) in enumerate(news.by_visit()):
         largest[tasks] = highest
@@ -205,22 +207,22 @@ def largest_by_visit(
 
 
 class _News:
-    """What becomes known of each task at each visit: the last value by its end."""
+    """What becomes known of each task at each span: the last value by its end."""
 
-    def __init__(self, visits: int) -> None:
-        self._visits = visits
+    def __init__(self, spans: int) -> None:
+        self._spans = spans
         self._parts = [(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0))]
 
-    def add(self, at: int, visit: NDArray[np.intp], values: NDArray[np.float64]) -> None:
-        """Add the values of the task at a position, in order of the visits they belong to."""
-        last = np.flatnonzero(np.append(visit[1:] != visit[:-1], True)[: len(visit)])
-        self._parts.append((visit[last], np.full(len(last), at), values[last]))
+    def add(self, at: int, span: NDArray[np.intp], values: NDArray[np.float64]) -> None:
+        """Add the values of the task at a position, in order of the spans they belong to."""
+        last = np.flatnonzero(np.append(span[1:] != span[:-1], True)[: len(span)])
+        self._parts.append((span[last], np.full(len(last), at), values[last]))
 
     def by_visit(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:
-        """Yield for each visit the positions of the tasks that it tells of, and their values."""
-        visit, task, value = map(np.concatenate, zip(*self._parts, strict=True))
-        order = np.argsort(visit, kind="stable")
-        ends = np.searchsorted(visit[order], np.arange(self._visits), side="right")
+        """Yield for each span the positions of the tasks that it tells of, and their values."""
+        span, task, value = map(np.concatenate, zip(*self._parts, strict=True))
+        order = np.argsort(span, kind="stable")
+        ends = np.searchsorted(span[order], np.arange(self._spans), side="right")
         task, value = task[order], value[order]
         start = 0
         for end in ends.tolist():
@@ -229,34 +231,34 @@ class _News:
 
 
 def first_ends(stream: Stream) -> tuple[str, dict[str, int]]:
-    """Return the current task, and for every task learned the end of its first visit."""
+    """Return the current task, and for every task learned the end of its first span."""
     stream.need_boundaries()
     ends: dict[str, int] = {}
-    for task, last in stream.visits:
+    for task, last in stream.spans:
         ends.setdefault(task, last)
-    return stream.visits[-1].task, ends
+    return stream.spans[-1].task, ends
 
 
 def _mean_lows(
     stream: Stream, now: NDArray[np.float64], *, current: Literal[0, 1]
 ) -> NDArray[np.float64]:
-    """Return the mean over older tasks of their minimum, by the end of each visit.
+    """Return the mean over older tasks of their minimum, by the end of each span.
 
     `now` stands for the task being learned, which counts `current` times. NaN where there is no
     older task, and where one was not tested since it was learned.
     """
     _, learned = first_ends(stream)
-    ends = np.array([last for _, last in stream.visits])
+    ends = np.array([last for _, last in stream.spans])
     news = _News(len(ends))
     for name, end in learned.items():
-        steps, scores = stream.tasks[name][0], stream.oriented(name)
+        steps, scores = stream.tasks[name][0], stream.higher_is_better(name)
         start = int(np.searchsorted(steps, end, side="right"))
         lows = np.minimum.accumulate(scores[start:])
         news.add(stream.positions[name], np.searchsorted(ends, steps[start:]), lows)
     curve = np.full(len(ends), np.nan)
     values, seen = np.zeros(len(stream.names)), 0
     for k, (tasks, lowest) in enumerate(news.by_visit()):
-        before, task = stream.visits[k - 1].task, stream.visits[k].task
+        before, task = stream.spans[k - 1].task, stream.spans[k].task
         if k and learned[before] == ends[k - 1]:  # left behind for the first time
             values[stream.positions[before]], seen = np.inf, seen + 1
         values[tasks] = lowest

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..per_example import Hits
+    from ..per_example import PerExample
 
 __all__ = ["interval_of_drop", "interval_of_minimum"]
 
@@ -46,16 +46,17 @@ class _Ends(NamedTuple):
 
 
 def interval_of_minimum(
-    tasks: Sequence[Hits], *, level: float = 0.95, resamples: int = 1000, seed: int = 0
+    tasks: Sequence[PerExample], *, level: float = 0.95, resamples: int = 1000, seed: int = 0
 ) -> tuple[float, float]:
     """Return an interval of the mean over tasks of each one's lowest true accuracy.
 
     A task with a single evaluation stands for its accuracy, as the current task in wc_acc does.
 
     Example:
-        >>> from perdure.metrics import Hits
+        >>> from perdure.metrics import PerExample
         >>> rng = np.random.default_rng(0)
-        >>> low, high = interval_of_minimum([Hits.pack(range(50), rng.random((50, 400)) < 0.9)])
+        >>> results = PerExample.pack(range(50), rng.random((50, 400)) < 0.9)
+        >>> low, high = interval_of_minimum([results])
         >>> low < 0.9 < high
         True
     """
@@ -69,7 +70,7 @@ def interval_of_minimum(
 
 
 def interval_of_drop(
-    tasks: Sequence[Hits],
+    tasks: Sequence[PerExample],
     window: int | None,
     *,
     level: float = 0.95,
@@ -79,9 +80,9 @@ def interval_of_drop(
     """Return an interval of the mean over tasks of each one's largest true drop in a window.
 
     Example:
-        >>> from perdure.metrics import Hits
+        >>> from perdure.metrics import PerExample
         >>> rng = np.random.default_rng(0)
-        >>> hits = Hits.pack(range(50), rng.random((50, 400)) < 0.9)
+        >>> hits = PerExample.pack(range(50), rng.random((50, 400)) < 0.9)
         >>> interval_of_drop([hits], window=10)[0]
         0.0
     """
@@ -96,7 +97,7 @@ def interval_of_drop(
     return max(low, 0.0), min(high, 1.0)
 
 
-def _minimum(task: Hits, level: float, resamples: int, rng: np.random.Generator) -> _Ends:
+def _minimum(task: PerExample, level: float, resamples: int, rng: np.random.Generator) -> _Ends:
     steps, n = task.shape
     accuracy = task.accuracy()
     at = int(accuracy.argmin())
@@ -114,7 +115,7 @@ def _minimum(task: Hits, level: float, resamples: int, rng: np.random.Generator)
 
 
 def _drop(
-    task: Hits, window: int | None, level: float, resamples: int, rng: np.random.Generator
+    task: PerExample, window: int | None, level: float, resamples: int, rng: np.random.Generator
 ) -> _Ends:
     steps, n = task.shape
     accuracy = task.accuracy()
@@ -137,7 +138,7 @@ def _drop(
 
 
 def _largest_drops(
-    task: Hits,
+    task: PerExample,
     starts: NDArray[np.bool_],
     ends: NDArray[np.bool_],
     window: int | None,
@@ -159,7 +160,7 @@ def _largest_drops(
     return np.concatenate(largest).astype(np.float64)
 
 
-def _paired_errors(task: Hits, accuracy: NDArray[np.float64], at: int) -> NDArray[np.float64]:
+def _paired_errors(task: PerExample, accuracy: NDArray[np.float64], at: int) -> NDArray[np.float64]:
     """Return the standard error of each evaluation's accuracy minus that of evaluation `at`."""
     variance = task.changed(at) - (accuracy - accuracy[at]) ** 2
     errors: NDArray[np.float64] = np.sqrt(np.maximum(variance, 0.0) / task.examples)

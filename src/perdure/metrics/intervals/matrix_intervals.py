@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..per_example import Hits
+    from ..per_example import PerExample
 
     Floats = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ class EndStatistics(NamedTuple):
 
 
 def matrix_intervals(
-    ends: Mapping[str, Hits], tasks: Sequence[str], *, level: float = 0.95, seed: int = 0
+    ends: Mapping[str, PerExample], tasks: Sequence[str], *, level: float = 0.95, seed: int = 0
 ) -> MatrixIntervals:
     """Return the interval of every matrix metric that the results at task ends support.
 
@@ -90,9 +90,9 @@ def matrix_intervals(
         seed: of the normal errors that largest scores need.
 
     Example:
-        >>> from perdure.metrics import Hits
+        >>> from perdure.metrics import PerExample
         >>> right = np.arange(400) < [[380], [300]]  # 80 of 400 examples are forgotten
-        >>> ends = {"a": Hits.pack([0, 1], right), "b": Hits.pack([1], right[:1])}
+        >>> ends = {"a": PerExample.pack([0, 1], right), "b": PerExample.pack([1], right[:1])}
         >>> found = matrix_intervals(ends, ["a", "b"])
         >>> [round(end, 3) for end in found.intervals["bwt"]]
         [-0.243, -0.155]
@@ -100,7 +100,7 @@ def matrix_intervals(
     return intervals_of(statistics_of([ends], tasks), level=level, seed=seed)
 
 
-def statistics_of(runs: Sequence[Mapping[str, Hits]], tasks: Sequence[str]) -> EndStatistics:
+def statistics_of(runs: Sequence[Mapping[str, PerExample]], tasks: Sequence[str]) -> EndStatistics:
     """Return accuracies at task ends with their covariances; runs must be of the same examples."""
     count, width = len(tasks), len(tasks) * len(runs)
     found = EndStatistics(

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..functional._value import Undefined
+from ..functional._value import UndefinedMetricError
 from ..registry import find_metric
 from .matrix_intervals import intervals_of, statistics_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..per_example import Hits
+    from ..per_example import PerExample
 
 __all__ = ["RunDifference", "difference_of_runs"]
 
@@ -39,8 +39,8 @@ class RunDifference:
 
 
 def difference_of_runs(
-    first: Mapping[str, Hits],
-    second: Mapping[str, Hits],
+    first: Mapping[str, PerExample],
+    second: Mapping[str, PerExample],
     tasks: Sequence[str] | None = None,
     *,
     level: float = 0.95,
@@ -49,29 +49,33 @@ def difference_of_runs(
     """Return how two runs differ in every matrix metric, paired on examples.
 
     Args:
-        first: `hits_at_ends` of a run: which examples were right after learning which task.
+        first: `per_example_at_ends` of a run: which examples were right after learning which task.
         second: the same of the other run.
         tasks: all tasks in the order of learning; those of `first` if not given.
         level: confidence of each interval by itself.
         seed: of the normal errors that largest scores need.
 
-    Raises Undefined with the reason if the runs were not tested on the same examples.
+    Raises UndefinedMetricError with the reason if the runs were not tested on the same examples.
 
     Example:
-        >>> from perdure.metrics import Hits
+        >>> from perdure.metrics import PerExample
         >>> right = np.arange(100) < [[90], [60]]
-        >>> one = {"a": Hits.pack([0], right[:1])}
-        >>> other = {"a": Hits.pack([0], right[1:])}
+        >>> one = {"a": PerExample.pack([0], right[:1])}
+        >>> other = {"a": PerExample.pack([0], right[1:])}
         >>> found = difference_of_runs(one, other)
         >>> round(found.metrics["acc"], 6), [round(end, 3) for end in found.intervals["acc"]]
         (0.3, [0.182, 0.404])
     """
     names = tuple(first if tasks is None else tasks)
     if list(first) != list(second):
-        raise Undefined(f"the tasks are {list(first)} and {list(second)}, expected the same")
+        raise UndefinedMetricError(
+            f"the tasks are {list(first)} and {list(second)}, expected the same"
+        )
     for task in names:
         if task not in first:
-            raise Undefined(f"it is not recorded which examples of task {task!r} were right")
+            raise UndefinedMetricError(
+                f"it is not recorded which examples of task {task!r} were right"
+            )
     paired = {task: _aligned(task, first[task], second[task]) for task in names}
     found = intervals_of(statistics_of([first, paired], names), level=level, seed=seed)
     result = RunDifference(names, found.values, {}, found.per_task_values)
@@ -89,24 +93,24 @@ def _clipped(ends: tuple[float, float], most: float) -> tuple[float, float]:
     return max(ends[0], -most), min(ends[1], most)
 
 
-def _aligned(task: str, first: Hits, second: Hits) -> Hits:
+def _aligned(task: str, first: PerExample, second: PerExample) -> PerExample:
     """Return the second run's hits with its examples in the order of the first's, or raise."""
     if None not in (first.data, second.data) and first.data != second.data:
-        raise Undefined(
+        raise UndefinedMetricError(
             f"the evaluation data of task {task!r} differs (fingerprints {first.data} and "
             f"{second.data})"
         )
     if first.examples != second.examples:
-        raise Undefined(
+        raise UndefinedMetricError(
             f"task {task!r} was tested on {first.examples} and on {second.examples} examples"
         )
     if (first.ids is None) != (second.ids is None):
-        raise Undefined(f"only one of the runs has ids of the examples of task {task!r}")
+        raise UndefinedMetricError(f"only one of the runs has ids of the examples of task {task!r}")
     if first.ids is None or second.ids is None or np.array_equal(first.ids, second.ids):
         return second
     common = np.intersect1d(first.ids, second.ids)
     if len(common) < first.examples:
-        raise Undefined(
+        raise UndefinedMetricError(
             f"task {task!r} was tested on other examples: the runs share {len(common)} of "
             f"{first.examples} ids"
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..functional._value import Undefined
+from ..functional._value import UndefinedMetricError
 from ..functional.worst_case import first_ends
 from .extremes import interval_of_drop, interval_of_minimum
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..per_example import Hits
+    from ..per_example import PerExample
     from ..stream import Stream
 
 __all__ = [
@@ -30,15 +30,15 @@ __all__ = [
 
 
 def extreme_intervals(
-    stream: Stream, hits: Mapping[str, Hits], ids: Sequence[str], *, level: float = 0.95
+    stream: Stream, hits: Mapping[str, PerExample], ids: Sequence[str], *, level: float = 0.95
 ) -> tuple[dict[str, tuple[float, float]], str | None]:
     """Return an interval for each of min_acc, wc_acc and wf… in `ids`, and what stood in the way.
 
     Needs the hits of every task that takes part.
 
     Example:
-        >>> from perdure.metrics import Hits, Stream
-        >>> hits = {"a": Hits.pack([1, 2], [[True] * 8, [True] * 4 + [False] * 4])}
+        >>> from perdure.metrics import PerExample, Stream
+        >>> hits = {"a": PerExample.pack([1, 2], [[True] * 8, [True] * 4 + [False] * 4])}
         >>> stream = Stream({"a": (hits["a"].steps, hits["a"].accuracy())})
         >>> intervals, _ = extreme_intervals(stream, hits, ["wf10"])
         >>> [round(end, 2) for end in intervals["wf10"]]
@@ -57,9 +57,9 @@ def extreme_intervals(
             else:
                 parts = _older(stream, hits)
                 if id_ == "wc_acc":
-                    parts.append(_last(hits, stream.visits[-1].task))
+                    parts.append(_last(hits, stream.spans[-1].task))
                 found[id_] = interval_of_minimum(parts, level=level)
-        except Undefined as undefined:
+        except UndefinedMetricError as undefined:
             reason = str(undefined)
     return found, reason
 
@@ -243,19 +243,19 @@ def _left_behind(stream: Stream) -> list[tuple[str, int]]:
     return [(task, end) for task, end in ends.items() if task != current]
 
 
-def _older(stream: Stream, hits: Mapping[str, Hits]) -> list[Hits]:
+def _older(stream: Stream, hits: Mapping[str, PerExample]) -> list[PerExample]:
     parts = [_hits(hits, task).after(end) for task, end in _left_behind(stream)]
     if any(not len(part) for part in parts):
-        raise Undefined("no hits after a task was learned")
+        raise UndefinedMetricError("no hits after a task was learned")
     return parts
 
 
-def _last(hits: Mapping[str, Hits], task: str) -> Hits:
+def _last(hits: Mapping[str, PerExample], task: str) -> PerExample:
     mine = _hits(hits, task)
     return mine.after(int(mine.steps[-1]) - 1)
 
 
-def _hits(hits: Mapping[str, Hits], task: str) -> Hits:
+def _hits(hits: Mapping[str, PerExample], task: str) -> PerExample:
     if task not in hits:
-        raise Undefined(f"no hits of task {task!r}")
+        raise UndefinedMetricError(f"no hits of task {task!r}")
     return hits[task]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.projections.polar import PolarAxes
 
-from ...metrics import CRITERIA, Options, Undefined, fixed_curve
+from ...metrics import CRITERIA, SummaryOptions, UndefinedMetricError, fixed_curve
 from ...metrics.score_matrix import ZERO_UPPER
 from ..colours import looks
 from ..load import strategy_of
@@ -115,7 +115,7 @@ def _not_all_tested(matrix: ScoreMatrix) -> str:
     see = "see --unseen of `perdure run`"
     try:
         curve = fixed_curve(matrix.scores)
-    except Undefined as reason:
+    except UndefinedMetricError as reason:
         return ZERO_UPPER if matrix.upper == "zeros" else f"{reason}; {see}"
     if len(curve) > 1 and np.isnan(curve[:-1]).all():
         return (
@@ -127,7 +127,7 @@ def _not_all_tested(matrix: ScoreMatrix) -> str:
 
 def _no_criteria(run: Source) -> str:
     """Return why a run has no criteria, nothing where it has one or more."""
-    found = run.summary(Options(only=frozenset(CRITERIA.values()), intervals=False))
+    found = run.summary(SummaryOptions(only=frozenset(CRITERIA.values()), intervals=False))
     if not found.scale.is_accuracy:
         return (
             f"its {found.scale.label} is no accuracy, expected accuracies from 0 to 1: the "
@@ -142,7 +142,8 @@ def _no_criteria(run: Source) -> str:
 def _criteria(runs: Sequence[Source]) -> dict[str, float]:
     """Return the mean over runs of each criterion, NaN where it is undefined in any of them."""
     found = [
-        run.summary(Options(only=frozenset(CRITERIA.values()), intervals=False)) for run in runs
+        run.summary(SummaryOptions(only=frozenset(CRITERIA.values()), intervals=False))
+        for run in runs
     ]
     return {
         short: float(np.mean([one.metrics.get(id_, np.nan) for one in found]))

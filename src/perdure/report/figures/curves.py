@@ -95,7 +95,7 @@ def curves(
     Example:
         >>> from perdure.metrics import Stream
         >>> from perdure.record import Source
-        >>> stream = Stream({"a": ([1, 2, 3], [0.9, 0.2, 0.6])}, visits=[("a", 3)])
+        >>> stream = Stream({"a": ([1, 2, 3], [0.9, 0.2, 0.6])}, spans=[("a", 3)])
         >>> figure = curves({"mine": [Source(stream=stream)]})
         >>> figure.axes[0].lines[0].get_ydata()
         array([0.9, 0.2, 0.6])

@@ -47,7 +47,7 @@ def forgetting(methods: Methods, *, size: Size = "page", window: int = 10) -> Fi
         >>> from perdure.metrics import ScoreMatrix, Stream
         >>> from perdure.record import Source
         >>> stream = Stream({"a": ([1, 2, 3], [1.0, 0.25, 0.75]), "b": ([3], [0.5])},
-        ...                 visits=[("a", 1), ("b", 3)])
+        ...                 spans=[("a", 1), ("b", 3)])
         >>> run = Source(ScoreMatrix([[1.0, 0.0], [0.75, 0.5]]), stream)
         >>> forgetting({"mine": [run]}).axes[0].collections[-1].get_offsets().tolist()
         [[0.75, 0.25]]

@@ -113,7 +113,7 @@ def _learned_and_kept(axes: Axes, matrices: Sequence[ScoreMatrix], size: Size) -
 
 def _forgetting(axes: Axes, matrices: Sequence[ScoreMatrix]) -> None:
     """Draw how much each task but the last has lost since it was learned; gains are negative."""
-    better = [matrix.larger_is_better for matrix in matrices]
+    better = [matrix.higher_is_better for matrix in matrices]
     lost = spread([(r.diagonal() - r[-1])[:-1] for r in better])
     colours = [VERMILION if value > 0 else BLUE for value in lost.mean]
     _bars(axes, np.arange(len(lost.mean)), lost, 0.6, colours)

@@ -66,7 +66,7 @@ def changes(methods: Methods, *, size: Size = "page") -> Figure:
     """
     found = matrices_of(methods, lacks=_one_task)
     steps = {
-        name: spread([np.diff(m.larger_is_better, axis=0) for m in several]).mean
+        name: spread([np.diff(m.higher_is_better, axis=0) for m in several]).mean
         for name, several in found.items()
     }
     measured = [each[~np.isnan(each)] for each in steps.values()]

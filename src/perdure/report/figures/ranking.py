@@ -12,9 +12,9 @@ from ...stats import (
     critical_difference,
     find_pair_test,
     friedman_p,
-    least_p,
+    indistinguishable_groups,
     letter_groups,
-    not_apart,
+    min_attainable_p,
 )
 from ...stats.pairwise import rounded
 from ..colours import looks
@@ -128,7 +128,7 @@ def _by_test(
     name = find_pair_test(test, unpaired=unpaired).name
     reasons = [f"a bar joins (at its dots) what the {name} with Holm's correction cannot separate"]
     seeds = max(map(len, values.values()))
-    least = least_p(seeds, comparisons=len(found.pairs), test=test, unpaired=unpaired)
+    least = min_attainable_p(seeds, comparisons=len(found.pairs), test=test, unpaired=unpaired)
     if least >= alpha:
         reasons.append(f"which cannot go below p = {least:.3g} with {seeds} seeds")
     return _Joined(groups, found.letters, reasons)
@@ -142,7 +142,7 @@ def _by_nemenyi(values: Values, found: MethodsComparison, alpha: float) -> _Join
     reasons = [] if p is None else [f"Friedman's test of equal ranks: p = {p:.3g}"]
     if difference > methods - 1:
         reasons.append(f"{seeds} seeds cannot tell any two of {methods} apart this way")
-    return _Joined(not_apart(found.ranks, difference), {}, reasons, difference)
+    return _Joined(indistinguishable_groups(found.ranks, difference), {}, reasons, difference)
 
 
 def _values(methods: Methods, metric: str, *, unpaired: bool) -> tuple[Values, ScoreScale]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from ...metrics import Undefined, aa_curve, af_curve, beta, gamma, raa_curve, raf_curve
+from ...metrics import UndefinedMetricError, aa_curve, af_curve, beta, gamma, raa_curve, raf_curve
 from ..colours import BLUE, VERMILION, looks
 from ._by_task import lines_by_task
 from ._matrices import Spread, matrices_of, scale_of, spread
@@ -135,7 +135,7 @@ def _draw(
     for name, several in found.items():
         try:
             over[name] = spread([curve(matrix) for matrix in several])
-        except Undefined as reason:
+        except UndefinedMetricError as reason:
             left[name] = f"undefined: {reason}"
     lines_by_task(axes, over, styles)
     if left and over:
@@ -156,7 +156,7 @@ def _factors(axes: Axes, classes: Sequence[float], setting: Setting) -> None:
     for label, (factor, colour, dashes) in each.items():
         try:
             values = factor(classes, setting=setting)
-        except Undefined:
+        except UndefinedMetricError:
             values = np.full(len(k), np.nan)
             label = f"{label} (undefined)"
         axes.plot(k, values, color=colour, linestyle=dashes, marker=marker, ms=3, label=label)

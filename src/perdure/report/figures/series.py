@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 import numpy as np
 
-from ...metrics import Options, find_metric
+from ...metrics import SummaryOptions, find_metric
 from ...metrics.summary_types import name_of
 from ...record import BadInput
 from ..colours import Look, sequence
@@ -65,7 +65,7 @@ def series(
         >>> from perdure.record import Source
         >>> def run(low):
         ...     scores = {"a": ([1, 2], [0.9, low]), "b": ([2], [0.8])}
-        ...     return Source(stream=Stream(scores, visits=[("a", 1), ("b", 2)]))
+        ...     return Source(stream=Stream(scores, spans=[("a", 1), ("b", 2)]))
         >>> figure = series({"er 20": [run(0.5)], "er 10": [run(0.25)]}, only=["min_acc"])
         >>> figure.axes[-1].lines[0].get_xydata().tolist()
         [[10.0, 0.25], [20.0, 0.5]]
@@ -105,7 +105,7 @@ def _lacks(run: Source, ids: Sequence[str]) -> str:
     """Return why a run cannot be drawn, nothing where it can."""
     if why := no_stream(run):
         return why
-    found = run.summary(Options(only=frozenset(ids), intervals=False))
+    found = run.summary(SummaryOptions(only=frozenset(ids), intervals=False))
     for id_ in ids:
         if id_ not in found.metrics:
             why = found.undefined.get(id_, "undefined")
@@ -115,7 +115,7 @@ def _lacks(run: Source, ids: Sequence[str]) -> str:
 
 def _measured(methods: Methods, values: Values, id_: str) -> Spread:
     """Return a metric of every run, by value."""
-    options = Options(only=frozenset({id_}), intervals=False)
+    options = SummaryOptions(only=frozenset({id_}), intervals=False)
     return [
         [float(run.summary(options).metrics[id_]) for run in methods[name]] for name in values.of
     ]

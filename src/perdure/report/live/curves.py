@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...metrics import Undefined, min_acc
+from ...metrics import UndefinedMetricError, min_acc
 from ...record import Run
 from ..bands import thinned
 from ..colours import looks, task_colours
@@ -71,7 +71,7 @@ def view_of(stream: Stream, rows: int, begun: int) -> View:
 
 def _visits(stream: Stream) -> list[tuple[str, int, int]]:
     found, start = [], 0
-    for task, last in stream.visits:
+    for task, last in stream.spans:
         found.append((task, start + 1, last))
         start = last
     return found
@@ -87,7 +87,7 @@ def _lows(stream: Stream, visits: list[tuple[str, int, int]]) -> dict[str, Low]:
         steps, scores = stream.tasks[task]
         start = int(np.searchsorted(steps, end, side="right"))
         if start < len(steps):
-            at = start + int(stream.oriented(task)[start:].argmin())
+            at = start + int(stream.higher_is_better(task)[start:].argmin())
             learned = float(scores[start - 1]) if start else None
             found[task] = Low(int(steps[at]), float(scores[at]), learned)
     return found
@@ -124,13 +124,13 @@ def summary_of(points: Points, stream: Stream) -> dict[str, Any]:
     ended = points.finished()
     newest = np.full(len(points.names), np.nan)
     newest[points.tested] = points.score  # in order of step: the last one stays
-    newest = newest[: len({task for task, _ in stream.visits})]  # learned tasks come first
+    newest = newest[: len({task for task, _ in stream.spans})]  # learned tasks come first
     newest = newest[~np.isnan(newest)]
-    done = {task for task, last in stream.visits if ended is not None and last <= ended}
+    done = {task for task, last in stream.spans if ended is not None and last <= ended}
     try:
         low = float(min_acc(stream))  # of scores whose larger ones are better
         worst: float | None = round(-low if points.scale.lower_is_better else low, 6)
-    except (Undefined, ValueError):
+    except (UndefinedMetricError, ValueError):
         worst = None
     return {
         "tasks": len(done),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...metrics import common_seeds, compare_methods
 from ...record import BadInput
-from ...stats import find_pair_test, least_p
+from ...stats import find_pair_test, min_attainable_p
 from ..comparison import describe_test
 from ..seeds import places_by_seed
 
@@ -70,7 +70,9 @@ def in_words(compared: dict[str, MethodsComparison], reason: str, how: HowTested
     seeds = len(one.seeds) if chosen.paired else max(mean.seeds for mean in one.means.values())
     over = f"over the {seeds} seeds in common" if chosen.paired else "over all runs"
     pairs = f"{len(one.pairs)} pairs" if len(one.pairs) > 1 else "one pair"
-    least = least_p(seeds, comparisons=len(one.pairs), test=how.test, unpaired=how.unpaired)
+    least = min_attainable_p(
+        seeds, comparisons=len(one.pairs), test=how.test, unpaired=how.unpaired
+    )
     floor = f" So few seeds cannot go below p = {least:.3g}." if least >= how.alpha else ""
     return (
         "Methods that share a raised letter are not distinguishable at alpha = "
