@@ -25,7 +25,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 import watching
 
-from perdure.training import described, run
+from perdure.training import make_config, run
 
 
 def measure(threads: int, iterations: int, block: int) -> tuple[float, float]:
@@ -54,9 +54,9 @@ def measure(threads: int, iterations: int, block: int) -> tuple[float, float]:
                 hand[task].append(time.perf_counter() - start)
         began = time.perf_counter()
 
-    description = described("split-mnist", "replay", iterations=iterations, threads=threads)
+    config = make_config("split-mnist", "replay", iterations=iterations, threads=threads)
     with TemporaryDirectory() as folder:
-        run(description, Path(folder) / "run", progress=turn)
+        run(config, Path(folder) / "run", progress=turn)
 
     def mean(samples: list[list[float]]) -> float:
         return 1000 * statistics.fmean(statistics.median(each) for each in samples)

@@ -21,7 +21,7 @@ import torch
 from perdure.data import Dataset, Split
 from perdure.scenarios import split
 from perdure.strategies import STRATEGIES
-from perdure.training import described, learner
+from perdure.training import learner, make_config
 
 if TYPE_CHECKING:
     from perdure.scenarios import Scenario, Setting
@@ -43,7 +43,7 @@ def rows_like_mnist(setting: Setting) -> Scenario:
 
 def in_third_task(name: str, scenario: Scenario, options: dict[str, str]) -> Strategy:
     """Return a learner that has had some steps of two tasks and begun a third."""
-    what = described("split-mnist", name, setting=scenario.setting, optimizer="sgd", batch=256,
+    what = make_config("split-mnist", name, setting=scenario.setting, optimizer="sgd", batch=256,
                      settings={"lr": "0.001", **options})  # fmt: skip
     strategy, _ = learner(what, scenario)
     for task in range(3):

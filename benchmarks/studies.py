@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perdure.execution import at_once, run_on_ray, run_serially, run_side_by_side
+from perdure.execution import default_max_parallel, run_in_processes, run_on_ray, run_serially
 from perdure.studies import outcome, plan_study, read_study, run_study, study_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def bits(store: Path) -> dict[str, bytes]:
 def executors(folder: Path) -> None:
     """Run 60 short runs through each executor: the same bits, and how long it takes."""
     what = study(seeds=12)
-    ways = {"serial": run_serially, "processes": run_side_by_side, "ray": run_on_ray}
+    ways = {"serial": run_serially, "processes": run_in_processes, "ray": run_on_ray}
     seconds, found = {}, {}
     for name, execute in ways.items():
         seconds[name], _ = done_in(what, folder / name, execute)
@@ -72,9 +72,12 @@ def executors(folder: Path) -> None:
 
 def overhead(folder: Path) -> None:
     """Run 500 short runs as processes: the share of the cores' time that is not in runs."""
-    wall, inside = done_in(study(seeds=100, epochs=8), folder / "many", run_side_by_side)
-    share = 1 - inside / (wall * at_once(1))
-    print(f"500 runs, {at_once(1)} at a time: {wall:.1f} s, {share:.1%} of it outside of the runs")
+    wall, inside = done_in(study(seeds=100, epochs=8), folder / "many", run_in_processes)
+    share = 1 - inside / (wall * default_max_parallel(1))
+    print(
+        f"500 runs, {default_max_parallel(1)} at a time: {wall:.1f} s, "
+        f"{share:.1%} of it outside of the runs"
+    )
 
 
 def status(folder: Path) -> None:

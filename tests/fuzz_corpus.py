@@ -132,7 +132,7 @@ def make_corpus(folder: Path) -> None:
     )  # fmt: skip
     for command in ("status", "report"):  # they write known.json and scores.json
         run("study", command, store / "small.toml", "--store", store / "runs")
-    first = training.described(
+    first = training.make_config(
         "split-digits", "naive", epochs=1, every=30, seed=1, gradients=1, settings={"hidden": 8}
     )
     training.run(first, store / "runs" / first.folder)
@@ -145,7 +145,7 @@ def make_corpus(folder: Path) -> None:
 
 
 def _stopped(store: Path) -> None:
-    what = training.described(
+    what = training.make_config(
         "split-digits", "naive", epochs=1, every=30, settings={"hidden": 8}, device="cpu"
     )
 
@@ -165,7 +165,7 @@ def call(words: list[str], folder: Path, stdin: bytes) -> Answer:
     variables = {"PERDURE_DATA": str(folder / "mirror"), "PERDURE_CACHE": str(folder / "cache")}
     with (
         patch.dict("os.environ", variables),
-        patch.object(execution, "run_side_by_side", _serially),
+        patch.object(execution, "run_in_processes", _serially),
     ):
         if words[0] not in CALLS:
             return run(*words, stdin=stdin)

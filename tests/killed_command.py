@@ -21,8 +21,7 @@ from perdure import execution
 from perdure.cli import main
 from perdure.data import load
 from perdure.record import RunWriter, replace_file
-from perdure.training import checkpoint
-from perdure.training import checkpointer as keeper
+from perdure.training import checkpoint, checkpointer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +78,7 @@ def arm(kind: str, count: int, store: str) -> None:
         patch.object(checkpoint, "save", dies).start()
     elif kind == "renamed":  # it has just taken the place of the last one
         dies = counted(count, saved, checkpoint.save_checkpoint)
-        patch.object(keeper, "save_checkpoint", dies).start()
+        patch.object(checkpointer, "save_checkpoint", dies).start()
     elif kind == "torn":  # a line or hits are appended
         os.pwrite = counted(count, torn, writes)
     elif kind == "closing":  # nothing but done.json is missing
@@ -98,7 +97,7 @@ def run(arguments: Sequence[str], moment: tuple[str, int] | None) -> None:
     ) -> None:
         execution.run_serially(jobs, lambda *_: None)
 
-    patch.object(execution, "run_side_by_side", here).start()
+    patch.object(execution, "run_in_processes", here).start()
     sys.argv = ["perdure", "run", *arguments]
     if moment is not None:
         arm(*moment, arguments[arguments.index("--store") + 1])

@@ -17,7 +17,6 @@ from perdure.training import learner, train
 from .strategy_helpers import (
     NORMED,
     blobs,
-    description,
     differing,
     done,
     everything,
@@ -25,6 +24,7 @@ from .strategy_helpers import (
     go_on,
     made,
     saving,
+    short_config,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from perdure.scenarios import Scenario
     from perdure.strategies import Strategy
-    from perdure.training import Plan
+    from perdure.training import TrainingPlan
 
 # Networks, optimizers and settings in which a strategy without its term is naive.
 PUSHED = {"momentum": "0.9", "weight_decay": "0.01"}
@@ -56,9 +56,9 @@ class Doubled(Examples):
         return batch._replace(x=batch.x.double())
 
 
-def doubled(name: str, scenario: Scenario, **more: Any) -> tuple[Strategy, Plan]:
+def doubled(name: str, scenario: Scenario, **more: Any) -> tuple[Strategy, TrainingPlan]:
     """Return a learner in float64 and its plan before the first step."""
-    what = description(name, setting=scenario.setting, **more)
+    what = short_config(name, setting=scenario.setting, **more)
     base, plan = learner(what, scenario)
     base.model.double()
     examples = Doubled(
@@ -140,7 +140,7 @@ class Step:
 def alongside(
     scenario: Scenario,
     strategy: Strategy,
-    plan: Plan,
+    plan: TrainingPlan,
     plain: Plain,
     *,
     begin: Callable[[int, Any], None] = lambda task, rows: None,
@@ -220,7 +220,7 @@ def is_naive(name: str, case: str, **without: str) -> None:
 
 def goes_on(name: str, folder: Path, **more: Any) -> None:
     """Raise unless a run goes on from every other step of its second task bit for bit."""
-    what = description(name, **more)
+    what = short_config(name, **more)
     scenario = blobs(setting=more.get("setting", "class"))
     strategy, plan = learner(what, scenario)
     places = finish(saving(scenario, strategy, plan, folder))

@@ -83,7 +83,7 @@ def inside(*arguments: str | Path, terminal: bool = False) -> Answer:
     ) -> None:
         execution.run_serially(jobs, lambda *_: None)
 
-    with patch.object(execution, "run_side_by_side", here):
+    with patch.object(execution, "run_in_processes", here):
         return run("run", *arguments, terminal=terminal)
 
 

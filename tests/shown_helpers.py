@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from perdure.training import described, run
+from perdure.training import make_config, run
 
 _FOLDER = TemporaryDirectory(prefix="perdure-shown-")
 STRATEGIES = ("naive", "cumulative", "replay", "gem")
@@ -18,7 +18,7 @@ def store(strategies: tuple[str, ...] = STRATEGIES, seeds: int = 2) -> Path:
     folder = Path(_FOLDER.name) / f"{'-'.join(strategies)}-{seeds}"
     for strategy in strategies:
         for seed in range(seeds):
-            what = described(
+            what = make_config(
                 "split-digits", strategy, seed=seed, epochs=2, every=1, gradients=1,
                 settings={"hidden": 16},
             )  # fmt: skip

@@ -16,13 +16,13 @@ from perdure.data import Dataset, Split
 from perdure.scenarios import Scenario, split
 from perdure.strategies import STRATEGIES, Strategy, find_strategy
 from perdure.training import (
-    Description,
     EarlyStopping,
-    Place,
-    Plan,
-    described,
+    Position,
+    RunConfig,
+    TrainingPlan,
     learner,
     load_checkpoint,
+    make_config,
     save_checkpoint,
     train,
 )
@@ -111,21 +111,21 @@ def arrays(scenario: Scenario) -> list[NDArray[Any]]:
     return [*scenario.train, *scenario.test, *rows]
 
 
-def description(strategy: str, **more: Any) -> Description:
+def short_config(strategy: str, **more: Any) -> RunConfig:
     """Return a short run of a small network."""
     model = more.pop("model", "mlp")
     settings = {"hidden": "16"} if model in ("mlp", NORMED) else {}
     settings |= {"lr": "0.05"} | SMALL.get(strategy, {}) | more.pop("settings", {})
     usual: dict[str, Any] = {"epochs": 2, "batch": 8}
-    return described("split-digits", strategy, model=model, settings=settings, **usual | more)
+    return make_config("split-digits", strategy, model=model, settings=settings, **usual | more)
 
 
-def made(strategy: str, scenario: Scenario, **more: Any) -> tuple[Strategy, Plan]:
+def made(strategy: str, scenario: Scenario, **more: Any) -> tuple[Strategy, TrainingPlan]:
     """Return a learner and its plan before the first step."""
-    return learner(description(strategy, **more), scenario)
+    return learner(short_config(strategy, **more), scenario)
 
 
-def finish(steps: Iterable[Place]) -> list[Place]:
+def finish(steps: Iterable[Position]) -> list[Position]:
     """Return where training was after every step."""
     return list(steps)
 
@@ -220,12 +220,12 @@ def held_for(scenario: Scenario) -> dict[str, tuple[Tensor, Tensor]]:
 def saving(
     scenario: Scenario,
     strategy: Strategy,
-    plan: Plan,
+    plan: TrainingPlan,
     folder: Path,
     *,
     stopping: EarlyStopping | None = None,
     evaluator: Evaluator | None = None,
-) -> Iterator[Place]:
+) -> Iterator[Position]:
     """Train, with a checkpoint after every step in a folder of its own."""
     for place in train(scenario, strategy, plan, evaluator, stopping=stopping):
         save_checkpoint(folder / str(place.step), strategy, place, stopping)
@@ -233,7 +233,7 @@ def saving(
 
 
 def go_on(
-    what: Description, scenario: Scenario, folder: Path
+    what: RunConfig, scenario: Scenario, folder: Path
 ) -> tuple[Strategy, list[list[list[int]]]]:
     """Return a learner that went on from a checkpoint to the end, and which rows it took."""
     strategy, plan = learner(what, scenario)
@@ -272,7 +272,7 @@ def main() -> None:
     refuse_pickles()
     answers = {}
     for name, (told, folder) in asked.items():
-        what = msgspec.convert(told, Description)
+        what = msgspec.convert(told, RunConfig)
         strategy, chosen = go_on(what, blobs(), Path(folder))
         answers[name] = [everything(strategy), chosen]
     json.dump(answers, sys.stdout)

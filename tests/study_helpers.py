@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perdure.execution import Job
-    from perdure.training import Description
+    from perdure.training import RunConfig
 
 BARE: dict[str, Any] = {"scenarios": ["split-digits"], "strategies": ["naive", "ewc"]}
 
@@ -31,7 +31,7 @@ class Failure(NamedTuple):
     """What a run that does not come to its end says."""
 
     error: str
-    kind: str = "Diverged"
+    kind: str = "DivergedError"
     code: int = 2
 
 
@@ -43,44 +43,44 @@ def flat(acc: float) -> Scores:
 class Fake:
     """Does jobs by writing what `answer` says of each; an exception of it comes through."""
 
-    def __init__(self, answer: Callable[[Description], Scores | Failure | BaseException]) -> None:
+    def __init__(self, answer: Callable[[RunConfig], Scores | Failure | BaseException]) -> None:
         self.answer = answer
         self.waves: list[list[Job]] = []
-        self.began: list[Description] = []
+        self.began: list[RunConfig] = []
 
     def __call__(self, jobs: Sequence[Job], told: Callable[[Job, dict[str, Any]], None]) -> None:
         self.waves.append(list(jobs))
         for job in jobs:
-            found = self.answer(job.description)
+            found = self.answer(job.config)
             if isinstance(found, BaseException):
                 raise found
-            self.began.append(job.description)
+            self.began.append(job.config)
             told(job, {"share": 0.5})
             if isinstance(found, Failure):
                 job.error, job.kind, job.code = found.error, found.kind, found.code
             else:
-                made_run(job.folder, found, job.description)
+                made_run(job.folder, found, job.config)
                 job.code = 0
             told(job, {"ended": job.code})
 
     def take(self) -> list[tuple[Any, ...]]:
         """Return strategy, lr, seed, held-out share of each run since the last time, in order."""
         found = [
-            (each.strategy, each.optimizer_options["lr"], each.seed, each.validate)
+            (each.strategy, each.optimizer_options["lr"], each.seed, each.validation_split)
             for each in self.began
         ]
         self.began.clear()
         return found
 
 
-def made_run(folder: Path, scores: Scores, description: Description | None = None) -> None:
+def made_run(folder: Path, scores: Scores, config: RunConfig | None = None) -> None:
     """Write a finished run by hand."""
     folder.mkdir(parents=True, exist_ok=True)
     said = {
         "setting": "class", "order": None, "examples": {"a": [10, 10]},
         "data": {"made-up": {"sha256": {"all": "0"}}},
     }  # fmt: skip
-    seed = 0 if description is None else description.seed
+    seed = 0 if config is None else config.seed
     (folder / "run.json").write_text(json.dumps({"setting": "class", "describe": said}))
     rows = ["step,trained,tested,kind,score,n", f"1,a,a,full,{scores.learned},10"]
     if scores.last is not None:

@@ -42,7 +42,7 @@ def all_data() -> Iterator[None]:
     with (
         patch.object(reproduce_module(), "missing_data", lambda _: {}),
         patch.object(execution, "run_serially", refuse),
-        patch.object(execution, "run_side_by_side", refuse),
+        patch.object(execution, "run_in_processes", refuse),
     ):
         yield
 
@@ -61,7 +61,7 @@ def faked(name: str, store: Path, lows: dict[str, tuple[float, ...]]) -> None:
     """Write finished runs of every cell: the first task falls to `lows`, one a seed."""
     study = study_of(find_entry(name).mapping(), name)
     for cell in study.cells:
-        for each in study.descriptions(cell, {}):
+        for each in study.configs(cell, {}):
             low = lows[cell.scenario][each.seed]
             points = [
                 (1, "a", "a", "probe", 0.9), (1, "a", "a", "full", 0.9),

@@ -100,7 +100,7 @@ def test_fewer_and_more_seeds_use_what_is_there(three: tuple[Path, str], tmp_pat
     ran = []
 
     def note(job: Any, tell: Any) -> int:
-        ran.append(job.description.seed)
+        ran.append(job.config.seed)
         tell({"error": "not now"})
         return 2
 
@@ -329,8 +329,8 @@ BAD: list[tuple[list[str], list[str]]] = [
     (["--iterations", "0"], ["--iterations"]),
     (["--batch", "0"], ["--batch"]),
     (["--patience", "0"], ["--patience"]),
-    (["--held-out", "1"], ["held_out"]),
-    (["--held-out", "nan"], ["held_out"]),
+    (["--held-out", "1"], ["early_stopping_split"]),
+    (["--held-out", "nan"], ["early_stopping_split"]),
     (["--blur", "2"], ["blur"]),
     (["--blur", "x"], ["--blur", "x"]),
     (["--threads", "0"], ["--threads"]),

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perdure.execution import Job, run_side_by_side
-from perdure.training import described, run
+from perdure.execution import Job, run_in_processes
+from perdure.training import make_config, run
 
 from .cli_helpers import Answer, installed, says, scored, start, strict
 from .cli_helpers import run as command
@@ -97,19 +97,19 @@ def test_own_model_and_strategy_and_lines_of_progress(mine: Path) -> None:
 
 
 def job_of(seed: int, store: Path) -> Job:
-    description = described(epochs=1, every=10, seed=seed, settings={"hidden": "16"})
-    return Job(description, store / description.folder)
+    config = make_config(epochs=1, every=10, seed=seed, settings={"hidden": "16"})
+    return Job(config, store / config.folder)
 
 
 @pytest.mark.slow
 def test_side_by_side_and_alone_give_the_same_bits(tmp_path: Path) -> None:
     told: list[dict[str, Any]] = []
     jobs = [job_of(0, tmp_path), job_of(1, tmp_path)]
-    run_side_by_side(jobs, lambda _, message: told.append(message), most=2)
+    run_in_processes(jobs, lambda _, message: told.append(message), most=2)
     assert [job.code for job in jobs] == [0, 0]
     assert sum(message.get("share") == 1 for message in told) == 2
     alone = tmp_path / "alone"
-    run(jobs[1].description, alone)
+    run(jobs[1].config, alone)
     bits = (alone / "points.csv").read_bytes()
     assert (jobs[1].folder / "points.csv").read_bytes() == bits
     assert (jobs[0].folder / "points.csv").read_bytes() != bits
@@ -119,8 +119,8 @@ def test_side_by_side_and_alone_give_the_same_bits(tmp_path: Path) -> None:
 def test_one_at_a_time_gives_the_same_bits(tmp_path: Path) -> None:
     together = [job_of(k, tmp_path / "two") for k in range(2)]
     one_by_one = [job_of(k, tmp_path / "one") for k in range(2)]
-    run_side_by_side(together, lambda *_: None, most=2)
-    run_side_by_side(one_by_one, lambda *_: None, most=1)
+    run_in_processes(together, lambda *_: None, most=2)
+    run_in_processes(one_by_one, lambda *_: None, most=1)
     for a, b in zip(together, one_by_one, strict=True):
         bits = (a.folder / "points.csv").read_bytes()
         assert (b.folder / "points.csv").read_bytes() == bits

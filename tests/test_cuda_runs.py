@@ -11,27 +11,27 @@ import torch
 
 from perdure.scenarios import make
 from perdure.strategies import STRATEGIES
-from perdure.training import described, learner, load_checkpoint, run, save_checkpoint, train
+from perdure.training import learner, load_checkpoint, make_config, run, save_checkpoint, train
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perdure.training import Description
+    from perdure.training import RunConfig
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
 SMALL = {"hidden": "32"}
 
 
-def short(strategy: str, device: str) -> Description:
-    return described("split-digits", strategy, settings=SMALL, epochs=2, every=5, device=device)
+def short(strategy: str, device: str) -> RunConfig:
+    return make_config("split-digits", strategy, settings=SMALL, epochs=2, every=5, device=device)
 
 
 @pytest.mark.parametrize("fill", ["end", "reservoir"])
 def test_order_and_memory_are_those_of_the_cpu(fill: str) -> None:
     seen = {}
     for device in ("cpu", "cuda"):
-        what = described(
+        what = make_config(
             "split-digits", "replay", settings={**SMALL, "fill": fill}, epochs=2, device=device
         )
         scenario = make("split-digits")
@@ -92,7 +92,7 @@ CAPTURED = [name for name in STRATEGIES if name not in ("gem", "gdumb", "random"
 def test_a_step_can_be_captured(strategy: str) -> None:
     """A step captured in the second task, replayed on the loop's batches, ends where it does."""
     scenario = make("split-digits")
-    what = described("split-digits", strategy, settings={**SMALL, "momentum": "0"}, device="cuda")
+    what = make_config("split-digits", strategy, settings={**SMALL, "momentum": "0"}, device="cuda")
     pair = []
     for _ in range(2):
         learned, plan = learner(what, scenario)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perdure.execution import Job
-from perdure.execution.collector import Desk
+from perdure.execution.collector import Collector
 from perdure.execution.run_archive import alone, emptied, packed, unpacked
 from perdure.record import BadInput, RecordError
-from perdure.training import described, run
+from perdure.training import make_config, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 STATE = "checkpoint/state.safetensors"
-SHORT = described(epochs=1, every=5, settings={"hidden": "16"})
+SHORT = make_config(epochs=1, every=5, settings={"hidden": "16"})
 
 
 class Killed(BaseException):
@@ -134,7 +134,7 @@ def job(folder: Path, **more: Any) -> Job:
 def test_a_run_that_comes_back_late_is_not_listened_to(
     pieces: list[dict[str, bytes]], tmp_path: Path
 ) -> None:
-    desk = Desk([job(tmp_path / "run", resume=True).as_dict()])
+    desk = Collector([job(tmp_path / "run", resume=True).as_dict()])
     assert desk.begin(0, 0, here=False).files == {}
     desk.tell(0, 0, {"share": 0.1})
     desk.tell(0, 0, {"note": "slow"})
@@ -155,8 +155,8 @@ def test_a_run_that_comes_back_late_is_not_listened_to(
 def test_a_fresh_run_replaces_once(pieces: list[dict[str, bytes]], tmp_path: Path) -> None:
     folder = tmp_path / "run"
     unpacked(pieces[-1], folder)
-    assert Desk([job(folder, resume=True).as_dict()]).begin(0, 0, here=False).finished
-    desk = Desk([job(folder, overwrite=True).as_dict()])
+    assert Collector([job(folder, resume=True).as_dict()]).begin(0, 0, here=False).finished
+    desk = Collector([job(folder, overwrite=True).as_dict()])
     with alone(folder):
         assert "writes here" in (desk.begin(0, 0, here=True).refused or "")
         assert "writes here" in (desk.keep(0, 0, pieces[0]) or "")
@@ -169,6 +169,6 @@ def test_a_fresh_run_replaces_once(pieces: list[dict[str, bytes]], tmp_path: Pat
 
 def test_a_disk_that_refuses_is_said(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("a file")
-    desk = Desk([job(tmp_path / "run").as_dict()])
+    desk = Collector([job(tmp_path / "run").as_dict()])
     desk.begin(0, 0, here=False)
     assert "exists" in (desk.keep(0, 0, {"run.json": b"{}"}) or "")

@@ -19,7 +19,14 @@ from safetensors.torch import load_file
 
 from perdure.record import BadInput, RecordError
 from perdure.strategies.naive import Naive
-from perdure.training import EarlyStopping, Place, learner, load_checkpoint, save_checkpoint, train
+from perdure.training import (
+    EarlyStopping,
+    Position,
+    learner,
+    load_checkpoint,
+    save_checkpoint,
+    train,
+)
 
 from .strategy_helpers import (
     ALL,
@@ -27,7 +34,6 @@ from .strategy_helpers import (
     REFUSE_PATIENCE,
     Chosen,
     blobs,
-    description,
     differing,
     done,
     everything,
@@ -36,15 +42,22 @@ from .strategy_helpers import (
     made,
     refuse_pickles,
     saving,
+    short_config,
 )
 
 if TYPE_CHECKING:
-    from perdure.training import Description
+    from perdure.training import RunConfig
 
 CASES: dict[str, dict[str, Any]] = {
     "mlp-sgd": {"model": "mlp"},
     "normed-adam": {"model": NORMED, "optimizer": "adam", "settings": {"lr": "0.01"}},
-    "stopping": {"model": NORMED, "patience": 1, "epochs": 3, "held_out": 0.2, "seed": 1},
+    "stopping": {
+        "model": NORMED,
+        "patience": 1,
+        "epochs": 3,
+        "early_stopping_split": 0.2,
+        "seed": 1,
+    },
 }
 RESERVOIR = {"settings": {"fill": "reservoir", "balance": "none", "replacement": "true"}}
 
@@ -52,12 +65,12 @@ RESERVOIR = {"settings": {"fill": "reservoir", "balance": "none", "replacement":
 class Whole:
     """A run that was never interrupted, with a checkpoint after every step."""
 
-    def __init__(self, what: Description, folder: Path) -> None:
+    def __init__(self, what: RunConfig, folder: Path) -> None:
         self.what, self.folder, scenario = what, folder, blobs()
         strategy, plan = learner(what, scenario)
         chosen = Chosen(strategy)
         del vars(strategy)["choose"]  # not part of the state that is saved
-        choose, self.places = chosen, list[Place]()
+        choose, self.places = chosen, list[Position]()
         stopping = EarlyStopping(plan.patience)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(type(strategy), "choose", lambda _self, new: choose(new))
@@ -83,7 +96,7 @@ def whole_of(
     wholes: dict[tuple[str, str], Whole], name: str, case: str, tmp: pytest.TempPathFactory
 ) -> Whole:
     if (name, case) not in wholes:
-        what = description(name, **CASES[case])
+        what = short_config(name, **CASES[case])
         wholes[name, case] = Whole(what, tmp.mktemp(f"{name}-{case}"))
     return wholes[name, case]
 
@@ -138,7 +151,7 @@ def test_going_on_in_another_process(name: str, wholes: Any, elsewhere: Any) -> 
 
 def test_every_step_of_a_streaming_memory(tmp_path: Path) -> None:
     """Draws with replacement from a reservoir, task heads, from each step in turn."""
-    what = description("replay", model=NORMED, epochs=1, setting="task", **RESERVOIR)
+    what = short_config("replay", model=NORMED, epochs=1, setting="task", **RESERVOIR)
     scenario = blobs(setting="task")
     strategy, plan = learner(what, scenario)
     places = finish(saving(scenario, strategy, plan, tmp_path))
@@ -150,7 +163,7 @@ def test_every_step_of_a_streaming_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["blurred", "none"])
 def test_streams_go_on_too(way: Any, tmp_path: Path) -> None:
-    what = description("replay", boundaries=way, blur=0.3, epochs=1, **RESERVOIR)
+    what = short_config("replay", boundaries=way, blur=0.3, epochs=1, **RESERVOIR)
     scenario = blobs()
     strategy, plan = learner(what, scenario)
     places = finish(saving(scenario, strategy, plan, tmp_path))
@@ -161,7 +174,7 @@ def test_streams_go_on_too(way: Any, tmp_path: Path) -> None:
 
 
 def test_a_mask_goes_on_with_what_was_seen(tmp_path: Path) -> None:
-    what = description("cumulative", mask_unseen=True, setting="task")
+    what = short_config("cumulative", mask_unseen=True, setting="task")
     scenario = blobs(setting="task")
     strategy, plan = learner(what, scenario)
     places = finish(saving(scenario, strategy, plan, tmp_path))
@@ -219,7 +232,7 @@ def test_saving_replaces_the_checkpoint_whole(
 def test_the_place_comes_back(tmp_path: Path) -> None:
     strategy, _ = made("naive", blobs())
     rows = np.array([5, 3, 4])
-    save_checkpoint(tmp_path, strategy, Place(2, 7, 31, rows))
+    save_checkpoint(tmp_path, strategy, Position(2, 7, 31, rows))
     found = load_checkpoint(tmp_path, strategy)
     assert found[:3] == (2, 7, 31)
     assert found.rows is not None
@@ -243,7 +256,7 @@ def test_a_teacher_that_is_made_later_comes_back_as_a_network(tmp_path: Path) ->
     one = Keeper(base.model, base.optimizer, base.examples)
     one.kept = {"teacher": deepcopy(one.model), "old": [deepcopy(one.model)]}
     finish(train(scenario, one, plan))
-    save_checkpoint(tmp_path, one, Place())
+    save_checkpoint(tmp_path, one, Position())
     fresh, _ = made("naive", scenario, model=NORMED)
     other = Keeper(fresh.model, fresh.optimizer, fresh.examples)
     load_checkpoint(tmp_path, other)
@@ -262,7 +275,7 @@ def test_tensors_are_filled_where_they_are(tmp_path: Path) -> None:
     one, _ = made("naive", blobs())
     keeper = Keeper(one.model, one.optimizer, one.examples)
     keeper.kept = {"importance": torch.ones(3), "list": [torch.ones(2)]}
-    save_checkpoint(tmp_path, keeper, Place())
+    save_checkpoint(tmp_path, keeper, Position())
     held = [keeper.kept["importance"], keeper.kept["list"][0]]
     for tensor in held:
         tensor.zero_()
@@ -273,7 +286,7 @@ def test_tensors_are_filled_where_they_are(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_another_seed_is_refused(tmp_path: Path) -> None:
     strategy, _ = made("replay", blobs())
-    save_checkpoint(tmp_path, strategy, Place())
+    save_checkpoint(tmp_path, strategy, Position())
     with pytest.raises(BadInput, match="of seed 0, expected 1"):
         load_checkpoint(tmp_path, made("replay", blobs(), seed=1)[0])
 
@@ -282,7 +295,7 @@ def test_going_on_with_patience_needs_what_it_remembers() -> None:
     scenario = blobs()
     strategy, plan = made("naive", scenario, patience=1)
     with pytest.raises(ValueError, match="needs the `stopping` that was saved"):
-        finish(train(scenario, strategy, plan, start=Place()))
+        finish(train(scenario, strategy, plan, start=Position()))
 
 
 def test_everything_a_strategy_may_keep_comes_back(tmp_path: Path) -> None:
@@ -304,7 +317,7 @@ def test_everything_a_strategy_may_keep_comes_back(tmp_path: Path) -> None:
         "endless": float("inf"),
         "shared": [weight.detach(), weight.detach()],
     }
-    save_checkpoint(tmp_path, one, Place())
+    save_checkpoint(tmp_path, one, Position())
     other = keeper()
     load_checkpoint(tmp_path, other)
     assert list(one.kept) == list(other.kept)
@@ -314,7 +327,7 @@ def test_everything_a_strategy_may_keep_comes_back(tmp_path: Path) -> None:
     assert draws[0] == draws[1]
     one.kept = [weight]
     with pytest.raises(TypeError, match="a parameter of its model, expected a copy"):
-        save_checkpoint(tmp_path, one, Place())
+        save_checkpoint(tmp_path, one, Position())
 
 
 def test_what_cannot_be_saved_is_said_and_nothing_is_written(tmp_path: Path) -> None:
@@ -322,5 +335,5 @@ def test_what_cannot_be_saved_is_said_and_nothing_is_written(tmp_path: Path) -> 
     one = Keeper(base.model, base.optimizer, base.examples)
     one.kept = {1, 2}
     with pytest.raises(TypeError, match="keeps a set, expected tensors"):
-        save_checkpoint(tmp_path / "there", one, Place())
+        save_checkpoint(tmp_path / "there", one, Position())
     assert not (tmp_path / "there").exists()

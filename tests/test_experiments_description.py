@@ -20,18 +20,18 @@ from perdure.models._factory import factory_of
 from perdure.record import BadInput
 from perdure.scenarios import SCENARIOS, make
 from perdure.strategies import STRATEGIES, find_strategy
-from perdure.training import Description, described, learner, run
+from perdure.training import RunConfig, learner, make_config, run
 from perdure.training.config import OPTIMIZERS
 
 from .strategy_helpers import ALL, NORMED, blobs
 
-FIELDS = Description.__struct_fields__
+FIELDS = RunConfig.__struct_fields__
 
 
 def refused(*arguments: Any, **more: Any) -> str:
     """Return the one line that says why a description is refused."""
     with pytest.raises(BadInput) as caught:
-        described(*arguments, **more)
+        make_config(*arguments, **more)
     said = str(caught.value)
     assert "\n" not in said
     return said
@@ -43,7 +43,7 @@ def refused(*arguments: Any, **more: Any) -> str:
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("scenario", ["split-digits", "split-mnist", "m2i", "split-cifar100"])
 def test_every_default_is_written_down(scenario: str, name: str) -> None:
-    found = described(scenario, name)
+    found = make_config(scenario, name)
     told = msgspec.to_builtins(found)
     assert set(told) == set(FIELDS)
     signature = inspect.signature(find_strategy(name)).parameters
@@ -57,7 +57,7 @@ def test_every_default_is_written_down(scenario: str, name: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_option_of_a_network_is_written_down(model: str) -> None:
-    found = described("split-mnist", "naive", model=model)
+    found = make_config("split-mnist", "naive", model=model)
     signature = inspect.signature(factory_of(model)).parameters
     own = {k for k, p in signature.items() if p.kind is p.KEYWORD_ONLY}
     assert set(found.model_options) == own
@@ -67,7 +67,7 @@ def test_every_option_of_a_network_is_written_down(model: str) -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_each_scenario_has_a_description_as_its_paper_has_it(scenario: str) -> None:
     set_up = SCENARIOS[scenario].set_up
-    found = described(scenario, "replay")
+    found = make_config(scenario, "replay")
     assert (found.model, found.epochs, found.batch) == (set_up.model, set_up.epochs, set_up.batch)
     assert found.setting == SCENARIOS[scenario].setting
 
@@ -82,7 +82,7 @@ def test_de_langes_and_m2is_hyperparameters() -> None:
         "i2m": (0.001, None, 200),
     }
     for scenario, (lr, alpha, memory) in tables.items():
-        found = described(scenario, "replay")
+        found = make_config(scenario, "replay")
         assert found.optimizer_options["lr"] == lr
         assert (found.options["alpha"], found.options["memory"]) == (alpha, memory)
         assert found.optimizer == "sgd"
@@ -90,13 +90,13 @@ def test_de_langes_and_m2is_hyperparameters() -> None:
 
 
 def test_a_papers_learning_rate_is_that_of_its_optimizer() -> None:
-    assert described("split-cifar10", "naive").optimizer_options["lr"] == 0.1
-    adam = described("split-cifar10", "naive", optimizer="adam").optimizer_options
+    assert make_config("split-cifar10", "naive").optimizer_options["lr"] == 0.1
+    adam = make_config("split-cifar10", "naive", optimizer="adam").optimizer_options
     assert adam == {"lr": 0.001, "weight_decay": 0.0}
 
 
 def test_the_run_writes_all_of_it(tmp_path: Path) -> None:
-    what = described("split-digits", "replay", epochs=1, batch=200, every=50, seed=3)
+    what = make_config("split-digits", "replay", epochs=1, batch=200, every=50, seed=3)
     run(what, tmp_path / "run")
     said = json.loads((tmp_path / "run" / "run.json").read_text())["describe"]
     told = msgspec.to_builtins(what)
@@ -109,7 +109,7 @@ def test_options_reach_what_they_are_for() -> None:
     scenario = blobs()
     settings = {"lr": "0.125", "momentum": "0.5", "weight_decay": "0.25", "hidden": "7,5"}
     settings |= {"memory": "3", "alpha": "none", "fill": "reservoir", "replacement": "true"}
-    strategy, plan = learner(described(settings=settings, iterations=4, seed=6), scenario)
+    strategy, plan = learner(make_config(settings=settings, iterations=4, seed=6), scenario)
     (group,) = strategy.optimizer.param_groups
     assert (group["lr"], group["momentum"], group["weight_decay"]) == (0.125, 0.5, 0.25)
     shapes = [tuple(p.shape) for p in strategy.model.parameters()]
@@ -144,7 +144,7 @@ def test_options_reach_what_they_are_for() -> None:
     ],
 )
 def test_values_have_the_type_of_their_parameter(name: str, text: str, value: Any) -> None:
-    found = described("split-digits", "replay", settings={name: text}).options[name]
+    found = make_config("split-digits", "replay", settings={name: text}).options[name]
     assert found == value
     assert type(found) is type(value)
 
@@ -217,7 +217,8 @@ def test_names_that_are_not_known(arguments: Any, more: Any, expected: str) -> N
     [
         {"epochs": 0}, {"epochs": -1}, {"iterations": 0}, {"batch": 0}, {"batch": -3},
         {"every": 0}, {"subset": 0}, {"gradients": 0}, {"threads": 0}, {"seed": -1},
-        {"patience": 0}, {"held_out": 0.0}, {"held_out": 1.0}, {"held_out": float("nan")},
+        {"patience": 0}, {"early_stopping_split": 0.0}, {"early_stopping_split": 1.0},
+        {"early_stopping_split": float("nan")},
         {"blur": -0.1}, {"blur": 1.1}, {"blur": float("nan")},
         {"boundaries": "none", "mask_unseen": True}, {"boundaries": "none", "iterations": 5},
         {"boundaries": "none", "patience": 2},
@@ -241,7 +242,7 @@ def test_words_that_are_not_known_say_which_are() -> None:
 
 def other_value(field: str, now: Any) -> Any:
     """Return another value that a field may have."""
-    kind = get_type_hints(Description)[field]
+    kind = get_type_hints(RunConfig)[field]
     words = [word for word in get_args(kind) if isinstance(word, str) and word != now]
     if words:
         return words[0]
@@ -259,7 +260,7 @@ def other_value(field: str, now: Any) -> Any:
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_each_field_changes_the_folder(field: str) -> None:
-    base = described("split-digits", "replay")
+    base = make_config("split-digits", "replay")
     other = msgspec.structs.replace(base, **{field: other_value(field, getattr(base, field))})
     assert other.folder != base.folder
     assert other.folder.rsplit("-", 1)[1] != base.folder.rsplit("-", 1)[1]
@@ -267,57 +268,57 @@ def test_each_field_changes_the_folder(field: str) -> None:
 
 @pytest.mark.parametrize("field", ["options", "optimizer_options", "model_options"])
 def test_each_hyperparameter_changes_the_folder(field: str) -> None:
-    base = described("split-digits", "replay")
+    base = make_config("split-digits", "replay")
     for name, now in getattr(base, field).items():
         changed = {**getattr(base, field), name: "another" if now is None else None}
         assert msgspec.structs.replace(base, **{field: changed}).folder != base.folder
 
 
 def test_the_folder_says_what_ran() -> None:
-    base = described("split-digits", "replay", seed=7)
+    base = make_config("split-digits", "replay", seed=7)
     assert re.fullmatch(r"split-digits-replay-s7-[0-9a-f]{8}", base.folder)
-    mine = described("split-digits", "perdure.strategies.naive:Naive", model=NORMED)
+    mine = make_config("split-digits", "perdure.strategies.naive:Naive", model=NORMED)
     assert re.fullmatch(r"[\w.-]+", mine.folder)
 
 
 def test_order_of_settings_and_ways_to_say_them_make_no_difference() -> None:
-    one = described(settings={"alpha": "0.5", "memory": "7", "lr": "0.1"})
-    other = described(settings={"lr": "1e-1", "memory": "7", "alpha": "0.50"})
-    default = described("split-digits", "replay", settings={"memory": "100"})
+    one = make_config(settings={"alpha": "0.5", "memory": "7", "lr": "0.1"})
+    other = make_config(settings={"lr": "1e-1", "memory": "7", "alpha": "0.50"})
+    default = make_config("split-digits", "replay", settings={"memory": "100"})
     assert one.folder == other.folder
-    assert default.folder == described().folder
-    assert described(blur=0).folder == described(blur=0.0).folder
+    assert default.folder == make_config().folder
+    assert make_config(blur=0).folder == make_config(blur=0.0).folder
     options = dict(reversed(list(one.options.items())))
     assert msgspec.structs.replace(one, options=options).folder == one.folder
 
 
 def test_the_folder_is_the_same_in_every_process() -> None:
     program = (
-        "from perdure.training import described\n"
-        "print(described('split-digits', 'replay', settings={'alpha': '0.1'}, seed=2).folder)\n"
-        "print(described('m2i', 'cumulative', order=None, device='cuda:1').folder)\n"
+        "from perdure.training import make_config\n"
+        "print(make_config('split-digits', 'replay', settings={'alpha': '0.1'}, seed=2).folder)\n"
+        "print(make_config('m2i', 'cumulative', order=None, device='cuda:1').folder)\n"
     )
     found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONHASHSEED": "12345"}, cwd=Path(__file__).parent,
     ).stdout.split()  # fmt: skip
     assert found == [
-        described("split-digits", "replay", settings={"alpha": "0.1"}, seed=2).folder,
-        described("m2i", "cumulative", order=None, device="cuda:1").folder,
+        make_config("split-digits", "replay", settings={"alpha": "0.1"}, seed=2).folder,
+        make_config("m2i", "cumulative", order=None, device="cuda:1").folder,
     ]
 
 
 def test_a_description_survives_json() -> None:
     for name in STRATEGIES:
-        what = described("split-digits", name, order=[9, 8, 7, 6, 5, 4, 3, 2, 1, 0])
-        again = msgspec.json.decode(msgspec.json.encode(what), type=Description)
+        what = make_config("split-digits", name, order=[9, 8, 7, 6, 5, 4, 3, 2, 1, 0])
+        again = msgspec.json.decode(msgspec.json.encode(what), type=RunConfig)
         assert again == what
         assert again.folder == what.folder
     with pytest.raises(msgspec.ValidationError, match="unknown field"):
-        msgspec.json.decode(msgspec.json.encode({**told(what), "more": 1}), type=Description)
+        msgspec.json.decode(msgspec.json.encode({**told(what), "more": 1}), type=RunConfig)
 
 
-def told(what: Description) -> dict[str, Any]:
+def told(what: RunConfig) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(what)
     return found
 
@@ -329,7 +330,7 @@ def test_equal_descriptions_begin_with_equal_weights() -> None:
     states = []
     for _ in range(2):
         torch.rand(5)  # whatever was drawn before
-        states.append(learner(described(seed=4), scenario)[0].model.state_dict())
+        states.append(learner(make_config(seed=4), scenario)[0].model.state_dict())
     assert all(torch.equal(states[0][k], states[1][k]) for k in states[0])
 
 
@@ -343,7 +344,7 @@ class Halved(find_strategy("ewc")):  # type: ignore[misc]
 
 def test_a_class_that_builds_on_another_has_its_hyperparameters_too() -> None:
     name = "tests.test_experiments_description:Halved"
-    what = described("split-digits", name, settings={"half": "0.25", "mode": "online"})
+    what = make_config("split-digits", name, settings={"half": "0.25", "mode": "online"})
     assert what.options == {
         "half": 0.25, "strength": 1000.0, "mode": "online", "decay": 1.0, "labels": "drawn",
     }  # fmt: skip
@@ -352,12 +353,12 @@ def test_a_class_that_builds_on_another_has_its_hyperparameters_too() -> None:
 
 def test_the_setting_has_a_set_up_of_its_own() -> None:
     """Task-incremental Split-MNIST: Adam, batches of 128, 200 iterations (De Lange et al.)."""
-    what = described("split-mnist", "ewc", setting="task")
+    what = make_config("split-mnist", "ewc", setting="task")
     assert (what.optimizer, what.optimizer_options["lr"]) == ("adam", 0.001)
     assert (what.batch, what.iterations, what.options["strength"]) == (128, 200, 1e5)
-    assert described("split-mnist", "ewc", setting="task", epochs=2).iterations is None
-    assert described("split-mnist", "ewc", setting="task", patience=2).iterations is None
-    plain = described("split-mnist", "gem")
+    assert make_config("split-mnist", "ewc", setting="task", epochs=2).iterations is None
+    assert make_config("split-mnist", "ewc", setting="task", patience=2).iterations is None
+    plain = make_config("split-mnist", "gem")
     assert (plain.optimizer, plain.epochs, plain.iterations) == ("sgd", 10, None)
 
 
@@ -371,7 +372,7 @@ def test_the_setting_has_a_set_up_of_its_own() -> None:
 )
 def test_what_a_strategy_cannot_do(strategy: str, more: dict[str, Any], says: str) -> None:
     with pytest.raises(BadInput, match=re.escape(says)):
-        described("split-digits", strategy, **more)
+        make_config("split-digits", strategy, **more)
 
 
 def test_settings_of_m2i_are_facts() -> None:
@@ -386,6 +387,6 @@ def test_settings_of_m2i_are_facts() -> None:
     }
     for scenario in ("m2i", "i2m"):
         for strategy, options in wanted.items():
-            what = described(scenario, strategy)
+            what = make_config(scenario, strategy)
             assert options.items() <= what.options.items()
             assert (what.epochs, what.batch, what.optimizer_options["lr"]) == (50, 128, 0.001)

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 import perdure
 from perdure.models import build
 from perdure.scenarios import blurred, drifting, make
-from perdure.training import Diverged, Place, Plan, run, train
+from perdure.training import DivergedError, Position, TrainingPlan, run, train
 from perdure.training.loop import batches, length, phases
 
 from .strategy_helpers import (
@@ -22,12 +22,12 @@ from .strategy_helpers import (
     NORMED,
     Chosen,
     blobs,
-    description,
     differing,
     done,
     everything,
     finish,
     made,
+    short_config,
 )
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from perdure.strategies import Strategy
 
 PLANS = [
-    Plan(batch=8, epochs=3),
-    Plan(batch=1, epochs=2),
-    Plan(batch=1000, epochs=2),
-    Plan(batch=3, iterations=1),
-    Plan(batch=5, iterations=47, seed=3),
-    Plan(batch=12, epochs=1, seed=1),
-    Plan(batch=8, epochs=1, boundaries=False),
+    TrainingPlan(batch=8, epochs=3),
+    TrainingPlan(batch=1, epochs=2),
+    TrainingPlan(batch=1000, epochs=2),
+    TrainingPlan(batch=3, iterations=1),
+    TrainingPlan(batch=5, iterations=47, seed=3),
+    TrainingPlan(batch=12, epochs=1, seed=1),
+    TrainingPlan(batch=8, epochs=1, boundaries=False),
 ]
 
 
@@ -51,7 +51,7 @@ PLANS = [
 
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("count", [1, 2, 8, 9, 25, 36, 37])
-def test_every_example_comes_once_an_epoch(plan: Plan, count: int) -> None:
+def test_every_example_comes_once_an_epoch(plan: TrainingPlan, count: int) -> None:
     rows = np.arange(100, 100 + count)
     found = list(batches(rows, plan, 0))
     assert len(found) == length(rows, plan)
@@ -82,12 +82,12 @@ def test_a_last_batch_of_one_goes_with_the_one_before() -> None:
         (3, 1): [1, 1, 1],
     }
     for (count, size), expected in sizes.items():
-        found = batches(np.arange(count), Plan(batch=size), 0)
+        found = batches(np.arange(count), TrainingPlan(batch=size), 0)
         assert [len(new) for new in found] == expected
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_skipping_gives_the_rest(plan: Plan) -> None:
+def test_skipping_gives_the_rest(plan: TrainingPlan) -> None:
     rows = np.arange(25)
     whole = [new.tolist() for new in batches(rows, plan, 1)]
     for skip in range(len(whole) + 1):
@@ -100,7 +100,7 @@ def test_seed_phase_and_epoch_each_change_the_order() -> None:
     orders: set[tuple[int, ...]] = set()
     for seed in (0, 1):
         for phase in (0, 1):
-            found = list(batches(rows, Plan(batch=64, epochs=2, seed=seed), phase))
+            found = list(batches(rows, TrainingPlan(batch=64, epochs=2, seed=seed), phase))
             orders.update(tuple(new.tolist()) for new in found)
     assert len(orders) == 8
     assert tuple(rows.tolist()) not in orders
@@ -108,16 +108,16 @@ def test_seed_phase_and_epoch_each_change_the_order() -> None:
 
 def test_the_order_does_not_depend_on_epochs_or_iterations_to_come() -> None:
     rows = np.arange(30)
-    few = [new.tolist() for new in batches(rows, Plan(batch=8, epochs=1), 0)]
-    many = [new.tolist() for new in batches(rows, Plan(batch=8, epochs=5), 0)]
-    some = [new.tolist() for new in batches(rows, Plan(batch=8, iterations=6), 0)]
+    few = [new.tolist() for new in batches(rows, TrainingPlan(batch=8, epochs=1), 0)]
+    many = [new.tolist() for new in batches(rows, TrainingPlan(batch=8, epochs=5), 0)]
+    some = [new.tolist() for new in batches(rows, TrainingPlan(batch=8, iterations=6), 0)]
     assert many[: len(few)] == few
     assert many[:6] == some
 
 
 def test_a_stream_is_taken_as_it_comes() -> None:
     scenario = blobs()
-    plan = Plan(batch=10, epochs=2, boundaries=False, blur=0.2, seed=4)
+    plan = TrainingPlan(batch=10, epochs=2, boundaries=False, blur=0.2, seed=4)
     (phase,) = phases(scenario, plan)
     order = drifting(scenario, 0.2, passes=2, seed=4)
     assert np.concatenate(list(batches(phase.rows, plan, 0))).tolist() == order.tolist()
@@ -127,10 +127,10 @@ def test_a_stream_is_taken_as_it_comes() -> None:
 
 def test_phases_name_the_tasks_whose_classes_come_up() -> None:
     sharp = blobs()
-    assert [list(phase.tasks) for phase in phases(sharp, Plan())] == [[0], [1], [2]]
-    rows = np.concatenate([phase.rows for phase in phases(blurred(sharp, 0.6), Plan())])
+    assert [list(phase.tasks) for phase in phases(sharp, TrainingPlan())] == [[0], [1], [2]]
+    rows = np.concatenate([phase.rows for phase in phases(blurred(sharp, 0.6), TrainingPlan())])
     assert sorted(rows.tolist()) == list(range(len(sharp.train.y)))  # none is lost, none twice
-    for phase in phases(blurred(sharp, 0.6), Plan()):
+    for phase in phases(blurred(sharp, 0.6), TrainingPlan()):
         assert set(phase.tasks) == set(sharp.train.task[phase.rows].tolist()) == {0, 1, 2}
 
 
@@ -257,7 +257,7 @@ def test_a_loss_that_is_no_number_stops_at_once(value: float, at: int, task: str
     poisoned(strategy, at, value)
     steps = train(scenario, strategy, plan)
     assert [next(steps).step for _ in range(at - 1)] == list(range(1, at))
-    with pytest.raises(Diverged) as caught:
+    with pytest.raises(DivergedError) as caught:
         next(steps)
     said = str(caught.value)
     assert f"step {at} " in said
@@ -270,8 +270,8 @@ def test_a_loss_that_is_no_number_stops_at_once(value: float, at: int, task: str
 
 @pytest.mark.parametrize("gradients", [None, 1, 3])
 def test_what_was_recorded_before_stays(gradients: int | None, tmp_path: Path) -> None:
-    what = description("naive", settings={"lr": "1e30"}, gradients=gradients, batch=64)
-    with pytest.raises(Diverged, match=r"Naive.* step 2 of task '0-1'") as caught:
+    what = short_config("naive", settings={"lr": "1e30"}, gradients=gradients, batch=64)
+    with pytest.raises(DivergedError, match=r"Naive.* step 2 of task '0-1'") as caught:
         run(what, tmp_path / "run")
     assert "\n" not in str(caught.value)
     found = perdure.open_run(tmp_path / "run")
@@ -280,7 +280,7 @@ def test_what_was_recorded_before_stays(gradients: int | None, tmp_path: Path) -
     assert found.points.step.tolist() == [0, 1]
     # The folder can be used again, and a run that is not finished is never taken for one.
     assert not (tmp_path / "run" / "done.json").exists()
-    run(description("naive", batch=64, every=10), tmp_path / "run", overwrite=True)
+    run(short_config("naive", batch=64, every=10), tmp_path / "run", overwrite=True)
     assert perdure.open_run(tmp_path / "run").finished
 
 
@@ -288,7 +288,7 @@ def test_a_stream_without_boundaries_names_no_task() -> None:
     scenario = blobs()
     strategy, plan = made("naive", scenario, boundaries="none")
     poisoned(strategy, 5, float("nan"))
-    with pytest.raises(Diverged, match=r"Naive is nan at step 5, expected"):
+    with pytest.raises(DivergedError, match=r"Naive is nan at step 5, expected"):
         finish(train(scenario, strategy, plan))
 
 
@@ -296,7 +296,7 @@ def test_going_on_at_a_later_task_leaves_the_earlier_ones_out() -> None:
     scenario = blobs()
     strategy, plan = made("naive", scenario)
     chosen = Chosen(strategy)
-    places = finish(train(scenario, strategy, plan, start=Place(phase=2, step=20)))
+    places = finish(train(scenario, strategy, plan, start=Position(phase=2, step=20)))
     assert [at.step for at in places] == list(range(21, 31))
     assert set(np.concatenate(chosen.new).tolist()) == set(scenario.tasks[2].train.tolist())
 

@@ -17,7 +17,7 @@ from perdure.scenarios import make
 from perdure.strategies import find_strategy
 from perdure.training import run, train
 
-from .strategy_helpers import ALL, GUESSES, blobs, description, finish, held_for, made
+from .strategy_helpers import ALL, GUESSES, blobs, finish, held_for, made, short_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,13 +39,13 @@ def test_a_stream_without_boundaries_tests_all_tasks(name: str, tmp_path: Path) 
     }
     if find_strategy(name).needs_tasks:
         with pytest.raises(BadInput, match=f"{name} has to be told where tasks end"):
-            description(name, **stream)
+            short_config(name, **stream)
         return
     if name == "replay":
         with pytest.raises(BadInput, match="give --set fill=reservoir"):
-            description(name, **stream)
+            short_config(name, **stream)
         stream["settings"] = {"fill": "reservoir"}
-    what = description(name, **stream)
+    what = short_config(name, **stream)
     learned = run(what, tmp_path / "run")
     points = table(tmp_path / "run" / "points.csv")
     assert {line["trained"] for line in points} == {""}
@@ -59,7 +59,7 @@ def test_a_stream_without_boundaries_tests_all_tasks(name: str, tmp_path: Path) 
 
 
 def test_a_blurred_stream_keeps_its_tasks(tmp_path: Path) -> None:
-    what = description("replay", boundaries="blurred", blur=0.5, epochs=1, batch=60, every=5)
+    what = short_config("replay", boundaries="blurred", blur=0.5, epochs=1, batch=60, every=5)
     run(what, tmp_path / "run")
     points = table(tmp_path / "run" / "points.csv")
     entered = list(dict.fromkeys(line["trained"] for line in points))
@@ -72,7 +72,7 @@ def test_a_blurred_stream_keeps_its_tasks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["naive", "replay"])
 def test_every_setting_is_recorded(name: str, setting: Any, tmp_path: Path) -> None:
     """The last full scores are those of the weights, computed by hand."""
-    what = description(name, setting=setting, epochs=2, batch=60, every=10, mask_unseen=True)
+    what = short_config(name, setting=setting, epochs=2, batch=60, every=10, mask_unseen=True)
     learned = run(what, tmp_path / "run")
     scenario = make("split-digits", setting=setting)
     points = table(tmp_path / "run" / "points.csv")
@@ -107,7 +107,7 @@ def test_memory_and_data_in_the_costs(tmp_path: Path) -> None:
         "joint": [sum(sizes)] * 5,
     }
     for name, rows in kept.items():
-        run(description(name, epochs=1, batch=150, every=50), tmp_path / name)
+        run(short_config(name, epochs=1, batch=150, every=50), tmp_path / name)
         costs = table(tmp_path / name / "costs.csv")
         assert [float(line["data_bytes"]) for line in costs] == [each * n for n in sizes]
         assert [float(line["stored_bytes"]) for line in costs] == [each * n for n in rows]
@@ -143,7 +143,7 @@ def test_recorded_gradient_norms_are_those_of_the_unweighted_terms(tmp_path: Pat
 
 def test_progress_goes_from_nothing_to_all(tmp_path: Path) -> None:
     shares: list[float] = []
-    what = description("replay", epochs=1, batch=100, every=10)
+    what = short_config("replay", epochs=1, batch=100, every=10)
     run(what, tmp_path / "run", progress=lambda share, _: shares.append(share))
     assert shares == sorted(shares)
     assert 0 < shares[0] <= 0.1

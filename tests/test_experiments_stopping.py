@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from perdure.training import EarlyStopping, Plan, train
-from perdure.training.early_stopping import held_out
+from perdure.training import EarlyStopping, TrainingPlan, train
+from perdure.training.early_stopping import split_for_early_stopping
 from perdure.training.loop import batches
 
 from .strategy_helpers import (
@@ -35,7 +35,9 @@ def test_held_out_rows_are_a_share_and_never_all() -> None:
         for share in (0.01, 0.1, 0.5, 0.99):
             for seed in (0, 1):
                 rows = np.arange(50, 50 + count)
-                learn, held = held_out(rows, Plan(patience=1, held_out=share, seed=seed))
+                learn, held = split_for_early_stopping(
+                    rows, TrainingPlan(patience=1, early_stopping_split=share, seed=seed)
+                )
                 assert sorted([*learn.tolist(), *held.tolist()]) == rows.tolist()
                 assert len(held) >= 1
                 assert len(learn) >= 1
@@ -43,7 +45,7 @@ def test_held_out_rows_are_a_share_and_never_all() -> None:
 
 
 def test_without_patience_nothing_is_held_out() -> None:
-    learn, held = held_out(np.arange(10), Plan())
+    learn, held = split_for_early_stopping(np.arange(10), TrainingPlan())
     assert learn.tolist() == list(range(10))
     assert len(held) == 0
 
@@ -52,8 +54,10 @@ def test_without_patience_nothing_is_held_out() -> None:
 def test_held_out_rows_are_never_trained_on(name: str) -> None:
     """Not in their own task, nor in any other; nor are they put into a memory."""
     scenario = blobs()
-    strategy, plan = made(name, scenario, patience=2, held_out=0.2, epochs=3)
-    held = np.concatenate([held_out(task.train, plan)[1] for task in scenario.tasks])
+    strategy, plan = made(name, scenario, patience=2, early_stopping_split=0.2, epochs=3)
+    held = np.concatenate(
+        [split_for_early_stopping(task.train, plan)[1] for task in scenario.tasks]
+    )
     assert len(held) == 21
     chosen = Chosen(strategy)
     finish(train(scenario, strategy, plan))
@@ -121,7 +125,13 @@ def test_stops_where_our_own_count_does(model: str) -> None:
     scenario = blobs(noise=60)  # hard enough to go up and down
     settings = {"lr": "0.01"}
     strategy, plan = made(
-        "naive", scenario, model=model, settings=settings, patience=2, held_out=0.3, epochs=30
+        "naive",
+        scenario,
+        model=model,
+        settings=settings,
+        patience=2,
+        early_stopping_split=0.3,
+        epochs=30,
     )
     ends: dict[int, int] = {}
     for place in train(scenario, strategy, plan):
@@ -129,7 +139,7 @@ def test_stops_where_our_own_count_does(model: str) -> None:
     plain, _ = made("naive", scenario, model=model, settings=settings)
     expected: dict[int, int] = {}
     for phase, task in enumerate(scenario.tasks):
-        learn, held = held_out(task.train, plan)
+        learn, held = split_for_early_stopping(task.train, plan)
         scores: list[float] = []
         steps = 0
         for epoch in range(30):
@@ -151,10 +161,10 @@ def test_asking_changes_nothing() -> None:
     """Endless patience on rows that are held out is plain training on the others."""
     scenario = blobs()
     for model in ("mlp", NORMED):
-        patient = done("naive", scenario, model=model, patience=100, held_out=0.2)
-        plain, plan = made("naive", scenario, model=model, patience=1, held_out=0.2)
+        patient = done("naive", scenario, model=model, patience=100, early_stopping_split=0.2)
+        plain, plan = made("naive", scenario, model=model, patience=1, early_stopping_split=0.2)
         for phase, task in enumerate(scenario.tasks):
-            learn, _ = held_out(task.train, plan)
+            learn, _ = split_for_early_stopping(task.train, plan)
             for new in batches(learn, plan, phase):
                 plain.step(plain.examples.take(new))
         assert differing(everything(patient), everything(plain)) == []

@@ -10,7 +10,7 @@ import pytest
 
 from perdure.report.figures import changes, guessing, heatmaps, panels, ranks, rescaled, spider
 from perdure.report.load import open_methods
-from perdure.training import described
+from perdure.training import make_config
 from perdure.training import run as learn
 
 from .cli_helpers import refused, run
@@ -89,7 +89,7 @@ def test_ranks_pair_runs_by_their_seeds() -> None:
 
 def test_fixed_from_runs_that_test_unseen_tasks(tmp_path: Path) -> None:
     for strategy in ("naive", "replay"):
-        what = described(
+        what = make_config(
             "split-digits", strategy, epochs=1, every=1000, unseen=True, settings={"hidden": 8}
         )
         learn(what, tmp_path / what.folder)

@@ -15,7 +15,7 @@ from perdure.record import BadInput, Run, Source
 from perdure.report.figures import series
 from perdure.report.load import open_methods
 from perdure.report.series_parameter import values_of
-from perdure.training import described, run
+from perdure.training import make_config, run
 
 from . import cli_helpers
 from .figure_helpers import check_files, curve, data, ends, parts, rows, spread, tasks_of
@@ -30,7 +30,7 @@ def store() -> Path:
     folder = Path(_FOLDER.name)
     for memory in MEMORIES:
         for seed in range(2):
-            what = described(
+            what = make_config(
                 "split-digits", "replay", seed=seed, iterations=6, every=1,
                 settings={"hidden": 16, "memory": memory},
             )  # fmt: skip

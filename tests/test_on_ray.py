@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pytest
 
-from perdure.execution import jobs_for, run_side_by_side
+from perdure.execution import jobs_for, run_in_processes
 from perdure.execution.ray_executor import run_on_ray
 from perdure.record import BadInput
-from perdure.training import described, run
+from perdure.training import make_config, run
 
 from .cli_helpers import environment, says
 from .run_helpers import PATIENCE, is_alive, until
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perdure.execution import Job
-    from perdure.training import Description
+    from perdure.training import RunConfig
 
 pytest.importorskip("ray")
 
@@ -90,14 +90,14 @@ class Place:
         text = MINE.format(log=str(self._log), died=str(folder / "died"), doomed=str(self.doomed))
         (folder / "mine.py").write_text(text)
 
-    def description(self, seed: int, **settings: str) -> Description:
-        return described(
+    def config(self, seed: int, **settings: str) -> RunConfig:
+        return make_config(
             strategy="mine:Slow", epochs=4, every=5, seed=seed,
             settings={"hidden": "16", **settings},
         )  # fmt: skip
 
-    def jobs(self, descriptions: list[Description]) -> list[Job]:
-        _, waiting = jobs_for(descriptions, self.store)
+    def jobs(self, configs: list[RunConfig]) -> list[Job]:
+        _, waiting = jobs_for(configs, self.store)
         for job in waiting:
             job.checkpoint_every = 0.1
         return waiting
@@ -164,12 +164,12 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
     """Short runs as processes: two that finish, and one that diverges."""
     short: dict[str, Any] = {"epochs": 1, "every": 5}
     every = [
-        described("split-digits", "replay", seed=1, **short),
-        described("split-digits", "gem", setting="task", boundaries="blurred", **short),
-        described("split-digits", "naive", settings={"lr": "1e30"}, **short),
+        make_config("split-digits", "replay", seed=1, **short),
+        make_config("split-digits", "gem", setting="task", boundaries="blurred", **short),
+        make_config("split-digits", "naive", settings={"lr": "1e30"}, **short),
     ]
     _, jobs = jobs_for(every, tmp_path_factory.mktemp("processes"))
-    run_side_by_side(jobs, nothing)
+    run_in_processes(jobs, nothing)
     assert [job.code for job in jobs] == [0, 0, 2]
     return jobs
 
@@ -196,17 +196,17 @@ def test_a_node_killed_in_the_middle(
     second = cluster.list_all_nodes()[1]
     node = second.node_id
     place.doomed.write_text(node)  # what runs there waits for its end
-    jobs = place.jobs([place.description(seed, pause="0.03") for seed in range(4)])
+    jobs = place.jobs([place.config(seed, pause="0.03") for seed in range(4)])
 
     def finished() -> list[int]:
-        return [job.description.seed for job in jobs if (job.folder / "done.json").exists()]
+        return [job.config.seed for job in jobs if (job.folder / "done.json").exists()]
 
     def away() -> dict[int, Begun]:
         return {seed: first for seed, (first, *_) in place.begun().items() if first.node == node}
 
     def kill() -> tuple[list[int], list[int]]:
         """Return the seeds that were finished when the second node was killed, and those it had."""
-        saved = {job.description.seed: partial(has_checkpoint, job) for job in jobs}
+        saved = {job.config.seed: partial(has_checkpoint, job) for job in jobs}
         try:
             until(
                 lambda: finished() and away() and all(saved[seed]() for seed in away()),
@@ -238,7 +238,7 @@ def test_a_node_killed_in_the_middle(
         assert 1 < after.first <= before.last + 1  # from the checkpoint that came home
         says(" ".join(jobs[seed].notes), "lost", "goes on")
         alone = tmp_path / f"alone-{seed}"
-        run(jobs[seed].description, alone)
+        run(jobs[seed].config, alone)
         assert bits(jobs[seed].folder) == bits(alone)
 
 
@@ -251,7 +251,7 @@ def names(folder: Path) -> list[Path]:
 def test_the_bits_of_processes_and_one_run_that_diverges(
     shared: bool | None, joined: str, beside: list[Job], tmp_path: Path
 ) -> None:
-    _, jobs = jobs_for([job.description for job in beside], tmp_path)
+    _, jobs = jobs_for([job.config for job in beside], tmp_path)
     told: list[dict[str, Any]] = []
     run_on_ray(jobs, lambda _, said: told.append(said), address=joined, shared=shared)
     for one, other in zip(jobs, beside, strict=True):
@@ -269,13 +269,13 @@ def test_the_bits_of_processes_and_one_run_that_diverges(
 
 @pytest.mark.slow
 def test_workers_that_die_once_and_again_and_again(joined: str, place: Place) -> None:
-    (job,) = place.jobs([place.description(0, dies="2", pause="0.01")])
+    (job,) = place.jobs([place.config(0, dies="2", pause="0.01")])
     run_on_ray([job], nothing, address=joined)
     assert (job.code, job.error) == (0, None)
     first, second, _ = place.begun()[0]
     assert 1 < second.first <= first.last + 1
     assert len(job.notes) == 2
-    (never,) = place.jobs([place.description(1, dies="99")])
+    (never,) = place.jobs([place.config(1, dies="99")])
     run_on_ray([never], nothing, address=joined)
     assert never.code == 1
     says(never.error or "", "lost 4 times", "stays")
@@ -284,7 +284,7 @@ def test_workers_that_die_once_and_again_and_again(joined: str, place: Place) ->
 
 @pytest.mark.slow
 def test_interrupted_and_gone_on_with(joined: str, place: Place) -> None:
-    jobs = place.jobs([place.description(seed, pause="0.01") for seed in range(2)])
+    jobs = place.jobs([place.config(seed, pause="0.01") for seed in range(2)])
 
     def interrupt(job: Job, message: dict[str, Any]) -> None:
         if has_checkpoint(job):
@@ -295,7 +295,7 @@ def test_interrupted_and_gone_on_with(joined: str, place: Place) -> None:
     steps = sum(each[-1].last for each in place.begun().values())
     time.sleep(0.5)
     assert sum(each[-1].last for each in place.begun().values()) == steps  # nobody goes on
-    again = place.jobs([job.description for job in jobs])
+    again = place.jobs([job.config for job in jobs])
     assert len(again) == 2
     run_on_ray(again, nothing, address=joined, shared=False)
     assert [(job.code, job.error) for job in again] == [(0, None)] * 2
@@ -307,10 +307,10 @@ import sys
 from pathlib import Path
 import msgspec
 from perdure.execution import jobs_for
-from perdure.training import Description
+from perdure.training import RunConfig
 from perdure.execution.ray_executor import run_on_ray
 
-wanted = msgspec.json.decode(sys.argv[1], type=list[Description])
+wanted = msgspec.json.decode(sys.argv[1], type=list[RunConfig])
 _, waiting = jobs_for(wanted, Path("runs"))
 for job in waiting:
     job.checkpoint_every = 0.1
@@ -322,7 +322,7 @@ print([job.error for job in waiting], flush=True)
 class Driver:
     """A process that does some runs on a Ray of its own."""
 
-    def __init__(self, wanted: list[Description], folder: Path) -> None:
+    def __init__(self, wanted: list[RunConfig], folder: Path) -> None:
         said = msgspec.json.encode(wanted).decode()
         self.process = subprocess.Popen(
             [sys.executable, "-c", DRIVER, said], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -335,7 +335,7 @@ class Driver:
 
 @pytest.mark.slow
 def test_a_driver_killed_and_started_again(place: Place, tmp_path: Path) -> None:
-    wanted = [place.description(seed, pause="0.04") for seed in range(4)]
+    wanted = [place.config(seed, pause="0.04") for seed in range(4)]
     first = Driver(wanted, tmp_path)
     until(
         lambda: (
@@ -360,20 +360,20 @@ def test_a_driver_killed_and_started_again(place: Place, tmp_path: Path) -> None
     for name, when in done.items():
         assert (place.store / name / "done.json").stat().st_mtime_ns == when
     again = {seed: each[len(begun.get(seed, [])) :] for seed, each in place.begun().items()}
-    names = [description.folder for description in wanted]
+    names = [config.folder for config in wanted]
     assert [len(again[seed]) for seed in range(4)] == [name not in done for name in names]
     assert any(each[0].first > 1 for each in again.values() if each)
-    for description in wanted:
-        alone = tmp_path / f"alone-{description.seed}"
-        run(description, alone)
-        assert bits(place.store / description.folder) == bits(alone)
+    for config in wanted:
+        alone = tmp_path / f"alone-{config.seed}"
+        run(config, alone)
+        assert bits(place.store / config.folder) == bits(alone)
 
 
 def test_a_run_that_cannot_begin_does_not_stop_others(
     joined: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERDURE_DATA", str(tmp_path / "none"))
-    wanted = [described("split-mnist", "naive"), described(epochs=1, every=10)]
+    wanted = [make_config("split-mnist", "naive"), make_config(epochs=1, every=10)]
     _, jobs = jobs_for(wanted, tmp_path / "runs")
     run_on_ray(jobs, nothing, address=joined)
     assert [job.code for job in jobs] == [2, 0]
@@ -382,8 +382,8 @@ def test_a_run_that_cannot_begin_does_not_stop_others(
 
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ray.is_initialized", lambda: False)  # other tests may be connected
-    description = described()
-    (job,) = jobs_for([description], tmp_path)[1]
+    config = make_config()
+    (job,) = jobs_for([config], tmp_path)[1]
     for address in ("ray://there:10001", "there", "there:", ":1", "there:x"):
         with pytest.raises(BadInput, match=f"{address!r}, expected auto or the host:port"):
             run_on_ray([job], nothing, address=address)
@@ -391,9 +391,9 @@ def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(BadInput, match=f"no Ray answers at {address}"):
             run_on_ray([job], nothing, address=address)
     for share in (0.0, -1.0, 1.5, float("nan")):
-        with pytest.raises(BadInput, match="gpus_each"):
-            run_on_ray([job], nothing, gpus_each=share)
-    other = msgspec.structs.replace(description, device="cuda:1")
+        with pytest.raises(BadInput, match="gpus_per_run"):
+            run_on_ray([job], nothing, gpus_per_run=share)
+    other = msgspec.structs.replace(config, device="cuda:1")
     with pytest.raises(BadInput, match=r"'cuda:1', expected cpu or cuda"):
         run_on_ray(jobs_for([other], tmp_path)[1], nothing)
     run_on_ray([], nothing)

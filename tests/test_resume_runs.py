@@ -23,19 +23,18 @@ from perdure import execution, training
 from perdure.evaluation.recorder import EvaluationWarning
 from perdure.execution.jobs import Job
 from perdure.strategies.naive import Naive
-from perdure.training import checkpoint, loop
-from perdure.training import checkpointer as keeper
-from perdure.training.checkpointer import Keeper
+from perdure.training import checkpoint, checkpointer, loop
+from perdure.training.checkpointer import Checkpointer
 
 from .cli_helpers import judged_refusal, says
 from .kill_cases import differences, folders, last_step, resumed, saved_step
 from .run_helpers import inside, until
-from .strategy_helpers import ALL, NORMED, blobs, description, finish
+from .strategy_helpers import ALL, NORMED, blobs, finish, short_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perdure.training import Description
+    from perdure.training import RunConfig
 
 STOPPED = ("split-digits", "naive", "--online", "--seeds", "1", "--set", "hidden=8")
 
@@ -80,7 +79,7 @@ def stops_after(count: int) -> Callable[[], None]:
     return saved
 
 
-def stopped(what: Description, folder: Path, after: int, **more: Any) -> Path:
+def stopped(what: RunConfig, folder: Path, after: int, **more: Any) -> Path:
     """Return the folder of a run of blobs that was stopped after so many checkpoints."""
     with pytest.raises(Stopped):
         training.run(
@@ -90,13 +89,13 @@ def stopped(what: Description, folder: Path, after: int, **more: Any) -> Path:
     return folder
 
 
-def whole(what: Description, folder: Path) -> Path:
+def whole(what: RunConfig, folder: Path) -> Path:
     """Return the folder of a run of blobs that nobody disturbed."""
     training.run(what, folder, scenario=blobs())
     return folder
 
 
-def on(what: Description, folder: Path, **more: Any) -> Path:
+def on(what: RunConfig, folder: Path, **more: Any) -> Path:
     """Return the folder of a run of blobs that went on to its end."""
     training.run(what, folder, scenario=blobs(), resume=True, **more)
     return folder
@@ -106,7 +105,7 @@ def on(what: Description, folder: Path, **more: Any) -> Path:
 def test_every_strategy_goes_on_with_its_record(name: str, tmp_path: Path) -> None:
     """Stopped in the middle of each task and at an end; costs too are those of one run."""
     more: dict[str, Any] = {"optimizer": "adam", "settings": {"lr": "0.01"}, "epochs": 1}
-    what = description(name, model=NORMED, gradients=2, **more)
+    what = short_config(name, model=NORMED, gradients=2, **more)
     expected = whole(what, tmp_path / "whole")
     each, folder = last_step(expected) // 3, tmp_path / "run"
     for count in (each // 2, each // 2 + 3, each + 1):  # one a step, and one at a task's end
@@ -117,10 +116,10 @@ def test_every_strategy_goes_on_with_its_record(name: str, tmp_path: Path) -> No
 
 
 def test_a_checkpoint_is_removed_when_a_run_is_finished(tmp_path: Path) -> None:
-    folder = stopped(description("naive"), tmp_path / "run", 5)
+    folder = stopped(short_config("naive"), tmp_path / "run", 5)
     assert [path.name for path in (folder / "checkpoint").iterdir()] == ["state.safetensors"]
     assert saved_step(folder) == 5
-    on(description("naive"), folder)
+    on(short_config("naive"), folder)
     names = {"run.json", "points.csv", "costs.csv", "done.json", "hits"}
     assert {path.name for path in folder.iterdir()} == names
 
@@ -129,7 +128,7 @@ def test_when_it_is_time_to_save(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every so many seconds, and at a task's end unless there is next to nothing to lose."""
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    one: Any = Keeper(Path(), *[None] * 3, every=60.0)  # type: ignore[arg-type]
+    one: Any = Checkpointer(Path(), *[None] * 3, every=60.0)  # type: ignore[arg-type]
     for now, due, ended in (  # noqa: B007 - the clock reads it
         (1000.0, False, False), (1004.9, False, False), (1005.0, False, True),
         (1059.9, False, True), (1060.0, True, True),
@@ -141,7 +140,7 @@ def test_a_run_saves_at_the_end_of_each_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is saved there begins with the next task, or is all there is."""
-    monkeypatch.setattr(keeper, "APART", 0.0)
+    monkeypatch.setattr(checkpointer, "APART", 0.0)
     places = []
     save = checkpoint.save_checkpoint
 
@@ -149,8 +148,8 @@ def test_a_run_saves_at_the_end_of_each_task(
         places.append(place)
         save(folder, strategy, place, *rest)
 
-    monkeypatch.setattr(keeper, "save_checkpoint", saving)
-    what = description("replay", model=NORMED)
+    monkeypatch.setattr(checkpointer, "save_checkpoint", saving)
+    what = short_config("replay", model=NORMED)
     expected = whole(what, tmp_path / "whole")
     steps = [
         int(json.loads((expected / "done.json").read_text())["steps"]) * k // 3 for k in (1, 2)
@@ -189,8 +188,8 @@ def test_a_checkpoint_is_never_ahead_of_its_record(
         save(folder, strategy, place, stopping, record)
 
     monkeypatch.setattr(os, "fsync", sync)
-    monkeypatch.setattr(keeper, "save_checkpoint", saving)
-    training.run(description("naive"), tmp_path / "run", scenario=blobs(), checkpoint_every=0)
+    monkeypatch.setattr(checkpointer, "save_checkpoint", saving)
+    training.run(short_config("naive"), tmp_path / "run", scenario=blobs(), checkpoint_every=0)
     assert len(set(checked)) > 10
 
 
@@ -202,8 +201,8 @@ def test_a_checkpoint_is_never_ahead_of_its_record(
 def test_a_checkpoint_that_cannot_be_saved_stops_nobody(
     error: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    what = description("naive" if error else f"{__name__}:Odd")
-    expected = whole(description("naive"), tmp_path / "whole")
+    what = short_config("naive" if error else f"{__name__}:Odd")
+    expected = whole(short_config("naive"), tmp_path / "whole")
 
     def refuse(*_: Any, **__: Any) -> None:
         assert error is not None
@@ -226,7 +225,7 @@ def test_a_checkpoint_that_cannot_be_saved_stops_nobody(
 def test_the_last_checkpoint_stays_where_the_next_cannot_be_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    what = description("replay", model=NORMED)
+    what = short_config("replay", model=NORMED)
     expected, folder = whole(what, tmp_path / "whole"), tmp_path / "run"
     stopped(what, folder, 7)
     with monkeypatch.context() as patch:
@@ -256,16 +255,16 @@ def test_a_loss_that_is_no_number_never_gets_into_a_checkpoint(
         self._losses.append((self._step, loss))
 
     monkeypatch.setattr(loop._Finite, "look", later)
-    with pytest.raises(loop.Diverged, match="is nan at step 7"):
+    with pytest.raises(loop.DivergedError, match="is nan at step 7"):
         training.run(
-            description(f"{__name__}:Poisoned"), tmp_path, scenario=blobs(), checkpoint_every=0
+            short_config(f"{__name__}:Poisoned"), tmp_path, scenario=blobs(), checkpoint_every=0
         )
     assert saved_step(tmp_path) == 6
 
 
 def test_seeds_in_one_process_do_not_share_a_generator(tmp_path: Path) -> None:
     """Runs one after the other, some of them stopped and gone on with, are as each alone."""
-    first, second = (description("replay", model=NORMED, seed=k) for k in (0, 1))
+    first, second = (short_config("replay", model=NORMED, seed=k) for k in (0, 1))
     expected = [whole(what, tmp_path / f"{what.seed}") for what in (second, first)][::-1]
     folders = [stopped(what, tmp_path / f"b{what.seed}", 9) for what in (first, second)]
     for what, folder, same in zip((first, second), folders, expected, strict=True):
@@ -280,7 +279,9 @@ def test_seeds_in_one_process_do_not_share_a_generator(tmp_path: Path) -> None:
 def unfinished(tmp_path: Path) -> Path:
     """The folder of a run that `perdure run` was stopped in, after 20 steps."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Keeper, "__init__", _stopping(Keeper.__init__, 22))  # two are of tasks' ends
+        patch.setattr(
+            Checkpointer, "__init__", _stopping(Checkpointer.__init__, 22)
+        )  # two are of tasks' ends
         with pytest.raises(Stopped):
             inside(*STOPPED, "--store", tmp_path)
     (folder,) = folders(tmp_path)
@@ -388,7 +389,7 @@ def test_a_run_of_something_else_does_not_go_on(unfinished: Path) -> None:
 
 
 def _foreign(path: Path) -> None:
-    strategy, plan = training.learner(description("replay"), blobs())
+    strategy, plan = training.learner(short_config("replay"), blobs())
     place = finish(loop.train(blobs(), strategy, plan))[-1]
     checkpoint.save_checkpoint(path.parent, strategy, place)
 
@@ -448,7 +449,7 @@ def test_another_process_is_at_it(more: tuple[str, ...], unfinished: Path) -> No
 
 def job(store: Path, **more: Any) -> Job:
     usual: dict[str, Any] = {"epochs": 1, "every": 2, "model": f"{__name__}:greedy"}
-    what = training.described("split-digits", "replay", **usual | more)
+    what = training.make_config("split-digits", "replay", **usual | more)
     return Job(what, store / what.folder, resume=True, checkpoint_every=0.01)
 
 
@@ -456,13 +457,13 @@ def test_a_process_does_many_runs_as_each_alone(tmp_path: Path) -> None:
     """Nothing of the first is left in the second: no bits, and no peak of memory."""
     big = job(tmp_path / "one", settings={"megabytes": "700"})
     jobs = [big, job(tmp_path / "one", seed=3), job(tmp_path / "one", seed=4, threads=1)]
-    execution.run_side_by_side(jobs, lambda *_: None, most=1)
+    execution.run_in_processes(jobs, lambda *_: None, most=1)
     assert [each.code for each in jobs] == [0, 0, 0], jobs[0].error
     peaks = []
     for each in jobs:
         alone = tmp_path / "alone" / each.folder.name
         if each is not big:
-            training.run(each.description, alone)
+            training.run(each.config, alone)
             assert differences(each.folder, alone) == []
         rows = list(csv.DictReader((each.folder / "costs.csv").read_text().splitlines()))
         peaks.append(max(float(row["peak_bytes"]) for row in rows))
@@ -481,14 +482,14 @@ def test_a_killed_worker(tmp_path: Path) -> None:
             os.kill(pid, signal.SIGKILL)
             killed.append(pid)
 
-    execution.run_side_by_side(jobs, told, most=1, retries=1)
+    execution.run_in_processes(jobs, told, most=1, retries=1)
     assert killed
     assert not workers()
     assert [each.code for each in jobs] == [0, 0]
     assert jobs[0].notes == ["its process was killed by signal 9; it goes on"]
     assert resumed(jobs[0].folder)[0] > 0
     alone = tmp_path / "alone"
-    training.run(jobs[0].description, alone)
+    training.run(jobs[0].config, alone)
     assert differences(jobs[0].folder, alone) == []
 
 

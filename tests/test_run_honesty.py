@@ -19,7 +19,7 @@ from perdure.data import Dataset, Split
 from perdure.execution import jobs_for
 from perdure.record import BadInput
 from perdure.scenarios import split
-from perdure.training import described, run
+from perdure.training import make_config, run
 
 ROOT = Path(__file__).parent.parent
 SHORT: dict[str, Any] = {"epochs": 1, "settings": {"hidden": "16"}}
@@ -45,7 +45,7 @@ def test_an_edited_strategy_of_ones_own_is_another_run(
     folders = []
     for text in (OWN, OWN + "# changed\n", OWN):
         (tmp_path / "edited_strategy.py").write_text(text)
-        folders.append(described("split-digits", "edited_strategy:Mine", **SHORT).folder)
+        folders.append(make_config("split-digits", "edited_strategy:Mine", **SHORT).folder)
     assert folders[0] == folders[2] != folders[1]
 
 
@@ -57,8 +57,8 @@ def test_a_hyperparameter_without_default_has_to_be_given(
     text = OWN.replace("    pass\n", begin)
     (tmp_path / "needy_strategy.py").write_text(text)
     with pytest.raises(BadInput, match=re.escape("size has no default; give it: --set size=…")):
-        described("split-digits", "needy_strategy:Mine")
-    found = described("split-digits", "needy_strategy:Mine", settings={"size": "3"})
+        make_config("split-digits", "needy_strategy:Mine")
+    found = make_config("split-digits", "needy_strategy:Mine", settings={"size": "3"})
     assert found.options == {"size": 3}
 
 
@@ -68,7 +68,7 @@ def test_a_hyperparameter_without_default_has_to_be_given(
         ({"boundaries": "none"}, "--set fill=reservoir"),
         ({"boundaries": "blurred", "mask_unseen": True}, "needs sharp boundaries"),
         ({"patience": 2, "iterations": 5}, "give one of them"),
-        ({"redraw": True, "subset": None}, "no subset to redraw"),
+        ({"resample": True, "subset": None}, "no subset to resample"),
         ({"order": [3, 1]}, "each class from 0 to 9 once"),
         ({"image_size": 16}, "leave image_size out"),
         ({"seed": 2**32}, "below 2**32"),
@@ -78,18 +78,21 @@ def test_a_hyperparameter_without_default_has_to_be_given(
 )
 def test_what_would_mean_nothing_is_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=re.escape(said)):
-        described("split-digits", "replay", **options)
+        make_config("split-digits", "replay", **options)
 
 
 def test_what_changes_nothing_changes_no_folder() -> None:
-    plain = described("split-digits", "naive")
-    assert described("split-digits", "naive", blur=0.4, held_out=0.3).folder == plain.folder
-    assert described("split-digits", "naive", settings={"lr": 0.02}).folder == plain.folder
+    plain = make_config("split-digits", "naive")
+    assert (
+        make_config("split-digits", "naive", blur=0.4, early_stopping_split=0.3).folder
+        == plain.folder
+    )
+    assert make_config("split-digits", "naive", settings={"lr": 0.02}).folder == plain.folder
 
 
 def test_values_need_not_be_text() -> None:
     given = {"memory": 7, "alpha": None, "replacement": True, "lr": 1}
-    found = described("split-digits", "replay", settings=given)
+    found = make_config("split-digits", "replay", settings=given)
     assert found.options["memory"] == 7
     assert found.options["alpha"] is None
     assert found.options["replacement"] is True
@@ -98,12 +101,12 @@ def test_values_need_not_be_text() -> None:
 
 def test_intervals_are_those_of_the_evaluations_that_count(tmp_path: Path) -> None:
     """Sparse tests: minima come from whole sets at task ends too, not only from the subset."""
-    run(described("split-digits", "single", every=20, subset=20, **SHORT), tmp_path / "sparse")
+    run(make_config("split-digits", "single", every=20, subset=20, **SHORT), tmp_path / "sparse")
     found = perdure.open_run(tmp_path / "sparse").summary()
     assert "min_acc" in found.metrics
     assert "min_acc" not in found.intervals
     assert any("no intervals from hits" in note for note in found.notes)
-    run(described("split-digits", "single", every=1, **SHORT), tmp_path / "dense")
+    run(make_config("split-digits", "single", every=1, **SHORT), tmp_path / "dense")
     dense = perdure.open_run(tmp_path / "dense").summary()
     for id_ in ("min_acc", "wc_acc", "wf10"):
         low, high = dense.intervals[id_]
@@ -115,7 +118,7 @@ def test_a_short_last_batch_is_not_taken_for_the_rest(tmp_path: Path) -> None:
 
     291 examples in batches of 32 end with one of 3 at step 10, which is counted.
     """
-    run(described("split-digits", "naive", epochs=4, every=50), tmp_path / "run")
+    run(make_config("split-digits", "naive", epochs=4, every=50), tmp_path / "run")
     with (tmp_path / "run" / "costs.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     examples = json.loads((tmp_path / "run" / "run.json").read_text())["describe"]["examples"]
@@ -125,7 +128,7 @@ def test_a_short_last_batch_is_not_taken_for_the_rest(tmp_path: Path) -> None:
 
 def test_run_json_says_what_was_learned_from(tmp_path: Path) -> None:
     scenario = split(own(), 2, setting="task")
-    run(described("split-digits", "replay", **SHORT), tmp_path / "run", scenario=scenario)
+    run(make_config("split-digits", "replay", **SHORT), tmp_path / "run", scenario=scenario)
     said = json.loads((tmp_path / "run" / "run.json").read_text())
     assert said["describe"]["scenario"] == "split-own"
     assert said["describe"]["setting"] == said["setting"] == "task"
@@ -172,7 +175,7 @@ def test_dry_run_prints_every_choice_and_runs_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_old_versions_and_other_data_are_said(tmp_path: Path) -> None:
     arguments = ("split-digits", "naive", "--seeds", "1", "--epochs", "1", "--set", "hidden=16")
-    what = described("split-digits", "naive", **SHORT)
+    what = make_config("split-digits", "naive", **SHORT)
     ((), (job,)) = jobs_for([what], tmp_path)
     run(what, job.folder)
     path = job.folder / "run.json"

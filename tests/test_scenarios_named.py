@@ -38,9 +38,9 @@ def test_the_set_up_of_m2i(name: str) -> None:
     assert (set_up.batch, set_up.optimizer, set_up.lr, set_up.epochs) == (128, "sgd", 0.001, 50)
     answer = run("run", name, "--device", "nowhere")  # described without being run
     assert answer.code == 2
-    from perdure.training import described
+    from perdure.training import make_config
 
-    assert described(name, "replay").optimizer_options["momentum"] == 0.9
+    assert make_config(name, "replay").optimizer_options["momentum"] == 0.9
 
 
 @pytest.mark.parametrize("what", ["scenarios", "strategies", "models"])

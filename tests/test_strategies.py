@@ -25,13 +25,13 @@ from .strategy_helpers import (
     accuracy,
     arrays,
     blobs,
-    description,
     differing,
     done,
     everything,
     finish,
     held_for,
     made,
+    short_config,
 )
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def test_testing_leaves_no_trace(name: str, every: int, network: Any, tmp_path: 
 @pytest.mark.parametrize("name", TESTED)
 def test_a_run_gives_the_weights_of_plain_training(name: str, tmp_path: Path) -> None:
     """With gradient norms, hits and unseen tasks as well, on digits."""
-    what = description(name, epochs=1, batch=100, gradients=2, every=4, unseen=True, model=NORMED)
+    what = short_config(name, epochs=1, batch=100, gradients=2, every=4, unseen=True, model=NORMED)
     watched = everything(run(what, tmp_path / "run"))
     scenario = make("split-digits")
     strategy, plan = made(name, scenario, epochs=1, batch=100, model=NORMED)

@@ -16,20 +16,20 @@ from perdure.models import build
 from perdure.record import BadInput
 from perdure.strategies.agem import AGEM
 from perdure.strategies.gem import projected
-from perdure.training import Diverged, save_checkpoint, train
+from perdure.training import DivergedError, save_checkpoint, train
 
 from .strategy_helpers import (
     LINEAR,
     NORMED,
     Chosen,
     blobs,
-    description,
     differing,
     done,
     everything,
     finish,
     go_on,
     made,
+    short_config,
 )
 from .test_strategies_gem import BATCHED, flat, of
 
@@ -222,7 +222,7 @@ def test_a_rate_that_diverges_is_said(lr: str) -> None:
             break
     for group in strategy.optimizer.param_groups:
         group["lr"] = float(lr)
-    with pytest.raises(Diverged) as caught:
+    with pytest.raises(DivergedError) as caught:
         finish(train(scenario, strategy, plan, start=place))
     assert "\n" not in str(caught.value)
 
@@ -242,7 +242,7 @@ def test_going_on_in_the_third_task(way: dict[str, Any], tmp_path: Path) -> None
             save_checkpoint(tmp_path, strategy, place)
             vars(strategy)["choose"] = chosen
     del vars(strategy)["choose"]
-    again, rows = go_on(description("agem", **way), scenario, tmp_path)
+    again, rows = go_on(short_config("agem", **way), scenario, tmp_path)
     assert differing(everything(strategy), everything(again)) == []
     assert rows == chosen.lists()[24:]
 

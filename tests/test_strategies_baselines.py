@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 
 from perdure.scenarios import make
 from perdure.strategies import find_strategy
-from perdure.training import Place, train
+from perdure.training import Position, train
 from perdure.training.loop import batches
 
 from .strategy_helpers import NORMED, Chosen, blobs, differing, everything, finish, made
@@ -154,7 +154,7 @@ def test_single_is_naive_on_each_task_alone(setting: Any, optimizer: str) -> Non
         naive, _ = made("naive", scenario, optimizer=optimizer)
         for k in range(phase):
             naive.model.open(k, scenario.tasks[k].classes)
-        for place in train(scenario, naive, plan, start=Place(phase=phase)):
+        for place in train(scenario, naive, plan, start=Position(phase=phase)):
             if place.done == 10:
                 break
         assert same(ends[phase], state(naive))

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from perdure.record import BadInput
-from perdure.training import Diverged, train
+from perdure.training import DivergedError, train
 
 from .cli_helpers import start
 from .strategy_helpers import blobs, made
@@ -82,7 +82,9 @@ def test_a_step_that_returns_one_number_is_not(what: str) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), torch.tensor(float("-inf"))])
 def test_a_number_that_is_not_finite_is_divergence(value: Any) -> None:
-    with pytest.raises(Diverged, match=r"the loss of Naive is -?(nan|inf) at step 1 of task '0-1'"):
+    with pytest.raises(
+        DivergedError, match=r"the loss of Naive is -?(nan|inf) at step 1 of task '0-1'"
+    ):
         learning(lambda loss: value)
 
 

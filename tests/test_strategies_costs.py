@@ -13,7 +13,7 @@ from perdure.training import run
 
 from .cli_helpers import scored
 from .evaluator_helpers import linear
-from .strategy_helpers import description
+from .strategy_helpers import short_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     _nothing_compiled()
     for name in NAMES:
         settings = MEMORY.get(name, {})
-        what = description(name, iterations=STEPS, batch=BATCH, every=50, settings=settings)
+        what = short_config(name, iterations=STEPS, batch=BATCH, every=50, settings=settings)
         run(what, folder / name)
     return {name: folder / name for name in NAMES}
 

@@ -22,13 +22,13 @@ from .strategy_helpers import (
     LINEAR,
     NORMED,
     blobs,
-    description,
     differing,
     done,
     everything,
     finish,
     go_on,
     made,
+    short_config,
 )
 from .test_strategies_gem import BATCHED
 
@@ -299,5 +299,5 @@ def test_going_on_in_the_second_task(way: dict[str, Any], step: int, tmp_path: P
         if place.step == step:
             assert place.phase == 1
             save_checkpoint(tmp_path, strategy, place)
-    again, _ = go_on(description("cwr-star", **way), scenario, tmp_path)
+    again, _ = go_on(short_config("cwr-star", **way), scenario, tmp_path)
     assert differing(everything(strategy), everything(again)) == []

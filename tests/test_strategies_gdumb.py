@@ -17,13 +17,12 @@ from perdure.models import build
 from perdure.record import BadInput
 from perdure.scenarios import blurred
 from perdure.strategies.gdumb import GDumb, annealing
-from perdure.training import Diverged, save_checkpoint, train
+from perdure.training import DivergedError, save_checkpoint, train
 
 from .strategy_helpers import (
     LINEAR,
     NORMED,
     blobs,
-    description,
     differing,
     done,
     everything,
@@ -31,6 +30,7 @@ from .strategy_helpers import (
     go_on,
     held_for,
     made,
+    short_config,
 )
 from .test_strategies_gem import BATCHED
 
@@ -264,7 +264,7 @@ def test_going_on_from_anywhere(step: int, tmp_path: Path) -> None:
     for place in train(scenario, strategy, plan):
         if place.step == step:
             save_checkpoint(tmp_path, strategy, place)
-    again, _ = go_on(description("gdumb", **way), scenario, tmp_path)
+    again, _ = go_on(short_config("gdumb", **way), scenario, tmp_path)
     assert differing(everything(strategy), everything(again)) == []
 
 
@@ -272,7 +272,7 @@ def test_going_on_from_anywhere(step: int, tmp_path: Path) -> None:
 def test_a_rate_that_diverges_at_the_end_is_said(lr: str) -> None:
     scenario = blobs()
     strategy, plan = made("gdumb", scenario, settings={**QUICK, "lr": lr})
-    with pytest.raises(Diverged, match="GDumb") as caught:
+    with pytest.raises(DivergedError, match="GDumb") as caught:
         finish(train(scenario, strategy, plan))
     said = str(caught.value)
     assert "\n" not in said

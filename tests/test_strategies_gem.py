@@ -16,19 +16,19 @@ from perdure.data.examples import Batch, Examples
 from perdure.models import Network, build
 from perdure.record import BadInput
 from perdure.strategies.gem import GEM
-from perdure.training import Diverged, save_checkpoint, train
+from perdure.training import DivergedError, save_checkpoint, train
 
 from .strategy_helpers import (
     LINEAR,
     NORMED,
     blobs,
-    description,
     differing,
     done,
     everything,
     finish,
     go_on,
     made,
+    short_config,
 )
 from .test_strategies_gem_projection import nearest
 
@@ -222,7 +222,7 @@ def test_a_rate_that_diverges_is_said(lr: str) -> None:
             break
     for group in strategy.optimizer.param_groups:
         group["lr"] = float(lr)
-    with pytest.raises(Diverged) as caught:
+    with pytest.raises(DivergedError) as caught:
         finish(train(scenario, strategy, plan, start=place))
     assert "\n" not in str(caught.value)
 
@@ -238,7 +238,7 @@ def test_going_on_in_the_third_task(way: dict[str, Any], tmp_path: Path) -> None
         if place.step == 24:
             assert place.phase == 2
             save_checkpoint(tmp_path, strategy, place)
-    again, _ = go_on(description("gem", **way), scenario, tmp_path)
+    again, _ = go_on(short_config("gem", **way), scenario, tmp_path)
     assert differing(everything(strategy), everything(again)) == []
 
 

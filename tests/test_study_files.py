@@ -36,7 +36,9 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "another strategy's": ("[strategy.naive]\nstrength = 1", ("[strategy.naive]", "'strength'")),
     "nobody's here": ("[run]\nmemory = 5", ("[run]", "'memory'", "nothing here knows")),
     "seed is no option": ("[run]\nseed = 3", ("[run]", "'seed'")),
-    "validate is no option": ("[run]\nvalidate = 0.1", ("[run]", "'validate'")),
+    "validation_split is no option": (
+        "[run]\nvalidation_split = 0.1", ("[run]", "'validation_split'"),
+    ),
     "another model's": (
         'models = ["mlp", "resnet18-slim"]\n[model.mlp]\nfilters = 3', ("[model.mlp]", "'filters'"),
     ),
@@ -176,7 +178,7 @@ def test_a_device_that_is_not_there_is_refused_before_anything_runs(tmp_path: Pa
 
 def test_device_auto_is_described_as_the_one_it_means() -> None:
     study = study_of({**BARE, "run": {"device": "auto"}}, "mine")
-    described = [study.descriptions(cell, {})[0].device for cell in study.cells]
+    described = [study.configs(cell, {})[0].device for cell in study.cells]
     assert set(described) <= {"cpu", "cuda"}
 
 
@@ -270,7 +272,7 @@ def test_the_last_layer_that_says_a_thing_decides(layers: Layers, strategy: str)
     study = study_with(layers, strategy)
     (cell,) = [cell for cell in study.cells if cell.strategy == strategy]
     expected = meant(layers, strategy)
-    found = [study.descriptions(cell, point)[0] for point in study.points(cell)]
+    found = [study.configs(cell, point)[0] for point in study.points(cell)]
     assert len(found) == len(expected)
     for wanted in expected:  # the order of a product's factors is nobody's business
         hits = [
@@ -316,7 +318,7 @@ def test_cells_are_all_combinations_in_order(
     assert [tuple(cell) for cell in study.cells] == expected
     wanted = list(range(seeds)) if isinstance(seeds, int) else seeds
     for cell in study.cells:
-        assert [each.seed for each in study.descriptions(cell, {})] == wanted
+        assert [each.seed for each in study.configs(cell, {})] == wanted
 
 
 def test_a_searched_length_replaces_a_fixed_one_and_the_other_way_round() -> None:
@@ -329,7 +331,7 @@ def test_a_searched_length_replaces_a_fixed_one_and_the_other_way_round() -> Non
         (cell.strategy, cell.variant): [
             (each.epochs, each.iterations)
             for point in study.points(cell)
-            for each in study.descriptions(cell, point)[:1]
+            for each in study.configs(cell, point)[:1]
         ]
         for cell in study.cells
     }
@@ -343,7 +345,7 @@ def test_an_optimizer_may_be_searched() -> None:
     plain = {**BARE, "run": {"momentum": 0.5}, "grid": {"optimizer": ["sgd", "adam"]}}
     study = study_of(plain, "mine")
     cell = study.cells[0]
-    said = [study.descriptions(cell, point)[0] for point in study.points(cell)]
+    said = [study.configs(cell, point)[0] for point in study.points(cell)]
     assert [each.optimizer for each in said] == ["sgd", "adam"]
     assert said[0].optimizer_options == {"lr": 0.02, "momentum": 0.5, "weight_decay": 0.0}
     assert said[1].optimizer_options == {"lr": 0.001, "weight_decay": 0.0}
@@ -376,7 +378,7 @@ def test_the_file_of_the_guide_means_what_it_says(tmp_path: Path) -> None:
     for cell in study.cells:
         assert len(study.points(cell)) == (4 if cell.strategy == "ewc" else 2)
         for point in study.points(cell):
-            run = study.descriptions(cell, point)[0]
+            run = study.configs(cell, point)[0]
             assert (run.epochs, run.iterations, run.subset) == (2, None, None)
             assert run.batch == (128 if cell.setting == "task" else 256)
             assert run.optimizer_options["lr"] == point["lr"]
@@ -385,9 +387,9 @@ def test_the_file_of_the_guide_means_what_it_says(tmp_path: Path) -> None:
             if cell.strategy == "ewc":
                 assert run.options["mode"] == "online"
                 assert run.options["strength"] == point["strength"]
-            search = study.descriptions(cell, point, search=True)
-            assert [(each.seed, each.validate) for each in search] == [(0, 0.1)]
-            assert run.validate == 0
+            search = study.configs(cell, point, search=True)
+            assert [(each.seed, each.validation_split) for each in search] == [(0, 0.1)]
+            assert run.validation_split == 0
 
 
 def test_plain_data_is_judged_like_a_file() -> None:

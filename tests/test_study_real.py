@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from perdure import execution, studies, training
-from perdure.execution import run_serially, run_side_by_side
+from perdure.execution import run_in_processes, run_serially
 from perdure.record import RunWriter
 from perdure.scenarios import domains, make, permutations, validation
 from perdure.strategies.naive import Naive
@@ -121,10 +121,12 @@ def test_a_search_is_tested_on_what_it_does_not_learn(whole: Reference) -> None:
     for folder in whole.store.glob("*/"):
         said = json.loads((folder / "run.json").read_text())["describe"]
         held = validation(scenario, 0.1, said["seed"])
-        expected = held if said["validate"] else scenario
+        expected = held if said["validation_split"] else scenario
         sizes = {task.name: [len(task.train), len(task.test)] for task in expected.tasks}
         assert said["examples"] == sizes
-        assert said["validate"] == (0.1 if "not on the test set" in str(said["deviations"]) else 0)
+        assert said["validation_split"] == (
+            0.1 if "not on the test set" in str(said["deviations"]) else 0
+        )
         for line in (folder / "points.csv").read_text().splitlines()[1:]:
             _, _, tested, kind, _, n = line.split(",")
             if kind == "full":
@@ -212,7 +214,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("timed")
 def test_an_estimate_of_steps_whose_time_is_known() -> None:
-    mine = training.described("split-digits", "naive", iterations=60, settings={"hidden": "16"})
+    mine = training.make_config("split-digits", "naive", iterations=60, settings={"hidden": "16"})
     assert training.estimated_seconds(mine) == pytest.approx(5 * 60 * 0.01)
 
 
@@ -240,7 +242,7 @@ def test_runs_of_other_lengths_are_measured_apart(tmp_path: Path) -> None:
 def test_processes_give_the_same_bits(whole: Reference, tmp_path: Path) -> None:
     store = tmp_path / "store"
     mine = studies.read_study(whole.file)
-    found = run_study(mine, store, partial(run_side_by_side, most=1), nobody)
+    found = run_study(mine, store, partial(run_in_processes, most=1), nobody)
     assert (found.complete, len(found.failed)) == (True, FAILING)
     assert bits(store) == bits(whole.store)
     assert len(bits(store)) == RUNS - FAILING
@@ -335,14 +337,14 @@ def test_what_was_begun_with_other_versions_is_refused_but_has_not_failed(tmp_pa
     says(error, "torch 1.0", "--even-if-changed")
     assert (found.failed, [path.name for path in found.waiting]) == ({}, [begun.parent.name])
     assert len(bits(store)) == 1  # the other seed
-    found = run_study(mine, store, run_serially, nobody, changed=True)
+    found = run_study(mine, store, run_serially, nobody, force=True)
     assert found.whole
     assert bits(store) == bits(plain)
 
 
 def test_a_run_that_another_program_writes_is_left_to_it(tmp_path: Path) -> None:
     mine = one(iterations=5)
-    first, second = mine.descriptions(mine.cells[0], {})
+    first, second = mine.configs(mine.cells[0], {})
     with RunWriter(tmp_path / first.folder, {"setting": "class"}):
         found = run_study(mine, tmp_path, run_serially, nobody)
         assert (found.failed, found.waiting) == ({}, [tmp_path / first.folder])
@@ -367,7 +369,7 @@ def test_sixty_runs_are_the_same_bits_one_by_one_in_processes_and_on_ray(tmp_pat
         "run": {"iterations": 20, "every": 10, "hidden": "16"},
     }  # fmt: skip
     mine = study_of(plain, "sixty")
-    ways: dict[str, Any] = {"serial": run_serially, "processes": partial(run_side_by_side, most=2)}
+    ways: dict[str, Any] = {"serial": run_serially, "processes": partial(run_in_processes, most=2)}
     if hasattr(execution, "run_on_ray") and importlib.util.find_spec("ray"):
         ways["ray"] = execution.run_on_ray
     found = {}

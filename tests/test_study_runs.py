@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perdure.studies import Study
-    from perdure.training import Description
+    from perdure.training import RunConfig
 
 LR = {"lr": [0.1, 0.2, 0.3]}
 ALL = {"seeds": "all"}
 
 
-def lr_of(run: Description) -> float:
+def lr_of(run: RunConfig) -> float:
     return run.optimizer_options["lr"]
 
 
-def by_lr(table: dict[float, Any]) -> Callable[[Description], Any]:
+def by_lr(table: dict[float, Any]) -> Callable[[RunConfig], Any]:
     """Return what answers from a table by learning rate, of one value or one a seed."""
 
-    def answer(run: Description) -> Any:
+    def answer(run: RunConfig) -> Any:
         found = table[lr_of(run)]
         return found[run.seed] if isinstance(found, list) else found
 
     return answer
 
 
-def chosen(answer: Callable[[Description], Any], store: Path, **plain: Any) -> Any:
+def chosen(answer: Callable[[RunConfig], Any], store: Path, **plain: Any) -> Any:
     """Return the choice of a study of naive alone."""
     mine = study(strategies=["naive"], **plain)
     found = run_study(mine, store, Fake(answer), nobody)
@@ -111,7 +111,7 @@ def test_searches_hold_data_out_and_what_is_reported_does_not(tmp_path: Path) ->
     assert fake.take() == search + reported
     assert [len(wave) for wave in fake.waves] == [3, 5]
     names = [folder.name for folder in found.done[mine.cells[0]]]
-    assert names == [each.folder for each in mine.descriptions(mine.cells[0], {"lr": 0.2})]
+    assert names == [each.folder for each in mine.configs(mine.cells[0], {"lr": 0.2})]
     assert (found.finished, found.waiting, found.undecided, found.failed) == (8, [], [], {})
 
 
@@ -146,7 +146,7 @@ def test_a_grid_of_one_point_is_not_searched(tmp_path: Path) -> None:
 
 
 def test_each_cell_chooses_for_itself(tmp_path: Path) -> None:
-    def answer(run: Description) -> Scores:
+    def answer(run: RunConfig) -> Scores:
         return flat(lr_of(run) if run.strategy == "naive" else 1 - lr_of(run))
 
     mine = study(grid=LR, seeds=1)
@@ -230,7 +230,7 @@ def test_a_failure_is_written_down_and_stops_nobody(tmp_path: Path) -> None:
     found = run_study(mine, tmp_path, fake, nobody)
     assert len(fake.take()) == 6
     assert {path.name for path in found.failed} == {
-        mine.descriptions(cell, {})[1].folder for cell in mine.cells
+        mine.configs(cell, {})[1].folder for cell in mine.cells
     }
     for folder, why in found.failed.items():
         said = json.loads((folder / "failed.json").read_text())
@@ -270,7 +270,7 @@ def test_a_run_that_was_finished_after_it_failed_counts_in_the_search(tmp_path: 
     "refusal",
     [
         Failure("another program writes here", "RecordError", 1),
-        Failure("was begun otherwise", "Changed", 2),
+        Failure("was begun otherwise", "ResumeError", 2),
         Failure("ended", "", 130),
     ],
 )
@@ -333,14 +333,14 @@ def test_what_was_tried_and_chosen_is_written_down(tmp_path: Path) -> None:
 def test_jobs_are_told_how_to_go_on(tmp_path: Path) -> None:
     fake, planned = failing(), list[int]()
     run_study(
-        study(seeds=2), tmp_path, fake, nobody, changed=True, checkpoint_every=7.5,
+        study(seeds=2), tmp_path, fake, nobody, force=True, checkpoint_every=7.5,
         planned=lambda jobs, _: planned.append(len(jobs)),
     )  # fmt: skip
     assert planned == [4]
     for job in fake.waves[0]:
-        assert (job.resume, job.overwrite, job.changed) == (True, False, True)
+        assert (job.resume, job.overwrite, job.force) == (True, False, True)
         assert job.checkpoint_every == 7.5
-        assert job.folder == tmp_path / job.description.folder
+        assert job.folder == tmp_path / job.config.folder
 
 
 def test_every_message_is_handed_on(tmp_path: Path) -> None:
@@ -354,7 +354,7 @@ def test_the_plan_names_searches_first_and_the_chosen_later(tmp_path: Path) -> N
 
     def planned(*, everything: bool = False) -> list[tuple[float, int, float]]:
         plan = plan_study(mine, tmp_path, everything=everything)
-        return [(lr_of(each), each.seed, each.validate) for _, each in plan]
+        return [(lr_of(each), each.seed, each.validation_split) for _, each in plan]
 
     search = [(0.1, 0, 0.1), (0.2, 0, 0.1), (0.3, 0, 0.1)]
     assert planned() == search
@@ -392,7 +392,7 @@ def test_a_run_made_anew_changes_the_choice(tmp_path: Path) -> None:
     found = run_study(mine, tmp_path, Fake(by_lr({0.1: flat(0.5), 0.2: flat(0.9)})), nobody)
     cell = mine.cells[0]
     assert found.choices[cell].point == {"lr": 0.2}
-    (search,) = mine.descriptions(cell, {"lr": 0.1}, search=True)
+    (search,) = mine.configs(cell, {"lr": 0.1}, search=True)
     made_run(tmp_path / search.folder, flat(0.95))
     assert outcome(mine, tmp_path).choices[cell].point == {"lr": 0.1}
 

@@ -22,7 +22,7 @@ from .study_helpers import Failure, Fake, Scores, flat, table_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perdure.training import Description
+    from perdure.training import RunConfig
 
 TEXT = """
 about = "does it matter?"
@@ -34,14 +34,14 @@ grid.strength = [1, 2]
 """
 
 
-def answer(description: Description) -> Scores | Failure:
+def answer(config: RunConfig) -> Scores | Failure:
     """Return 0.7, 0.75, 0.8 of naive by seed, and 0.1 more of ewc for each unit of strength."""
-    more = 0.1 * description.options.get("strength", 0)
-    return flat(0.5 + 0.05 * description.seed + more)
+    more = 0.1 * config.options.get("strength", 0)
+    return flat(0.5 + 0.05 * config.seed + more)
 
 
-def broken(description: Description) -> Scores | Failure:
-    return Failure("the loss\nis nan") if description.seed == 1 else answer(description)
+def broken(config: RunConfig) -> Scores | Failure:
+    return Failure("the loss\nis nan") if config.seed == 1 else answer(config)
 
 
 class Bench:
@@ -136,12 +136,12 @@ def test_at_any_time_the_states_of_all_runs_add_up(tmp_path: Path, more: str, ho
         assert done + sum(others) == total
         seen.append(total)
 
-    def asked(description: Description) -> Any:
+    def asked(config: RunConfig) -> Any:
         check()
         if (bench.store / "mine.study.json").exists():
             (study,) = Watching(bench.store).studies
             assert study.done + study.running + study.failed + study.waiting == seen[-1]
-        return how(description)
+        return how(config)
 
     said = []
     with patch.object(StudyView, "_draw", lambda view, force: said.append(view._status())):
@@ -221,8 +221,8 @@ def test_a_study_in_which_runs_have_failed(bench: Bench) -> None:
 
 
 def test_a_study_that_was_interrupted(bench: Bench) -> None:
-    def stopped(description: Description) -> Any:
-        return KeyboardInterrupt() if len(fake.began) == 4 else answer(description)
+    def stopped(config: RunConfig) -> Any:
+        return KeyboardInterrupt() if len(fake.began) == 4 else answer(config)
 
     fake = Fake(stopped)
     found = bench.run(fake)
@@ -237,8 +237,8 @@ def test_a_study_that_was_interrupted(bench: Bench) -> None:
 
 
 def test_a_search_whose_every_point_fails_says_so_and_ends_with_1(bench: Bench) -> None:
-    def none(description: Description) -> Scores | Failure:
-        return Failure("nan") if description.strategy == "ewc" else answer(description)
+    def none(config: RunConfig) -> Scores | Failure:
+        return Failure("nan") if config.strategy == "ewc" else answer(config)
 
     found = bench.run(Fake(none))
     assert found.code == 1
@@ -271,7 +271,7 @@ def test_without_a_grid_nothing_is_said_of_choices(tmp_path: Path) -> None:
 
 def test_a_run_that_another_program_writes_is_running(bench: Bench) -> None:
     mine = read_study(bench.file)
-    name = mine.descriptions(mine.cells[0], {})[0].folder
+    name = mine.configs(mine.cells[0], {})[0].folder
     with RunWriter(bench.store / name, {"setting": "class"}):
         status = bench.status()
         assert (status["running"], status["waiting"]) == ([name], 7)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import perdure
-from perdure.execution.collector import Desk
+from perdure.execution.collector import Collector
 from perdure.execution.jobs import Job, perform
 from perdure.execution.run_archive import packed, unpacked
 from perdure.record import BadInput, RecordError, RunWriter, is_locked, scores_of
 from perdure.record.io.append import Lock, replace
 
 from .cli_helpers import environment, run, says
-from .strategy_helpers import blobs, description
+from .strategy_helpers import blobs, short_config
 from .study_helpers import flat, made_run
 from .test_resume_runs import on, stopped, whole
 
@@ -226,14 +226,14 @@ def test_folders_of_a_record_are_no_links(name: str, overwrite: bool, tmp_path: 
 
 def test_a_run_of_a_store_is_no_link(tmp_path: Path) -> None:
     elsewhere, store = tmp_path / "elsewhere", tmp_path / "runs"
-    what = description("naive")
+    what = short_config("naive")
     made_run(elsewhere, flat(0.5))
     store.mkdir()
     (store / what.folder).symlink_to(elsewhere)
     before, told = content(elsewhere), list[dict[str, Any]]()
     assert perform(Job(what, store / what.folder, overwrite=True), told.append) == 1
     says(told[0]["error"], "a link, expected a folder")
-    desk = Desk([Job(what, store / what.folder, overwrite=True).as_dict()])
+    desk = Collector([Job(what, store / what.folder, overwrite=True).as_dict()])
     says(desk.begin(0, 0, here=False).refused or "", "a link, expected a folder")
     says(desk.keep(0, 0, {"run.json": b"{}"}) or "", "a link, expected a folder")
     assert content(elsewhere) == before
@@ -286,7 +286,7 @@ def test_looking_at_a_lock_refuses_nobody(tmp_path: Path) -> None:
 def test_a_run_that_another_process_finishes_meanwhile_stays(
     saved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    what, folder = description("naive"), tmp_path / "run"
+    what, folder = short_config("naive"), tmp_path / "run"
     if saved:
         stopped(what, folder, 5)
     finished = whole(what, tmp_path / "whole")
@@ -348,9 +348,9 @@ def perdure_data() -> Any:
 
 
 def test_what_is_sent_late_changes_no_finished_run(tmp_path: Path) -> None:
-    folder, what = tmp_path / "run", description("naive")
+    folder, what = tmp_path / "run", short_config("naive")
     made_run(folder, flat(0.5))
-    desk = Desk([Job(what, folder, resume=True).as_dict()])
+    desk = Collector([Job(what, folder, resume=True).as_dict()])
     before = content(folder)
     assert desk.keep(0, -1, {"points.csv": b"step\n", "run.json": b"{}"}) is None
     assert content(folder) == before
@@ -405,7 +405,7 @@ def test_scores_of_points_that_have_changed_are_computed_again(tmp_path: Path) -
 
 
 def test_every_damaged_byte_of_a_checkpoint_is_noticed(tmp_path: Path) -> None:
-    what, folder = description("naive"), stopped(description("naive"), tmp_path / "run", 5)
+    what, folder = short_config("naive"), stopped(short_config("naive"), tmp_path / "run", 5)
     path = folder / "checkpoint" / "state.safetensors"
     good = path.read_bytes()
     for place in [*range(0, len(good), len(good) // 40), len(good) - 1]:

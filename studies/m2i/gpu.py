@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from perdure.models.wide_vgg9 import wide_vgg9
-from perdure.training import described, run
+from perdure.training import make_config, run
 
 
 def channels_last(shape: tuple[int, int, int], outputs: int) -> nn.Module:
@@ -24,7 +24,7 @@ def main() -> None:
     """Run the strategies named on the command line."""
     store, scenario, setting, *strategies = sys.argv[1:]
     for strategy in strategies:
-        what = described(
+        what = make_config(
             scenario, strategy, model="gpu:channels_last", setting=setting, device="cuda",
             every=1_000_000, hits=False, unseen=setting == "task",
         )  # fmt: skip

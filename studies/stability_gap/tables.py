@@ -49,8 +49,8 @@ ER: dict[str, Any] = {
     "scenario": "split-mnist", "strategy": "replay", "epochs": 10, "lr": 0.01, "alpha": 0.3,
     "memory": 2000, "fill": "end",
 }  # fmt: skip
-REDRAWN = {"subset": 1000, "redraw": True}
-FIXED = {"subset": 1000, "redraw": False}
+REDRAWN = {"subset": 1000, "resample": True}
+FIXED = {"subset": 1000, "resample": False}
 
 
 class Store:
@@ -149,9 +149,9 @@ def sample_sizes(store: Store) -> None:
     for size, paper in TABLE_4.items():
         rows.append((size, "paper", published(paper, SHORT)))
         number = None if size == "all" else int(size)
-        for redraw in (False,) if number is None else (True, False):
-            how = "redrawn" if redraw else "whole sets" if number is None else "fixed"
-            row = store.row(f"table 4, {size}, {how}", **ER, subset=number, redraw=redraw)
+        for resample in (False,) if number is None else (True, False):
+            how = "redrawn" if resample else "whole sets" if number is None else "fixed"
+            row = store.row(f"table 4, {size}, {how}", **ER, subset=number, resample=resample)
             rows.append(("", how, row))
     table("Table 4: how many examples are tested", "n", SHORT, rows)
 

@@ -45,7 +45,7 @@ class SeedBars:
             )
             self._rows = {
                 id(job): self._bars.add_task(
-                    f"seed {job.description.seed}", total=1.0, live="waiting", start=False
+                    f"seed {job.config.seed}", total=1.0, live="waiting", start=False
                 )
                 for job in jobs
             }
@@ -62,7 +62,7 @@ class SeedBars:
     def told(self, job: Job, message: dict[str, Any]) -> None:
         """Show a message of a run."""
         if "note" in message:
-            self._line(f"seed {job.description.seed}: {message['note']}")
+            self._line(f"seed {job.config.seed}: {message['note']}")
         if "share" not in message:
             return
         if self._bars is not None:
@@ -74,7 +74,7 @@ class SeedBars:
             after = time.monotonic() - self._began
             done = f"{message['share']:.0%} after {after:.0f} s"
             parts = [done, live_of(message)] if live_of(message) else [done]
-            self._line(f"seed {job.description.seed}: {', '.join(parts)}")
+            self._line(f"seed {job.config.seed}: {', '.join(parts)}")
 
     def _line(self, text: str) -> None:
         if self._bars is not None:

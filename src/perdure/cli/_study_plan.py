@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..studies import Study
-    from ..training import Description
+    from ..training import RunConfig
 
 __all__ = ["dry_run"]
 
@@ -25,16 +25,16 @@ def dry_run(study: Study, store: Path, jobs: str | None, *, retry: bool, json: b
     most = None if jobs is None else whole_of(jobs, "--jobs", 1)
     seconds: dict[bytes, float] = {}
     runs: list[dict[str, Any]] = []
-    for cell, description in studies.plan_study(study, store, everything=True):
-        state = _state(description, store, retry=retry)
-        kind = training.length_of(description)
+    for cell, config in studies.plan_study(study, store, everything=True):
+        state = _state(config, store, retry=retry)
+        kind = training.length_of(config)
         if state == "waiting" and kind not in seconds:
             if not json:
                 tell(f"measuring {cell}")
-            seconds[kind] = training.estimated_seconds(description)
+            seconds[kind] = training.estimated_seconds(config)
         takes = seconds[kind] if state == "waiting" else 0
         runs.append(
-            {"folder": description.folder, "done": state == "done", "state": state,
+            {"folder": config.folder, "done": state == "done", "state": state,
              "seconds": takes}
         )  # fmt: skip
     total = sum(run["seconds"] for run in runs)
@@ -44,7 +44,7 @@ def dry_run(study: Study, store: Path, jobs: str | None, *, retry: bool, json: b
     for run in runs:
         waits = run["state"] == "waiting"
         say(f"{run['folder']}  {in_words(run['seconds']) if waits else run['state']}")
-    at_once = most or execution.at_once(1)
+    at_once = most or execution.default_max_parallel(1)
     count = Counter(run["state"] for run in runs)
     say(
         f"{len(runs)} runs: {count['done']} done, {count['failed']} failed, "
@@ -54,10 +54,10 @@ def dry_run(study: Study, store: Path, jobs: str | None, *, retry: bool, json: b
     return 0
 
 
-def _state(description: Description, store: Path, *, retry: bool) -> str:
+def _state(config: RunConfig, store: Path, *, retry: bool) -> str:
     from .. import studies, training
 
-    folder = store / description.folder
+    folder = store / config.folder
     if training.is_finished(folder):
         return "done"
     failed = studies.failure_of(folder) is not None

@@ -138,7 +138,7 @@ class StudyView:
 
 
 def _kind(job: Job) -> str:
-    what = job.description
+    what = job.config
     return f"{what.scenario} {what.setting} {what.model} {what.strategy}"
 
 

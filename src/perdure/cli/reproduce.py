@@ -84,7 +84,7 @@ def reproduce(
                 at_once,
                 show=form != "json",
                 retry=retry_failed,
-                fresh=fresh,
+                restart=fresh,
             )
             done, failed = found.done, found.failed
         made = _Made(entry, reproduction.findings_of(entry, done), quick=quick)

@@ -21,7 +21,7 @@ from ._progress import SeedBars
 if TYPE_CHECKING:
     from ..execution.jobs import Job
     from ..metrics import RunsSummary, Summary
-    from ..training.config import Description
+    from ..training.config import RunConfig
 
 __all__ = ["run"]
 
@@ -128,11 +128,11 @@ def run(
     from .. import execution, training
 
     runs = [
-        training.described(
+        training.make_config(
             scenario, strategy, settings=settings, model=model, optimizer=optimizer,
-            setting=setting, seed=seed, mask_unseen=mask, order=_order(order), redraw=subset_redraw,
-            unseen=unseen, hits=hits, boundaries=boundaries, blur=blur, held_out=held_out,
-            validate=validate,
+            setting=setting, seed=seed, mask_unseen=mask, order=_order(order),
+            resample=subset_redraw, unseen=unseen, per_example=hits, boundaries=boundaries,
+            blur=blur, early_stopping_split=held_out, validation_split=validate,
             device=training.device_of(device), **counts,
         )
         for seed in numbers
@@ -143,9 +143,9 @@ def run(
         return 0
     if not checkpoint_every >= 0:
         raise BadInput(f"--checkpoint-every is {checkpoint_every:g}, expected 0 or more seconds")
-    finished, waiting = execution.jobs_for(runs, store, fresh=fresh)
+    finished, waiting = execution.jobs_for(runs, store, restart=fresh)
     for job in waiting:
-        job.changed, job.checkpoint_every = even_if_changed, checkpoint_every
+        job.force, job.checkpoint_every = even_if_changed, checkpoint_every
     if resume:
         _insist(waiting, fresh=fresh)
     data = training.data_of(scenario, fetch=bool(waiting))
@@ -155,15 +155,15 @@ def run(
             tell(note)
     if waiting:
         _do(waiting, most, show=not json)
-    notes += [f"seed {job.description.seed}: {note}" for job in waiting for note in job.notes]
+    notes += [f"seed {job.config.seed}: {note}" for job in waiting for note in job.notes]
     done = [*finished, *(job for job in waiting if job.error is None)]
     failed = [job for job in waiting if job.error is not None]
     if done:
-        _print(sorted(done, key=lambda job: job.description.seed), notes, json=json)
+        _print(sorted(done, key=lambda job: job.config.seed), notes, json=json)
     for error in dict.fromkeys(job.error for job in failed):  # seeds often fail alike: said once
         alike = [job for job in failed if job.error == error]
         tell(*alike[0].detail.splitlines(), start="")
-        tell(f"seed {', '.join(str(job.description.seed) for job in alike)} failed: {error}")
+        tell(f"seed {', '.join(str(job.config.seed) for job in alike)} failed: {error}")
     return max((2 if job.code == 2 else 1 for job in failed), default=0)
 
 
@@ -215,13 +215,13 @@ def _notes(finished: list[Job], waiting: list[Job], data: Any, store: Path) -> l
                 f"{job.folder}: made with {', '.join(others)}; this is the old result, --fresh "
                 "runs it anew"
             )
-    last = execution.last_of(waiting[0].description.scenario, store) if waiting else None
+    last = execution.last_of(waiting[0].config.scenario, store) if waiting else None
     if last is not None and (changed := training.data_changed(last, data)):
         notes.append(f"the data is not that of {last} ({'; '.join(changed)})")
     if finished and not waiting:
         notes.append(f"finished before, read from {finished[0].folder.parent}; --fresh runs anew")
     elif finished:
-        known = ", ".join(str(job.description.seed) for job in finished)
+        known = ", ".join(str(job.config.seed) for job in finished)
         notes.append(f"finished before: seed {known}")
     stopped = [job for job in waiting if job.folder.exists()]
     for said, jobs in (
@@ -229,7 +229,7 @@ def _notes(finished: list[Job], waiting: list[Job], data: Any, store: Path) -> l
         ("going on from a checkpoint", [job for job in stopped if execution.can_go_on(job)]),
     ):
         if jobs:
-            notes.append(f"{said}: seed {', '.join(str(job.description.seed) for job in jobs)}")
+            notes.append(f"{said}: seed {', '.join(str(job.config.seed) for job in jobs)}")
     return notes
 
 
@@ -252,7 +252,7 @@ def _do(waiting: list[Job], most: int | None, *, show: bool) -> None:
     bars = SeedBars(waiting, show=show)
     try:
         with bars:
-            execution.run_side_by_side(waiting, bars.told, most=most)
+            execution.run_in_processes(waiting, bars.told, most=most)
     except KeyboardInterrupt:
         done = sum(job.code == 0 for job in waiting)
         kept = [str(job.folder) for job in waiting if job.code != 0 and job.folder.exists()]
@@ -280,7 +280,7 @@ def _print(done: list[Job], notes: list[str], *, json: bool) -> None:
         print_json(plain)
         return
     seeds = "1 seed" if len(done) == 1 else f"mean of {len(done)} seeds"
-    first = done[0].description
+    first = done[0].config
     say(f"{first.scenario}, {first.strategy}, {first.setting}-incremental, {seeds}")
     say(_in_words(first), "")
     kept = kept_grid(both)
@@ -299,7 +299,7 @@ def _print(done: list[Job], notes: list[str], *, json: bool) -> None:
     say(f"everything: perdure score {' '.join(folders)}")
 
 
-def _in_words(run: Description) -> str:
+def _in_words(run: RunConfig) -> str:
     """Return how a run is trained, in one line."""
     long = f"{run.epochs} epochs" if run.iterations is None else f"{run.iterations} iterations"
     rates = run.optimizer_options
@@ -322,8 +322,8 @@ def _too_sparse(job: Job) -> list[str]:
     """Return a warning where no task was tested on the way."""
     points = open_run(job.folder).points
     ends = [0, *(last for _, last in points.spans())] if points is not None else []
-    shortest = min((b - a for a, b in pairwise(ends)), default=job.description.every)
-    if shortest >= job.description.every:
+    shortest = min((b - a for a, b in pairwise(ends)), default=job.config.every)
+    if shortest >= job.config.every:
         return []
-    said = f"a task has {shortest} iterations and every {job.description.every}th is tested"
+    said = f"a task has {shortest} iterations and every {job.config.every}th is tested"
     return [f"{said}: what was lost on the way is not seen; give a smaller --every"]

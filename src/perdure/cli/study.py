@@ -76,8 +76,8 @@ def run_(
     _fetch(study, before)
     found = show_study(
         study, store, execute, at_once, show=not json, retry=retry_failed,
-        fresh=fresh,
-        changed=even_if_changed, checkpoint_every=checkpoint_every,
+        restart=fresh,
+        force=even_if_changed, checkpoint_every=checkpoint_every,
     )  # fmt: skip
     remember(file, store, study, found)
     _report(study, store, found, "json" if json else "text", [])
@@ -181,10 +181,12 @@ def executor(
         if not gpus_each > 0:
             raise BadInput(f"--gpus-each is {gpus_each:g}, expected a share of a GPU like .25")
         on_ray = execution.run_on_ray
-        return partial(on_ray, address=ray, gpus_each=gpus_each), execution.at_once(1)
+        return partial(on_ray, address=ray, gpus_per_run=gpus_each), execution.default_max_parallel(
+            1
+        )
     most = None if jobs is None else whole_of(jobs, "--jobs", 1)
-    side_by_side = partial(execution.run_side_by_side, most=most, retries=1)
-    return side_by_side, most or execution.at_once(1)
+    side_by_side = partial(execution.run_in_processes, most=most, retries=1)
+    return side_by_side, most or execution.default_max_parallel(1)
 
 
 def show_study(

@@ -12,7 +12,7 @@ from .run_archive import alone, emptied, packed, unpacked
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Beginning", "Desk"]
+__all__ = ["Beginning", "Collector"]
 
 
 class Beginning(NamedTuple):
@@ -23,7 +23,7 @@ class Beginning(NamedTuple):
     refused: str | None = None  # why it must not begin
 
 
-class Desk:
+class Collector:
     """Where runs elsewhere report. A run that was lost and comes back late is not listened to.
 
     Args:

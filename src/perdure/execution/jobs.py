@@ -13,7 +13,7 @@ import msgspec
 from ..record import RecordError, scores_of
 from ..record.io.append import check_folder
 from ..training.checkpointer import EVERY
-from ..training.config import Description
+from ..training.config import RunConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,11 +30,11 @@ REFRESH = 0.2  # seconds between two messages of how far a run is
 class Job:
     """One run to do, and how it went."""
 
-    description: Description
+    config: RunConfig
     folder: Path
     overwrite: bool | Literal["unfinished"] = False
     resume: bool = False
-    changed: bool = False  # go on even if data or versions are others
+    force: bool = False  # go on even if data or versions are others
     checkpoint_every: float = EVERY
     error: str | None = None
     detail: str = ""
@@ -46,20 +46,20 @@ class Job:
     def as_dict(self) -> dict[str, Any]:
         """Return what is to be done as plain data."""
         return {
-            "description": msgspec.to_builtins(self.description),
+            "config": msgspec.to_builtins(self.config),
             "folder": str(self.folder),
             "overwrite": self.overwrite,
             "resume": self.resume,
-            "changed": self.changed,
+            "force": self.force,
             "checkpoint_every": self.checkpoint_every,
         }
 
     @classmethod
     def of(cls, plain: dict[str, Any]) -> Job:
         """Return the job that `as_dict` was asked for."""
-        description = msgspec.convert(plain["description"], Description)
-        rest = {k: plain[k] for k in ("overwrite", "resume", "changed", "checkpoint_every")}
-        return cls(description, Path(plain["folder"]), **rest)
+        config = msgspec.convert(plain["config"], RunConfig)
+        rest = {k: plain[k] for k in ("overwrite", "resume", "force", "checkpoint_every")}
+        return cls(config, Path(plain["folder"]), **rest)
 
 
 def perform(
@@ -92,8 +92,8 @@ def perform(
     try:
         check_folder(job.folder)
         run(
-            job.description, job.folder, overwrite=job.overwrite, resume=job.resume,
-            changed=job.changed, scenario=scenario,
+            job.config, job.folder, overwrite=job.overwrite, resume=job.resume,
+            force=job.force, scenario=scenario,
             progress=progress, checkpoint_every=job.checkpoint_every, checkpointed=checkpointed,
         )  # fmt: skip
         scores_of(job.folder, keep=True)  # kept there: a study's tables need not compute them again

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .jobs import Job
 
-__all__ = ["at_once", "cores", "run_side_by_side"]
+__all__ = ["cores", "default_max_parallel", "run_in_processes"]
 
 GRACE = 15  # seconds that an interrupted process has to put its record in order
 
@@ -32,12 +32,12 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
-def at_once(threads: int) -> int:
+def default_max_parallel(threads: int) -> int:
     """Return how many runs of so many threads this machine's cores hold."""
     return max(1, cores() // threads)
 
 
-def run_side_by_side(
+def run_in_processes(
     jobs: Sequence[Job],
     told: Callable[[Job, dict[str, Any]], None],
     *,
@@ -142,7 +142,7 @@ def _fits(job: Job, crew: Sequence[_Worker], most: int | None) -> bool:
         return True
     if most is not None:
         return len(busy) < most
-    return sum(busy) + job.description.threads <= cores()
+    return sum(busy) + job.config.threads <= cores()
 
 
 def _hand_over(
@@ -150,11 +150,11 @@ def _hand_over(
 ) -> None:
     """Give a job to a worker that has its number of threads, a new one if there is none."""
     idle = [worker for worker in crew if not worker.job]
-    worker = next((w for w in idle if w.threads == job.description.threads), None)
+    worker = next((w for w in idle if w.threads == job.config.threads), None)
     if worker is None:
         _end(idle)  # theirs is another number of threads
         crew[:] = [worker for worker in crew if worker.job]
-        worker = _Worker(job.description.threads, messages)
+        worker = _Worker(job.config.threads, messages)
         crew.append(worker)
     worker.begin(job)
 

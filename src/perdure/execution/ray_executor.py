@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..record import BadInput, replace_file
 from ..training.run import scenario_of
-from .collector import Desk
+from .collector import Collector
 from .jobs import REFRESH, explained, noted
 from .process_pool import cores
-from .ray_task import TOKEN, Errand, run_errand
+from .ray_task import TOKEN, RayTask, run_ray_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,7 +43,7 @@ def run_on_ray(
     told: Callable[[Job, dict[str, Any]], None],
     *,
     address: str = "auto",
-    gpus_each: float = 1.0,
+    gpus_per_run: float = 1.0,
     shared: bool | None = None,
 ) -> None:
     """Do every job on a Ray cluster; how each ended is noted in it.
@@ -55,15 +55,15 @@ def run_on_ray(
         jobs: the runs, each on as many CPUs as it has threads.
         told: called with each message: `share` and live numbers, a `note`, an `error`, `ended`.
         address: of a cluster that this machine belongs to; "auto" starts a local one.
-        gpus_each: the share of a GPU that a run on cuda takes.
+        gpus_per_run: the share of a GPU that a run on cuda takes.
         shared: whether nodes see the store; None lets each of them find out.
     """
-    _check(jobs, gpus_each)
+    _check(jobs, gpus_per_run)
     if not jobs:
         return
     with _connected(address, jobs) as ray, _tokens(jobs, shared=shared) as tokens:
         try:
-            _Driver(jobs, told, gpus_each, tokens).drive()
+            _Driver(jobs, told, gpus_per_run, tokens).drive()
         except ray.exceptions.RayError as error:
             raise RuntimeError(
                 f"the Ray cluster is lost ({_line(error)}); what was recorded stays, and the same "
@@ -78,20 +78,20 @@ class _Driver:
         self,
         jobs: Sequence[Job],
         told: Callable[[Job, dict[str, Any]], None],
-        gpus_each: float,
+        gpus_per_run: float,
         tokens: dict[Path, str],
     ) -> None:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        self._jobs, self._told, self._gpus, self._tokens = jobs, told, gpus_each, tokens
+        self._jobs, self._told, self._gpus, self._tokens = jobs, told, gpus_per_run, tokens
         self._plain = [{**job.as_dict(), "folder": str(job.folder.absolute())} for job in jobs]
         self._scenarios: dict[str, Any] = {}  # in Ray's store, by what they are made of
         self._tasks: dict[tuple[int, float], Any] = {}  # by what they need
         self._running: dict[Any, tuple[int, int]] = {}  # number and attempt of each task
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self._desk: Any = (
-            ray.remote(Desk).options(num_cpus=0, scheduling_strategy=here).remote(self._plain)
+            ray.remote(Collector).options(num_cpus=0, scheduling_strategy=here).remote(self._plain)
         )
 
     def drive(self) -> None:
@@ -116,7 +116,7 @@ class _Driver:
             self._tell(number, {"ended": code})
             return
         token = self._tokens.get(job.folder.absolute().parent)
-        errand = Errand(number, attempt, self._plain[number], token, _own_paths(job), __version__)
+        errand = RayTask(number, attempt, self._plain[number], token, _own_paths(job), __version__)
         task = self._task(number).remote(errand, scenario, self._desk)
         self._running[task] = (number, attempt)
 
@@ -124,10 +124,10 @@ class _Driver:
         """Return what Ray calls for a job; one that fits nowhere is said to wait."""
         import ray
 
-        of = self._jobs[number].description
+        of = self._jobs[number].config
         cpus, gpus = of.threads, self._gpus if of.device == "cuda" else 0.0
         if (cpus, gpus) not in self._tasks:
-            made = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(run_errand)
+            made = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(run_ray_task)
             self._tasks[cpus, gpus] = made
             nodes = [each["Resources"] for each in ray.nodes() if each["Alive"]]
             if not any(n.get("CPU", 0) >= cpus and n.get("GPU", 0) >= gpus for n in nodes):
@@ -139,7 +139,7 @@ class _Driver:
         """Return a scenario that is made once and goes to each node once."""
         import ray
 
-        of = job.description
+        of = job.config
         what = repr((of.scenario, of.setting, of.order, of.image_size))
         if what not in self._scenarios:
             self._scenarios[what] = ray.put(scenario_of(of))
@@ -198,12 +198,14 @@ class _Driver:
             ray.cancel(task, force=True)
 
 
-def _check(jobs: Sequence[Job], gpus_each: float) -> None:
-    if not (0 < gpus_each <= 1 or (gpus_each > 1 and float(gpus_each).is_integer())):
-        raise BadInput(f"gpus_each is {gpus_each:g}, expected a share of a GPU like .25, or 1")
+def _check(jobs: Sequence[Job], gpus_per_run: float) -> None:
+    if not (0 < gpus_per_run <= 1 or (gpus_per_run > 1 and float(gpus_per_run).is_integer())):
+        raise BadInput(
+            f"gpus_per_run is {gpus_per_run:g}, expected a share of a GPU like .25, or 1"
+        )
     for job in jobs:
-        if ":" in job.description.device:
-            device = job.description.device
+        if ":" in job.config.device:
+            device = job.config.device
             raise BadInput(f"device is {device!r}, expected cpu or cuda: Ray picks which one")
 
 
@@ -224,7 +226,7 @@ def _connected(address: str, jobs: Sequence[Job]) -> Iterator[Any]:
     if address != "auto":
         _check_address(address)
     else:
-        most = max(job.description.threads for job in jobs)
+        most = max(job.config.threads for job in jobs)
         options = {"address": "local", "num_cpus": max(cores(), most), "include_dashboard": False}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     logging.getLogger("ray").setLevel(logging.ERROR)
@@ -282,7 +284,7 @@ def _tokens(jobs: Sequence[Job], *, shared: bool | None) -> Iterator[dict[Path, 
 
 def _own_paths(job: Job) -> list[str]:
     """Return where a run's modules are looked for that no environment holds: the user's own."""
-    if not any(":" in name for name in (job.description.strategy, job.description.model)):
+    if not any(":" in name for name in (job.config.strategy, job.config.model)):
         return []
     paths = [str(Path(path).absolute()) for path in ("", *sys.path)]
     return [path for path in paths if not path.startswith((sys.prefix, sys.base_prefix))]

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from ..scenarios import Scenario
     from .collector import Beginning
 
-__all__ = ["TOKEN", "Errand", "run_errand"]
+__all__ = ["TOKEN", "RayTask", "run_ray_task"]
 
 TOKEN = ".shared"  # noqa: S105 - a file in the store by which a node knows that it sees it
 LINGER = 30.0  # seconds that a process of a lost run may take to end
 
 
-class Errand(NamedTuple):
+class RayTask(NamedTuple):
     """What a node has to know."""
 
     number: int
@@ -39,13 +39,13 @@ class Errand(NamedTuple):
     version: str
 
 
-def run_errand(errand: Errand, scenario: Scenario, desk: Any) -> int:
+def run_ray_task(errand: RayTask, scenario: Scenario, desk: Any) -> int:
     """Do a run on this node and return its exit code; the desk hears how it goes.
 
     Args:
         errand: the run.
         scenario: what it learns.
-        desk: the actor of `Desk`.
+        desk: the actor of `Collector`.
     """
     sys.path += [path for path in errand.paths if path not in sys.path]
     work = _Work(errand, desk)
@@ -73,7 +73,7 @@ def run_errand(errand: Errand, scenario: Scenario, desk: Any) -> int:
 class _Work:
     """A run being done, and its line to the desk."""
 
-    def __init__(self, errand: Errand, desk: Any) -> None:
+    def __init__(self, errand: RayTask, desk: Any) -> None:
         self._id, self._desk = (errand.number, errand.attempt), desk
         self._job = Job.of(errand.job)
         if errand.attempt:

@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ..training.config import Description
+    from ..training.config import RunConfig
 
 __all__ = ["can_go_on", "check_store", "jobs_for", "last_of"]
 
 
 def jobs_for(
-    descriptions: Sequence[Description], store: Path, *, fresh: bool = False
+    configs: Sequence[RunConfig], store: Path, *, restart: bool = False
 ) -> tuple[list[Job], list[Job]]:
     """Return the runs that are finished in the store, and those to be done.
 
-    An unfinished run goes on where it was saved; all are done from the start if `fresh`.
+    An unfinished run goes on where it was saved; all are done from the start if `restart`.
     """
     check_store(store)
     finished: list[Job] = []
     waiting: list[Job] = []
-    for description in descriptions:
-        job = Job(description, store / description.folder)
-        job.overwrite, job.resume = fresh and job.folder.exists(), not fresh
-        (finished if is_finished(job.folder) and not fresh else waiting).append(job)
+    for config in configs:
+        job = Job(config, store / config.folder)
+        job.overwrite, job.resume = restart and job.folder.exists(), not restart
+        (finished if is_finished(job.folder) and not restart else waiting).append(job)
     return finished, waiting
 
 

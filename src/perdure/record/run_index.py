@@ -18,7 +18,10 @@ __all__ = ["Member", "members_of", "said_in", "visible"]
 # What follows from the rest of a description, or may differ from seed to seed.
 DERIVED = ("seed", "tasks", "task_classes", "examples", "normalised_by", "data", "deviations")
 FAILED = "failed.json"  # why a run has failed; only an unfinished run has it
-UNSAID = ("validate", 0)  # tested on the test set, as all runs were before they could say it
+UNSAID = (
+    "validation_split",
+    0,
+)  # tested on the test set, as all runs were before they could say it
 # Of how a loop was evaluated, what changes the numbers; where and in what batches does not.
 MEASURED = ("every", "subset", "redraw", "unseen", "initial", "mode", "screen", "score")
 
@@ -48,7 +51,7 @@ class Member:
     @property
     def held_out(self) -> bool:
         """Whether it was tested on a part of the training data, to choose among runs."""
-        return "validate" in self.said
+        return "validation_split" in self.said
 
 
 def members_of(text: str) -> list[Member]:

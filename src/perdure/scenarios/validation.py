@@ -56,7 +56,7 @@ def _chosen(
         if len(mine) < 2:
             raise BadInput(
                 f"task {task.name!r} has one example of class {label}, and holding some out needs "
-                "two; leave validate out"
+                "two; leave validation_split out"
             )
         count = min(max(1, round(share * len(mine))), len(mine) - 1)
         chosen[rng.choice(mine, count, replace=False)] = True

@@ -11,7 +11,7 @@ from ..models._factory import factory_of
 from ..record import BadInput
 from ..scenarios import SETTINGS, find_scenario
 from ..strategies import find_strategy
-from ..training.config import OPTIMIZERS, Description, known_names
+from ..training.config import OPTIMIZERS, RunConfig, known_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,9 +25,9 @@ __all__ = ["FACTORS", "OPTIONS", "check_study", "known_in", "refuse_wrong", "rep
 FACTORS = ("scenario", "setting", "model", "strategy", "variant")  # a later one overrides
 NOT_OPTIONS = {
     "scenario", "strategy", "model", "setting", "seed", "optimizer_options", "options",
-    "model_options", "code", "validate",
+    "model_options", "code", "validation_split",
 }  # fmt: skip
-OPTIONS = [field for field in Description.__struct_fields__ if field not in NOT_OPTIONS]
+OPTIONS = [field for field in RunConfig.__struct_fields__ if field not in NOT_OPTIONS]
 LENGTHS = ("epochs", "iterations")
 SEEDS = 2**32  # below this
 MAX_RUNS = 100_000
@@ -96,7 +96,7 @@ def check_study(study: Study) -> None:
     _check_count(study, sum(prod(map(len, grid.values())) for grid in grids))
     for cell in study.cells:
         for point in study.points(cell):
-            study.descriptions(cell, point)
+            study.configs(cell, point)
 
 
 def _check_count(study: Study, points: int) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ..training.config import Description
+    from ..training.config import RunConfig
     from .study import Cell, Point, Study
 
     Execute = Callable[[Sequence[Job], Callable[[Job, dict[str, Any]], None]], None]
@@ -77,7 +77,7 @@ class Outcome:
 
 def plan_study(
     study: Study, store: Path, *, everything: bool = False
-) -> list[tuple[Cell, Description]]:
+) -> list[tuple[Cell, RunConfig]]:
     """Return every run that can be named by now: searches, and the reported ones of choices.
 
     Args:
@@ -90,14 +90,14 @@ def plan_study(
         points = study.points(cell)
         if len(points) > 1:
             for point in points:
-                wanted += [(cell, each) for each in study.descriptions(cell, point, search=True)]
+                wanted += [(cell, each) for each in study.configs(cell, point, search=True)]
         choice = choice_of(study, cell, store)
         chosen = choice.point if choice is not None else points[0] if everything else None
         if chosen is not None:
-            wanted += [(cell, each) for each in study.descriptions(cell, chosen)]
-    seen: dict[str, tuple[Cell, Description]] = {}
-    for cell, description in wanted:
-        seen.setdefault(description.folder, (cell, description))
+            wanted += [(cell, each) for each in study.configs(cell, chosen)]
+    seen: dict[str, tuple[Cell, RunConfig]] = {}
+    for cell, config in wanted:
+        seen.setdefault(config.folder, (cell, config))
     return list(seen.values())
 
 
@@ -108,8 +108,8 @@ def run_study(
     told: Callable[[Job, dict[str, Any]], None],
     *,
     retry: bool = False,
-    fresh: bool = False,
-    changed: bool = False,
+    restart: bool = False,
+    force: bool = False,
     checkpoint_every: float = 120.0,
     planned: Callable[[list[Job], int], None] | None = None,
 ) -> Outcome:
@@ -121,8 +121,8 @@ def run_study(
         execute: does jobs: one after the other, as processes, on a cluster.
         told: called with each message of a run.
         retry: also run again what has failed.
-        fresh: start unfinished and failed runs from scratch; finished ones are kept.
-        changed: go on with unfinished runs even if data or versions are others.
+        restart: start unfinished and failed runs from scratch; finished ones are kept.
+        force: go on with unfinished runs even if data or versions are others.
         checkpoint_every: seconds between two checkpoints.
         planned: called before each round with its jobs, and with how many will follow later.
     """
@@ -136,22 +136,22 @@ def run_study(
 
     while True:
         jobs = []
-        wanted = [description for _, description in plan_study(study, store)]
-        for description in wanted:
-            folder = store / description.folder
-            if description.folder in tried or is_finished(folder):
+        wanted = [config for _, config in plan_study(study, store)]
+        for config in wanted:
+            folder = store / config.folder
+            if config.folder in tried or is_finished(folder):
                 continue
-            if failure_of(folder) is not None and not (retry or fresh):
+            if failure_of(folder) is not None and not (retry or restart):
                 continue
-            job = Job(description, folder, resume=not fresh, changed=changed)
-            job.overwrite = "unfinished" if fresh else False
+            job = Job(config, folder, resume=not restart, force=force)
+            job.overwrite = "unfinished" if restart else False
             job.checkpoint_every = checkpoint_every
             jobs.append(job)
         if not jobs:
             break
         now = outcome(study, store)
         _write_down(study, store, now, wanted)  # for those who look on
-        tried |= {job.description.folder for job in jobs}
+        tried |= {job.config.folder for job in jobs}
         if planned is not None:
             planned(jobs, now.later)
         execute(jobs, listen)
@@ -173,15 +173,15 @@ def outcome(study: Study, store: Path) -> Outcome:
             each
             for point in points
             if len(points) > 1
-            for each in study.descriptions(cell, point, search=True)
+            for each in study.configs(cell, point, search=True)
         ]
-        reported: list[Description] = []
+        reported: list[RunConfig] = []
         if choice is None:
             found.undecided.append(cell)
-            later |= {each.folder for each in study.descriptions(cell, points[0])}
+            later |= {each.folder for each in study.configs(cell, points[0])}
         else:
             found.choices[cell] = choice
-            reported = study.descriptions(cell, choice.point) if choice.point is not None else []
+            reported = study.configs(cell, choice.point) if choice.point is not None else []
         shown = [each.folder for each in reported]
         for name in (*(each.folder for each in search), *shown):
             if name not in finished:
@@ -208,7 +208,7 @@ def choice_of(study: Study, cell: Cell, store: Path) -> Choice | None:
         return Choice(points[0], [])
     tried = []
     for point in points:
-        folders = [store / each.folder for each in study.descriptions(cell, point, search=True)]
+        folders = [store / each.folder for each in study.configs(cell, point, search=True)]
         left = [folder for folder in folders if not is_finished(folder)]
         why = next((w for folder in left if (w := failure_of(folder)) is not None), None)
         if why is None and left:
@@ -232,7 +232,7 @@ def _tried(study: Study, point: Point, folders: Sequence[Path]) -> Tried:
 
 def _note_failure(job: Job) -> None:
     """Write down why a run has failed, unless it could still go on: nothing stops the others."""
-    if job.error is None or job.kind in ("RecordError", "Changed") or job.code == INTERRUPTED:
+    if job.error is None or job.kind in ("RecordError", "ResumeError") or job.code == INTERRUPTED:
         return
     said = {
         "error": job.error,
@@ -243,7 +243,7 @@ def _note_failure(job: Job) -> None:
     replace_file(job.folder / FAILED, json.dumps(said, indent=1) + "\n")
 
 
-def _write_down(study: Study, store: Path, found: Outcome, runs: Sequence[Description]) -> None:
+def _write_down(study: Study, store: Path, found: Outcome, runs: Sequence[RunConfig]) -> None:
     """Write what was chosen, and from what, into the store, and which runs there are."""
     choices = [
         {

@@ -14,7 +14,7 @@ import msgspec
 from .._names import near
 from ..record import BadInput, check_depth, read_file
 from ..scenarios import Setting, find_scenario
-from ..training.config import Description, described
+from ..training.config import RunConfig, make_config
 from ..training.run import device_of
 from .checks import FACTORS, OPTIONS, check_study, known_in, refuse_wrong, replaced_by
 
@@ -101,17 +101,17 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         _, grid = self.values(cell)
         return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
-    def descriptions(self, cell: Cell, point: Point, *, search: bool = False) -> list[Description]:
+    def configs(self, cell: Cell, point: Point, *, search: bool = False) -> list[RunConfig]:
         """Return a cell's runs at one point of its grid: to choose by, or to report."""
         seeds = self.search_seeds if search else self.seed_list
         first = self._first(cell, point, search=search)
         return [msgspec.structs.replace(first, seed=seed) for seed in seeds]
 
-    def _first(self, cell: Cell, point: Point, *, search: bool) -> Description:
+    def _first(self, cell: Cell, point: Point, *, search: bool) -> RunConfig:
         """Return a cell's run with the first seed, described once."""
         key = (cell, msgspec.json.encode(point), search)
-        if key in self._described:
-            return self._described[key]
+        if key in self._configs:
+            return self._configs[key]
         fixed, _ = self.values(cell)
         known = {*OPTIONS, *known_in(cell, {**fixed, **point})}  # an optimizer may be searched
         given = {name: each for name, each in {**fixed, **point}.items() if name in known}
@@ -121,18 +121,18 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if options.get("device") == "auto":
             options["device"] = device_of("auto")  # a run is described by where it runs
         if search and self.select.on == "held-out":
-            options["validate"] = self.select.share
+            options["validation_split"] = self.select.share
         try:
-            self._described[key] = described(
+            self._configs[key] = make_config(
                 cell.scenario, cell.strategy, settings=given, model=cell.model,
                 setting=cell.setting, **options,
             )  # fmt: skip
         except BadInput as error:
             raise BadInput(f"study {self.name}, {cell}: {error}") from None
-        return self._described[key]
+        return self._configs[key]
 
     @cached_property
-    def _described(self) -> dict[tuple[Cell, bytes, bool], Description]:
+    def _configs(self) -> dict[tuple[Cell, bytes, bool], RunConfig]:
         return {}
 
     def values(self, cell: Cell) -> tuple[dict[str, Any], dict[str, list[Any]]]:

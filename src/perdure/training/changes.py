@@ -15,12 +15,12 @@ from ..record import BadInput, read_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .config import Description
+    from .config import RunConfig
 
-__all__ = ["Changed", "check_unchanged", "data_changed", "is_finished", "versions_changed"]
+__all__ = ["ResumeError", "check_unchanged", "data_changed", "is_finished", "versions_changed"]
 
 
-class Changed(BadInput):
+class ResumeError(BadInput):
     """A run that was stopped cannot go on to the same bits."""
 
 
@@ -58,15 +58,15 @@ def versions_changed(folder: Path) -> list[str]:
 
 
 def check_unchanged(
-    folder: Path, description: Description, data: dict[str, Any], *, changed: bool
+    folder: Path, config: RunConfig, data: dict[str, Any], *, force: bool
 ) -> list[str]:
-    """Return what differs from before where `changed` allows it; raise unless a run can go on.
+    """Return what differs from before where `force` allows it; raise unless a run can go on.
 
     Args:
         folder: of the run that was stopped.
-        description: of the run that is to go on.
+        config: of the run that is to go on.
         data: its scenario's.
-        changed: go on with other data or versions.
+        force: go on with other data or versions.
     """
     path = folder / "run.json"
     try:
@@ -74,7 +74,7 @@ def check_unchanged(
         before = said["describe"]
     except (OSError, ValueError, KeyError, TypeError):
         raise BadInput(f"{path} does not say what was run; --fresh starts anew") from None
-    now = msgspec.to_builtins(description)
+    now = msgspec.to_builtins(config)
     named = ("scenario", "setting")  # a scenario of one's own has its own
     other = [key for key in now if key not in named and before.get(key, 0.0) != now[key]]
     if other:
@@ -84,8 +84,8 @@ def check_unchanged(
     cpu = torch.backends.cpu.get_cpu_capability()
     if said.get("cpu", cpu) != cpu:
         differ.append(f"made on a processor with {said['cpu']}, this one has {cpu}")
-    if differ and not changed:
-        raise Changed(
+    if differ and not force:
+        raise ResumeError(
             f"{folder} was begun otherwise ({'; '.join(differ)}), so it would not end with the "
             "same bits; --fresh starts it anew, --even-if-changed goes on"
         )

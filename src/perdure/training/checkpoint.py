@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ..record import BadInput, open_regular, replace_file
 from ..record.io.append import BEING_WRITTEN
-from .loop import Place
+from .loop import Position
 
 if TYPE_CHECKING:
     import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["has_checkpoint", "load_checkpoint", "record_state", "save_checkpoint"]
 
 FILE = "state.safetensors"
-PARTS = ("kind", "place", "model", "optimizer", "own", "stopping", "random", "record")
+PARTS = ("kind", "position", "model", "optimizer", "own", "stopping", "random", "record")
 ANEW = "start the run anew (--fresh)"
 ELSEWHERE = ("model", "optimizer", "examples")  # attributes that are not simply put back
 
@@ -36,16 +36,16 @@ ELSEWHERE = ("model", "optimizer", "examples")  # attributes that are not simply
 def save_checkpoint(
     folder: str | os.PathLike[str],
     strategy: Strategy,
-    place: Place,
+    position: Position,
     stopping: EarlyStopping | None = None,
     record: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write everything that going on from `place` needs; an older checkpoint is replaced whole.
+    """Write everything that going on from `position` needs; an older checkpoint is replaced whole.
 
     Args:
         folder: where it goes.
         strategy: the learner.
-        place: where training is.
+        position: where training is.
         stopping: what early stopping remembers.
         record: the evaluator's `state_dict`.
     """
@@ -53,7 +53,7 @@ def save_checkpoint(
     mine = {k: v for k, v in vars(strategy).items() if k not in ELSEWHERE and k[0] != "_"}
     state = {
         "kind": _kind(strategy),
-        "place": place._asdict(),
+        "position": position._asdict(),
         "model": dict(strategy.model.state_dict()),
         "optimizer": strategy.optimizer.state_dict(),
         "own": mine,
@@ -83,8 +83,8 @@ def record_state(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 def load_checkpoint(
     folder: str | os.PathLike[str], strategy: Strategy, stopping: EarlyStopping | None = None
-) -> Place:
-    """Return where to go on, with the state of that place loaded into `strategy`.
+) -> Position:
+    """Return where to go on, with the state of that position loaded into `strategy`.
 
     The strategy, its model and its optimizer are made as they were at the start of the run.
     """
@@ -107,7 +107,7 @@ def load_checkpoint(
         torch.set_rng_state(state["random"]["cpu"])
         if "cuda" in state["random"] and torch.cuda.is_available():
             torch.cuda.set_rng_state(state["random"]["cuda"], device)
-        return Place(**state["place"])
+        return Position(**state["position"])
     except (KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         said = f"a checkpoint of another run ({_last_line(error)})"
         raise BadInput(f"{path}: {said}; {ANEW}") from None

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from ..evaluation import Evaluator
     from ..strategies._base import Strategy
     from .early_stopping import EarlyStopping
-    from .loop import Place
+    from .loop import Position
 
-__all__ = ["EVERY", "Keeper"]
+__all__ = ["EVERY", "Checkpointer"]
 
 EVERY = 120.0  # seconds between two checkpoints
 APART = 5.0  # seconds that are not worth saving when a task ends
 
 
-class Keeper:
+class Checkpointer:
     """Saves at the ends of tasks and every so many seconds, into the run's folder.
 
     Args:
@@ -58,17 +58,17 @@ class Keeper:
         wait = min(APART, self._every) if ended else self._every
         return time.monotonic() - self._last >= wait
 
-    def save(self, place: Place) -> None:
-        """Save the learner at `place`; what cannot be saved is said once and stops nobody."""
+    def save(self, position: Position) -> None:
+        """Save the learner at `position`; what cannot be saved is said once and stops nobody."""
         with self._evaluator.uncounted():
             try:
                 state = self._evaluator.state_dict()
-                save_checkpoint(self._folder, self._strategy, place, self._stopping, state)
+                save_checkpoint(self._folder, self._strategy, position, self._stopping, state)
             except (OSError, RecordError, SafetensorError, TypeError) as error:  # full, or odd
                 if not self._troubled:
                     self._evaluator.say(
-                        f"no checkpoint could be saved after step {place.step} ({error}); if this "
-                        "run is stopped it goes on from an earlier one, or starts again"
+                        f"no checkpoint could be saved after step {position.step} ({error}); if "
+                        "this run is stopped it goes on from an earlier one, or starts again"
                     )
                 self._troubled = True
                 self._last = time.monotonic()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..scenarios import Named
     from ..strategies import Strategy
 
-__all__ = ["OPTIMIZERS", "Description", "described", "known_names"]
+__all__ = ["OPTIMIZERS", "RunConfig", "known_names", "make_config"]
 
 # What each optimizer takes, with defaults; lr comes from the scenario's set-up where it fits.
 OPTIMIZERS: dict[str, dict[str, float]] = {
@@ -34,7 +34,7 @@ OPTIMIZERS: dict[str, dict[str, float]] = {
 }
 
 
-class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything that decides what a run computes. Two equal ones give the same bits."""
 
     scenario: str
@@ -55,13 +55,13 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     boundaries: Literal["sharp", "blurred", "none"]
     blur: float
     patience: int | None
-    held_out: float
-    validate: float  # this share of the training data is tested on; 0 is the test set
+    early_stopping_split: float
+    validation_split: float  # this share of the training data is tested on; 0 is the test set
     every: int
     subset: int | None
-    redraw: bool
+    resample: bool
     unseen: bool
-    hits: bool
+    per_example: bool
     gradients: int | None
     threads: int
     device: str
@@ -71,14 +71,14 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def folder(self) -> str:
         """The name of the run's folder in a store."""
         said = msgspec.to_builtins(self)
-        if not self.validate:
-            del said["validate"]  # folders keep the names they had before it was there
+        if not self.validation_split:
+            del said["validation_split"]  # folders keep the names they had before it was there
         digest = hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()[:8]
         strategy = self.strategy.replace(":", "-")
         return f"{self.scenario}-{strategy}-s{self.seed}-{digest}"
 
 
-def described(
+def make_config(
     scenario: str = "split-digits",
     strategy: str = "replay",
     *,
@@ -90,8 +90,8 @@ def described(
     batch: int | None = None,
     setting: Literal["class", "task", "domain"] | None = None,
     **more: Any,
-) -> Description:
-    """Return the description of a run: what is given, and the rest as the scenario's paper has it.
+) -> RunConfig:
+    """Return the config of a run: what is given, and the rest as the scenario's paper has it.
 
     Args:
         scenario: one of `perdure.scenarios.SCENARIOS`.
@@ -103,10 +103,10 @@ def described(
         iterations: steps of each task, instead.
         batch: new examples in a step.
         setting: what is incremental.
-        more: the other fields of `Description`.
+        more: the other fields of `RunConfig`.
 
     Example:
-        >>> run = described("split-mnist", "replay", settings={"alpha": "0.5"})
+        >>> run = make_config("split-mnist", "replay", settings={"alpha": "0.5"})
         >>> run.options["alpha"], run.options["memory"], run.optimizer_options["lr"], run.epochs
         (0.5, 2000, 0.01, 10)
     """
@@ -131,9 +131,9 @@ def described(
     )  # fmt: skip
     defaults: dict[str, Any] = {
         "seed": 0, "mask_unseen": False, "order": None, "image_size": None,
-        "boundaries": "sharp", "blur": 0.1, "patience": None, "held_out": 0.1, "validate": 0.0,
-        "every": 1,
-        "subset": 1000, "redraw": False, "unseen": False, "hits": True, "gradients": None,
+        "boundaries": "sharp", "blur": 0.1, "patience": None, "early_stopping_split": 0.1,
+        "validation_split": 0.0, "every": 1,
+        "subset": 1000, "resample": False, "unseen": False, "per_example": True, "gradients": None,
         "threads": 1, "device": "cpu",
     }  # fmt: skip
     rest = {**defaults, **more}
@@ -160,7 +160,7 @@ def described(
 
 @cache
 def known_names(strategy: str, model: str, optimizer: str) -> tuple[str, ...]:
-    """Return the hyperparameters that `described` takes as settings.
+    """Return the hyperparameters that `make_config` takes as settings.
 
     Example:
         >>> known_names("ewc", "mlp", "adam")
@@ -197,11 +197,11 @@ def _given(
     return found
 
 
-def _without_unused(found: Description) -> Description:
-    """Return a description in which what changes nothing does not change the folder either."""
+def _without_unused(found: RunConfig) -> RunConfig:
+    """Return a config in which what changes nothing does not change the folder either."""
     if found.boundaries == "sharp":
         found = msgspec.structs.replace(found, blur=0.0)
-    return found if found.patience else msgspec.structs.replace(found, held_out=0.0)
+    return found if found.patience else msgspec.structs.replace(found, early_stopping_split=0.0)
 
 
 def _digest(made: Callable[..., Any]) -> str:
@@ -212,14 +212,14 @@ def _digest(made: Callable[..., Any]) -> str:
         return "unknown"
 
 
-def _typed(**fields: Any) -> Description:
-    """Return a description whose fields have their types: 0 and 0.0 are one number there."""
+def _typed(**fields: Any) -> RunConfig:
+    """Return a config whose fields have their types: 0 and 0.0 are one number there."""
     try:
-        return msgspec.convert(fields, Description)
+        return msgspec.convert(fields, RunConfig)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$.")
         name = where.strip("`")
-        kind = typing.get_type_hints(Description).get(name)
+        kind = typing.get_type_hints(RunConfig).get(name)
         what = f"expected {expected((kind,))}" if typing.get_origin(kind) is Literal else what
         start = f"{name} is {fields[name]!r:.40}, " if name in fields else ""
         raise BadInput(start + what[0].lower() + what[1:]) from None
@@ -231,7 +231,7 @@ def _unknown(name: str, known: Mapping[str, Mapping[str, Any]]) -> BadInput:
     return BadInput(f"hyperparameter {name!r:.40} is not known; {near(name, every)}{has}")
 
 
-def _check(found: Description, kind: type[Strategy], named: Named) -> None:
+def _check(found: RunConfig, kind: type[Strategy], named: Named) -> None:
     _check_numbers(found)
     if found.order is not None:
         if named.kind != "split":
@@ -245,8 +245,10 @@ def _check(found: Description, kind: type[Strategy], named: Named) -> None:
         _check_stream(found, kind)
     if found.patience is not None and found.iterations is not None:
         raise BadInput("patience counts epochs and iterations stop before; give one of them")
-    if found.redraw and found.subset is None:
-        raise BadInput("all examples are tested, so there is no subset to redraw; leave redraw out")
+    if found.resample and found.subset is None:
+        raise BadInput(
+            "all examples are tested, so there is no subset to resample; leave resample out"
+        )
     if found.patience is not None and kind.all_at_once:
         raise BadInput(f"{found.strategy} learns all tasks at once; leave patience out")
     if found.patience is not None and kind.learns_at_ends:
@@ -255,7 +257,7 @@ def _check(found: Description, kind: type[Strategy], named: Named) -> None:
         )
 
 
-def _check_stream(found: Description, kind: type[Strategy]) -> None:
+def _check_stream(found: RunConfig, kind: type[Strategy]) -> None:
     if kind.needs_tasks:
         raise BadInput(
             f"{found.strategy} has to be told where tasks end, and boundaries=none tells nobody; "
@@ -273,7 +275,7 @@ def _check_stream(found: Description, kind: type[Strategy]) -> None:
         )
 
 
-def _check_numbers(found: Description) -> None:
+def _check_numbers(found: RunConfig) -> None:
     for name in ("epochs", "iterations", "batch", "every", "subset", "gradients", "threads"):
         value = getattr(found, name)
         if value is not None and value < 1:
@@ -284,10 +286,15 @@ def _check_numbers(found: Description) -> None:
         raise BadInput(f"threads is {found.threads}, expected at most 1024")
     if found.patience is not None and found.patience < 1:
         raise BadInput(f"patience is {found.patience}, expected at least 1 epoch")
-    if not 0 < found.held_out < 1:
-        raise BadInput(f"held_out is {found.held_out:g}, expected a share between 0 and 1")
-    if not 0 <= found.validate < 1:
-        raise BadInput(f"validate is {found.validate:g}, expected a share from 0 to below 1")
+    if not 0 < found.early_stopping_split < 1:
+        raise BadInput(
+            f"early_stopping_split is {found.early_stopping_split:g}, "
+            "expected a share between 0 and 1"
+        )
+    if not 0 <= found.validation_split < 1:
+        raise BadInput(
+            f"validation_split is {found.validation_split:g}, expected a share from 0 to below 1"
+        )
     if not 0 <= found.blur <= 1:
         raise BadInput(f"blur is {found.blur:g}, expected a share from 0 to 1")
     for name, value in found.optimizer_options.items():

@@ -11,9 +11,9 @@ from ..record import BadInput
 
 if TYPE_CHECKING:
     from ..strategies._base import Rows, Strategy
-    from .loop import Plan
+    from .loop import TrainingPlan
 
-__all__ = ["EarlyStopping", "held_out"]
+__all__ = ["EarlyStopping", "split_for_early_stopping"]
 
 ROWS = 500  # that go through the model at once
 
@@ -43,12 +43,13 @@ class EarlyStopping:
         return self.waited >= self.patience
 
 
-def held_out(rows: Rows, plan: Plan) -> tuple[Rows, Rows]:
+def split_for_early_stopping(rows: Rows, plan: TrainingPlan) -> tuple[Rows, Rows]:
     """Return the rows to learn from and those held out: none without patience.
 
     Example:
-        >>> from perdure.training import Plan
-        >>> learn, held = held_out(np.arange(100), Plan(patience=2, held_out=0.1))
+        >>> from perdure.training import TrainingPlan
+        >>> plan = TrainingPlan(patience=2, early_stopping_split=0.1)
+        >>> learn, held = split_for_early_stopping(np.arange(100), plan)
         >>> len(learn), len(held), len(np.union1d(learn, held))
         (90, 10, 100)
     """
@@ -58,7 +59,7 @@ def held_out(rows: Rows, plan: Plan) -> tuple[Rows, Rows]:
         raise BadInput("a task has one example, and patience needs some to hold out; leave it out")
     chosen = np.zeros(len(rows), dtype=bool)
     rng = np.random.default_rng([plan.seed, 6])
-    count = max(1, min(round(plan.held_out * len(rows)), len(rows) - 1))
+    count = max(1, min(round(plan.early_stopping_split * len(rows)), len(rows) - 1))
     chosen[rng.choice(len(rows), count, replace=False)] = True
     return rows[~chosen], rows[chosen]
 

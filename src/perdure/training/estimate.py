@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import torch
 
-from .loop import Diverged, length, phases, train
+from .loop import DivergedError, length, phases, train
 from .run import evaluator_of, learner, prepared, scenario_of
 
 if TYPE_CHECKING:
-    from .config import Description
+    from .config import RunConfig
 
 __all__ = ["estimated_seconds", "length_of"]
 
@@ -24,55 +24,55 @@ STEPS = 8  # of each task; the first three are slower, their operations are coun
 LIMIT = 3.0  # seconds after which later tasks are taken to be like the last one seen
 
 
-def length_of(description: Description) -> bytes:
+def length_of(config: RunConfig) -> bytes:
     """Return what a run's time depends on: equal for runs that take about equally long.
 
     Example:
-        >>> from perdure.training import described
-        >>> slow, fast = (described("split-digits", "naive", settings={"lr": r}) for r in (1, 2))
+        >>> from perdure.training import make_config
+        >>> slow, fast = (make_config("split-digits", "naive", settings={"lr": r}) for r in (1, 2))
         >>> length_of(slow) == length_of(fast)
         True
     """
-    said = msgspec.to_builtins(description)
-    for name in ("seed", "validate", "optimizer_options"):
+    said = msgspec.to_builtins(config)
+    for name in ("seed", "validation_split", "optimizer_options"):
         del said[name]
-    options = description.options.items()
+    options = config.options.items()
     said["options"] = {name: value for name, value in options if not isinstance(value, float)}
     return msgspec.json.encode(said, order="sorted")
 
 
-def estimated_seconds(description: Description) -> float:
+def estimated_seconds(config: RunConfig) -> float:
     """Return about how many seconds a run takes, testing included, on a machine like this one.
 
     A few steps of each task are done and thrown away; what a strategy does at a task's end is done
     in full.
 
     Example:
-        >>> from perdure.training import described
-        >>> 0 < estimated_seconds(described("split-digits", "naive", epochs=1)) < 1000
+        >>> from perdure.training import make_config
+        >>> 0 < estimated_seconds(make_config("split-digits", "naive", epochs=1)) < 1000
         True
     """
     began = time.perf_counter()
     try:
-        return _measured(description)
-    except Diverged:  # and so will the run, about here
+        return _measured(config)
+    except DivergedError:  # and so will the run, about here
         return time.perf_counter() - began
 
 
-def _measured(description: Description) -> float:
-    torch.set_num_threads(description.threads)
-    scenario = prepared(description, scenario_of(description))
-    strategy, plan = learner(description, scenario)
+def _measured(config: RunConfig) -> float:
+    torch.set_num_threads(config.threads)
+    scenario = prepared(config, scenario_of(config))
+    strategy, plan = learner(config, scenario)
     short = plan._replace(iterations=STEPS, patience=None)
     count = len(phases(scenario, plan))
     began, total = time.perf_counter(), 0.0
     with (
         tempfile.TemporaryDirectory() as folder,
         warnings.catch_warnings(action="ignore"),
-        evaluator_of(description, scenario, folder, strategy) as evaluator,
+        evaluator_of(config, scenario, folder, strategy) as evaluator,
     ):
         start, ticks, phase, steps = began, list[float](), 0, 0
-        for at in train(scenario, strategy, short, evaluator, gradients=description.gradients):
+        for at in train(scenario, strategy, short, evaluator, gradients=config.gradients):
             now = time.perf_counter()
             if at.phase != phase:  # the one before has ended, its end included
                 total += now - start + steps * _step(ticks)

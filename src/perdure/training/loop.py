@@ -11,7 +11,7 @@ import torch
 
 from ..scenarios import drifting
 from .contract import check_batches, check_loss, check_rows
-from .early_stopping import EarlyStopping, held_out
+from .early_stopping import EarlyStopping, split_for_early_stopping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,18 +21,27 @@ if TYPE_CHECKING:
     from ..evaluation import Evaluator
     from ..scenarios import Scenario
     from ..strategies._base import Rows, Strategy, Term
-    from .checkpointer import Keeper
+    from .checkpointer import Checkpointer
 
-__all__ = ["Diverged", "Phase", "Place", "Plan", "batches", "length", "phases", "train"]
+__all__ = [
+    "DivergedError",
+    "Phase",
+    "Position",
+    "TrainingPlan",
+    "batches",
+    "length",
+    "phases",
+    "train",
+]
 
 LOOK = 50  # steps between two looks at the losses on a GPU, which has to wait for them
 
 
-class Diverged(ValueError):
+class DivergedError(ValueError):
     """A loss that is not a finite number."""
 
 
-class Plan(NamedTuple):
+class TrainingPlan(NamedTuple):
     """How long to train on each task, and in what portions."""
 
     batch: int = 256
@@ -40,7 +49,7 @@ class Plan(NamedTuple):
     iterations: int | None = None  # of each task, instead of epochs
     seed: int = 0
     patience: int | None = None  # epochs without a better score on a held-out part
-    held_out: float = 0.1  # that part, where there is patience
+    early_stopping_split: float = 0.1  # that part, where there is patience
     boundaries: bool = True  # False: one stream, and nobody is told where a task ends
     blur: float = 0.0  # of a stream without boundaries
 
@@ -53,7 +62,7 @@ class Phase(NamedTuple):
     tasks: Sequence[int]
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where training is: after so many steps of a phase, and in all."""
 
     phase: int = 0
@@ -65,14 +74,14 @@ class Place(NamedTuple):
 def train(
     scenario: Scenario,
     strategy: Strategy,
-    plan: Plan,
+    plan: TrainingPlan,
     evaluator: Evaluator | None = None,
     *,
     gradients: int | None = None,
-    start: Place | None = None,
+    start: Position | None = None,
     stopping: EarlyStopping | None = None,
-    keeper: Keeper | None = None,
-) -> Iterator[Place]:
+    checkpointer: Checkpointer | None = None,
+) -> Iterator[Position]:
     """Yield where training is after every step; the model is tested at the steps that are due.
 
     Args:
@@ -83,17 +92,17 @@ def train(
         gradients: record gradient norms every so many steps.
         start: where to go on, once the strategy's state was loaded.
         stopping: what early stopping remembers; one's own, to save it.
-        keeper: who saves the learner now and then.
+        checkpointer: who saves the learner now and then.
     """
     if start is not None and plan.patience and stopping is None:
         raise ValueError("going on with patience needs the `stopping` that was saved")
-    at = start or Place()
+    at = start or Position()
     step, stopping = at.step, stopping or EarlyStopping(plan.patience)
     counted = nullcontext if evaluator is None else evaluator.counted
     for number, phase in list(enumerate(phases(scenario, plan)))[at.phase :]:
         for task in range(len(scenario.tasks)) if strategy.all_at_once else phase.tasks:
             strategy.model.open(task, scenario.tasks[task].classes)
-        own, held = held_out(phase.rows, plan)
+        own, held = split_for_early_stopping(phase.rows, plan)
         if number == at.phase and at.rows is not None:
             rows, done = at.rows, at.done
         else:
@@ -116,19 +125,19 @@ def train(
                 finite.look(loss)
                 if evaluator is not None:
                     evaluator.step(strategy.model)
-                if keeper is not None and keeper.due():
+                if checkpointer is not None and checkpointer.due():
                     finite.look_now()  # weights that are no numbers are not worth saving
-                    keeper.save(Place(number, done, step, rows))
-                yield Place(number, done, step, rows)
+                    checkpointer.save(Position(number, done, step, rows))
+                yield Position(number, done, step, rows)
             finite.look_now()
             with counted():
                 strategy.end_task(number, own)
             finite.look_at_weights()
-        if keeper is not None and keeper.due(ended=True):
-            keeper.save(Place(number + 1, 0, step))
+        if checkpointer is not None and checkpointer.due(ended=True):
+            checkpointer.save(Position(number + 1, 0, step))
 
 
-def phases(scenario: Scenario, plan: Plan) -> list[Phase]:
+def phases(scenario: Scenario, plan: TrainingPlan) -> list[Phase]:
     """Return the stretches of a stream: one a task, or one for all without boundaries."""
     if plan.boundaries:
         of = scenario.train.task  # blurred tasks hold examples of others
@@ -139,7 +148,7 @@ def phases(scenario: Scenario, plan: Plan) -> list[Phase]:
 
 def batches(
     rows: Rows,
-    plan: Plan,
+    plan: TrainingPlan,
     phase: int,
     *,
     skip: int = 0,
@@ -155,7 +164,7 @@ def batches(
         enough: asked after each epoch whether to stop.
 
     Example:
-        >>> plan = Plan(batch=2, epochs=2)
+        >>> plan = TrainingPlan(batch=2, epochs=2)
         >>> [len(part) for part in batches(np.arange(5), plan, 0)]
         [2, 3, 2, 3]
         >>> whole = list(batches(np.arange(5), plan, 0))
@@ -177,17 +186,17 @@ def batches(
             return
 
 
-def length(rows: Rows, plan: Plan) -> int:
+def length(rows: Rows, plan: TrainingPlan) -> int:
     """Return how many steps a phase has at most.
 
     Example:
-        >>> length(np.arange(513), Plan(batch=256, epochs=10))
+        >>> length(np.arange(513), TrainingPlan(batch=256, epochs=10))
         20
     """
     return plan.iterations or _each(rows, plan) * (plan.epochs if plan.boundaries else 1)
 
 
-def _each(rows: Rows, plan: Plan) -> int:
+def _each(rows: Rows, plan: TrainingPlan) -> int:
     """Return how many batches an epoch has."""
     # A last batch of one example goes with the one before: BatchNorm cannot learn from one.
     return max(1, -(-len(rows) // plan.batch) - (len(rows) % plan.batch == 1))
@@ -234,12 +243,12 @@ class _Finite:
     def _where(self, step: int) -> str:
         return f" at step {step}" + (f" of task {self._task!r}" if self._task else "")
 
-    def _diverged(self, what: str, step: int) -> Diverged:
+    def _diverged(self, what: str, step: int) -> DivergedError:
         name = self._strategy.penalty
         weaker = (
             f" or {name}, {getattr(self._strategy, name):g} now (--set {name}=…)" if name else ""
         )
-        return Diverged(
+        return DivergedError(
             f"the {what}{self._where(step)}, expected a finite number; what was recorded "
             f"stays; try a smaller lr (--set lr=…){weaker}"
         )

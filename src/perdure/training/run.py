@@ -1,4 +1,4 @@
-"""One run: from its description to its record."""
+"""One run: from its config to its record."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ..scenarios import blurred, find_scenario, make, provenance, validation
 from ..strategies import find_strategy
 from .changes import check_unchanged, is_finished
 from .checkpoint import has_checkpoint, load_checkpoint, record_state
-from .checkpointer import EVERY, Keeper
+from .checkpointer import EVERY, Checkpointer
 from .early_stopping import EarlyStopping
-from .loop import Plan, length, phases, train
+from .loop import TrainingPlan, length, phases, train
 
 if TYPE_CHECKING:
     import os
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..models import Network
     from ..scenarios import Scenario, Setting
     from ..strategies._base import Rows, Strategy
-    from .config import Description
+    from .config import RunConfig
 
 __all__ = [
     "data_of",
@@ -86,12 +86,12 @@ def device_of(name: str) -> str:
 
 
 def run(
-    description: Description,
+    config: RunConfig,
     folder: str | os.PathLike[str],
     *,
     overwrite: bool | Literal["unfinished"] = False,
     resume: bool = False,
-    changed: bool = False,
+    force: bool = False,
     scenario: Scenario | None = None,
     progress: Callable[[float, Live], None] | None = None,
     checkpoint_every: float = EVERY,
@@ -102,56 +102,56 @@ def run(
     PyTorch's global generator is seeded for it, and its number of threads set.
 
     Args:
-        description: what to run.
+        config: what to run.
         folder: of the record.
         overwrite: replace a record that is there; "unfinished" replaces no finished one.
         resume: go on from the checkpoint of a run that was stopped, or start where there is none.
-        changed: go on even if data or versions are others than before: other bits may come out.
-        scenario: one of your own; the description then only gives the set-up.
+        force: go on even if data or versions are others than before: other bits may come out.
+        scenario: one of your own; the config then only gives the set-up.
         progress: told after every step which share is done, and the live numbers.
         checkpoint_every: seconds between two checkpoints; also at the ends of tasks.
         checkpointed: called after each.
 
     Example:
         >>> import tempfile
-        >>> from perdure.training import described
-        >>> short = described("split-digits", "naive", epochs=1, every=20)
+        >>> from perdure.training import make_config
+        >>> short = make_config("split-digits", "naive", epochs=1, every=20)
         >>> folder = tempfile.mkdtemp() + "/run"
         >>> learned = run(short, folder)
         >>> import perdure
         >>> perdure.open_run(folder).finished
         True
     """
-    torch.set_num_threads(description.threads)
+    torch.set_num_threads(config.threads)
     torch.backends.cudnn.deterministic = True
-    reset_peak_memory(description.device)
-    scenario = prepared(description, scenario or scenario_of(description))
-    strategy, plan = learner(description, scenario)
+    reset_peak_memory(config.device)
+    scenario = prepared(config, scenario or scenario_of(config))
+    strategy, plan = learner(config, scenario)
     stopping, saved = EarlyStopping(plan.patience), Path(folder) / "checkpoint"
     start, state, differ = None, None, list[str]()
     if resume and has_checkpoint(saved) and not is_finished(Path(folder)):
-        differ = check_unchanged(Path(folder), description, scenario.data, changed=changed)
+        differ = check_unchanged(Path(folder), config, scenario.data, force=force)
         start, state = load_checkpoint(saved, strategy, stopping), record_state(saved)
     replace: bool | Literal["unfinished"] = overwrite or ("unfinished" if resume else False)
     with evaluator_of(
-        description, scenario, folder, strategy, overwrite=replace, resume=state
+        config, scenario, folder, strategy, overwrite=replace, resume=state
     ) as evaluator:
         if differ and start is not None:
             what = "; ".join(differ)
             evaluator.say(f"begun otherwise, and gone on after step {start.step}: {what}")
-        keeper = Keeper(
+        checkpointer = Checkpointer(
             saved, strategy, evaluator, stopping, every=checkpoint_every, saved=checkpointed
         )
         count = len(phases(scenario, plan))
         for at in train(
-            scenario, strategy, plan, evaluator, gradients=description.gradients, start=start,
-            stopping=stopping, keeper=keeper,
+            scenario, strategy, plan, evaluator, gradients=config.gradients, start=start,
+            stopping=stopping, checkpointer=checkpointer,
         ):  # fmt: skip
             if progress is not None and at.rows is not None:
                 share = at.done / length(at.rows, plan)
                 progress((at.phase + min(share, 1.0)) / count, evaluator.live)
         evaluator.close(weights=weights_digest(strategy.model))
-    keeper.remove()
+    checkpointer.remove()
     return strategy
 
 
@@ -164,14 +164,14 @@ def weights_digest(model: Network) -> str:
     return digest.hexdigest()
 
 
-def scenario_of(description: Description) -> Scenario:
+def scenario_of(config: RunConfig) -> Scenario:
     """Return the scenario of a run, the last one again where it is the same."""
-    order = description.order
+    order = config.order
     return _made(
-        description.scenario,
-        description.setting,
+        config.scenario,
+        config.setting,
         tuple(order) if isinstance(order, list) else order,
-        description.image_size,
+        config.image_size,
     )
 
 
@@ -182,64 +182,64 @@ def _made(
     return make(name, setting=setting, order=order, size=size)
 
 
-def prepared(description: Description, scenario: Scenario) -> Scenario:
+def prepared(config: RunConfig, scenario: Scenario) -> Scenario:
     """Return the scenario as a run has it: without its test set, or blurred, where it says so."""
-    if description.validate:
-        scenario = validation(scenario, description.validate, description.seed)
-    if description.boundaries == "blurred":
-        scenario = blurred(scenario, description.blur, description.seed)
+    if config.validation_split:
+        scenario = validation(scenario, config.validation_split, config.seed)
+    if config.boundaries == "blurred":
+        scenario = blurred(scenario, config.blur, config.seed)
     return scenario
 
 
-def learner(description: Description, scenario: Scenario) -> tuple[Strategy, Plan]:
+def learner(config: RunConfig, scenario: Scenario) -> tuple[Strategy, TrainingPlan]:
     """Return a strategy with its network as they are before the first step, and how they learn."""
-    plan = Plan(
-        batch=description.batch,
-        epochs=description.epochs,
-        iterations=description.iterations,
-        seed=description.seed,
-        patience=description.patience,
-        held_out=description.held_out,
-        boundaries=description.boundaries != "none",
-        blur=description.blur,
+    plan = TrainingPlan(
+        batch=config.batch,
+        epochs=config.epochs,
+        iterations=config.iterations,
+        seed=config.seed,
+        patience=config.patience,
+        early_stopping_split=config.early_stopping_split,
+        boundaries=config.boundaries != "none",
+        blur=config.blur,
     )
-    torch.manual_seed(description.seed)
+    torch.manual_seed(config.seed)
     network = build(
-        description.model,
+        config.model,
         scenario.shape,
         scenario.outputs,
         heads=scenario.heads,
-        mask_unseen=description.mask_unseen,
-        **description.model_options,
-    ).to(description.device)
+        mask_unseen=config.mask_unseen,
+        **config.model_options,
+    ).to(config.device)
     examples = Examples(
         *scenario.train,
         mean=scenario.mean,
         std=scenario.std,
         heads=scenario.heads is not None,
-        device=description.device,
+        device=config.device,
     )
-    strategy = find_strategy(description.strategy)(
+    strategy = find_strategy(config.strategy)(
         network,
-        _optimizer(description, network),
+        _optimizer(config, network),
         examples,
-        seed=description.seed,
-        **description.options,
+        seed=config.seed,
+        **config.options,
     )
     return strategy, plan
 
 
-def _optimizer(description: Description, network: Network) -> torch.optim.Optimizer:
-    options: dict[str, Any] = dict(description.optimizer_options)
+def _optimizer(config: RunConfig, network: Network) -> torch.optim.Optimizer:
+    options: dict[str, Any] = dict(config.optimizer_options)
     # Fused: one pass over the weights a step.
-    if description.optimizer == "adam":
+    if config.optimizer == "adam":
         return torch.optim.Adam(network.parameters(), **options, fused=True)
     # Fused SGD fails where a weight has its first gradient after others: the next task's head.
     return torch.optim.SGD(network.parameters(), **options, fused=network.opened is None)
 
 
 def evaluator_of(
-    description: Description,
+    config: RunConfig,
     scenario: Scenario,
     folder: str | os.PathLike[str],
     strategy: Strategy,
@@ -249,7 +249,7 @@ def evaluator_of(
 ) -> Evaluator:
     """Return who tests: every task of the scenario, its images normalised once."""
     heads = scenario.heads is not None
-    test = Examples(*scenario.test, mean=scenario.mean, std=scenario.std, device=description.device)
+    test = Examples(*scenario.test, mean=scenario.mean, std=scenario.std, device=config.device)
     names = [task.name for task in scenario.tasks]
 
     def forward(model: Network, x: Tensor, task: str) -> Tensor:
@@ -261,13 +261,13 @@ def evaluator_of(
 
     return Evaluator(
         {task.name: data(task.test) for task in scenario.tasks},
-        every=description.every,
-        subset=description.subset,
-        redraw=description.redraw,
-        hits=description.hits,
-        seed=description.seed,
-        unseen=description.unseen,
-        initial="all" if description.unseen else "entered",
+        every=config.every,
+        subset=config.subset,
+        redraw=config.resample,
+        hits=config.per_example,
+        seed=config.seed,
+        unseen=config.unseen,
+        initial="all" if config.unseen else "entered",
         setting=scenario.setting,
         classes={task.name: task.classes for task in scenario.tasks} if heads else None,
         forward=forward if heads else None,
@@ -278,7 +278,7 @@ def evaluator_of(
         meter=any(True for _ in strategy.model.parameters()),
         progress=False,
         describe={
-            **msgspec.to_builtins(description),
+            **msgspec.to_builtins(config),
             "scenario": scenario.name,
             "setting": scenario.setting,
             "tasks": names,

@@ -21,14 +21,14 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "boundaries": ("--boundaries", "sharp"),
     "blur": ("--blur", 0.0),
     "patience": ("--patience", None),
-    "held_out": ("--held-out", 0.0),
-    "validate": ("--validate", 0.0),
+    "early_stopping_split": ("--held-out", 0.0),
+    "validation_split": ("--validate", 0.0),
     "gradients": ("--gradients", None),
     "threads": ("--threads", 1),
     "device": ("--device", None),
 }
 # What is off unless the flag is there; hits are on.
-FLAGS = {"mask_unseen": "--mask", "redraw": "--subset-redraw", "unseen": "--unseen"}
+FLAGS = {"mask_unseen": "--mask", "resample": "--subset-redraw", "unseen": "--unseen"}
 
 
 def command_of(said: Mapping[str, Any], seeds: Sequence[int]) -> str | None:
