@@ -60,7 +60,7 @@ def steps(strategy: Strategy, rows: np.ndarray, task: int, count: int) -> float:
     """Return the seconds that so many steps take, choosing and taking examples included."""
     start = time.perf_counter()
     for k in range(count):
-        first, *others = strategy.choose(rows[256 * k : 256 * (k + 1)])
+        first, *others = strategy.select_rows(rows[256 * k : 256 * (k + 1)])
         parts = [strategy.examples.take(part) for part in others]
         strategy.step(strategy.examples.take(first, task), *parts)
     return time.perf_counter() - start

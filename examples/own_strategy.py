@@ -19,12 +19,12 @@ class Gentle(Strategy):
         self.strength = strength
         self.anchor: list[Tensor] = []  # tensors in attributes are saved in checkpoints
 
-    def step(self, new, *others, watch=None):
+    def step(self, new, *others, on_loss_terms=None):
         plasticity = cross_entropy(self.model(new.x, new.task), new.y)
         pairs = zip(self.model.parameters(), self.anchor, strict=False)
         stability = sum(((p - a).square().sum() for p, a in pairs), start=plasticity.new_zeros(()))
-        if watch is not None:  # records the gradient norms of both terms
-            watch(plasticity, stability)
+        if on_loss_terms is not None:  # records the gradient norms of both terms
+            on_loss_terms(plasticity, stability)
         loss = plasticity + self.strength * stability
         self.optimizer.zero_grad()
         loss.backward()

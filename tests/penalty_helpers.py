@@ -149,7 +149,9 @@ def alongside(
 ) -> list[Step]:
     """Train both; after every step they have the same weights and the same two gradients."""
     steps: list[Step] = []
-    inner = {name: getattr(strategy, name) for name in ("begin_task", "choose", "step", "end_task")}
+    inner = {
+        name: getattr(strategy, name) for name in ("begin_task", "select_rows", "step", "end_task")
+    }
     at: dict[str, Any] = {}
 
     def begin_task(task: int, rows: Any) -> Any:
@@ -159,15 +161,15 @@ def alongside(
         begin(task, rows)
         return inner["begin_task"](task, rows)
 
-    def choose(new: Any) -> Any:
+    def select_rows(new: Any) -> Any:
         at["rows"] = new
-        return inner["choose"](new)
+        return inner["select_rows"](new)
 
     def step(batch: Batch, **_: Any) -> Tensor:
         terms: list[Any] = []
         mine = list(strategy.model.parameters())
 
-        def watch(*both: Any) -> None:
+        def on_loss_terms(*both: Any) -> None:
             for term in both:
                 if isinstance(term, Tensor):
                     found = torch.autograd.grad(term, mine, retain_graph=True, allow_unused=True)
@@ -175,7 +177,7 @@ def alongside(
                 else:
                     terms.append([each if each is None else each.clone() for each in term])
 
-        loss = inner["step"](batch, watch=watch)
+        loss = inner["step"](batch, on_loss_terms=on_loss_terms)
         wanted = plain.step(batch, at["rows"])
         steps.append(Step(at["task"], float(loss), (terms[0], terms[1]), wanted))
         steps[-1].total = plain.total
@@ -189,7 +191,9 @@ def alongside(
         inner["end_task"](task, rows)
         end(task, rows)
 
-    vars(strategy).update(begin_task=begin_task, choose=choose, step=step, end_task=end_task)
+    vars(strategy).update(
+        begin_task=begin_task, select_rows=select_rows, step=step, end_task=end_task
+    )
     finish(train(scenario, strategy, plan))
     for name in inner:
         del vars(strategy)[name]
@@ -259,10 +263,10 @@ def first_pull(name: str, **more: Any) -> list[list[Any]]:
     found: list[list[Any]] = []
     inner = strategy.step
 
-    def watch(_plasticity: Any, stability: Any) -> None:
+    def on_loss_terms(_plasticity: Any, stability: Any) -> None:
         found.append([each.clone() for each in stability])
 
-    vars(strategy)["step"] = lambda *batches, **_: inner(*batches, watch=watch)
+    vars(strategy)["step"] = lambda *batches, **_: inner(*batches, on_loss_terms=on_loss_terms)
     phases = [place.phase for place in train(scenario, strategy, plan)]
     assert all(found[k] == [] for k, phase in enumerate(phases) if phase == 0)
     return [found[k] for k, phase in enumerate(phases) if phase == 1]

@@ -39,7 +39,7 @@ ALL = list(STRATEGIES)
 GUESSES = {"random"}  # no weights: nothing is learned, nothing is drawn while training
 REPLAYS = {"replay", "gem", "agem"}  # take more than the new rows in a step
 TRAINS_AT_ENDS = {"gdumb"}  # of tasks, where its dropout draws from PyTorch
-REFUSE_PATIENCE = {name for name in ALL if find_strategy(name).all_at_once} | TRAINS_AT_ENDS
+REFUSE_PATIENCE = {name for name in ALL if find_strategy(name).trains_on_all_tasks} | TRAINS_AT_ENDS
 
 # Small memories, so that rows are dropped; what is not named here has its defaults.
 SMALL: dict[str, dict[str, str]] = {
@@ -183,8 +183,8 @@ class Chosen:
     def __init__(self, strategy: Strategy) -> None:
         self.new: list[NDArray[np.int64]] = []
         self.others: list[tuple[NDArray[np.int64], ...]] = []
-        self._choose = strategy.choose
-        vars(strategy)["choose"] = self
+        self._choose = strategy.select_rows
+        vars(strategy)["select_rows"] = self
 
     def __call__(self, new: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         parts = self._choose(new)
@@ -243,7 +243,7 @@ def go_on(
     place = load_checkpoint(folder, strategy, stopping)
     chosen = Chosen(strategy)
     finish(train(scenario, strategy, plan, start=place, stopping=stopping))
-    del vars(strategy)["choose"]
+    del vars(strategy)["select_rows"]
     return strategy, chosen.lists()
 
 

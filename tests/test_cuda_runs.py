@@ -37,7 +37,7 @@ def test_order_and_memory_are_those_of_the_cpu(fill: str) -> None:
         scenario = make("split-digits")
         strategy, plan = learner(what, scenario)
         rows: list[list[int]] = []
-        choose = strategy.choose
+        choose = strategy.select_rows
 
         def noted(
             new: np.ndarray,
@@ -48,10 +48,10 @@ def test_order_and_memory_are_those_of_the_cpu(fill: str) -> None:
             rows.append([int(row) for part in chosen for row in part])
             return chosen
 
-        strategy.choose = noted  # type: ignore[method-assign]
+        strategy.select_rows = noted  # type: ignore[method-assign]
         for _ in train(scenario, strategy, plan):
             pass
-        seen[device] = rows, strategy.stored().tolist()
+        seen[device] = rows, strategy.memory_rows().tolist()
     assert seen["cpu"] == seen["cuda"]
 
 
@@ -104,15 +104,15 @@ def test_a_step_can_be_captured(strategy: str) -> None:
     rng = np.random.default_rng(0)
     pieces = [rng.permutation(scenario.tasks[1].train)[:32] for _ in range(8)]
 
-    held = [caught.examples.take(rows) for rows in caught.choose(pieces[0])]
+    held = [caught.examples.take(rows) for rows in caught.select_rows(pieces[0])]
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):  # captured, not run
         caught.step(*held)
     begun = [value.clone() for value in plain.model.parameters()]
     for number, piece in enumerate(pieces):
-        plain.step(*(plain.examples.take(rows) for rows in plain.choose(piece)))
-        for place, rows in zip(held, caught.choose(piece) if number else (), strict=False):
+        plain.step(*(plain.examples.take(rows) for rows in plain.select_rows(piece)))
+        for place, rows in zip(held, caught.select_rows(piece) if number else (), strict=False):
             fresh = caught.examples.take(rows)
             place.x.copy_(fresh.x)
             place.y.copy_(fresh.y)

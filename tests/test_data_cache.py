@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perdure.data import load, verify, where
+from perdure.data import load, locate, verify
 from perdure.record import BadInput
 
 from .cli_helpers import environment, says, start
@@ -289,7 +289,7 @@ def test_verify_finds_a_flipped_bit_that_keeps_size_and_time(home: Path) -> None
     assert {check.state for check in verify("mnist")} == {"unknown"}
     load("mnist")
     assert {check.state for check in verify("mnist")} == {"right"}
-    targets = [folder / "test.parquet", where("mnist").decoded[1]]
+    targets = [folder / "test.parquet", locate("mnist").decoded[1]]
     assert targets[1].name == "x.npy"
     for path in targets:
         stat, data = path.stat(), bytearray(path.read_bytes())
@@ -302,14 +302,14 @@ def test_verify_finds_a_flipped_bit_that_keeps_size_and_time(home: Path) -> None
 
 def test_where_names_files_and_what_was_decoded(home: Path) -> None:
     write_pack(home / "mirror" / "mnist")
-    assert where("mnist").decoded == ()
+    assert locate("mnist").decoded == ()
     load("mnist")
-    found = where("mnist")
+    found = locate("mnist")
     assert (found.source, found.folder) == ("mirror", home / "mirror" / "mnist")
     assert len(found.decoded) == 6
     shutil.rmtree(home / "mirror")
-    assert where("mnist").source == "hub"
-    assert where("omniglot-magi").source == "nowhere"
+    assert locate("mnist").source == "hub"
+    assert locate("omniglot-magi").source == "nowhere"
 
 
 def test_the_cache_follows_the_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,11 +69,11 @@ class Whole:
         self.what, self.folder, scenario = what, folder, blobs()
         strategy, plan = learner(what, scenario)
         chosen = Chosen(strategy)
-        del vars(strategy)["choose"]  # not part of the state that is saved
+        del vars(strategy)["select_rows"]  # not part of the state that is saved
         choose, self.places = chosen, list[Position]()
         stopping = EarlyStopping(plan.patience)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(strategy), "choose", lambda _self, new: choose(new))
+            patch.setattr(type(strategy), "select_rows", lambda _self, new: choose(new))
             for place in saving(scenario, strategy, plan, folder, stopping=stopping):
                 self.places.append(place)
         self.end, self.chosen = everything(strategy), chosen.lists()

@@ -48,11 +48,11 @@ def test_every_default_is_written_down(scenario: str, name: str) -> None:
     assert set(told) == set(FIELDS)
     signature = inspect.signature(find_strategy(name)).parameters
     own = {k: p.default for k, p in signature.items() if p.kind is p.KEYWORD_ONLY and k != "seed"}
-    paper = dict(SCENARIOS[scenario].set_up.strategies.get(name, {}))
+    paper = dict(SCENARIOS[scenario].defaults.strategies.get(name, {}))
     assert found.options == own | paper
     assert set(paper) <= set(own)  # no paper's set-up names what the strategy has not
     assert set(found.optimizer_options) == set(OPTIMIZERS[found.optimizer])
-    assert found.optimizer_options["lr"] == SCENARIOS[scenario].set_up.lr
+    assert found.optimizer_options["lr"] == SCENARIOS[scenario].defaults.lr
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -66,7 +66,7 @@ def test_every_option_of_a_network_is_written_down(model: str) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_each_scenario_has_a_description_as_its_paper_has_it(scenario: str) -> None:
-    set_up = SCENARIOS[scenario].set_up
+    set_up = SCENARIOS[scenario].defaults
     found = make_config(scenario, "replay")
     assert (found.model, found.epochs, found.batch) == (set_up.model, set_up.epochs, set_up.batch)
     assert found.setting == SCENARIOS[scenario].setting

@@ -153,7 +153,7 @@ def test_the_loop_equals_plain_pytorch(model: str, optimizer: str) -> None:
     strategy, plan = made("naive", scenario, model=model, optimizer=optimizer, seed=7)
     chosen = Chosen(strategy)
     finish(train(scenario, strategy, plan))
-    del vars(strategy)["choose"]
+    del vars(strategy)["select_rows"]
     torch.manual_seed(7)
     plain = build(model, (1, 4, 4), 6, hidden=16)
     kind: Any = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[optimizer]
@@ -179,12 +179,12 @@ def test_the_loop_equals_a_callers_own_lines(name: str) -> None:
 
     strategy, plan = made(name, scenario, model=NORMED)
     for number, task in enumerate(scenario.tasks):
-        tasks = range(3) if strategy.all_at_once else [number]
+        tasks = range(3) if strategy.trains_on_all_tasks else [number]
         for each in tasks:
             strategy.model.open(each, scenario.tasks[each].classes)
         rows = strategy.begin_task(number, task.train)
         for new in batches(rows, plan, number):
-            strategy.step(*(strategy.examples.take(part) for part in strategy.choose(new)))
+            strategy.step(*(strategy.examples.take(part) for part in strategy.select_rows(new)))
         strategy.end_task(number, task.train)
 
     assert differing(whole, everything(strategy)) == []
@@ -264,7 +264,7 @@ def test_a_loss_that_is_no_number_stops_at_once(value: float, at: int, task: str
     assert f"task {task!r}" in said
     assert "Replay" in said
     assert f" {value} " in said
-    assert len(strategy.stored()) == (13 if at > 10 else 0)  # what was learned before stays
+    assert len(strategy.memory_rows()) == (13 if at > 10 else 0)  # what was learned before stays
     assert "\n" not in said
 
 

@@ -37,7 +37,7 @@ def test_a_stream_without_boundaries_tests_all_tasks(name: str, tmp_path: Path) 
         "batch": 100,
         "every": 5,
     }
-    if find_strategy(name).needs_tasks:
+    if find_strategy(name).requires_boundaries:
         with pytest.raises(BadInput, match=f"{name} has to be told where tasks end"):
             short_config(name, **stream)
         return

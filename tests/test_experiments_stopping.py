@@ -65,8 +65,8 @@ def test_held_out_rows_are_never_trained_on(name: str) -> None:
         [np.concatenate([n, *o]) for n, o in zip(chosen.new, chosen.others, strict=True)]
     )
     assert not np.isin(used, held).any()
-    if not strategy.all_at_once:
-        assert not np.isin(strategy.stored(), held).any()
+    if not strategy.trains_on_all_tasks:
+        assert not np.isin(strategy.memory_rows(), held).any()
     learned = np.setdiff1d(np.concatenate([task.train for task in scenario.tasks]), held)
     assert set(learned.tolist()) <= set(used.tolist())
 

@@ -152,7 +152,7 @@ def actions(tasks: int) -> dict[str, Callable[[], object]]:
     streamed = points.stream()
 
     def of_stream(function: Callable[..., object], **extra: object) -> object:
-        return function(replace(streamed), **extra)  # a copy: what was found is remembered
+        return function(replace(streamed), **extra)  # a copy: what was found is reservoir_sample
 
     made: dict[str, Callable[[], object]] = {}
     for id_, metric in METRICS.items():

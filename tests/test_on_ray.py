@@ -56,7 +56,7 @@ class Slow(Naive):
         super().__init__(model, optimizer, examples, seed=seed)
         self.pause, self.dies, self.count = pause, dies, 0
 
-    def step(self, new, *others, watch=None):
+    def step(self, new, *others, on_loss_terms=None):
         self.count += 1
         with LOG.open("a") as log:
             log.write(f"{{self.seed}} {{os.getpid()}} {{where()}} {{self.count}}\\n")
@@ -68,7 +68,7 @@ class Slow(Naive):
             if deaths < self.dies:
                 DIED.write_bytes(b"x" * (deaths + 1))
                 os.kill(os.getpid(), signal.SIGKILL)
-        return super().step(new, *others, watch=watch)
+        return super().step(new, *others, on_loss_terms=on_loss_terms)
 """
 
 

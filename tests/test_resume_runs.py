@@ -46,9 +46,9 @@ class Stopped(BaseException):
 class Poisoned(Naive):
     """A strategy whose loss is no number at step 7."""
 
-    def step(self, *batches: Any, watch: Any = None) -> torch.Tensor:
+    def step(self, *batches: Any, on_loss_terms: Any = None) -> torch.Tensor:
         self.taken = getattr(self, "taken", 0) + 1
-        loss = super().step(*batches, watch=watch)
+        loss = super().step(*batches, on_loss_terms=on_loss_terms)
         return loss * torch.nan if self.taken == 7 else loss
 
 

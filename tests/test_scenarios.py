@@ -14,7 +14,7 @@ from perdure.data.examples import Examples
 from perdure.record import BadInput
 from perdure.scenarios import (
     SETTINGS,
-    Member,
+    DatasetTask,
     Scenario,
     blurred,
     domains,
@@ -148,8 +148,8 @@ def _first(part: Split, classes: int, most: int | None) -> list[int]:
 @pytest.mark.parametrize("most", [None, 4])
 def test_sequence_of_datasets(setting: Any, most: int | None) -> None:
     grey, colour = made_up(6, 60, (1, 5, 7)), made_up(4, 40, (3, 9, 6), name="other")
-    members: list[Dataset | Member] = [Member(grey, 3, 0.25, 0.5), colour, grey]
-    scenario = sequence(members, size=(8, 8), most=most, setting=setting)
+    members: list[Dataset | DatasetTask] = [DatasetTask(grey, 3, 0.25, 0.5), colour, grey]
+    scenario = sequence(members, size=(8, 8), max_per_class=most, setting=setting)
     judged(scenario)
     sizes = [3, 4, 6]
     assert scenario.outputs == (6 if setting == "domain" else 13)
@@ -179,7 +179,7 @@ def _pillow(image: np.ndarray[Any, Any], size: tuple[int, int]) -> np.ndarray[An
 
 def test_a_sequence_says_what_there_is_less_of() -> None:
     data = made_up(6, 60)
-    scenario = sequence([data], size=(4, 4), most=8)
+    scenario = sequence([data], size=(4, 4), max_per_class=8)
     assert "made-up: made up" in scenario.deviations  # what the data itself says
     said = " ".join(scenario.deviations)
     assert "5 test images a class" in said
@@ -189,7 +189,7 @@ def test_a_sequence_says_what_there_is_less_of() -> None:
 
 @pytest.mark.parametrize("per_task", [False, True])
 def test_images_are_normalised_as_the_scenario_says(per_task: bool) -> None:
-    members = [Member(made_up(), None, 0.2, 0.5), Member(made_up(4, 40), None, 0.9, 0.3)]
+    members = [DatasetTask(made_up(), None, 0.2, 0.5), DatasetTask(made_up(4, 40), None, 0.9, 0.3)]
     scenario = sequence(members if per_task else members[:1], size=(4, 4), channels=1)
     examples = Examples(*scenario.train, mean=scenario.mean, std=scenario.std)
     rows = np.random.default_rng(0).permutation(len(scenario.train.x))[:20]

@@ -34,7 +34,7 @@ def test_every_promised_name_is_there() -> None:
 
 @pytest.mark.parametrize("name", ["m2i", "i2m"])
 def test_the_set_up_of_m2i(name: str) -> None:
-    set_up = SCENARIOS[name].set_up
+    set_up = SCENARIOS[name].defaults
     assert (set_up.batch, set_up.optimizer, set_up.lr, set_up.epochs) == (128, "sgd", 0.001, 50)
     answer = run("run", name, "--device", "nowhere")  # described without being run
     assert answer.code == 2
@@ -114,10 +114,10 @@ def test_permuted_mnist() -> None:
         mnist = load("mnist")
     small = mnist.test.x[:200]
     from perdure.scenarios import permutations
-    from perdure.scenarios.domains import through
+    from perdure.scenarios.domains import apply_pixel_map
 
     for pixels in permutations((28, 28), SCENARIOS["permuted-mnist"].tasks).values():
-        moved = through(small, pixels)
+        moved = apply_pixel_map(small, pixels)
         assert np.array_equal(np.sort(moved.reshape(200, -1)), np.sort(small.reshape(200, -1)))
 
 
@@ -163,7 +163,7 @@ def test_m2i_in_all_settings(name: str, setting: Any) -> None:
 
 def test_m2i_images_are_64_by_64_and_the_first_of_each_class() -> None:
     with real_data():
-        scenario = sequence([*M2I], most=3)
+        scenario = sequence([*M2I], max_per_class=3)
         packs = [load(name) for name in M2I]
     assert scenario.shape == (3, 64, 64)
     for task, data in zip(scenario.tasks, packs, strict=True):

@@ -57,11 +57,15 @@ def test_domains_with_other_classes_are_refused() -> None:
 
 def test_the_set_ups_are_the_papers() -> None:
     domains, speech = SCENARIOS["mini-domainnet"], SCENARIOS["split-speech-commands"]
-    assert (domains.set_up.iterations, domains.set_up.batch, domains.set_up.lr) == (300, 128, 0.1)
-    assert domains.set_up.strategies["replay"] == {"alpha": 0.3, "memory": 1000}
-    assert (speech.tasks, speech.set_up.model) == (15, "speech-mlp")
-    assert (speech.set_up.iterations, speech.set_up.batch) == (200, 256)
-    assert (speech.set_up.optimizer, speech.set_up.lr) == ("adam", 0.0001)
+    assert (domains.defaults.iterations, domains.defaults.batch, domains.defaults.lr) == (
+        300,
+        128,
+        0.1,
+    )
+    assert domains.defaults.strategies["replay"] == {"alpha": 0.3, "memory": 1000}
+    assert (speech.tasks, speech.defaults.model) == (15, "speech-mlp")
+    assert (speech.defaults.iterations, speech.defaults.batch) == (200, 256)
+    assert (speech.defaults.optimizer, speech.defaults.lr) == ("adam", 0.0001)
 
 
 def test_words_are_learned_two_at_a_time() -> None:

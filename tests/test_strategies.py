@@ -123,11 +123,11 @@ def test_what_is_stored_is_row_numbers_that_were_seen(
     scenario = blobs()
     strategy, plan = made(name, scenario)
     seen: set[int] = set()
-    for task in scenario.tasks if strategy.all_at_once else ():
+    for task in scenario.tasks if strategy.trains_on_all_tasks else ():
         seen.update(task.train.tolist())
     for place in train(scenario, strategy, plan):
         seen.update(scenario.tasks[place.phase].train.tolist())
-        stored = strategy.stored()
+        stored = strategy.memory_rows()
         assert stored.dtype == np.int64
         assert len(set(stored.tolist())) == len(stored)
         assert set(stored.tolist()) <= seen
@@ -173,7 +173,7 @@ def test_watching_the_terms_changes_no_bit(name: str, network: dict[str, Any]) -
     step = strategy.step
     calls = 0
 
-    def watch(plasticity: Any, stability: Any) -> None:
+    def on_loss_terms(plasticity: Any, stability: Any) -> None:
         nonlocal calls
         calls += 1
         weights = [p for p in strategy.model.parameters() if p.requires_grad]
@@ -189,7 +189,7 @@ def test_watching_the_terms_changes_no_bit(name: str, network: dict[str, Any]) -
                 for a, b in zip(before, after, strict=True))  # fmt: skip
         assert all(same)
 
-    vars(strategy)["step"] = lambda *batches, **_: step(*batches, watch=watch)
+    vars(strategy)["step"] = lambda *batches, **_: step(*batches, on_loss_terms=on_loss_terms)
     places = finish(train(scenario, strategy, plan))
     del vars(strategy)["step"]
     assert calls == len(places)
@@ -211,7 +211,7 @@ def test_which_rows_come_depends_on_the_seed_alone(name: str) -> None:
             torch.rand(number)
         if evaluator is not None:
             evaluator.close()
-        found.append((chosen.lists(), strategy.stored().tolist()))
+        found.append((chosen.lists(), strategy.memory_rows().tolist()))
     assert all(each == found[0] for each in found)
 
 
@@ -219,7 +219,7 @@ def test_which_rows_come_depends_on_the_seed_alone(name: str) -> None:
 def test_choosing_draws_nothing_from_pytorch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = blobs()
     strategy, plan = made(name, scenario, model=NORMED)
-    for method in ("begin_task", "choose", *["end_task"] * (name not in TRAINS_AT_ENDS)):
+    for method in ("begin_task", "select_rows", *["end_task"] * (name not in TRAINS_AT_ENDS)):
         inner = getattr(strategy, method)
 
         def quiet(*arguments: Any, inner: Any = inner) -> Any:
@@ -232,7 +232,7 @@ def test_choosing_draws_nothing_from_pytorch(name: str, monkeypatch: pytest.Monk
     assert len(finish(train(scenario, strategy, plan))) >= 30
 
 
-@pytest.mark.parametrize("name", [n for n in ALL if not find_strategy(n).all_at_once])
+@pytest.mark.parametrize("name", [n for n in ALL if not find_strategy(n).trains_on_all_tasks])
 def test_new_rows_are_those_of_naive(name: str) -> None:
     """Wherever a strategy learns from a task's own rows they come in the same batches."""
     scenario = blobs()
@@ -260,7 +260,7 @@ def test_settings_masks_and_streams(name: str, mask: bool, setting: Any) -> None
         "sharp": (sharp, {}),
         "blurred": (blurred(sharp, 0.5, seed=1), {}),
     }
-    if not mask and not find_strategy(name).needs_tasks:
+    if not mask and not find_strategy(name).requires_boundaries:
         stream: dict[str, Any] = {"boundaries": "none", "blur": 0.3}
         if name == "replay":
             stream["settings"] = {"fill": "reservoir"}
@@ -298,7 +298,7 @@ def test_unseen_classes_are_never_named_with_a_mask(name: str) -> None:
     scenario = blobs()
     strategy, plan = made(name, scenario, mask_unseen=True)
     for place in train(scenario, strategy, plan):
-        tasks = len(scenario.tasks) if strategy.all_at_once else place.phase + 1
+        tasks = len(scenario.tasks) if strategy.trains_on_all_tasks else place.phase + 1
         seen = {c for task in scenario.tasks[:tasks] for c in task.classes}
         with torch.no_grad():
             x = strategy.examples.take(np.arange(60)).x

@@ -81,7 +81,7 @@ def test_steps_are_those_of_the_closed_form(
             np.testing.assert_allclose(near, wanted, rtol=1e-9, atol=1e-9)
         elif old is not None:
             feasible += 1
-        loss = step(*batches, watch=lambda *both: terms.extend(deepcopy(both)))
+        loss = step(*batches, on_loss_terms=lambda *both: terms.extend(deepcopy(both)))
         np.testing.assert_allclose(flat(terms[0], twin), plain, rtol=0, atol=0)
         added = flat(terms[1], twin) if old is not None else np.array(terms[1])
         if wanted is plain:
@@ -138,7 +138,7 @@ def test_without_a_memory_it_is_naive(model: str, optimizer: str, lr: str, setti
     scenario, rates = blobs(setting=setting), {"lr": lr, "weight_decay": "0.01"}
     how: dict[str, Any] = {"model": model, "optimizer": optimizer}
     one = done("agem", scenario, settings={**rates, "memory": "0"}, **how)
-    assert one.stored().tolist() == []
+    assert one.memory_rows().tolist() == []
     other = everything(done("naive", scenario, settings=rates, **how))
     differ = differing(everything(one), other)
     assert [k for k in differ if k.startswith(("/model", "/optimizer", "/random"))] == []
@@ -167,14 +167,14 @@ def test_memories_are_uniform_choices_of_their_tasks() -> None:
     for seed in range(400):
         strategy = small(labels, memory=5, seed=seed)
         for task, rows in enumerate(tasks):
-            held = set(strategy.stored().tolist())
+            held = set(strategy.memory_rows().tolist())
             strategy.end_task(task, rows)
-            more = set(strategy.stored().tolist()) - held
-            assert held <= set(strategy.stored().tolist())
+            more = set(strategy.memory_rows().tolist()) - held
+            assert held <= set(strategy.memory_rows().tolist())
             assert len(more) == min(5, len(rows))
             assert more <= set(rows.tolist())
-        assert len(strategy.stored()) == 13
-        counts[strategy.stored()] += 1
+        assert len(strategy.memory_rows()) == 13
+        counts[strategy.memory_rows()] += 1
     assert counts[tasks[1]].tolist() == [400] * 3
     assert min(chisquare(counts[rows]).pvalue for rows in tasks) > 1e-4
 
@@ -183,17 +183,17 @@ def test_memories_are_uniform_choices_of_their_tasks() -> None:
 def test_draws_are_uniform_and_without_replacement(sample: int, drawn: int) -> None:
     labels = np.repeat(np.arange(3), [20, 3, 9])
     strategy = small(labels, memory=5, sample=sample)
-    assert [part.tolist() for part in strategy.choose(np.array([2]))] == [[2]]
+    assert [part.tolist() for part in strategy.select_rows(np.array([2]))] == [[2]]
     for task in range(3):
         strategy.end_task(task, np.flatnonzero(labels == task))
     counts, sets = np.zeros(len(labels)), set()
     for _ in range(600):
-        new, old = strategy.choose(np.array([31, 30]))
+        new, old = strategy.select_rows(np.array([31, 30]))
         assert new.tolist() == [31, 30]
         assert len(old) == len(set(old.tolist())) == drawn
         counts[old] += 1
         sets.add(tuple(sorted(old.tolist())))
-    held = strategy.stored()
+    held = strategy.memory_rows()
     assert counts.sum() == counts[held].sum()
     if drawn == 13:
         assert counts[held].tolist() == [600] * 13
@@ -238,10 +238,10 @@ def test_going_on_in_the_third_task(way: dict[str, Any], tmp_path: Path) -> None
     for place in train(scenario, strategy, plan):
         if place.step == 24:
             assert place.phase == 2
-            del vars(strategy)["choose"]
+            del vars(strategy)["select_rows"]
             save_checkpoint(tmp_path, strategy, place)
-            vars(strategy)["choose"] = chosen
-    del vars(strategy)["choose"]
+            vars(strategy)["select_rows"] = chosen
+    del vars(strategy)["select_rows"]
     again, rows = go_on(short_config("agem", **way), scenario, tmp_path)
     assert differing(everything(strategy), everything(again)) == []
     assert rows == chosen.lists()[24:]

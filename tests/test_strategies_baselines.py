@@ -116,7 +116,7 @@ def test_joint_sees_everything_from_the_start_in_t_times_the_passes() -> None:
     assert [at.phase for at in places] == np.repeat([0, 1, 2], len(places) // 3).tolist()
     for steps in passes:
         assert sorted(np.concatenate([chosen.new[k] for k in steps]).tolist()) == rows
-    assert strategy.stored().tolist() == rows
+    assert strategy.memory_rows().tolist() == rows
 
 
 def test_joint_leaves_out_what_belongs_to_no_task() -> None:
@@ -230,7 +230,9 @@ def test_random_leaves_the_network_alone_and_has_nothing_to_say_of_terms() -> No
     before = [p.clone() for p in group["params"]]
     terms: list[Any] = []
     step = strategy.step
-    vars(strategy)["step"] = lambda *b, **_: step(*b, watch=lambda *both: terms.append(both))
+    vars(strategy)["step"] = lambda *b, **_: step(
+        *b, on_loss_terms=lambda *both: terms.append(both)
+    )
     finish(train(scenario, strategy, plan))
     assert all(map(torch.equal, before, group["params"]))
     assert terms
@@ -247,16 +249,16 @@ def test_naive_has_no_stability_term() -> None:
         alone = torch.nn.functional.cross_entropy(strategy.model(batch.x), batch.y)
         wanted = torch.autograd.grad(alone, weights)
 
-        def watch(p: Any, s: Any, seen: list[Any] = seen, weights: Any = weights) -> None:
+        def on_loss_terms(p: Any, s: Any, seen: list[Any] = seen, weights: Any = weights) -> None:
             seen += [torch.autograd.grad(p, weights, retain_graph=True), list(s)]
 
-        loss = strategy.step(batch, watch=watch)
+        loss = strategy.step(batch, on_loss_terms=on_loss_terms)
         assert torch.equal(loss, alone.detach())
         assert all(map(torch.equal, seen[0], wanted))
         assert seen[1] == []
 
 
 def test_only_joint_asks_for_all_tasks() -> None:
-    assert find_strategy("joint").all_at_once
+    assert find_strategy("joint").trains_on_all_tasks
     one = everything(made("naive", blobs())[0])
     assert differing(one, everything(made("naive", blobs())[0])) == []

@@ -96,7 +96,7 @@ CHOSEN: list[Any] = [None, (), np.arange(4), [None], (np.arange(4), 3), (np.ones
     ("method", "value", "expected"),
     [
         *(("begin_task", value, "the rows to learn from: return rows") for value in BEGUN),
-        *(("choose", value, "the rows of each batch: return (new,)") for value in CHOSEN),
+        *(("select_rows", value, "the rows of each batch: return (new,)") for value in CHOSEN),
     ],
 )
 def test_rows_that_are_none_are_refused(method: str, value: Any, expected: str) -> None:
@@ -116,7 +116,7 @@ from torch.nn.functional import cross_entropy
 from perdure.strategies import Strategy
 
 class Mine(Strategy):
-    def step(self, new, *others, watch=None):
+    def step(self, new, *others, on_loss_terms=None):
         loss = cross_entropy(self.model(new.x, new.task), new.y)
         self.optimizer.zero_grad()
         loss.backward()

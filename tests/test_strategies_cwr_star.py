@@ -165,7 +165,7 @@ def test_steps_are_those_of_the_algorithm(model: str, setting: Any, blur: float)
             if strategy.model.opened is not None and strategy.model.opened[task]:
                 hand.model.open(task, scenario.tasks[task].classes)
         wanted, terms = hand.learn(batch), list[Any]()
-        loss = step(batch, watch=lambda *both: terms.extend(both))
+        loss = step(batch, on_loss_terms=lambda *both: terms.extend(both))
         assert float(loss) == pytest.approx(wanted, rel=1e-4)
         assert float(terms[0].detach()) == float(loss)
         assert list(terms[1]) == []

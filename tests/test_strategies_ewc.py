@@ -154,7 +154,7 @@ def test_steps_by_hand() -> None:
         learn(second, fisher, anchor)
     found = [p.detach().numpy() for p in model.parameters()]
     np.testing.assert_allclose(np.c_[found[0], found[1]], w, rtol=1e-11, atol=1e-13)
-    kept = [each.numpy() for each in ewc.kept()]
+    kept = [each.numpy() for each in ewc.regularizer_state()]
     np.testing.assert_allclose(np.c_[kept[0], kept[1]], fisher, rtol=1e-11)
     np.testing.assert_allclose(np.c_[kept[2], kept[3]], anchor, rtol=1e-11)
 
@@ -186,7 +186,7 @@ def test_labels_are_drawn_unless_told() -> None:
     for labels in (None, "drawn", "given"):
         more = {} if labels is None else {"settings": {"labels": labels}}
         strategy = done("ewc", blobs(), **more)
-        found[labels] = torch.cat([each.flatten() for each in strategy.kept()])
+        found[labels] = torch.cat([each.flatten() for each in strategy.regularizer_state()])
     assert torch.equal(found[None], found["drawn"])
     assert not torch.equal(found["drawn"], found["given"])
 
@@ -205,13 +205,16 @@ def test_going_on_in_the_second_task(more: Any, mode: str, tmp_path: Path) -> No
 def test_what_is_kept_does_not_grow() -> None:
     scenario = blobs()
     strategy, plan = made("ewc", scenario)
-    assert list(strategy.kept()) == []
+    assert list(strategy.regularizer_state()) == []
     model = sum(p.nbytes for p in strategy.model.parameters())
-    sizes = [sum(each.nbytes for each in strategy.kept()) for _ in train(scenario, strategy, plan)]
+    sizes = [
+        sum(each.nbytes for each in strategy.regularizer_state())
+        for _ in train(scenario, strategy, plan)
+    ]
     assert set(sizes[:10]) == {0}
     assert set(sizes[10:]) == {2 * model}
-    assert list(strategy.copies()) == []
-    assert len(strategy.stored()) == 0
+    assert list(strategy.auxiliary_tensors()) == []
+    assert len(strategy.memory_rows()) == 0
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_what_is_trained_is_the_memory_alone(
     def ended(task: int, rows: Rows) -> None:
         end(task, rows)
         shown.append(weights_of(strategy))
-        parts, memory = ends.batches[-1], strategy.stored()
+        parts, memory = ends.batches[-1], strategy.memory_rows()
         assert len(parts) % 3 == 0
         n = len(parts) // 3
         passes = [np.concatenate(parts[k * n : (k + 1) * n]) for k in range(3)]
@@ -215,10 +215,10 @@ def test_the_memory_is_balanced(capacity: int) -> None:
     labels = np.repeat(np.arange(6), sizes)
     strategy = small(labels, memory=capacity, passes=1)
     for task in range(3):
-        before = set(strategy.stored().tolist())
+        before = set(strategy.memory_rows().tolist())
         rows = np.flatnonzero(labels // 2 == task)
         strategy.end_task(task, rows)
-        kept = strategy.stored()
+        kept = strategy.memory_rows()
         assert len(set(kept.tolist())) == len(kept)
         assert set(kept.tolist()) <= before | set(rows.tolist())  # what is gone stays gone
         places = np.bincount(labels[kept], minlength=6)[: 2 * task + 2].tolist()
@@ -229,7 +229,7 @@ def test_a_blurred_stream_is_balanced_by_class() -> None:
     scenario = blurred(blobs(each=[5, 30, 17, 17, 9, 21]), 0.5, seed=3)
     strategy, plan = made("gdumb", scenario, settings={**QUICK, "memory": "40"})
     finish(train(scenario, strategy, plan))
-    held = np.bincount(strategy.examples.labels[strategy.stored()])
+    held = np.bincount(strategy.examples.labels[strategy.memory_rows()])
     assert held.sum() == 40
     assert max(held) - min(held) <= 2  # one class has 5 examples
 
@@ -241,7 +241,7 @@ def test_without_a_memory_the_initial_weights_stay(setting: Any) -> None:
     last = done("gdumb", scenario, model=NORMED, settings={"memory": "0"})
     differ = differing(weights_of(first), weights_of(last))
     assert differ == (["/model/opened"] if setting == "task" else [])
-    assert last.stored().tolist() == []
+    assert last.memory_rows().tolist() == []
 
 
 def test_dropout_is_repeatable_and_draws() -> None:

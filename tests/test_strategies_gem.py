@@ -95,7 +95,7 @@ def test_steps_are_those_of_a_plain_loop(model: str, setting: Any, strength: flo
             turned += 1
         elif len(rows):
             feasible += 1
-        loss = step(*batches, watch=lambda *both: terms.extend(both))
+        loss = step(*batches, on_loss_terms=lambda *both: terms.extend(both))
         assert np.array_equal(together(terms[0]), together(g))  # eq. 9
         assert bool(terms[1]) == (wanted is not plain)
         if terms[1]:
@@ -142,7 +142,7 @@ def test_no_memory_s_loss_rises(strength: float) -> None:
     strategy = done("gem", blobs(), settings={"strength": strength})
     model, lr, rises = strategy.model.double(), 1e-7, []
     strategy.optimizer = torch.optim.SGD(model.parameters(), lr=lr)
-    memories = [strategy.examples.take(rows) for rows in strategy.choose(np.arange(1))[1:]]
+    memories = [strategy.examples.take(rows) for rows in strategy.select_rows(np.arange(1))[1:]]
     batches = [Batch(memory.x.double(), memory.y) for memory in memories]
     x, y = (torch.cat(parts) for parts in ([b.x for b in batches], [b.y for b in batches]))
     batches.insert(0, Batch(x, (y + 1) % 6))  # at odds with every memory
@@ -165,7 +165,7 @@ def test_without_a_memory_it_is_naive(model: str, optimizer: str, lr: str, setti
     scenario, rates = blobs(setting=setting), {"lr": lr, "weight_decay": "0.01"}
     how: dict[str, Any] = {"model": model, "optimizer": optimizer}
     one = done("gem", scenario, settings={**rates, "memory": "0"}, **how)
-    assert one.stored().tolist() == []
+    assert one.memory_rows().tolist() == []
     other = everything(done("naive", scenario, settings=rates, **how))
     differ = differing(everything(one), other)
     assert [k for k in differ if k.startswith(("/model", "/optimizer", "/random"))] == []
@@ -200,13 +200,13 @@ def test_memories_are_uniform_choices_of_their_tasks() -> None:
         for task, rows in enumerate(tasks):
             strategy.end_task(task, rows)
             assert len(strategy.memory) == task + 1
-        new, *memories = strategy.choose(np.array([7, 8]))
+        new, *memories = strategy.select_rows(np.array([7, 8]))
         assert new.tolist() == [7, 8]
         for rows, memory in zip(tasks, memories, strict=True):
             assert len(set(memory.tolist())) == len(memory) == min(5, len(rows))
             assert set(memory.tolist()) <= set(rows.tolist())
             counts[memory] += 1
-        assert sorted(strategy.stored().tolist()) == sorted(np.concatenate(memories).tolist())
+        assert sorted(strategy.memory_rows().tolist()) == sorted(np.concatenate(memories).tolist())
         chosen.add(tuple(memories[0].tolist()))
     assert len(chosen) > 350
     assert counts[tasks[1]].tolist() == [400] * 3

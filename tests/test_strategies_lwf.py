@@ -170,7 +170,7 @@ def test_a_step_by_hand() -> None:
     first, second = np.arange(6), np.arange(6, 12)
     lwf.begin_task(0, first)
     for batch in (first, first[::-1].copy()):
-        lwf.step(take(*lwf.choose(batch)))
+        lwf.step(take(*lwf.select_rows(batch)))
     lwf.end_task(0, first)
     weight, bias = (p.detach().clone().numpy() for p in model.parameters())
     w, ones = np.c_[weight, bias], np.c_[x, np.ones(12)]
@@ -186,7 +186,9 @@ def test_a_step_by_hand() -> None:
         loss = -np.log(p[:, 2]).mean() + 0.6 * apart
         gradient = (p - np.eye(3)[2]).T @ ones[rows] / len(rows)
         gradient[:2] += 0.6 * ((q - old[rows]) / 2).T @ ones[rows] / len(rows)
-        assert float(lwf.step(take(*lwf.choose(np.array(rows))))) == pytest.approx(loss, rel=1e-11)
+        assert float(lwf.step(take(*lwf.select_rows(np.array(rows))))) == pytest.approx(
+            loss, rel=1e-11
+        )
         w = w - 0.3 * gradient
         found = [p.detach().numpy() for p in model.parameters()]
         np.testing.assert_allclose(np.c_[found[0], found[1]], w, rtol=1e-11, atol=1e-13)
@@ -210,10 +212,12 @@ def test_copies_are_the_outputs_recorded_for_a_task(setting: Any) -> None:
     classes = [0, 2, 2] if setting == "domain" else [0, 2, 4]
     for place in train(scenario, strategy, plan):
         wanted = 4 * rows[place.phase] * classes[place.phase]
-        assert sum(each.nbytes for each in strategy.copies()) == wanted
-        assert len(strategy.copies()) == min(place.phase, place.phase if setting == "task" else 1)
-        assert list(strategy.kept()) == []
-        assert len(strategy.stored()) == 0
+        assert sum(each.nbytes for each in strategy.auxiliary_tensors()) == wanted
+        assert len(strategy.auxiliary_tensors()) == min(
+            place.phase, place.phase if setting == "task" else 1
+        )
+        assert list(strategy.regularizer_state()) == []
+        assert len(strategy.memory_rows()) == 0
 
 
 @pytest.mark.parametrize(

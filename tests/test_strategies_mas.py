@@ -130,7 +130,7 @@ def test_steps_by_hand() -> None:
         mas.end_task(task, rows)
         outer = np.einsum("nc,nj->ncj", ones[rows] @ w.T, ones[rows])
         omega, anchor = omega + np.abs(2 * outer).mean(0), w
-        kept = [each.numpy() for each in mas.kept()]
+        kept = [each.numpy() for each in mas.regularizer_state()]
         np.testing.assert_allclose(np.c_[kept[0], kept[1]], omega, rtol=1e-11)
         np.testing.assert_allclose(np.c_[kept[2], kept[3]], anchor, rtol=1e-11)
 
@@ -143,7 +143,7 @@ def test_labels_do_not_matter_for_importance() -> None:
         mas = MAS(strategy.model, strategy.optimizer, strategy.examples)
         strategy.examples._y[:] = turn
         mas.end_task(0, scenario.tasks[0].train)
-        found.append(torch.cat([each.flatten() for each in mas.kept()]))
+        found.append(torch.cat([each.flatten() for each in mas.regularizer_state()]))
     assert torch.equal(*found)
 
 
@@ -183,11 +183,14 @@ def test_what_is_kept_does_not_grow() -> None:
     scenario = blobs()
     strategy, plan = made("mas", scenario)
     model = sum(p.nbytes for p in strategy.model.parameters())
-    sizes = [sum(each.nbytes for each in strategy.kept()) for _ in train(scenario, strategy, plan)]
+    sizes = [
+        sum(each.nbytes for each in strategy.regularizer_state())
+        for _ in train(scenario, strategy, plan)
+    ]
     assert set(sizes[:10]) == {0}
     assert set(sizes[10:]) == {2 * model}
-    assert list(strategy.copies()) == []
-    assert len(strategy.stored()) == 0
+    assert list(strategy.auxiliary_tensors()) == []
+    assert len(strategy.memory_rows()) == 0
 
 
 @pytest.mark.parametrize(

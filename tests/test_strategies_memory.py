@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from perdure.data.examples import Examples
 from perdure.models import build
-from perdure.strategies._memory import remembered
+from perdure.strategies._memory import reservoir_sample
 from perdure.strategies.replay import Replay
 from perdure.training import train
 
@@ -65,7 +65,7 @@ def test_shares_against_brute_force() -> None:
         groups = rng.integers(0, rng.integers(1, 6), count)
         priority, capacity = rng.random(count), int(rng.integers(0, 25))
         rows = rng.integers(0, count, rng.integers(0, 2 * count))
-        found = remembered(rows, groups, priority, capacity)
+        found = reservoir_sample(rows, groups, priority, capacity)
         assert len(set(found.tolist())) == len(found) <= capacity
         assert set(found.tolist()) == by_brute_force(rows, groups, priority, capacity)
 
@@ -80,7 +80,7 @@ def test_rows_that_come_bit_by_bit_leave_what_all_at_once_leave() -> None:
         stream = rng.permutation(np.tile(np.arange(count), 2))  # two epochs
         held = stream[:0]
         for part in np.array_split(stream, rng.integers(1, 12)):
-            held = remembered(np.concatenate([held, part]), groups, priority, capacity)
+            held = reservoir_sample(np.concatenate([held, part]), groups, priority, capacity)
         assert set(held.tolist()) == by_brute_force(stream, groups, priority, capacity)
 
 
@@ -89,7 +89,7 @@ def streamed(scenario: Scenario, **options: str) -> Iterator[tuple[Rows, Rows, A
     strategy, plan = made("replay", scenario, settings=options)
     chosen = Chosen(strategy)
     for place in train(scenario, strategy, plan):
-        yield strategy.stored(), np.unique(np.concatenate(chosen.new)), place
+        yield strategy.memory_rows(), np.unique(np.concatenate(chosen.new)), place
 
 
 def test_class_balanced_at_task_ends() -> None:
@@ -105,7 +105,7 @@ def test_class_balanced_at_task_ends() -> None:
         assert Counter(labels[memory].tolist()) == expected[place.phase]
         assert len(np.unique(memory)) == len(memory)
     strategy = done("replay", scenario, settings={"memory": "14"})
-    counts = Counter(labels[strategy.stored()].tolist())
+    counts = Counter(labels[strategy.memory_rows()].tolist())
     assert counts == {0: 3, 1: 3, 2: 2, 3: 2, 4: 2, 5: 2}
 
 
@@ -113,7 +113,7 @@ def test_a_memory_of_all_examples_holds_all_however_unequal_the_classes() -> Non
     labels = np.array([0] * 50 + [1] * 3 + [2] * 7)
     replay = small(labels, memory=len(labels))
     replay.end_task(0, np.arange(len(labels)))
-    assert sorted(replay.stored().tolist()) == list(range(len(labels)))
+    assert sorted(replay.memory_rows().tolist()) == list(range(len(labels)))
 
 
 def test_class_based_reservoir_shares_equally_while_streaming() -> None:
@@ -142,10 +142,10 @@ def test_each_part_is_a_uniform_sample_of_what_was_seen(balance: Any) -> None:
     for seed in SEEDS:
         strategy = small(labels, memory=10, fill="reservoir", balance=balance, seed=seed)
         for number, batch in enumerate(batches):
-            strategy.choose(batch)
+            strategy.select_rows(batch)
             if number in looks:
-                counts[number][strategy.stored()] += 1
-                for group, size in Counter(groups[strategy.stored()].tolist()).items():
+                counts[number][strategy.memory_rows()] += 1
+                for group, size in Counter(groups[strategy.memory_rows()].tolist()).items():
                     sizes[number].setdefault(group, set()).add(size)
     for look in looks:
         seen = np.unique(np.concatenate(batches[: look + 1]))
@@ -174,7 +174,7 @@ def test_memory_at_task_ends_is_a_uniform_sample_too() -> None:
         strategy = small(labels, memory=20, seed=seed)
         strategy.end_task(0, np.arange(30))
         strategy.end_task(1, np.arange(30, 60))
-        counts[strategy.stored()] += 1
+        counts[strategy.memory_rows()] += 1
     for label in range(4):
         check_uniform(counts[labels == label], 5, len(SEEDS))
 
@@ -185,7 +185,7 @@ def test_m2i_shares_200_over_the_tasks() -> None:
     strategy = small(labels, tasks, memory=200, balance="task", alpha=None, replacement=True)
     for task in range(6):
         strategy.end_task(task, np.flatnonzero(tasks == task))
-        counts = Counter(tasks[strategy.stored()].tolist())
+        counts = Counter(tasks[strategy.memory_rows()].tolist())
         assert sum(counts.values()) == 200
         assert set(counts) == set(range(task + 1))
         assert max(counts.values()) - min(counts.values()) <= 1
@@ -202,8 +202,12 @@ def test_draws_without_replacement_are_distinct_and_fair(fill: Any) -> None:
     counts = np.zeros(40)
     for seed in SEEDS:
         strategy = small(np.zeros(80, dtype=np.int64), memory=100, fill=fill, seed=seed, replayed=9)
-        (strategy.end_task(0, np.arange(40)) if fill == "end" else strategy.choose(np.arange(40)))
-        _, old = strategy.choose(np.arange(40, 48))
+        (
+            strategy.end_task(0, np.arange(40))
+            if fill == "end"
+            else strategy.select_rows(np.arange(40))
+        )
+        _, old = strategy.select_rows(np.arange(40, 48))
         assert len(np.unique(old)) == 9
         counts[old] += 1
     check_uniform(counts, 9, len(SEEDS))
@@ -217,7 +221,7 @@ def test_draws_with_replacement_are_independent() -> None:
             np.zeros(20, dtype=np.int64), memory=12, balance="none", replacement=True, seed=seed
         )
         strategy.end_task(0, np.arange(12))
-        _, old = strategy.choose(np.arange(12, 20))
+        _, old = strategy.select_rows(np.arange(12, 20))
         assert len(old) == 8
         np.add.at(counts, old, 1)
         repeated += len(np.unique(old)) < 8
@@ -231,19 +235,19 @@ def test_draws_with_replacement_are_independent() -> None:
 @pytest.mark.parametrize(("replacement", "expected"), [(False, 3), (True, 8)])
 def test_a_memory_smaller_than_the_batch(replacement: bool, expected: int) -> None:
     strategy = small(np.zeros(20, dtype=np.int64), memory=3, replacement=replacement)
-    assert len(strategy.choose(np.arange(8))) == 1  # nothing is held yet
+    assert len(strategy.select_rows(np.arange(8))) == 1  # nothing is held yet
     strategy.end_task(0, np.arange(8))
-    new, old = strategy.choose(np.arange(8, 16))
+    new, old = strategy.select_rows(np.arange(8, 16))
     assert new.tolist() == list(range(8, 16))
     assert len(old) == expected
-    assert set(old.tolist()) <= set(strategy.stored().tolist())
+    assert set(old.tolist()) <= set(strategy.memory_rows().tolist())
 
 
 def test_as_many_are_drawn_as_there_are_new_ones_or_as_asked() -> None:
     for replayed, expected in ((None, [8, 8, 5]), (3, [3, 3, 3]), (0, [0, 0, 0])):
         strategy = small(np.zeros(60, dtype=np.int64), memory=30, replayed=replayed)
         strategy.end_task(0, np.arange(39))
-        parts = [strategy.choose(new) for new in np.split(np.arange(39, 60), [8, 16])]
+        parts = [strategy.select_rows(new) for new in np.split(np.arange(39, 60), [8, 16])]
         assert [sum(len(each) for each in part[1:]) for part in parts] == expected
 
 

@@ -100,15 +100,15 @@ def test_updates_are_those_of_equation_8(alpha: float | None, fill: Any) -> None
         rows = strategy.begin_task(task, np.flatnonzero(labels // 2 == task))
         for _ in range(3):
             for new in np.split(rng.permutation(rows), 4):
-                parts = strategy.choose(new)
+                parts = strategy.select_rows(new)
                 seen: list[Any] = []
 
-                def watch(*terms: Any, seen: list[Any] = seen) -> None:
+                def on_loss_terms(*terms: Any, seen: list[Any] = seen) -> None:
                     seen.extend(terms)
 
                 loss = strategy.step(
                     *(doubled(strategy, each, x) for each in parts),
-                    watch=watch,
+                    on_loss_terms=on_loss_terms,
                 )
                 pull = hand.of(x[new], labels[new])
                 assert float(seen[0].detach()) == pytest.approx(pull[0], rel=1e-10)
@@ -157,7 +157,7 @@ def test_gradients_of_the_two_terms_are_those_of_two_losses() -> None:
     def watched(*batches: Batch, **_: Any) -> torch.Tensor:
         twin.model.load_state_dict(strategy.model.state_dict())
 
-        def watch(*terms: Any) -> None:
+        def on_loss_terms(*terms: Any) -> None:
             nonlocal seen
             assert len(batches) == (2 if isinstance(terms[1], torch.Tensor) else 1)
             for term, batch in zip(terms, batches, strict=False):
@@ -170,7 +170,7 @@ def test_gradients_of_the_two_terms_are_those_of_two_losses() -> None:
                     torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
                     seen += 1
 
-        return step(*batches, watch=watch)
+        return step(*batches, on_loss_terms=on_loss_terms)
 
     vars(strategy)["step"] = watched
     places = finish(train(scenario, strategy, plan))
@@ -204,8 +204,8 @@ def test_an_endless_memory_holds_what_cumulative_trains_on(balance: str, fill: s
     held: dict[int, set[int]] = {}
     learned: dict[int, set[int]] = {}
     for place in steps[0]:
-        held[place.phase] = set(replay.stored().tolist())
-    held[len(scenario.tasks)] = set(replay.stored().tolist())
+        held[place.phase] = set(replay.memory_rows().tolist())
+    held[len(scenario.tasks)] = set(replay.memory_rows().tolist())
     for place in steps[1]:
         assert place.rows is not None
         learned[place.phase] = set(place.rows.tolist())

@@ -147,7 +147,7 @@ def test_steps_by_hand() -> None:
         si.end_task(0, np.arange(2))
         omega = omega + np.maximum(share, 0) / ((w - anchor) ** 2 + 0.25)
         anchor, share = w, np.zeros(4)
-        found = torch.cat([each.flatten() for each in si.kept()]).numpy()
+        found = torch.cat([each.flatten() for each in si.regularizer_state()]).numpy()
         np.testing.assert_allclose(found, [*omega, *anchor], rtol=1e-12)
     assert (omega > 0).any()
 
@@ -199,11 +199,14 @@ def test_what_is_kept_does_not_grow() -> None:
     scenario = blobs()
     strategy, plan = made("si", scenario)
     model = sum(p.nbytes for p in strategy.model.parameters())
-    sizes = [sum(each.nbytes for each in strategy.kept()) for _ in train(scenario, strategy, plan)]
+    sizes = [
+        sum(each.nbytes for each in strategy.regularizer_state())
+        for _ in train(scenario, strategy, plan)
+    ]
     assert set(sizes[:10]) == {0}
     assert set(sizes[10:]) == {2 * model}
-    assert list(strategy.copies()) == []
-    assert len(strategy.stored()) == 0
+    assert list(strategy.auxiliary_tensors()) == []
+    assert len(strategy.memory_rows()) == 0
 
 
 @pytest.mark.parametrize(

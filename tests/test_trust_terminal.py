@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perdure._printable import printable
+from perdure._terminal_text import escape_line
 
 from .cli_helpers import run
 from .study_helpers import flat, made_run
@@ -110,6 +110,6 @@ def test_nothing_from_a_file_drives_the_terminal(
 
 def test_what_is_printable_stays() -> None:
     for text in ("größer ± 1", "任务 一", "задача", "a\xa0b", "  indented", "↑ 🙂"):
-        assert printable(text) == text
-    assert printable("a\r\n\tb") == "a b"
-    assert printable("\x00\x1b\x9b\u200e\ufeff\udcff") == r"\x00\x1b\x9b\u200e\ufeff\udcff"
+        assert escape_line(text) == text
+    assert escape_line("a\r\n\tb") == "a b"
+    assert escape_line("\x00\x1b\x9b\u200e\ufeff\udcff") == r"\x00\x1b\x9b\u200e\ufeff\udcff"

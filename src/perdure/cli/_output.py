@@ -1,6 +1,6 @@
 """What commands share: the flags they take, and everything that prints.
 
-What is printed may quote files, which may be anybody's: it goes through `printable` here.
+What is printed may quote files, which may be anybody's: it goes through `escape_line` here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from .._printable import printable
+from .._terminal_text import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,12 +46,12 @@ def form_of(**asked: bool) -> str:
 
 def say(*lines: str) -> None:
     """Print each line as one line; a blank one if there is none."""
-    print("\n".join(map(printable, lines)), flush=True)  # noqa: T201 - the only one
+    print("\n".join(map(escape_line, lines)), flush=True)  # noqa: T201 - the only one
 
 
 def tell(*lines: str, start: str = "perdure: ") -> None:
     """Write each line to standard error as one line."""
-    sys.stderr.write("".join(f"{start}{printable(line)}\n" for line in lines))
+    sys.stderr.write("".join(f"{start}{escape_line(line)}\n" for line in lines))
 
 
 def print_json(value: Any) -> None:
@@ -82,7 +82,7 @@ def print_notes(notes: Sequence[str], form: str) -> None:
 
 def print_wrapped(line: str, indent: str) -> None:
     """Print a line, folded to a terminal's width and left whole in a pipe."""
-    lines = [printable(line)]
+    lines = [escape_line(line)]
     if sys.stdout.isatty():
         width = max(40, shutil.get_terminal_size().columns)
         lines = textwrap.wrap(lines[0], width, subsequent_indent=indent, break_on_hyphens=False)

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from .._printable import printable
+from .._terminal_text import escape_line
 from ._output import tell
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class SeedBars:
 
     def _line(self, text: str) -> None:
         if self._bars is not None:
-            self._bars.console.print(printable(text), markup=False, highlight=False)
+            self._bars.console.print(escape_line(text), markup=False, highlight=False)
         elif self._show:
             tell(text)
 
@@ -95,4 +95,4 @@ def live_of(message: dict[str, Any]) -> str:
         parts.append(f"learning {message['task']}: {message['current']:.3f}")
     if message.get("min_acc") is not None:
         parts.append(f"min_acc {message['min_acc']:.3f}")
-    return printable("  ".join(parts))
+    return escape_line("  ".join(parts))

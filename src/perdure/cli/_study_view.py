@@ -9,7 +9,7 @@ from collections import Counter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from .._printable import printable
+from .._terminal_text import escape_line
 from ._output import tell
 from ._progress import live_of
 
@@ -124,7 +124,7 @@ class StudyView:
         lines = [self._status()]
         for job, _, said in self._running.values():
             share = f"{said.get('share', 0):>4.0%}"
-            lines.append(printable(f"  {share}  {job.folder.name}  {live_of(said)}"))
+            lines.append(escape_line(f"  {share}  {job.folder.name}  {live_of(said)}"))
         lines += ["", *(grid.text() + "\n" for grid in self._grids)]
         from rich.text import Text
 
@@ -132,7 +132,7 @@ class StudyView:
 
     def _say(self, text: str) -> None:
         if self._live is not None:
-            self._live.console.print(printable(text), markup=False, highlight=False)
+            self._live.console.print(escape_line(text), markup=False, highlight=False)
         elif self._show:
             tell(text)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from .._names import near
+from .._suggestions import suggest_names
 from ..metrics import compare_methods, options_for
 from ..record import BadInput, Given, read_source
 from ..record.comparability import missing, notes_of, same_scores, same_tasks
@@ -177,8 +177,8 @@ def _compare(compared: Compared, found: ByMethod, runs: Runs, ids: Sequence[str]
 def _check_baseline(against: str | None, groups: Groups) -> None:
     if against is not None and against not in groups:
         raise BadInput(
-            f"--against is {against!r:.60}; {near(against, groups)}expected one of the methods: "
-            f"{', '.join(groups)}"
+            f"--against is {against!r:.60}; {suggest_names(against, groups)}expected one of "
+            f"the methods: {', '.join(groups)}"
         )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from ..data import DATASETS, verify, where
+from ..data import DATASETS, locate, verify
 from ..data import fetch as fetch_one
 from ..record import BadInput
 from ..report import Grid
@@ -16,7 +16,7 @@ from ._output import Flag, print_json, say, tell
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..data import Fetched, Info, Place
+    from ..data import DatasetInfo, DatasetLocation, FetchResult
 
 __all__ = ["data_app"]
 
@@ -78,7 +78,7 @@ def where_(*names: str, json: Flag = False) -> None:
         names: of datasets; without any, those that are here.
         json: print JSON.
     """
-    places = [where(name) for name in _asked(names)]
+    places = [locate(name) for name in _asked(names)]
     if json:
         print_json([vars(place) for place in places])
         return
@@ -106,7 +106,7 @@ def verify_(*names: str, json: Flag = False) -> int:
             for one in found:
                 say(f"{name}: {one.state}: {one.path}: {one.why}")
             if not found:
-                say(f"{name}: no files to verify: {_place(where(name))}")
+                say(f"{name}: no files to verify: {_place(locate(name))}")
     return int(any(one.state == "differs" for found in checks.values() for one in found))
 
 
@@ -116,13 +116,13 @@ def _asked(names: Sequence[str]) -> list[str]:
 
 def _state(name: str) -> str:
     try:
-        place = where(name, hashed=False)
+        place = locate(name, hashed=False)
     except BadInput:
         return "incomplete"
     return {"hub": "to fetch", "nowhere": "to provide"}.get(place.source, place.source)
 
 
-def _place(place: Place) -> str:
+def _place(place: DatasetLocation) -> str:
     if place.source == "bundled":
         return "bundled with scikit-learn"
     if place.source == "nowhere":
@@ -134,7 +134,7 @@ def _place(place: Place) -> str:
     return f"{place.source}, {place.folder}{cut}{commit}"
 
 
-def _told(name: str, found: Fetched) -> str:
+def _told(name: str, found: FetchResult) -> str:
     if found.source == "bundled":
         return f"{name}: bundled with scikit-learn, nothing to fetch"
     cut = "" if found.name == name else f" as {found.name}"
@@ -145,7 +145,7 @@ def _told(name: str, found: Fetched) -> str:
     return f"{name}: here already{cut}, in {found.folder}{at}; --fresh downloads it anew"
 
 
-def _counts(info: Info) -> str:
+def _counts(info: DatasetInfo) -> str:
     return " / ".join("?" if n is None else f"{n:,}" for n in (info.train, info.test))
 
 

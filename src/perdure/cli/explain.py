@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from .._names import near
+from .._suggestions import suggest_names
 from ..metrics import DIAGNOSIS, METRICS, NEEDS, READINGS, find_metric
 from ..record import BadInput
 from ..scenarios import SCENARIOS
@@ -43,7 +43,7 @@ def _metric(id_: str) -> str:
     try:
         return _page(CURVES.get(id_, id_))
     except ValueError as error:
-        both = near(id_, [*STRATEGIES, *METRICS]).strip()
+        both = suggest_names(id_, [*STRATEGIES, *METRICS]).strip()
         if not both or not str(error).startswith("no metric has the id"):
             raise
         raise BadInput(f"no metric or strategy is called {id_!r:.60}; {both}") from None
@@ -79,8 +79,8 @@ def _set_ups(name: str) -> list[str]:
     """Return what scenarios set where their papers differ from the defaults."""
     by_values: dict[str, list[str]] = {}
     for scenario, named in SCENARIOS.items():
-        for setting in dict.fromkeys((named.setting, *named.set_ups)):
-            if given := named.set_up_of(setting).strategies.get(name):
+        for setting in dict.fromkeys((named.setting, *named.defaults_by_setting)):
+            if given := named.defaults_for(setting).strategies.get(name):
                 values = " ".join(f"{key}={_plain(value)}" for key, value in given.items())
                 told = scenario if setting == named.setting else f"{scenario} --setting {setting}"
                 by_values.setdefault(values, []).append(told)

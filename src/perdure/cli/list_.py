@@ -39,7 +39,7 @@ def tools() -> None:
 def scenarios() -> None:
     """List the scenarios that `perdure run` knows, their data and the network they are run with."""
     rows = [
-        [name, str(each.tasks), each.setting, ", ".join(each.data), each.set_up.model, each.about]
+        [name, str(each.tasks), each.setting, ", ".join(each.data), each.defaults.model, each.about]
         for name, each in SCENARIOS.items()
     ]
     header = ["scenario", "tasks", "setting", "data", "model", "what it is"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from .._names import near
+from .._suggestions import suggest_names
 from ..record import BadInput, Given
 from ..stats import PairTestName  # noqa: TC001  (the parser reads annotations)
 from ._options import ids_of, scale_of, values_of, whole_of
@@ -113,7 +113,7 @@ def plot(
         return 0
     if kind not in KINDS:
         raise BadInput(
-            f"{kind!r:.40} is no figure; {near(kind, KINDS)}there are {', '.join(KINDS)}"
+            f"{kind!r:.40} is no figure; {suggest_names(kind, KINDS)}there are {', '.join(KINDS)}"
         )
     if not sources:
         raise BadInput("nothing to draw; name a folder of runs, a matrix or a points.csv")

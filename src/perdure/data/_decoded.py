@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ._parquet import Batch, Table
-    from ._table import Info
+    from ._parquet import Batch, ParquetFile
+    from ._table import DatasetInfo
 
 __all__ = ["Decoded", "decode", "decoded_folder"]
 
@@ -42,7 +42,7 @@ class Decoded(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def decoded_folder(name: str, split: str, info: Info, hashes: Sequence[str]) -> Path:
+def decoded_folder(name: str, split: str, info: DatasetInfo, hashes: Sequence[str]) -> Path:
     """Return the folder of a decoded split; other bytes, or another size, have another one."""
     what = json.dumps([FORM, info.shape, info.fit, list(hashes)])
     key = hashlib.sha256(what.encode()).hexdigest()[:32]
@@ -50,7 +50,7 @@ def decoded_folder(name: str, split: str, info: Info, hashes: Sequence[str]) -> 
 
 
 def decode(
-    name: str, split: str, info: Info, files: dict[Path, str], *, progress: bool | None
+    name: str, split: str, info: DatasetInfo, files: dict[Path, str], *, progress: bool | None
 ) -> Decoded:
     """Return a split from the decoded cache, or from its files (path -> SHA-256) into it."""
     folder = decoded_folder(name, split, info, list(files.values()))
@@ -144,7 +144,7 @@ def _write(
     (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
 
 
-def _classes(tables: Sequence[Table], info: Info) -> tuple[str, ...]:
+def _classes(tables: Sequence[ParquetFile], info: DatasetInfo) -> tuple[str, ...]:
     """Return the class names of a split, by number where its files have none."""
     names = tables[0].classes
     for table in tables[1:]:

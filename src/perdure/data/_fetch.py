@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from ._hub import Remote, RemoteFile
 
-__all__ = ["Fetched", "fetch"]
+__all__ = ["FetchResult", "fetch"]
 
 
-class Fetched(NamedTuple):
+class FetchResult(NamedTuple):
     """Where a dataset is now; `fetched` counts bytes that were downloaded just now."""
 
     name: str
@@ -43,7 +43,7 @@ class Fetched(NamedTuple):
 
 def fetch(
     name: str, *, revision: str | None = None, fresh: bool = False, progress: bool | None = None
-) -> Fetched:
+) -> FetchResult:
     """Return where a dataset is, after downloading it into the cache if it is nowhere.
 
     Args:
@@ -59,7 +59,7 @@ def fetch(
     """
     info = checked(name)
     if name == "digits":
-        return Fetched(name, "bundled")
+        return FetchResult(name, "bundled")
     here = None if fresh or revision is not None else _here(name)
     if here is not None:
         return here
@@ -81,15 +81,15 @@ def fetch(
         return _fetched(whole, "hub", target)._replace(fetched=done)
 
 
-def _here(name: str) -> Fetched | None:
+def _here(name: str) -> FetchResult | None:
     found = find(name)
     return None if found is None else _fetched(name, found.source, found.folder)
 
 
-def _fetched(name: str, source: Literal["cache", "mirror", "hub"], folder: Path) -> Fetched:
+def _fetched(name: str, source: Literal["cache", "mirror", "hub"], folder: Path) -> FetchResult:
     said = source_json(folder)
     files = tuple(sorted(path.name for path in folder.glob("*.parquet")))
-    return Fetched(name, source, folder, said.get("repository"), said.get("commit"), files)
+    return FetchResult(name, source, folder, said.get("repository"), said.get("commit"), files)
 
 
 def _download(name: str, remote: Remote, *, progress: bool | None) -> int:

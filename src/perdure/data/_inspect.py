@@ -15,13 +15,13 @@ from .paths import SPLITS, find, source_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .paths import Found
+    from .paths import DatasetFiles
 
-__all__ = ["Check", "Place", "verify", "where"]
+__all__ = ["DatasetLocation", "FileCheck", "locate", "verify"]
 
 
 @dataclass(frozen=True)
-class Place:
+class DatasetLocation:
     """Where a dataset is now: its files with their SHA-256, and what was decoded from them."""
 
     name: str
@@ -34,7 +34,7 @@ class Place:
     decoded: tuple[Path, ...] = ()
 
 
-class Check(NamedTuple):
+class FileCheck(NamedTuple):
     """A file and how it is: right, differs, or unknown where there is nothing to compare with."""
 
     path: Path
@@ -42,27 +42,29 @@ class Check(NamedTuple):
     why: str
 
 
-def where(name: str, *, hashed: bool = True) -> Place:
+def locate(name: str, *, hashed: bool = True) -> DatasetLocation:
     """Return where a dataset is now, without fetching or decoding anything.
 
     Example:
-        >>> where("digits").source
+        >>> locate("digits").source
         'bundled'
     """
     if name == "digits":
-        return Place(name, "bundled")
+        return DatasetLocation(name, "bundled")
     whole, found = _found(name)
     repository = DATASETS[whole].repository
     of = None if whole == name else whole
     if found is None:
-        return Place(name, "hub" if repository else "nowhere", of=of, repository=repository)
+        return DatasetLocation(
+            name, "hub" if repository else "nowhere", of=of, repository=repository
+        )
     hashes = {
         split: [sha256_of(path) for path in found.files[split]] if hashed else []
         for split in SPLITS
     }
     folders = [decoded_folder(whole, split, DATASETS[whole], hashes[split]) for split in SPLITS]
     said = source_json(found.folder)
-    return Place(
+    return DatasetLocation(
         name, found.source, found.folder, of, said.get("repository"), said.get("commit"),
         {
             path.name: value
@@ -73,7 +75,7 @@ def where(name: str, *, hashed: bool = True) -> Place:
     )  # fmt: skip
 
 
-def verify(name: str) -> list[Check]:
+def verify(name: str) -> list[FileCheck]:
     """Return a check of every file of a dataset, each read anew; none if it is not on disk."""
     if name == "digits":
         return []
@@ -90,11 +92,11 @@ def verify(name: str) -> list[Check]:
             checks.append(_compared(path, now[-1], said, "source.json"))
         checks += _decoded(decoded_folder(whole, split, DATASETS[whole], now))
     missing = set(known) - {path.name for split in SPLITS for path in found.files[split]}
-    checks += [Check(found.folder / file, "differs", "is missing") for file in sorted(missing)]
+    checks += [FileCheck(found.folder / file, "differs", "is missing") for file in sorted(missing)]
     return checks
 
 
-def _found(name: str) -> tuple[str, Found | None]:
+def _found(name: str) -> tuple[str, DatasetFiles | None]:
     """Return the name and place of a dataset or, where it is not here, of the whole of it."""
     cut, found = checked(name).cut, find(name)
     if found is None and cut is not None:
@@ -102,20 +104,20 @@ def _found(name: str) -> tuple[str, Found | None]:
     return name, found
 
 
-def _compared(path: Path, now: str, said: str | None, by: str) -> Check:
+def _compared(path: Path, now: str, said: str | None, by: str) -> FileCheck:
     before = remembered(path)
     if said is None:
         said, by = before, "when it was last read, at the same size and time"
     if before not in (None, now):
         forget(path)  # what is decoded from it next is then decoded from what it is now
     if said is None:
-        return Check(path, "unknown", f"nothing to compare with; sha256 is {now}")
+        return FileCheck(path, "unknown", f"nothing to compare with; sha256 is {now}")
     if said != now:
-        return Check(path, "differs", f"sha256 is {now[:16]}…, expected {said[:16]}… ({by})")
-    return Check(path, "right", f"sha256 {now}")
+        return FileCheck(path, "differs", f"sha256 is {now[:16]}…, expected {said[:16]}… ({by})")
+    return FileCheck(path, "right", f"sha256 {now}")
 
 
-def _decoded(folder: Path) -> list[Check]:
+def _decoded(folder: Path) -> list[FileCheck]:
     """Return checks of the arrays that were decoded from files with these hashes, if any."""
     if not folder.is_dir():
         return []
@@ -124,11 +126,11 @@ def _decoded(folder: Path) -> list[Check]:
         known = {file: str(hashes[file]) for file in ("x.npy", "y.npy")}
         now = {file: hash_of(folder / file) for file in known}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        return [Check(folder, "differs", f"is not whole ({error}); remove it")]
+        return [FileCheck(folder, "differs", f"is not whole ({error}); remove it")]
     return [
-        Check(folder / file, "right", f"sha256 {now[file]}")
+        FileCheck(folder / file, "right", f"sha256 {now[file]}")
         if now[file] == known[file]
-        else Check(
+        else FileCheck(
             folder / file, "differs",
             f"sha256 is {now[file][:16]}…, expected {known[file][:16]}… (about.json); remove "
             f"{folder}, it is then decoded anew",

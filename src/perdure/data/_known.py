@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 
 from ..record import BadInput
-from ._table import DATASETS, Info
+from ._table import DATASETS, DatasetInfo
 from .paths import cache_folder, layout, mirror_folder
 
 __all__ = ["checked", "nowhere"]
 
 
-def checked(name: str) -> Info:
+def checked(name: str) -> DatasetInfo:
     """Return what is known of a dataset, or raise BadInput naming those there are."""
     if name in DATASETS:
         return DATASETS[name]

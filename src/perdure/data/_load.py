@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ._table import Cut, Info
-    from .paths import Found
+    from ._table import ClassSubset, DatasetInfo
+    from .paths import DatasetFiles
 
 __all__ = ["Dataset", "Split", "load"]
 
-Source = Literal["bundled", "cache", "mirror", "hub", "own"]
+DataSource = Literal["bundled", "cache", "mirror", "hub", "own"]
 
 
 class Split(NamedTuple):
@@ -44,7 +44,7 @@ class Dataset:
     train: Split
     test: Split
     classes: tuple[str, ...]
-    source: Source = "own"
+    source: DataSource = "own"
     revision: str | None = None
     sha256: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def load(name: str, *, fetch: bool = True, progress: bool | None = None) -> Data
     found, cut = find(name), info.cut
     if found is None and cut is not None and find(cut.of) is not None:
         return _cut(name, cut, load(cut.of, fetch=False, progress=progress))
-    source: Source = "hub" if found is None else found.source
+    source: DataSource = "hub" if found is None else found.source
     if found is None:
         mirror = mirror_folder()
         if mirror is not None and not mirror.is_dir():  # better said than downloaded instead
@@ -107,7 +107,7 @@ def load(name: str, *, fetch: bool = True, progress: bool | None = None) -> Data
     return _read(name, info, found, source, progress)
 
 
-def _hashes(found: Found) -> dict[str, dict[Path, str]]:
+def _hashes(found: DatasetFiles) -> dict[str, dict[Path, str]]:
     """Return path -> SHA-256 of each split, or raise BadInput if one is not as it was fetched."""
     known = source_json(found.folder).get("files", {})
     result: dict[str, dict[Path, str]] = {}
@@ -123,7 +123,9 @@ def _hashes(found: Found) -> dict[str, dict[Path, str]]:
     return result
 
 
-def _read(name: str, info: Info, found: Found, source: Source, progress: bool | None) -> Dataset:
+def _read(
+    name: str, info: DatasetInfo, found: DatasetFiles, source: DataSource, progress: bool | None
+) -> Dataset:
     try:
         files = _hashes(found)
     except OSError as error:
@@ -143,7 +145,7 @@ def _read(name: str, info: Info, found: Found, source: Source, progress: bool | 
     )
 
 
-def _incomplete(name: str, info: Info, train: int, test: int) -> tuple[str, ...]:
+def _incomplete(name: str, info: DatasetInfo, train: int, test: int) -> tuple[str, ...]:
     """Return a note where there are other counts of images than in the complete dataset."""
     parts = [
         f"{count:,} of {whole:,} {kind} images"
@@ -153,7 +155,7 @@ def _incomplete(name: str, info: Info, train: int, test: int) -> tuple[str, ...]
     return (f"{name}: {', '.join(parts)}",) if parts else ()
 
 
-def _cut(name: str, cut: Cut, whole: Dataset) -> Dataset:
+def _cut(name: str, cut: ClassSubset, whole: Dataset) -> Dataset:
     """Return some classes of a whole dataset, numbered in the order of the cut."""
     missing = [label for label in cut.classes if label not in whole.classes]
     if missing:

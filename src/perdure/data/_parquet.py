@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ._table import Info
+    from ._table import DatasetInfo
 
-__all__ = ["Table", "batches", "needs", "open_table"]
+__all__ = ["ParquetFile", "batches", "needs", "open_table"]
 
 BATCH = 512  # images held at a time
 MAX_PIXELS = 1 << 26  # of one image
@@ -28,7 +28,7 @@ BOUNDED = {"threads": 1, "memory_limit": "1GB", "temp_directory": ""}
 Batch = tuple["NDArray[np.uint8]", "NDArray[np.int64]"]
 
 
-class Table(NamedTuple):
+class ParquetFile(NamedTuple):
     """One Parquet file: how many rows, its two columns, and its class names if it has them."""
 
     path: Path
@@ -43,7 +43,7 @@ def needs(package: str) -> BadInput:
     return BadInput(f"reading datasets needs {package}: pip install 'perdure[train]'")
 
 
-def open_table(path: Path) -> Table:
+def open_table(path: Path) -> ParquetFile:
     """Return what a Parquet file holds, without its images."""
     duckdb = _duckdb()
     name = _literal(path)
@@ -65,10 +65,10 @@ def open_table(path: Path) -> Table:
         )
     if not rows:
         raise BadInput(f"{path}: has no rows, expected images")
-    return Table(path, int(rows), image, label, _names(said, label))
+    return ParquetFile(path, int(rows), image, label, _names(said, label))
 
 
-def batches(table: Table, info: Info, classes: int) -> Iterator[Batch]:
+def batches(table: ParquetFile, info: DatasetInfo, classes: int) -> Iterator[Batch]:
     """Yield the images, as (n, C, H, W), and labels of a file in their order."""
     duckdb = _duckdb()
     query = (  # a window at a time: one query for all would hold the whole file in memory
@@ -87,7 +87,7 @@ def batches(table: Table, info: Info, classes: int) -> Iterator[Batch]:
 
 
 def _decoded(
-    path: Path, first: int, rows: list[tuple[Any, ...]], info: Info, classes: int
+    path: Path, first: int, rows: list[tuple[Any, ...]], info: DatasetInfo, classes: int
 ) -> Batch:
     x = np.empty((len(rows), *info.shape), dtype=np.uint8)
     y = np.empty(len(rows), dtype=np.int64)
@@ -107,7 +107,7 @@ def _decoded(
     return x, y
 
 
-def _image(data: bytes | None, info: Info) -> NDArray[np.uint8]:
+def _image(data: bytes | None, info: DatasetInfo) -> NDArray[np.uint8]:
     """Return one image as (C, H, W)."""
     from PIL import Image
 

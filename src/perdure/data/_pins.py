@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..record import BadInput
 from ._hub import Remote, RemoteFile, look
-from ._table import DATASETS, Info
+from ._table import DATASETS, DatasetInfo
 
 __all__ = ["check", "most_bytes", "pinned"]
 
@@ -36,7 +36,7 @@ def pinned(repository: str) -> Remote | None:
     return _pins().get(repository)
 
 
-def check(remote: Remote, info: Info) -> None:
+def check(remote: Remote, info: DatasetInfo) -> None:
     """Raise unless a hub offers what was pinned, or at least no more than the dataset can be."""
     pin = pinned(remote.repository)
     if pin is not None and remote.commit == pin.commit:
@@ -56,7 +56,7 @@ def check(remote: Remote, info: Info) -> None:
         )
 
 
-def most_bytes(info: Info) -> int:
+def most_bytes(info: DatasetInfo) -> int:
     """Return more bytes than a dataset's files can have.
 
     Example:

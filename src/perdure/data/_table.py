@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-__all__ = ["DATASETS", "Cut", "Info"]
+__all__ = ["DATASETS", "ClassSubset", "DatasetInfo"]
 
 Channels = tuple[float, ...]
 
 
-class Cut(NamedTuple):
+class ClassSubset(NamedTuple):
     """Some classes of a whole dataset: `classes` as it names them, `names` as this one does."""
 
     of: str
@@ -19,7 +19,7 @@ class Cut(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Info:
+class DatasetInfo:
     """What is known of a dataset before it is loaded; `train` and `test` count the complete set."""
 
     about: str
@@ -33,7 +33,7 @@ class Info:
     repository: str | None = None
     files: tuple[str, str] | None = None  # patterns in the repository: train, test
     provide: str | None = None
-    cut: Cut | None = None
+    cut: ClassSubset | None = None
     image_bytes: int | None = None  # a file has on average at most; None: twice its pixels
     fit: Literal["stretch", "crop"] = "stretch"  # crop: shorter side to size, then the centre
 
@@ -51,8 +51,8 @@ _M2I = {
 }  # fmt: skip
 
 
-def _domain(name: str) -> Info:
-    return Info(
+def _domain(name: str) -> DatasetInfo:
+    return DatasetInfo(
         about=f"Mini-DomainNet (Zhou et al., 2021): its domain {name}",
         licence="see DomainNet's site",
         shape=(3, 96, 96), classes=126, train=None, test=None,
@@ -62,14 +62,14 @@ def _domain(name: str) -> Info:
     )  # fmt: skip
 
 
-DATASETS: dict[str, Info] = {
-    "digits": Info(
+DATASETS: dict[str, DatasetInfo] = {
+    "digits": DatasetInfo(
         about="1,797 handwritten digits, 8x8, bundled with scikit-learn",
         licence="CC BY 4.0",
         shape=(1, 8, 8), classes=10, train=1442, test=355,
         mean=(0.3052,), std=(0.3760,),
     ),
-    "mnist": Info(
+    "mnist": DatasetInfo(
         about="handwritten digits",
         licence="CC BY-SA 3.0 (as usually given)",
         shape=(1, 28, 28), classes=10, train=60_000, test=10_000,
@@ -77,7 +77,7 @@ DATASETS: dict[str, Info] = {
         repository="ylecun/mnist",
         files=("mnist/train-*.parquet", "mnist/test-*.parquet"),
     ),
-    "fashion-mnist": Info(
+    "fashion-mnist": DatasetInfo(
         about="articles of clothing",
         licence="MIT",
         shape=(1, 28, 28), classes=10, train=60_000, test=10_000,
@@ -85,7 +85,7 @@ DATASETS: dict[str, Info] = {
         repository="zalando-datasets/fashion_mnist",
         files=("fashion_mnist/train-*.parquet", "fashion_mnist/test-*.parquet"),
     ),
-    "cifar10": Info(
+    "cifar10": DatasetInfo(
         about="vehicles and animals",
         licence="none stated (cite Krizhevsky 2009)",
         shape=(3, 32, 32), classes=10, train=50_000, test=10_000,
@@ -93,7 +93,7 @@ DATASETS: dict[str, Info] = {
         repository="uoft-cs/cifar10",
         files=("plain_text/train-*.parquet", "plain_text/test-*.parquet"),
     ),
-    "cifar100": Info(
+    "cifar100": DatasetInfo(
         about="things, plants and animals; the 100 fine labels",
         licence="none stated (cite Krizhevsky 2009)",
         shape=(3, 32, 32), classes=100, train=50_000, test=10_000,
@@ -101,7 +101,7 @@ DATASETS: dict[str, Info] = {
         repository="uoft-cs/cifar100",
         files=("cifar100/train-*.parquet", "cifar100/test-*.parquet"),
     ),
-    "svhn": Info(
+    "svhn": DatasetInfo(
         about="house numbers, cropped digits, without the extra part",
         licence="non-commercial",
         shape=(3, 32, 32), classes=10, train=73_257, test=26_032,
@@ -109,7 +109,7 @@ DATASETS: dict[str, Info] = {
         repository="ufldl-stanford/svhn",
         files=("cropped_digits/train-*.parquet", "cropped_digits/test-*.parquet"),
     ),
-    "omniglot": Info(
+    "omniglot": DatasetInfo(
         about="characters of 50 alphabets, 20 drawers; drawers 1-16 train, 17-20 test",
         licence="MIT",
         shape=(1, 105, 105), classes=1623, train=25_968, test=6_492,
@@ -118,7 +118,7 @@ DATASETS: dict[str, Info] = {
         "drawers 1-16 as train and 17-20 as test (the source has no such split), classes named "
         "like Alphabet_of_the_Magi/character01",
     ),
-    "omniglot-magi": Info(
+    "omniglot-magi": DatasetInfo(
         about="characters of the Alphabet of the Magi; drawers 1-16 train, 17-20 test",
         licence="MIT",
         shape=(1, 105, 105), classes=20, train=320, test=80,
@@ -126,9 +126,9 @@ DATASETS: dict[str, Info] = {
         provide="the 20 characters of images_background/Alphabet_of_the_Magi of "
         "github.com/brendenlake/omniglot, drawers 1-16 as train and 17-20 as test (the source has "
         "no such split), or the whole of omniglot",
-        cut=Cut("omniglot", _MAGI, _MAGI),
+        cut=ClassSubset("omniglot", _MAGI, _MAGI),
     ),
-    "tiny-imagenet": Info(
+    "tiny-imagenet": DatasetInfo(
         about="200 classes of ImageNet, 64x64; the official validation part is the test part",
         licence=_IMAGENET_TERMS,
         shape=(3, 64, 64), classes=200, train=100_000, test=10_000,
@@ -136,14 +136,14 @@ DATASETS: dict[str, Info] = {
         repository="zh-plus/tiny-imagenet",
         files=("data/train-*.parquet", "data/valid-*.parquet"),
     ),
-    "tiny-imagenet-10": Info(
+    "tiny-imagenet-10": DatasetInfo(
         about="the ten classes of M2I and I2M, of tiny-imagenet",
         licence=_IMAGENET_TERMS,
         shape=(3, 64, 64), classes=10, train=5_000, test=500,
         mean=_TINY[0], std=_TINY[1],
-        cut=Cut("tiny-imagenet", tuple(_M2I), tuple(_M2I.values())),
+        cut=ClassSubset("tiny-imagenet", tuple(_M2I), tuple(_M2I.values())),
     ),
-    "mini-imagenet": Info(
+    "mini-imagenet": DatasetInfo(
         about="100 classes of ImageNet, 500 + 100 images each (not the classes of Vinyals et al.)",
         licence=_IMAGENET_TERMS,
         shape=(3, 84, 84), classes=100, train=50_000, test=10_000,
@@ -163,7 +163,7 @@ DATASETS: dict[str, Info] = {
     "mini-domainnet-painting": _domain("painting"),
     "mini-domainnet-real": _domain("real"),
     "mini-domainnet-sketch": _domain("sketch"),
-    "synthetic-speech-commands": Info(
+    "synthetic-speech-commands": DatasetInfo(
         about="30 spoken words (Buchner, 2017) as 40 Mel coefficients over 101 time steps",
         licence="see its Kaggle page",
         shape=(1, 40, 101), classes=30, train=None, test=None,

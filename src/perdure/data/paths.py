@@ -9,12 +9,20 @@ from typing import Any, Literal, NamedTuple
 
 from ..record import BadInput, read_json
 
-__all__ = ["SPLITS", "Found", "cache_folder", "find", "layout", "mirror_folder", "source_json"]
+__all__ = [
+    "SPLITS",
+    "DatasetFiles",
+    "cache_folder",
+    "find",
+    "layout",
+    "mirror_folder",
+    "source_json",
+]
 
 SPLITS = ("train", "test")
 
 
-class Found(NamedTuple):
+class DatasetFiles(NamedTuple):
     """A dataset's folder and the files of each split, in order."""
 
     source: Literal["cache", "mirror"]
@@ -37,7 +45,7 @@ def mirror_folder() -> Path | None:
     return Path(mirror).expanduser().absolute() if mirror else None
 
 
-def find(name: str) -> Found | None:
+def find(name: str) -> DatasetFiles | None:
     """Return where the files of a dataset are now, or None; nothing is downloaded."""
     places: list[tuple[Literal["cache", "mirror"], Path | None]]
     places = [("cache", cache_folder()), ("mirror", mirror_folder())]
@@ -51,7 +59,7 @@ def find(name: str) -> Found | None:
             raise BadInput(f"{place / name}: cannot be read ({why:.80})") from None
         there = [split for split in SPLITS if files[split]]
         if len(there) == len(SPLITS):
-            return Found(source, place / name, files)
+            return DatasetFiles(source, place / name, files)
         if there:
             missing = next(split for split in SPLITS if split not in there)
             raise BadInput(

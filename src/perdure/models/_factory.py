@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from .._own import imported, shown
+from .._user_modules import describe_module, import_user_module
 from ..record import BadInput
 from .registry import MODELS, unknown
 
@@ -27,12 +27,12 @@ def factory_of(name: str) -> Callable[..., Any]:
     module, _, attribute = MODELS.get(name, name).partition(":")
     if not (module and attribute):
         raise unknown(name)
-    where = imported(module, f"model {name!r}")
+    where = import_user_module(module, f"model {name!r}")
     found: Any = where
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise BadInput(
-                f"model {name!r}: {shown(where)} has no {attribute!r}, expected a factory"
+                f"model {name!r}: {describe_module(where)} has no {attribute!r}, expected a factory"
             )
         found = getattr(found, part)
     if not callable(found):

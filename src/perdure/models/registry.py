@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._names import near
+from .._suggestions import suggest_names
 from ..record import BadInput
 
 __all__ = ["MODELS", "describe"]
@@ -46,4 +46,4 @@ def unknown(name: str) -> BadInput:
     """Return the error for a name that no model has."""
     every = ", ".join(MODELS)
     said = f"model is {name!r}, expected {every}, or your own as module:name"
-    return BadInput(" ".join(filter(None, (said, near(name, MODELS).strip()))))
+    return BadInput(" ".join(filter(None, (said, suggest_names(name, MODELS).strip()))))

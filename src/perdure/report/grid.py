@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
-from .._printable import printable
+from .._terminal_text import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +36,11 @@ class Grid:
     raised: dict[Cell, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.title = printable(self.title)
-        self.header = [printable(cell) for cell in self.header]
-        self.rows = [[printable(cell) for cell in row] for row in self.rows]
-        self.right = {printable(name) for name in self.right}
-        self.raised = {cell: printable(text) for cell, text in self.raised.items()}
+        self.title = escape_line(self.title)
+        self.header = [escape_line(cell) for cell in self.header]
+        self.rows = [[escape_line(cell) for cell in row] for row in self.rows]
+        self.right = {escape_line(name) for name in self.right}
+        self.raised = {cell: escape_line(text) for cell, text in self.raised.items()}
 
     def text(self) -> str:
         """Return aligned plain text, for pipes and logs.

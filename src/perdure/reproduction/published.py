@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from .._names import near
-from ..data import where
+from .._suggestions import suggest_names
+from ..data import locate
 from ..metrics import criteria_weights, find_metric
 from ..record import BadInput
 from ..scenarios import find_scenario
@@ -165,8 +165,8 @@ def find_entry(name: str) -> Entry:
     """
     if name not in entries():
         raise BadInput(
-            f"entry {name!r:.60} is not known; {near(name, entries())}`perdure reproduce` lists "
-            "them"
+            f"entry {name!r:.60} is not known; {suggest_names(name, entries())}"
+            "`perdure reproduce` lists them"
         )
     return entries()[name]
 
@@ -186,7 +186,7 @@ def missing_data(scenarios: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _at_hand(dataset: str) -> bool:
-    return where(dataset, hashed=False).source in ("bundled", "cache", "mirror")
+    return locate(dataset, hashed=False).source in ("bundled", "cache", "mirror")
 
 
 def _entry(name: str, text: str) -> Entry:

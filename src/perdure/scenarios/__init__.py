@@ -1,8 +1,8 @@
 """Images to an ordered stream of tasks: by class, by domain, by dataset; published ones named."""
 
-from .datasets import Member, sequence
+from .datasets import DatasetTask, sequence
 from .domains import domains, permutations, rotations
-from .named import SCENARIOS, Named, SetUp, find_scenario, make
+from .named import SCENARIOS, ScenarioSpec, TrainingDefaults, find_scenario, make
 from .scenario import SETTINGS, Scenario, Setting, Task, provenance
 from .split import class_order, split
 from .streams import blurred, drifting
@@ -11,12 +11,12 @@ from .validation import validation
 __all__ = [
     "SCENARIOS",
     "SETTINGS",
-    "Member",
-    "Named",
+    "DatasetTask",
     "Scenario",
-    "SetUp",
+    "ScenarioSpec",
     "Setting",
     "Task",
+    "TrainingDefaults",
     "blurred",
     "class_order",
     "domains",

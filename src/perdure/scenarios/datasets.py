@@ -8,17 +8,17 @@ import numpy as np
 
 from ..data import Dataset, Split, load
 from ..record import BadInput
-from .scenario import Part, Scenario, Setting, assembled, limited, normalised, provenance
+from .scenario import Scenario, Setting, TaskRows, build_scenario, limited, normalised, provenance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["Member", "resized", "sequence"]
+__all__ = ["DatasetTask", "resized", "sequence"]
 
 
-class Member(NamedTuple):
+class DatasetTask(NamedTuple):
     """A dataset as a task of a sequence.
 
     `classes` takes the first so many, `mean` and `std` normalise (one number for all channels).
@@ -31,36 +31,36 @@ class Member(NamedTuple):
 
 
 def sequence(
-    members: Sequence[str | Dataset | Member],
+    members: Sequence[str | Dataset | DatasetTask],
     *,
     size: tuple[int, int] = (64, 64),
     channels: int = 3,
-    most: int | None = None,
+    max_per_class: int | None = None,
     setting: Setting = "class",
     name: str | None = None,
 ) -> Scenario:
     """Return a scenario whose tasks are datasets.
 
     Args:
-        members: datasets by name, loaded, or as a `Member`.
+        members: datasets by name, loaded, or as a `DatasetTask`.
         size: height and width that all images get (bilinear, antialiased).
         channels: that all images get; grey is repeated.
-        most: images a class, the first ones, in training and in testing; None for all.
+        max_per_class: images a class, the first ones, in training and in testing; None for all.
         setting: what is incremental.
         name: for the record.
 
     Example:
-        >>> scenario = sequence(["digits", "digits"], size=(4, 4), most=5)
+        >>> scenario = sequence(["digits", "digits"], size=(4, 4), max_per_class=5)
         >>> scenario.outputs, scenario.train.x.shape
         (20, (100, 3, 4, 4))
     """
     if not members:
         raise BadInput("sequence: no datasets, expected one a task")
-    asked = [each if isinstance(each, Member) else Member(each) for each in members]
+    asked = [each if isinstance(each, DatasetTask) else DatasetTask(each) for each in members]
     found = [
         load(each.dataset) if isinstance(each.dataset, str) else each.dataset for each in asked
     ]
-    parts: list[Part] = []
+    parts: list[TaskRows] = []
     means, stds = [], []
     deviations: list[str] = []
     images: tuple[list[NDArray[np.uint8]], list[NDArray[np.uint8]]] = ([], [])
@@ -70,19 +70,19 @@ def sequence(
         rows: list[NDArray[np.int64]] = []
         labels = []
         for k, split in enumerate((data.train, data.test)):
-            chosen = limited(split, range(count), most)
+            chosen = limited(split, range(count), max_per_class)
             images[k].append(_shown(split, chosen, size, channels, data.name))
             rows.append(np.arange(taken[k], taken[k] + len(chosen)))
             labels.append(split.y[chosen])
             taken[k] += len(chosen)
         again = sum(part.name.split(" (")[0] == data.name for part in parts)
         title = f"{data.name} ({again + 1})" if again else data.name
-        parts.append(Part(title, rows[0], rows[1], labels[0], labels[1], count))
+        parts.append(TaskRows(title, rows[0], rows[1], labels[0], labels[1], count))
         usual = normalised(data)
         means.append(_each(member.mean, usual["mean"][0], channels))
         stds.append(_each(member.std, usual["std"][0], channels))
-        deviations += [*data.notes, *_short_of(data.name, labels, count, most)]
-    return assembled(
+        deviations += [*data.notes, *_short_of(data.name, labels, count, max_per_class)]
+    return build_scenario(
         name or "sequence",
         parts,
         (np.concatenate(images[0]), np.concatenate(images[1])),
@@ -132,14 +132,16 @@ def _each(given: float | None, usual: tuple[float, ...], channels: int) -> tuple
 
 
 def _short_of(
-    name: str, labels: Sequence[NDArray[np.int64]], count: int, most: int | None
+    name: str, labels: Sequence[NDArray[np.int64]], count: int, max_per_class: int | None
 ) -> list[str]:
-    """Return what there is less of than `most` images a class."""
-    if most is None:
+    """Return what there is less of than `max_per_class` images a class."""
+    if max_per_class is None:
         return []
     said = []
     for which, mine in zip(("training", "test"), labels, strict=True):
         fewest = int(np.bincount(mine, minlength=count).min())
-        if fewest < most:
-            said.append(f"{name}: {fewest} {which} images a class, where up to {most} are taken")
+        if fewest < max_per_class:
+            said.append(
+                f"{name}: {fewest} {which} images a class, where up to {max_per_class} are taken"
+            )
     return said

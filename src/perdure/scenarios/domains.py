@@ -8,14 +8,14 @@ import numpy as np
 
 from ..data import Dataset, load
 from ..record import BadInput
-from .scenario import Part, Scenario, Setting, assembled, normalised, provenance
+from .scenario import Scenario, Setting, TaskRows, build_scenario, normalised, provenance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["domains", "permutations", "rotations", "through"]
+__all__ = ["apply_pixel_map", "domains", "permutations", "rotations"]
 
 
 def domains(
@@ -43,13 +43,13 @@ def domains(
         raise BadInput("domains: no maps, expected one a task")
     images, rows = [], []
     for part in (found.train, found.test):
-        images.append(np.concatenate([through(part.x, pixels) for pixels in maps.values()]))
+        images.append(np.concatenate([apply_pixel_map(part.x, pixels) for pixels in maps.values()]))
         rows.append(np.arange(len(images[-1])).reshape(len(maps), -1))
     parts = [
-        Part(task, rows[0][k], rows[1][k], found.train.y, found.test.y, len(found.classes))
+        TaskRows(task, rows[0][k], rows[1][k], found.train.y, found.test.y, len(found.classes))
         for k, task in enumerate(maps)
     ]
-    return assembled(
+    return build_scenario(
         name or f"domains-{found.name}",
         parts,
         (images[0], images[1]),
@@ -60,12 +60,12 @@ def domains(
     )
 
 
-def through(x: NDArray[np.uint8], pixels: NDArray[np.int64]) -> NDArray[np.uint8]:
+def apply_pixel_map(x: NDArray[np.uint8], pixels: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return images whose pixels are taken from where `pixels` says; -1 gives black.
 
     Example:
         >>> x = np.array([[[[1, 2], [3, 4]]]], dtype=np.uint8)
-        >>> through(x, np.array([[3, -1], [0, 0]]))[0, 0].tolist()
+        >>> apply_pixel_map(x, np.array([[3, -1], [0, 0]]))[0, 0].tolist()
         [[4, 0], [1, 1]]
     """
     if pixels.shape != x.shape[2:]:

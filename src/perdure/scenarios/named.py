@@ -6,10 +6,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._names import near
+from .._suggestions import suggest_names
 from ..data import load
 from ..record import BadInput
-from .datasets import Member, sequence
+from .datasets import DatasetTask, sequence
 from .domains import domains, permutations, rotations
 from .split import split
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from .scenario import Scenario, Setting
 
-__all__ = ["SCENARIOS", "Named", "SetUp", "find_scenario", "make"]
+__all__ = ["SCENARIOS", "ScenarioSpec", "TrainingDefaults", "find_scenario", "make"]
 
 
-class SetUp(NamedTuple):
+class TrainingDefaults(NamedTuple):
     """How a scenario is trained where nothing else is said."""
 
     model: str
@@ -34,21 +34,23 @@ class SetUp(NamedTuple):
     model_options: Mapping[str, Any] = MappingProxyType({})
 
 
-class Named(NamedTuple):
+class ScenarioSpec(NamedTuple):
     """A scenario's line in the table: what makes it, and its set-up."""
 
     about: str
     kind: str  # split, rotated, permuted or sequence
     data: tuple[str, ...]
     setting: Setting
-    set_up: SetUp
+    defaults: TrainingDefaults
     tasks: int
     options: Mapping[str, Any] = MappingProxyType({})
-    set_ups: Mapping[Setting, SetUp] = MappingProxyType({})  # by setting, where they differ
+    defaults_by_setting: Mapping[Setting, TrainingDefaults] = MappingProxyType(
+        {}
+    )  # by setting, where they differ
 
-    def set_up_of(self, setting: Setting | None) -> SetUp:
+    def defaults_for(self, setting: Setting | None) -> TrainingDefaults:
         """Return how the scenario is trained in a setting; None is the published one."""
-        return self.set_ups.get(setting or self.setting, self.set_up)
+        return self.defaults_by_setting.get(setting or self.setting, self.defaults)
 
 
 _DIGITS: dict[str, dict[str, Any]] = {
@@ -60,7 +62,7 @@ _DIGITS: dict[str, dict[str, Any]] = {
     "si": {"strength": 0.1},
     "mas": {"strength": 0.1},
 }
-_MNIST = SetUp(
+_MNIST = TrainingDefaults(
     "mlp",
     strategies={
         "replay": {"alpha": 0.3, "memory": 2000},
@@ -74,7 +76,7 @@ _MNIST = SetUp(
 )
 _PERMUTED = {**_MNIST.strategies, "gem": {"memory": 200}, "agem": {"memory": 200, "sample": 256}}
 # Strengths here and of Rotated-MNIST: the best for their lr of studies/stability_gap_methods.
-_MNIST_TASK = SetUp(
+_MNIST_TASK = TrainingDefaults(
     "mlp", iterations=200, batch=128, optimizer="adam", lr=0.001,
     strategies={
         **_MNIST.strategies,
@@ -85,7 +87,7 @@ _MNIST_TASK = SetUp(
     },
 )  # fmt: skip
 # The paper gives neither; these land on its Table 2: studies/stability_gap.
-_ROTATED = SetUp(
+_ROTATED = TrainingDefaults(
     "mlp", epochs=1, lr=0.1,
     strategies={
         "replay": {"alpha": 0.5, "memory": 1000},
@@ -95,9 +97,11 @@ _ROTATED = SetUp(
         "lwf": {"alpha": 1.0, "temperature": 1.0},
     },
 )  # fmt: skip
-_CIFAR = SetUp("resnet18-slim", lr=0.1, strategies={"replay": {"alpha": 0.7, "memory": 1000}})
+_CIFAR = TrainingDefaults(
+    "resnet18-slim", lr=0.1, strategies={"replay": {"alpha": 0.7, "memory": 1000}}
+)
 _ONLINE = {"memory": 2000, "alpha": None, "fill": "reservoir", "balance": "none"}
-_M2I = SetUp(  # 50 epochs as the paper says; its released settings of naive say 20
+_M2I = TrainingDefaults(  # 50 epochs as the paper says; its released settings of naive say 20
     "wide-vgg9",
     epochs=50,
     batch=128,
@@ -117,75 +121,75 @@ _M2I = SetUp(  # 50 epochs as the paper says; its released settings of naive say
 _DOMAINS = ("clipart", "painting", "real", "sketch")
 _M2I_ORDER = ("mnist", "omniglot-magi", "fashion-mnist", "svhn", "cifar10", "tiny-imagenet-10")
 
-SCENARIOS: dict[str, Named] = {
-    "split-digits": Named(
+SCENARIOS: dict[str, ScenarioSpec] = {
+    "split-digits": ScenarioSpec(
         "scikit-learn's 8x8 digits, two a task: no download, runs anywhere",
         "split", ("digits",), "class",
-        SetUp("mlp", epochs=20, batch=32, lr=0.02, strategies=_DIGITS), 5,
+        TrainingDefaults("mlp", epochs=20, batch=32, lr=0.02, strategies=_DIGITS), 5,
     ),
-    "split-mnist": Named(
+    "split-mnist": ScenarioSpec(
         "MNIST, two digits a task (De Lange et al. 2023)",
-        "split", ("mnist",), "class", _MNIST, 5, set_ups={"task": _MNIST_TASK},
+        "split", ("mnist",), "class", _MNIST, 5, defaults_by_setting={"task": _MNIST_TASK},
     ),
-    "split-fashion-mnist": Named(
+    "split-fashion-mnist": ScenarioSpec(
         "Fashion-MNIST, two classes a task", "split", ("fashion-mnist",), "class", _MNIST, 5,
     ),
-    "split-cifar10": Named(
+    "split-cifar10": ScenarioSpec(
         "CIFAR-10, two classes a task (De Lange et al. 2023)",
         "split", ("cifar10",), "class", _CIFAR, 5,
     ),
-    "split-cifar100": Named(
+    "split-cifar100": ScenarioSpec(
         "CIFAR-100, ten classes a task (Diaz-Rodriguez et al. 2018, Michel et al. 2022)",
         "split", ("cifar100",), "class",
-        SetUp("zenke-conv", epochs=1, strategies={"replay": _ONLINE}), 10,
+        TrainingDefaults("zenke-conv", epochs=1, strategies={"replay": _ONLINE}), 10,
     ),
-    "split-mini-imagenet": Named(
+    "split-mini-imagenet": ScenarioSpec(
         "mini-ImageNet, five classes a task (De Lange et al. 2023)",
         "split", ("mini-imagenet",), "class",
-        SetUp("resnet18-slim", batch=128, lr=0.1,
+        TrainingDefaults("resnet18-slim", batch=128, lr=0.1,
               strategies={"replay": {"alpha": 0.5, "memory": 10_000}}), 20,
     ),
-    "split-tiny-imagenet": Named(
+    "split-tiny-imagenet": ScenarioSpec(
         "Tiny ImageNet, two classes a task",
         "split", ("tiny-imagenet",), "class",
-        SetUp("resnet18-slim", epochs=1, strategies={"replay": _ONLINE}), 100,
+        TrainingDefaults("resnet18-slim", epochs=1, strategies={"replay": _ONLINE}), 100,
     ),
     **{
-        f"rotated-mnist-{phi}": Named(
+        f"rotated-mnist-{phi}": ScenarioSpec(
             f"MNIST turned by {phi} degrees more each task (De Lange et al. 2023, Table 2)",
             "rotated", ("mnist",), "domain", _ROTATED, 3, {"phi": phi},
         )
         for phi in (10, 30, 60, 80)
     },
-    "permuted-mnist": Named(
+    "permuted-mnist": ScenarioSpec(
         "MNIST, its pixels permuted anew each task, the same way for every seed",
-        "permuted", ("mnist",), "domain", SetUp("mlp", strategies=_PERMUTED), 10,
+        "permuted", ("mnist",), "domain", TrainingDefaults("mlp", strategies=_PERMUTED), 10,
     ),
-    "m2i": Named(
+    "m2i": ScenarioSpec(
         "MNIST, Omniglot, Fashion-MNIST, SVHN, CIFAR-10, Tiny ImageNet: easy to hard",
-        "sequence", _M2I_ORDER, "class", _M2I, 6, {"size": 64, "most": 500},
+        "sequence", _M2I_ORDER, "class", _M2I, 6, {"size": 64, "max_per_class": 500},
     ),
-    "i2m": Named(
+    "i2m": ScenarioSpec(
         "the six datasets of M2I, hard to easy",
-        "sequence", _M2I_ORDER[::-1], "class", _M2I, 6, {"size": 64, "most": 500},
+        "sequence", _M2I_ORDER[::-1], "class", _M2I, 6, {"size": 64, "max_per_class": 500},
     ),
     **{
-        f"{name}-small": Named(
+        f"{name}-small": ScenarioSpec(
             f"{name.upper()} with ten images a class at 32x32, for quick trials",
-            "sequence", order, "class", _M2I, 6, {"size": 32, "most": 10},
+            "sequence", order, "class", _M2I, 6, {"size": 32, "max_per_class": 10},
         )
         for name, order in (("m2i", _M2I_ORDER), ("i2m", _M2I_ORDER[::-1]))
     },
-    "mini-domainnet": Named(
+    "mini-domainnet": ScenarioSpec(
         "Mini-DomainNet: clipart, painting, real, sketch (De Lange et al. 2023)",
         "sequence", tuple(f"mini-domainnet-{each}" for each in _DOMAINS), "domain",
-        SetUp("resnet18-slim", iterations=300, batch=128, lr=0.1,
+        TrainingDefaults("resnet18-slim", iterations=300, batch=128, lr=0.1,
               strategies={"replay": {"alpha": 0.3, "memory": 1000}}), 4, {"size": 96},
     ),
-    "split-speech-commands": Named(
+    "split-speech-commands": ScenarioSpec(
         "Synthetic Speech Commands, two words a task (De Lange et al. 2023, Figure 8)",
         "split", ("synthetic-speech-commands",), "class",
-        SetUp("speech-mlp", iterations=200, optimizer="adam", lr=0.0001,
+        TrainingDefaults("speech-mlp", iterations=200, optimizer="adam", lr=0.0001,
               strategies={"replay": {"alpha": 0.5, "memory": 3000}}), 15,
     ),
 }  # fmt: skip
@@ -201,7 +205,7 @@ _M2I_NORMAL = {
 }
 
 
-def find_scenario(name: str) -> Named:
+def find_scenario(name: str) -> ScenarioSpec:
     """Return a scenario's line in the table, or raise naming the near ones.
 
     Example:
@@ -210,8 +214,8 @@ def find_scenario(name: str) -> Named:
     """
     if name not in SCENARIOS:
         raise BadInput(
-            f"scenario {name!r:.60} is not known; {near(name, SCENARIOS)}`perdure list scenarios` "
-            "lists them"
+            f"scenario {name!r:.60} is not known; {suggest_names(name, SCENARIOS)}"
+            "`perdure list scenarios` lists them"
         )
     return SCENARIOS[name]
 
@@ -253,20 +257,26 @@ def make(
     return domains(found.data[0], maps, setting=setting, name=name)
 
 
-def _sequence(found: Named, setting: Setting, size: int | None, name: str) -> Scenario:
+def _sequence(found: ScenarioSpec, setting: Setting, size: int | None, name: str) -> Scenario:
     usual = found.options["size"]
     size = size or usual
     members = [
-        Member(each, 10, *_M2I_NORMAL[each]) if each in _M2I_NORMAL else Member(load(each))
+        DatasetTask(each, 10, *_M2I_NORMAL[each])
+        if each in _M2I_NORMAL
+        else DatasetTask(load(each))
         for each in found.data
     ]
     whole = [each.dataset.classes for each in members if not isinstance(each.dataset, str)]
     if any(classes != whole[0] for classes in whole):
         raise BadInput(f"{name}: the datasets name other classes, expected all the same in order")
     made = sequence(
-        members, size=(size, size), channels=3, most=found.options.get("most"), setting=setting,
+        members,
+        size=(size, size),
+        channels=3,
+        max_per_class=found.options.get("max_per_class"),
+        setting=setting,
         name=name,
-    )  # fmt: skip
+    )
     if size == usual:
         return made
     said = f"images of {size}x{size}, where the benchmark has {usual}x{usual}"

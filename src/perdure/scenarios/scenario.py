@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = [
     "SETTINGS",
     "Images",
-    "Part",
     "Scenario",
     "Setting",
     "Task",
-    "assembled",
+    "TaskRows",
+    "build_scenario",
     "limited",
     "normalised",
     "provenance",
@@ -92,7 +92,7 @@ class Scenario:
         return [len(task.classes) for task in self.tasks] if self.setting == "task" else None
 
 
-class Part(NamedTuple):
+class TaskRows(NamedTuple):
     """What one task is made of: rows of the images, and their labels counted from 0."""
 
     name: str
@@ -103,9 +103,9 @@ class Part(NamedTuple):
     classes: int
 
 
-def assembled(
+def build_scenario(
     name: str,
-    parts: Sequence[Part],
+    parts: Sequence[TaskRows],
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]],
     setting: Setting,
     **more: Any,
@@ -160,13 +160,13 @@ def normalised(dataset: Dataset) -> dict[str, tuple[tuple[float, ...], ...]]:
     return {"mean": ((0.0,) * channels,), "std": ((1.0,) * channels,)}
 
 
-def limited(split: Split, classes: Sequence[int], most: int | None) -> NDArray[np.int64]:
-    """Return the rows of the first `most` images of each class, class by class.
+def limited(split: Split, classes: Sequence[int], max_per_class: int | None) -> NDArray[np.int64]:
+    """Return the rows of the first `max_per_class` images of each class, class by class.
 
     Example:
         >>> from perdure.data import Split
         >>> limited(Split(np.zeros((4, 1, 1, 1), np.uint8), np.array([1, 0, 1, 1])), [0, 1], 2)
         array([1, 0, 2])
     """
-    found = [np.flatnonzero(split.y == label)[:most] for label in classes]
+    found = [np.flatnonzero(split.y == label)[:max_per_class] for label in classes]
     return np.concatenate(found).astype(np.int64) if found else np.empty(0, dtype=np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data import Dataset, load
 from ..record import BadInput
-from .scenario import Part, Scenario, Setting, assembled, normalised, provenance
+from .scenario import Scenario, Setting, TaskRows, build_scenario, normalised, provenance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def split(
         local[mine] = np.arange(each)
         rows = [np.flatnonzero(local[part.y] >= 0) for part in (found.train, found.test)]
         parts.append(
-            Part(
+            TaskRows(
                 _named([found.classes[k] for k in mine], mine),
                 rows[0],
                 rows[1],
@@ -65,7 +65,7 @@ def split(
                 each,
             )
         )
-    return assembled(
+    return build_scenario(
         name or f"split-{found.name}",
         parts,
         (found.train.x, found.test.x),

@@ -5,17 +5,17 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._names import near
-from .._own import imported, shown
+from .._suggestions import suggest_names
+from .._user_modules import describe_module, import_user_module
 from ..record import BadInput
 
 if TYPE_CHECKING:
     from ._base import Strategy
 
-__all__ = ["STRATEGIES", "Entry", "Strategy", "find_strategy"]
+__all__ = ["STRATEGIES", "Strategy", "StrategyInfo", "find_strategy"]
 
 
-class Entry(NamedTuple):
+class StrategyInfo(NamedTuple):
     """A strategy's line in the table."""
 
     file: str
@@ -26,84 +26,84 @@ class Entry(NamedTuple):
     costs: str  # beside a step of naive
 
 
-STRATEGIES: dict[str, Entry] = {
-    "naive": Entry(
+STRATEGIES: dict[str, StrategyInfo] = {
+    "naive": StrategyInfo(
         "naive", "Naive", "fine-tuning, the lower bound", "",
         "nothing beside the network",
         "nothing",
     ),
-    "cumulative": Entry(
+    "cumulative": StrategyInfo(
         "cumulative", "Cumulative", "everything seen so far, learned together with the new",
         "Diaz-Rodriguez et al. 2018; Maltoni & Lomonaco 2019",
         "all examples seen, the initial weights where it begins with them",
         "as many more steps as there are old examples",
     ),
-    "joint": Entry(
+    "joint": StrategyInfo(
         "joint", "Joint", "all tasks at once, the upper bound", "",
         "all examples",
         "every task takes the steps of all",
     ),
-    "single": Entry(
+    "single": StrategyInfo(
         "single", "Single", "each task by itself, from scratch", "",
         "the initial weights",
         "nothing",
     ),
-    "replay": Entry(
+    "replay": StrategyInfo(
         "replay", "Replay", "old examples beside the new ones in every step",
         "Chaudhry et al. 2019, On tiny episodic memories; De Lange et al. 2023",
         "the examples of a memory",
         "twice the examples in every step",
     ),
-    "random": Entry(
+    "random": StrategyInfo(
         "random_", "Random", "guesses among the classes seen",
         "Michel et al., New metrics for analyzing continual learners",
         "nothing",
         "no steps at all",
     ),
-    "gdumb": Entry(
+    "gdumb": StrategyInfo(
         "gdumb", "GDumb", "a balanced memory, learned from scratch when a task ends",
         "Prabhu, Torr, Dokania 2020, GDumb: a simple approach that questions our progress",
         "the examples of a memory, the initial weights",
         "no steps while a task streams by, passes over the memory at its end",
     ),
-    "ewc": Entry(
+    "ewc": StrategyInfo(
         "ewc", "EWC", "weights pulled back as hard as old tasks depended on them",
         "Kirkpatrick et al. 2017, Overcoming catastrophic forgetting in neural networks; "
         "online: Schwarz et al. 2018",
         "an importance and an anchor for each weight, however many tasks",
         "two passes over the weights a step, a pass over the task's examples at its end",
     ),
-    "si": Entry(
+    "si": StrategyInfo(
         "si", "SI", "weights pulled back as hard as moving them lowered the loss",
         "Zenke, Poole, Ganguli 2017, Continual learning through synaptic intelligence",
         "an importance and an anchor for each weight",
         "five passes over the weights a step",
     ),
-    "mas": Entry(
+    "mas": StrategyInfo(
         "mas", "MAS", "weights pulled back as hard as the outputs depend on them",
         "Aljundi et al. 2018, Memory aware synapses",
         "an importance and an anchor for each weight",
         "two passes over the weights a step, a pass over the task's examples at its end",
     ),
-    "lwf": Entry(
+    "lwf": StrategyInfo(
         "lwf", "LwF", "old outputs on new examples are kept",
         "Li, Hoiem 2017, Learning without forgetting",
         "the old outputs for the task's examples, while it is learned",
         "old heads in every step, a pass over the task's examples at its beginning",
     ),
-    "gem": Entry(
+    "gem": StrategyInfo(
         "gem", "GEM", "no step may raise the loss of any old task's memory",
         "Lopez-Paz, Ranzato 2017, Gradient episodic memory for continual learning",
         "the examples of a memory for each task",
         "forward and backward through all memories in every step",
     ),
-    "agem": Entry(
+    "agem": StrategyInfo(
         "agem", "AGEM", "no step may raise the loss of examples drawn from memories",
         "Chaudhry et al. 2019, Efficient lifelong learning with A-GEM",
         "the examples of a memory for each task",
         "forward and backward through the drawn examples in every step",
     ),
-    "cwr-star": Entry(
+    "cwr-star": StrategyInfo(
         "cwr_star", "CWRStar", "last-layer weights kept for each class, the rest frozen",
         "Lomonaco, Maltoni, Pellegrini 2020, Rehearsal-free continual learning",
         "the last layer twice more",
@@ -128,7 +128,7 @@ def find_strategy(name: str) -> type[Strategy]:
     if ":" in name:
         return _own(name)
     raise BadInput(
-        f"strategy {name!r:.60} is not known; {near(name, STRATEGIES)}expected one of "
+        f"strategy {name!r:.60} is not known; {suggest_names(name, STRATEGIES)}expected one of "
         f"{', '.join(STRATEGIES)}, or your own as module:Class"
     )
 
@@ -139,9 +139,9 @@ def _own(name: str) -> type[Strategy]:
     module, _, attribute = name.partition(":")
     if not (module and attribute):
         raise BadInput(f"strategy is {name!r}, expected module:Class")
-    where = imported(module, f"strategy {name!r}")
+    where = import_user_module(module, f"strategy {name!r}")
     if not hasattr(where, attribute):
-        raise BadInput(f"strategy {name!r}: {shown(where)} has no {attribute!r}")
+        raise BadInput(f"strategy {name!r}: {describe_module(where)} has no {attribute!r}")
     found = getattr(where, attribute)
     if not (isinstance(found, type) and issubclass(found, Strategy)):
         raise BadInput(
@@ -151,7 +151,12 @@ def _own(name: str) -> type[Strategy]:
     return found
 
 
-_BASE = ("Rows", "Strategy", "Term", "Watch")  # they need PyTorch, which listing does not
+_BASE = (
+    "Rows",
+    "Strategy",
+    "LossTerm",
+    "LossCallback",
+)  # they need PyTorch, which listing does not
 
 
 def __getattr__(name: str) -> Any:

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 
     from ._base import Rows
 
-__all__ = ["remembered", "shared_out"]
+__all__ = ["balanced_quota", "reservoir_sample"]
 
 
-def remembered(rows: Rows, groups: Rows, priority: NDArray[np.float64], capacity: int) -> Rows:
+def reservoir_sample(
+    rows: Rows, groups: Rows, priority: NDArray[np.float64], capacity: int
+) -> Rows:
     """Return the rows a memory of `capacity` keeps of those it has seen, shared out by group.
 
     Each row has a random priority; of every group the rows with the lowest are kept. So at any
@@ -30,24 +32,24 @@ def remembered(rows: Rows, groups: Rows, priority: NDArray[np.float64], capacity
 
     Example:
         >>> groups, priority = np.array([0, 0, 0, 1]), np.array([0.3, 0.1, 0.2, 0.9])
-        >>> remembered(np.arange(4), groups, priority, capacity=2)
+        >>> reservoir_sample(np.arange(4), groups, priority, capacity=2)
         array([1, 3])
-        >>> remembered(np.arange(4), groups, priority, capacity=3)
+        >>> reservoir_sample(np.arange(4), groups, priority, capacity=3)
         array([1, 2, 3])
     """
     rows = np.unique(rows)
     rows = rows[np.lexsort((priority[rows], groups[rows]))]
     _, start, counts = np.unique(groups[rows], return_index=True, return_counts=True)
     rank = np.arange(len(rows)) - np.repeat(start, counts)
-    chosen: Rows = rows[rank < np.repeat(shared_out(capacity, counts), counts)]
+    chosen: Rows = rows[rank < np.repeat(balanced_quota(capacity, counts), counts)]
     return chosen
 
 
-def shared_out(capacity: int, counts: Rows) -> Rows:
+def balanced_quota(capacity: int, counts: Rows) -> Rows:
     """Return how many places each group gets: as equally as its number of rows allows.
 
     Example:
-        >>> shared_out(10, np.array([1, 9, 9]))
+        >>> balanced_quota(10, np.array([1, 9, 9]))
         array([1, 5, 4])
     """
     shares = np.zeros_like(counts)

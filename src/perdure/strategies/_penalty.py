@@ -10,21 +10,21 @@ from torch import Tensor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["penalty_gradient", "pull_back", "room_for"]
+__all__ = ["add_penalty_gradient", "empty_buffers", "penalty_gradient"]
 
 
-def room_for(weights: Sequence[Tensor]) -> list[Tensor]:
+def empty_buffers(weights: Sequence[Tensor]) -> list[Tensor]:
     """Return a tensor for each weight to work in: made once, since new ones take longer to get.
 
     Example:
-        >>> room_for([torch.ones(2, requires_grad=True)])
+        >>> empty_buffers([torch.ones(2, requires_grad=True)])
         [tensor([0., 0.])]
     """
     return [torch.zeros_like(weight.detach()) for weight in weights]
 
 
 @torch.no_grad()
-def pull_back(
+def add_penalty_gradient(
     weights: Sequence[Tensor],
     importance: Sequence[Tensor],
     anchor: Sequence[Tensor],
@@ -41,7 +41,7 @@ def pull_back(
         >>> weight = torch.tensor([3.0])
         >>> weight.grad = torch.tensor([1.0])
         >>> two, one = torch.tensor([2.0]), torch.tensor([1.0])
-        >>> pull_back([weight], [two], [one], strength=10, room=room_for([weight]))
+        >>> add_penalty_gradient([weight], [two], [one], strength=10, room=empty_buffers([weight]))
         >>> weight.grad
         tensor([41.])
     """

@@ -13,14 +13,14 @@ from typing_extensions import override
 from ..record import BadInput
 from ._base import NOTHING, Strategy
 from ._importance import weights_of
-from ._memory import remembered
+from ._memory import reservoir_sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..data.examples import Batch, Examples
     from ..models import Network
-    from ._base import Rows, Watch
+    from ._base import LossCallback, Rows
 
 __all__ = ["AGEM"]
 
@@ -47,7 +47,7 @@ class AGEM(Strategy):
         sample: how many are drawn a step, without replacement.
     """
 
-    needs_tasks: ClassVar[bool] = True
+    requires_boundaries: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ class AGEM(Strategy):
         self._weights = weights_of(model)
 
     @override
-    def choose(self, new: Rows) -> tuple[Rows, ...]:
+    def select_rows(self, new: Rows) -> tuple[Rows, ...]:
         if not len(self.memory):
             return (new,)
         wanted = min(self.sample, len(self.memory))
         return new, self.draws.choice(self.memory, wanted, replace=False, shuffle=False)
 
     @override
-    def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
+    def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         old: tuple[Tensor | None, ...] = ()
         if others:
             reference = cross_entropy(self.model(others[0].x, others[0].task), others[0].y)
@@ -88,8 +88,8 @@ class AGEM(Strategy):
         loss.backward()
         gradients = [weight.grad for weight in self._weights]
         share = _share(gradients, old) if others else loss.new_zeros(())
-        if watch is not None:
-            watch(gradients, [None if each is None else share * each for each in old])
+        if on_loss_terms is not None:
+            on_loss_terms(gradients, [None if each is None else share * each for each in old])
         for weight, each in zip(self._weights, old, strict=False):
             if each is None:
                 continue
@@ -102,13 +102,13 @@ class AGEM(Strategy):
 
     @override
     def end_task(self, task: int, rows: Rows) -> None:
-        chosen = remembered(
+        chosen = reservoir_sample(
             rows, np.zeros(len(self.examples), np.int64), self._priority, self.capacity
         )
         self.memory = np.union1d(self.memory, chosen)
 
     @override
-    def stored(self) -> Rows:
+    def memory_rows(self) -> Rows:
         return self.memory
 
 

@@ -36,7 +36,7 @@ class Cumulative(Naive):
             False goes on from the last ones, as the code of M2I does.
     """
 
-    needs_tasks: ClassVar[bool] = True
+    requires_boundaries: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class Cumulative(Naive):
         self.seen = np.concatenate([self.seen, rows])
 
     @override
-    def stored(self) -> Rows:
+    def memory_rows(self) -> Rows:
         return self.seen
 
     @override
-    def copies(self) -> Sequence[Tensor]:
+    def auxiliary_tensors(self) -> Sequence[Tensor]:
         return list(self.initial.values())

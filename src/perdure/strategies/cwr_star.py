@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..data.examples import Batch, Examples
     from ..models import Network
-    from ._base import Rows, Watch
+    from ._base import LossCallback, Rows
 
 __all__ = ["CWRStar"]
 
@@ -47,7 +47,7 @@ class CWRStar(Strategy):
         seed: not used.
     """
 
-    needs_tasks: ClassVar[bool] = True
+    requires_boundaries: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -90,13 +90,13 @@ class CWRStar(Strategy):
         return rows
 
     @override
-    def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
+    def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         self._put(self.temporary)
         with _frozen(self.model.body) if self.learned else nullcontext():
             features = self.model.body(new.x)
         loss = cross_entropy(self.model.classify(features, new.task), new.y)
-        if watch is not None:
-            watch(loss, [])
+        if on_loss_terms is not None:
+            on_loss_terms(loss, [])
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -113,7 +113,7 @@ class CWRStar(Strategy):
         self.learned += 1
 
     @override
-    def kept(self) -> Sequence[Tensor]:
+    def regularizer_state(self) -> Sequence[Tensor]:
         return [*self.saved, *self.temporary]
 
     def _merged(self) -> list[Tensor]:

@@ -14,14 +14,14 @@ from typing_extensions import override
 from ..record import BadInput
 from ._base import Strategy
 from ._importance import importances, parts, weights_of
-from ._penalty import penalty_gradient, pull_back, room_for
+from ._penalty import add_penalty_gradient, empty_buffers, penalty_gradient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..data.examples import Batch, Examples
     from ..models import Network
-    from ._base import Rows, Watch
+    from ._base import LossCallback, Rows
 
 __all__ = ["EWC", "fisher_diagonal"]
 
@@ -58,7 +58,7 @@ class EWC(Strategy):
             about half a batch size times ours.
     """
 
-    needs_tasks: ClassVar[bool] = True
+    requires_boundaries: ClassVar[bool] = True
     penalty: ClassVar[str | None] = "strength"
 
     def __init__(
@@ -88,19 +88,19 @@ class EWC(Strategy):
         self.importance: list[Tensor] = []
         self.anchor: list[Tensor] = []
         self._weights = weights_of(model)
-        self._room = room_for(self._weights)
+        self._room = empty_buffers(self._weights)
 
     @override
-    def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
+    def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         loss = cross_entropy(self.model(new.x, new.task), new.y)
-        if watch is not None:
+        if on_loss_terms is not None:
             pull = penalty_gradient(self._weights, self.importance, self.anchor)
-            watch(loss, pull)
+            on_loss_terms(loss, pull)
         self.optimizer.zero_grad()
         loss.backward()
         if self.importance and self.strength:
             strength = self.strength
-            pull_back(self._weights, self.importance, self.anchor, strength, self._room)
+            add_penalty_gradient(self._weights, self.importance, self.anchor, strength, self._room)
         self.optimizer.step()
         return loss.detach()
 
@@ -123,7 +123,7 @@ class EWC(Strategy):
                 anchor.lerp_(weight, torch.where(old > 0, more / old, 1.0))
 
     @override
-    def kept(self) -> Sequence[Tensor]:
+    def regularizer_state(self) -> Sequence[Tensor]:
         return [*self.importance, *self.anchor]
 
 

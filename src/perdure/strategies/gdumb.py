@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from ..record import BadInput
 from ._base import NOTHING, Strategy
-from ._memory import remembered
+from ._memory import reservoir_sample
 from ._restart import initial_state, restart
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..data.examples import Batch, Examples
     from ..models import Network
-    from ._base import Rows, Watch
+    from ._base import LossCallback, Rows
 
 __all__ = ["GDumb"]
 
@@ -54,8 +54,8 @@ class GDumb(Strategy):
             4, 8, … passes, as the paper does.
     """
 
-    needs_tasks: ClassVar[bool] = True
-    learns_at_ends: ClassVar[bool] = True
+    requires_boundaries: ClassVar[bool] = True
+    trains_at_task_end: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -82,15 +82,15 @@ class GDumb(Strategy):
         self._priority = np.random.default_rng([seed, 4]).random(len(examples))
 
     @override
-    def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
-        if watch is not None:
-            watch([], [])
+    def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
+        if on_loss_terms is not None:
+            on_loss_terms([], [])
         return torch.zeros((), device=new.x.device)
 
     @override
     def end_task(self, task: int, rows: Rows) -> None:
         seen = np.concatenate([self.memory, rows])
-        self.memory = remembered(seen, self.examples.labels, self._priority, self.capacity)
+        self.memory = reservoir_sample(seen, self.examples.labels, self._priority, self.capacity)
         restart(self.model, self.optimizer, self.initial)
         order = np.random.default_rng([self.seed, 8, task])
         rates = [group["lr"] for group in self.optimizer.param_groups]
@@ -105,11 +105,11 @@ class GDumb(Strategy):
             group["lr"] = rate
 
     @override
-    def stored(self) -> Rows:
+    def memory_rows(self) -> Rows:
         return self.memory
 
     @override
-    def copies(self) -> Sequence[Tensor]:
+    def auxiliary_tensors(self) -> Sequence[Tensor]:
         return list(self.initial.values())
 
     def _learn(self, batch: Batch) -> None:

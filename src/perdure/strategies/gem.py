@@ -14,7 +14,7 @@ from typing_extensions import override
 from ..record import BadInput
 from ._base import NOTHING, Strategy
 from ._importance import weights_of
-from ._memory import remembered
+from ._memory import reservoir_sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..data.examples import Batch, Examples
     from ..models import Network
-    from ._base import Rows, Watch
+    from ._base import LossCallback, Rows
 
     Reals = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ class GEM(Strategy):
             the old tasks.
     """
 
-    needs_tasks: ClassVar[bool] = True
+    requires_boundaries: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -82,11 +82,11 @@ class GEM(Strategy):
         self._old = torch.zeros(0)
 
     @override
-    def choose(self, new: Rows) -> tuple[Rows, ...]:
+    def select_rows(self, new: Rows) -> tuple[Rows, ...]:
         return (new, *self.memory)
 
     @override
-    def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
+    def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         old = self._gradients(others)
         loss = cross_entropy(self.model(new.x, new.task), new.y)
         self.optimizer.zero_grad()
@@ -98,21 +98,21 @@ class GEM(Strategy):
             if turned is not gradient:
                 plasticity, stability = [gradient], [turned - gradient]
                 self._write(turned)
-        if watch is not None:
-            watch(plasticity, stability)
+        if on_loss_terms is not None:
+            on_loss_terms(plasticity, stability)
         self.optimizer.step()
         return loss.detach()
 
     @override
     def end_task(self, task: int, rows: Rows) -> None:
-        chosen = remembered(
+        chosen = reservoir_sample(
             rows, np.zeros(len(self.examples), np.int64), self._priority, self.capacity
         )
         if len(chosen):
             self.memory.append(chosen)
 
     @override
-    def stored(self) -> Rows:
+    def memory_rows(self) -> Rows:
         return np.unique(np.concatenate([NOTHING, *self.memory]))
 
     def _write(self, gradient: Tensor) -> None:

@@ -22,13 +22,13 @@ class Joint(Naive):
     many passes over everything. The last row of its matrix is the upper bound of each task.
     """
 
-    all_at_once: ClassVar[bool] = True
-    needs_tasks: ClassVar[bool] = True
+    trains_on_all_tasks: ClassVar[bool] = True
+    requires_boundaries: ClassVar[bool] = True
 
     @override
     def begin_task(self, task: int, rows: Rows) -> Rows:
-        return self.stored()
+        return self.memory_rows()
 
     @override
-    def stored(self) -> Rows:
+    def memory_rows(self) -> Rows:
         return np.flatnonzero(self.examples.labels >= 0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..data.examples import Batch, Examples
     from ..models import Network
-    from ._base import Rows, Watch
+    from ._base import LossCallback, Rows
 
 __all__ = ["LwF"]
 
@@ -49,7 +49,7 @@ class LwF(Strategy):
         temperature: above 1 softens the distributions.
     """
 
-    needs_tasks: ClassVar[bool] = True
+    requires_boundaries: ClassVar[bool] = True
     penalty: ClassVar[str | None] = "alpha"
 
     def __init__(
@@ -89,7 +89,7 @@ class LwF(Strategy):
         return rows
 
     @override
-    def choose(self, new: Rows) -> tuple[Rows, ...]:
+    def select_rows(self, new: Rows) -> tuple[Rows, ...]:
         if self.recorded:
             if len(self._at) < len(new):
                 self._at = self._at.new_empty(len(new))
@@ -98,7 +98,7 @@ class LwF(Strategy):
         return (new,)
 
     @override
-    def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
+    def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         features = self.model.body(new.x)
         scores = self.model.classify(features, new.task)
         loss = plasticity = cross_entropy(scores, new.y)
@@ -114,8 +114,8 @@ class LwF(Strategy):
                 ]
             ).sum()
             loss = plasticity + self.alpha * stability
-        if watch is not None:
-            watch(plasticity, [] if stability is None else stability)
+        if on_loss_terms is not None:
+            on_loss_terms(plasticity, [] if stability is None else stability)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -128,7 +128,7 @@ class LwF(Strategy):
         self.classes = torch.tensor(sorted(classes), device=self.examples.device)
 
     @override
-    def copies(self) -> Sequence[Tensor]:
+    def auxiliary_tensors(self) -> Sequence[Tensor]:
         return self.recorded
 
     def _of_old(self, features: Tensor, scores: Tensor) -> list[Tensor]:

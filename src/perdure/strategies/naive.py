@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..data.examples import Batch
-    from ._base import Watch
+    from ._base import LossCallback
 
 __all__ = ["Naive"]
 
@@ -25,10 +25,10 @@ class Naive(Strategy):
     """
 
     @override
-    def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
+    def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         loss = cross_entropy(self.model(new.x, new.task), new.y)
-        if watch is not None:
-            watch(loss, [])
+        if on_loss_terms is not None:
+            on_loss_terms(loss, [])
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..data.examples import Batch, Examples
     from ..models import Network
-    from ._base import Rows, Watch
+    from ._base import LossCallback, Rows
 
 __all__ = ["Guesser", "Random"]
 
@@ -81,13 +81,13 @@ class Random(Strategy):
         self.guesser = guesser
 
     @override
-    def choose(self, new: Rows) -> tuple[Rows, ...]:
+    def select_rows(self, new: Rows) -> tuple[Rows, ...]:
         self.guesser.see(np.unique(self.examples.labels[new]).tolist())
         return (new,)
 
     @override
-    def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
+    def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         self.guesser.steps += 1
-        if watch is not None:
-            watch([], [])
+        if on_loss_terms is not None:
+            on_loss_terms([], [])
         return torch.zeros(())

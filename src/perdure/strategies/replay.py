@@ -11,7 +11,7 @@ from typing_extensions import override
 from ..data.examples import joined
 from ..record import BadInput
 from ._base import NOTHING, Strategy
-from ._memory import remembered
+from ._memory import reservoir_sample
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..data.examples import Batch, Examples
     from ..models import Network
-    from ._base import Rows, Watch
+    from ._base import LossCallback, Rows
 
 __all__ = ["Replay"]
 
@@ -86,7 +86,7 @@ class Replay(Strategy):
         self._priority = np.random.default_rng([seed, 4]).random(len(examples))
 
     @override
-    def choose(self, new: Rows) -> tuple[Rows, ...]:
+    def select_rows(self, new: Rows) -> tuple[Rows, ...]:
         wanted = len(new) if self.replayed is None else self.replayed
         if not self.replacement or not len(self.memory):
             wanted = min(wanted, len(self.memory))
@@ -96,7 +96,7 @@ class Replay(Strategy):
         return (new, old) if len(old) else (new,)
 
     @override
-    def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
+    def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         batch, n = (joined(new, others[0]) if others else new), len(new.y)
         scores = self.model(batch.x, batch.task)
         plasticity = cross_entropy(scores[:n], batch.y[:n])
@@ -105,8 +105,8 @@ class Replay(Strategy):
         loss = alpha * plasticity
         if stability is not None:
             loss = loss + (1 - alpha) * stability
-        if watch is not None:
-            watch(plasticity, [] if stability is None else stability)
+        if on_loss_terms is not None:
+            on_loss_terms(plasticity, [] if stability is None else stability)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -118,10 +118,10 @@ class Replay(Strategy):
             self._keep(rows)
 
     @override
-    def stored(self) -> Rows:
+    def memory_rows(self) -> Rows:
         return self.memory
 
     def _keep(self, rows: Rows) -> None:
         """Let the memory see some rows."""
         seen = np.concatenate([self.memory, rows])
-        self.memory = remembered(seen, self._groups, self._priority, self.capacity)
+        self.memory = reservoir_sample(seen, self._groups, self._priority, self.capacity)

@@ -13,14 +13,14 @@ from typing_extensions import override
 from ..record import BadInput
 from ._base import Strategy
 from ._importance import weights_of
-from ._penalty import penalty_gradient, room_for
+from ._penalty import empty_buffers, penalty_gradient
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..data.examples import Batch, Examples
     from ..models import Network
-    from ._base import Rows, Watch
+    from ._base import LossCallback, Rows
 
 __all__ = ["SI"]
 
@@ -46,7 +46,7 @@ class SI(Strategy):
         eps: xi, which bounds the importance of weights that hardly moved.
     """
 
-    needs_tasks: ClassVar[bool] = True
+    requires_boundaries: ClassVar[bool] = True
     penalty: ClassVar[str | None] = "strength"
 
     def __init__(
@@ -66,23 +66,23 @@ class SI(Strategy):
             raise BadInput(f"eps is {eps:g}, expected more than 0")
         self.strength, self.eps = strength, eps
         self._weights = weights_of(model)
-        self._before, self._new = room_for(self._weights), room_for(self._weights)
+        self._before, self._new = empty_buffers(self._weights), empty_buffers(self._weights)
         self.importance: list[Tensor] = []
         self.anchor = [weight.detach().clone() for weight in self._weights]
         self.share = [torch.zeros_like(weight) for weight in self.anchor]
 
     @override
-    def step(self, new: Batch, *others: Batch, watch: Watch | None = None) -> Tensor:
+    def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         loss = cross_entropy(self.model(new.x, new.task), new.y)
-        if watch is not None:
+        if on_loss_terms is not None:
             pull = penalty_gradient(self._weights, self.importance, self.anchor)
-            watch(loss, [2 * each for each in pull])
+            on_loss_terms(loss, [2 * each for each in pull])
         self.optimizer.zero_grad()
         loss.backward()
         gradients = [weight.grad for weight in self._weights]  # of the batch's loss alone
         with torch.no_grad():
             if self.importance and self.strength:
-                self._pull_back()
+                self._add_penalty_gradient()
             for weight, before in zip(self._weights, self._before, strict=True):
                 before.copy_(weight)
             self.optimizer.step()
@@ -93,7 +93,7 @@ class SI(Strategy):
                     share.addcmul_(gradient, before.sub_(weight))
         return loss.detach()
 
-    def _pull_back(self) -> None:
+    def _add_penalty_gradient(self) -> None:
         """Let every weight have a new gradient, with the penalty's added to the old one."""
         for weight, omega, anchor, new in zip(
             self._weights, self.importance, self.anchor, self._new, strict=True
@@ -117,5 +117,5 @@ class SI(Strategy):
             share.zero_()
 
     @override
-    def kept(self) -> Sequence[Tensor]:
+    def regularizer_state(self) -> Sequence[Tensor]:
         return [*self.importance, *self.anchor] if self.importance else []

@@ -29,7 +29,7 @@ class Single(Naive):
     compare with.
     """
 
-    needs_tasks: ClassVar[bool] = True
+    requires_boundaries: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -48,5 +48,5 @@ class Single(Naive):
         return rows
 
     @override
-    def copies(self) -> Sequence[Tensor]:
+    def auxiliary_tensors(self) -> Sequence[Tensor]:
         return list(self.initial.values())

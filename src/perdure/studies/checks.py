@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from .._names import near
+from .._suggestions import suggest_names
 from ..metrics import SummaryOptions, find_metric
 from ..models._factory import factory_of
 from ..record import BadInput
@@ -37,7 +37,7 @@ def known_in(
     cell: Cell, fixed: Mapping[str, Any], grid: Mapping[str, list[Any]] | None = None
 ) -> list[str]:
     """Return the hyperparameters that strategy, optimizer and model of a cell take."""
-    usual = find_scenario(cell.scenario).set_up_of(cell.setting).optimizer
+    usual = find_scenario(cell.scenario).defaults_for(cell.setting).optimizer
     found: dict[str, None] = {}
     for optimizer in (grid or {}).get("optimizer", [fixed.get("optimizer", usual)]):
         fits = isinstance(optimizer, str) and optimizer in OPTIMIZERS  # else it is refused later
@@ -55,13 +55,13 @@ def refuse_wrong(given: Mapping[str, Any], kind: type[msgspec.Struct], where: st
     known = [field for field in kind.__struct_fields__ if field != "name"]
     for name in given:
         if name not in known:
-            said = f"{where}: key {name!r:.40} is not known; {near(name, known)}"
+            said = f"{where}: key {name!r:.40} is not known; {suggest_names(name, known)}"
             raise BadInput(f"{said}expected some of {', '.join(known)}")
     for name, words in (("on", ("held-out", "test")), ("settings", SETTINGS)):
         values = given.get(name, [])
         for value in values if isinstance(values, list) else [values]:
             if name in known and isinstance(value, str) and value not in words:
-                said = f"{where}: {name} has {value!r:.40}; {near(value, words)}"
+                said = f"{where}: {name} has {value!r:.40}; {suggest_names(value, words)}"
                 raise BadInput(f"{said}expected {' or '.join(words)}")
 
 
@@ -175,12 +175,15 @@ def _check_names(study: Study) -> None:
         for value in getattr(study, factor):
             if value not in there:
                 said = f"study {study.name}: [{factor}.{value}] is about nothing here; "
-                raise BadInput(said + near(value, there) + f"expected {', '.join(sorted(there))}")
+                raise BadInput(
+                    said + suggest_names(value, there) + f"expected {', '.join(sorted(there))}"
+                )
     for where, layer in layers.items():
         for name in [*layer, *layer.get("grid", {})]:
             if name != "grid" and name not in OPTIONS and name not in known[where]:
                 every = [*OPTIONS, *sorted(known[where])]
                 raise BadInput(
                     f"study {study.name}: {where} has {name!r:.40}, which nothing here knows; "
-                    f"{near(name, every)}expected an option or hyperparameter: {', '.join(every)}"
+                    f"{suggest_names(name, every)}expected an option or hyperparameter: "
+                    f"{', '.join(every)}"
                 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from .._names import near
+from .._suggestions import suggest_names
 from ..record import BadInput, check_depth, read_file
 from ..scenarios import Setting, find_scenario
 from ..training.config import RunConfig, make_config
@@ -77,7 +77,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         for name in self.scenarios:
             named = find_scenario(name)
             for setting in self.settings or [named.setting]:
-                models = self.models or [named.set_up_of(setting).model]
+                models = self.models or [named.defaults_for(setting).model]
                 variants = list(self.variant) or [""]
                 found += [
                     Cell(name, setting, model, strategy, variant)
@@ -162,7 +162,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             if name not in known and name != "grid":
                 raise BadInput(
                     f"study {self.name}: [strategy.{cell.strategy}] has {name!r:.40}, which is "
-                    f"not known; {near(name, known)}it takes {', '.join(taken)}"
+                    f"not known; {suggest_names(name, known)}it takes {', '.join(taken)}"
                 )
         return (
             {name: value for name, value in fixed.items() if name in known},

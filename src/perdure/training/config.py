@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from .._names import near
+from .._suggestions import suggest_names
 from ..data import DATASETS
 from ..models._factory import factory_of
 from ..record import BadInput
@@ -22,7 +22,7 @@ from .hyperparameters import expected, hyperparameters, value_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..scenarios import Named
+    from ..scenarios import ScenarioSpec
     from ..strategies import Strategy
 
 __all__ = ["OPTIMIZERS", "RunConfig", "known_names", "make_config"]
@@ -111,7 +111,7 @@ def make_config(
         (0.5, 2000, 0.01, 10)
     """
     named = find_scenario(scenario)
-    set_up = named.set_up_of(setting)
+    set_up = named.defaults_for(setting)
     lengths = (epochs, iterations, more.get("patience"))
     if lengths == (None, None, None) and more.get("boundaries") != "none":
         iterations = set_up.iterations
@@ -228,10 +228,10 @@ def _typed(**fields: Any) -> RunConfig:
 def _unknown(name: str, known: Mapping[str, Mapping[str, Any]]) -> BadInput:
     every = [each for names in known.values() for each in names]
     has = "; ".join(f"{owner} has {', '.join(names) or 'none'}" for owner, names in known.items())
-    return BadInput(f"hyperparameter {name!r:.40} is not known; {near(name, every)}{has}")
+    return BadInput(f"hyperparameter {name!r:.40} is not known; {suggest_names(name, every)}{has}")
 
 
-def _check(found: RunConfig, kind: type[Strategy], named: Named) -> None:
+def _check(found: RunConfig, kind: type[Strategy], named: ScenarioSpec) -> None:
     _check_numbers(found)
     if found.order is not None:
         if named.kind != "split":
@@ -249,16 +249,16 @@ def _check(found: RunConfig, kind: type[Strategy], named: Named) -> None:
         raise BadInput(
             "all examples are tested, so there is no subset to resample; leave resample out"
         )
-    if found.patience is not None and kind.all_at_once:
+    if found.patience is not None and kind.trains_on_all_tasks:
         raise BadInput(f"{found.strategy} learns all tasks at once; leave patience out")
-    if found.patience is not None and kind.learns_at_ends:
+    if found.patience is not None and kind.trains_at_task_end:
         raise BadInput(
             f"{found.strategy} does not learn while a task streams by; leave patience out"
         )
 
 
 def _check_stream(found: RunConfig, kind: type[Strategy]) -> None:
-    if kind.needs_tasks:
+    if kind.requires_boundaries:
         raise BadInput(
             f"{found.strategy} has to be told where tasks end, and boundaries=none tells nobody; "
             "take boundaries=blurred, or naive, or replay with fill=reservoir"

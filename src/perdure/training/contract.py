@@ -29,7 +29,7 @@ def check_batches(strategy: Strategy, value: Any) -> list[Rows]:
     batches = [_rows(part) for part in value] if isinstance(value, tuple | list) else []
     known = [rows for rows in batches if rows is not None]
     if not known or len(known) < len(batches):
-        raise _refused(strategy, "choose", value, "", "the rows of each batch: return (new,)")
+        raise _refused(strategy, "select_rows", value, "", "the rows of each batch: return (new,)")
     return known
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..evaluation import Evaluator
     from ..scenarios import Scenario
-    from ..strategies._base import Rows, Strategy, Term
+    from ..strategies._base import LossTerm, Rows, Strategy
     from .checkpointer import Checkpointer
 
 __all__ = [
@@ -100,7 +100,7 @@ def train(
     step, stopping = at.step, stopping or EarlyStopping(plan.patience)
     counted = nullcontext if evaluator is None else evaluator.counted
     for number, phase in list(enumerate(phases(scenario, plan)))[at.phase :]:
-        for task in range(len(scenario.tasks)) if strategy.all_at_once else phase.tasks:
+        for task in range(len(scenario.tasks)) if strategy.trains_on_all_tasks else phase.tasks:
             strategy.model.open(task, scenario.tasks[task].classes)
         own, held = split_for_early_stopping(phase.rows, plan)
         if number == at.phase and at.rows is not None:
@@ -118,9 +118,11 @@ def train(
         with _tested(evaluator, phase, strategy):
             enough = partial(stopping.enough, strategy, held)
             for new in batches(rows, plan, number, skip=done, enough=enough):
-                first, *others = check_batches(strategy, strategy.choose(new))
+                first, *others = check_batches(strategy, strategy.select_rows(new))
                 parts = [strategy.examples.take(chosen) for chosen in others]
-                loss = strategy.step(strategy.examples.take(first, only), *parts, watch=watch)
+                loss = strategy.step(
+                    strategy.examples.take(first, only), *parts, on_loss_terms=watch
+                )
                 step, done = step + 1, done + 1
                 finite.look(loss)
                 if evaluator is not None:
@@ -231,7 +233,9 @@ class _Finite:
             name = type(self._strategy).__name__
             raise self._diverged(f"weights of {name} are not finite after end_task", self._step)
 
-    def watch(self, evaluator: Evaluator, every: int, plasticity: Term, stability: Term) -> None:
+    def watch(
+        self, evaluator: Evaluator, every: int, plasticity: LossTerm, stability: LossTerm
+    ) -> None:
         """Record gradient norms; one that is not finite comes before the loss is looked at."""
         try:
             evaluator.gradients(self._strategy.model, plasticity, stability, every=every)
@@ -265,6 +269,8 @@ def _tested(
         torch.empty((len(phase.rows), *examples.shape), dtype=torch.uint8, device="meta"),
         torch.empty(len(phase.rows), dtype=torch.int64, device="meta"),
     )
-    stored = len(strategy.stored()) * examples.bytes_each
-    evaluator.report(state=list(strategy.kept()), copies=list(strategy.copies()))
+    stored = len(strategy.memory_rows()) * examples.bytes_each
+    evaluator.report(
+        state=list(strategy.regularizer_state()), copies=list(strategy.auxiliary_tensors())
+    )
     return evaluator.task(phase.name, strategy.model, data=data, stored=stored)

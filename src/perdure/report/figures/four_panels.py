@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..._names import near
+from ..._suggestions import suggest_names
 from ...record import BadInput
 from ..colours import BLUE, ORANGE, VERMILION, task_colours
 from ._cells import cells, em, name_cells, score_colours, write_numbers
@@ -78,7 +78,7 @@ def panels(methods: Methods, *, size: Size = "page", method: str | None = None) 
 def _chosen(methods: Methods, method: str | None) -> str:
     if method is not None and method not in methods:
         raise BadInput(
-            f"no method is called {method!r:.60}; {near(method, methods)}"
+            f"no method is called {method!r:.60}; {suggest_names(method, methods)}"
             f"there are {', '.join(methods)}"
         )
     if method is None and len(methods) != 1:

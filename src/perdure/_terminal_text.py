@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["printable"]
+__all__ = ["escape_line"]
 
 BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
 
 
-def printable(text: str) -> str:
+def escape_line(text: str) -> str:
     r"""Return `text` in one line, with its control and format characters as escapes.
 
     Names, notes and failure messages come from files, which may be anybody's: an ESC would drive
     the terminal, a line break forge a line, and a right-to-left mark reorder one.
 
     Example:
-        >>> printable("red: \x1b[31m"), printable("one\ntwo"), printable("größer ± 1")
+        >>> escape_line("red: \x1b[31m"), escape_line("one\ntwo"), escape_line("größer ± 1")
         ('red: \\x1b[31m', 'one two', 'größer ± 1')
     """
     line = BREAKS.sub(" ", text)

@@ -12,10 +12,10 @@ from .record import BadInput
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["imported", "shown"]
+__all__ = ["describe_module", "import_user_module"]
 
 
-def imported(module: str, what: str) -> ModuleType:
+def import_user_module(module: str, what: str) -> ModuleType:
     """Return an imported module, looked for in the current directory after everything installed.
 
     Whatever else lies in that directory, a stray numpy.py say, is never taken for what we need.
@@ -41,6 +41,6 @@ def imported(module: str, what: str) -> ModuleType:
         raise BadInput(f"{what}: importing {module} fails: {why}") from error
 
 
-def shown(module: ModuleType) -> str:
+def describe_module(module: ModuleType) -> str:
     """Return a module's name and its file: an installed one of that name may have come first."""
     return f"{module.__name__} ({getattr(module, '__file__', None) or 'built in'})"

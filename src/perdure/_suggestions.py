@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["near"]
+__all__ = ["suggest_names"]
 
 
-def near(name: str, known: Iterable[str]) -> str:
+def suggest_names(name: str, known: Iterable[str]) -> str:
     """Return the names that `name` may have been meant for, as part of a message, or nothing.
 
     Example:
-        >>> near("replya", ["naive", "replay"]), near("x", ["naive"])
+        >>> suggest_names("replya", ["naive", "replay"]), suggest_names("x", ["naive"])
         ('did you mean replay? ', '')
     """
     plain = {each.lower(): each for each in known}
