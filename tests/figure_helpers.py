@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from numpy.typing import NDArray
 
-    from perdure.record import Source
+    from perdure.record import ScoreInput
 
 MAGIC = {"pdf": b"%PDF-", "svg": b"<?xml", "png": b"\x89PNG"}
 Curve = dict[int, float]  # score by step
@@ -41,7 +41,7 @@ def folders(strategy: str) -> list[Path]:
     return sorted(store().glob(f"*-{strategy}-s*"))
 
 
-def real(*strategies: str) -> dict[str, list[Source]]:
+def real(*strategies: str) -> dict[str, list[ScoreInput]]:
     """Return real runs by strategy, as a user names them."""
     return open_methods([f"{s}={','.join(map(str, folders(s)))}" for s in strategies])[0]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perdure.metrics import ScoreMatrix
-from perdure.record import Run, Source
+from perdure.record import Run, ScoreInput
 from perdure.report.load import open_methods
 
 from .shown_helpers import store
@@ -24,22 +24,22 @@ R5 = np.array(json.loads(FIVE.read_text())["matrix"])
 
 
 @cache
-def real() -> dict[str, list[Source]]:
+def real() -> dict[str, list[ScoreInput]]:
     """Return real runs of four strategies on two seeds."""
     return open_methods([str(store())])[0]
 
 
-def source(scores: Any, **fields: Any) -> Source:
+def source(scores: Any, **fields: Any) -> ScoreInput:
     """Return a source with nothing but a matrix."""
-    return Source(ScoreMatrix(scores, **fields))
+    return ScoreInput(ScoreMatrix(scores, **fields))
 
 
-def five() -> dict[str, list[Source]]:
+def five() -> dict[str, list[ScoreInput]]:
     """Return the example of five tasks."""
     return open_methods([str(FIVE)])[0]
 
 
-def scores_of(sources: list[Source]) -> NDArray[np.float64]:
+def scores_of(sources: list[ScoreInput]) -> NDArray[np.float64]:
     """Return the matrices of runs, from the lines of their points.csv by hand."""
     found = []
     for each in sources:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.record.grouping import find_groups, in_words
 from perdure.record.pairing import paired
 
@@ -297,7 +297,7 @@ def test_a_broken_run_json_is_one_line_or_none(tmp_path: Path, content: str) -> 
 
 
 def test_a_name_too_long_for_a_file_is_no_crash() -> None:
-    with pytest.raises(BadInput, match="matches nothing"):
+    with pytest.raises(InputError, match="matches nothing"):
         find_groups(["x" * 5000])
 
 

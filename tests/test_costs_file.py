@@ -6,7 +6,7 @@ import pytest
 
 import perdure
 from perdure import UndefinedMetricError
-from perdure.record import BadInput, read_costs
+from perdure.record import InputError, read_costs
 
 HEADER = (
     "task,seconds_train,seconds_eval,flops_train,flops_eval,flops_one_pass,"
@@ -76,7 +76,7 @@ BROKEN = [
 def test_a_broken_line_is_named(line: str, message: str) -> None:
     for more in ("c,1,2\n", ""):
         text = "task,model_bytes,data_bytes\na,1,2\n" + line + more
-        with pytest.raises(BadInput, match=re.escape(f"costs.csv {message}")):
+        with pytest.raises(InputError, match=re.escape(f"costs.csv {message}")):
             read_costs(text, "costs.csv")
 
 
@@ -91,12 +91,12 @@ def test_a_broken_line_is_named(line: str, message: str) -> None:
 )
 def test_a_wrong_header_is_named_with_the_right_one(header: str, message: str) -> None:
     expected = re.escape(f"costs.csv line 1: {message}") + ".*expected " + HEADER.strip()
-    with pytest.raises(BadInput, match=expected):
+    with pytest.raises(InputError, match=expected):
         read_costs(header, "costs.csv")
 
 
 def test_a_header_and_nothing_else() -> None:
-    with pytest.raises(BadInput, match=r"costs\.csv: no tasks, expected a line a task"):
+    with pytest.raises(InputError, match=r"costs\.csv: no tasks, expected a line a task"):
         read_costs(HEADER, "costs.csv")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from perdure.data import load, locate, verify
-from perdure.record import BadInput
+from perdure.record import InputError
 
 from .cli_helpers import environment, says, start
 from .data_helpers import grey, picture, write_pack, write_parquet
@@ -273,13 +273,13 @@ def test_source_json_guards_what_was_fetched(home: Path) -> None:
     data = bytearray((folder / "test.parquet").read_bytes())
     data[len(data) // 2] ^= 1
     (folder / "test.parquet").write_bytes(data)
-    with pytest.raises(BadInput, match=r"test\.parquet: sha256 is .*fetch mnist --fresh"):
+    with pytest.raises(InputError, match=r"test\.parquet: sha256 is .*fetch mnist --fresh"):
         load("mnist")
     for wrong in ("[]", '{"files": ""}', '{"files": []}', '{"files": {"a": {"sha256": 1}}}'):
         (folder / "source.json").write_text(wrong)
-        with pytest.raises(BadInput, match="not what `perdure data fetch` writes"):
+        with pytest.raises(InputError, match="not what `perdure data fetch` writes"):
             load("mnist")
-        with pytest.raises(BadInput, match="not what `perdure data fetch` writes"):
+        with pytest.raises(InputError, match="not what `perdure data fetch` writes"):
             verify("mnist")
 
 

@@ -18,7 +18,7 @@ import pytest
 from perdure.data import _fetch, _hub, _pins, fetch, load, verify
 from perdure.data._hub import look
 from perdure.data._table import DATASETS
-from perdure.record import BadInput
+from perdure.record import InputError
 
 from .cli_helpers import environment, run, says, start
 from .data_helpers import COMMIT, OTHER, TOKEN, Hub, grey, picture, tree, write_pack, write_parquet
@@ -85,7 +85,7 @@ def works_now(tmp_path: Path, images: dict[str, NDArray[np.uint8]]) -> None:
 def refused(tmp_path: Path, *words: str) -> str:
     """Return why fetching fails, after judging the message and the cache."""
     before = cached(tmp_path)
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         load("mnist")
     line = str(caught.value)
     says(line, "ylecun/mnist", *words)
@@ -235,7 +235,7 @@ def test_links_in_a_shared_cache_are_not_followed(
     for planted in (partial / "mnist.lock", part):
         planted.parent.mkdir(parents=True, exist_ok=True)
         planted.symlink_to(mine)
-        with pytest.raises(BadInput, match=planted.name):
+        with pytest.raises(InputError, match=planted.name):
             fetch("mnist")
         assert mine.read_text() == "keep me"
         planted.unlink()
@@ -259,7 +259,7 @@ def test_the_pinned_commit_is_fetched(
     works_now(tmp_path, images)
     assert hub.asked(f"/revision/{pins.commit}")
     hub.commit = OTHER
-    with pytest.raises(BadInput, match="expected one of its branches"):
+    with pytest.raises(InputError, match="expected one of its branches"):
         fetch("mnist", fresh=True)
 
 
@@ -433,7 +433,7 @@ def test_files_without_a_hash_are_refused(
 
 
 def test_revisions(hub: Hub, tmp_path: Path, images: dict[str, NDArray[np.uint8]]) -> None:
-    with pytest.raises(BadInput, match="revision is 'v9', expected one of its branches"):
+    with pytest.raises(InputError, match="revision is 'v9', expected one of its branches"):
         fetch("mnist", revision="v9")
     assert cached(tmp_path) == {}
     assert fetch("mnist", revision="main").fetched == len(hub.files[TRAIN]) + len(hub.files[TEST])
@@ -456,10 +456,10 @@ def test_fresh_replaces_a_damaged_copy_and_a_failure_keeps_the_old_one(
     path = tmp_path / "cache" / "mnist" / "train.parquet"
     path.write_bytes(path.read_bytes()[:-1])
     before = cached(tmp_path)
-    with pytest.raises(BadInput, match="fetch mnist --fresh"):
+    with pytest.raises(InputError, match="fetch mnist --fresh"):
         load("mnist")
     hub.served[TEST] = b"short"
-    with pytest.raises(BadInput, match="thrown away"):
+    with pytest.raises(InputError, match="thrown away"):
         fetch("mnist", fresh=True)
     assert cached(tmp_path) == before
     hub.served.clear()
@@ -482,7 +482,7 @@ def test_a_cache_that_cannot_be_written(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("PERDURE_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(BadInput, match=r"not a directory; .*PERDURE_CACHE"):
+    with pytest.raises(InputError, match=r"not a directory; .*PERDURE_CACHE"):
         load("mnist")
 
 

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from perdure.data import DATASETS, load
-from perdure.record import BadInput
+from perdure.record import InputError
 
 from .cli_helpers import says, start
 from .data_helpers import grey, mirror, picture, tree, write_pack, write_parquet
@@ -164,14 +164,14 @@ def test_shards_are_read_in_order(here: Path) -> None:
     assert found.train.y.tolist() == [0] * 4 + [1] * 4 + [2] * 4
     assert len(found.sha256) == 4
     (here / "mnist" / "train-00001-of-00003.parquet").unlink()
-    with pytest.raises(BadInput, match=r"the shards of train are .*without gaps"):
+    with pytest.raises(InputError, match=r"the shards of train are .*without gaps"):
         load("mnist", fetch=False)
 
 
 def test_a_split_that_is_missing_is_named(here: Path) -> None:
     write_pack(here / "mnist")
     (here / "mnist" / "test.parquet").unlink()
-    with pytest.raises(BadInput, match="train is there, test is not"):
+    with pytest.raises(InputError, match="train is there, test is not"):
         load("mnist", fetch=False)
 
 
@@ -253,7 +253,7 @@ def test_a_whole_that_names_its_classes_otherwise_is_not_cut(here: Path) -> None
         path = here / "tiny-imagenet" / f"{split}.parquet"
         pixels = picture(np.zeros((64, 64, 3), dtype=np.uint8))
         write_parquet(path, [pixels], [0], names=["cat"] * 200)
-    with pytest.raises(BadInput, match="tiny-imagenet has no class 'n02124075'"):
+    with pytest.raises(InputError, match="tiny-imagenet has no class 'n02124075'"):
         load("tiny-imagenet-10", fetch=False)
 
 
@@ -268,7 +268,7 @@ def test_a_broken_image_is_named_by_file_and_row(
     assert whole is not None
     files[9] = {"cut": whole[:-60], "empty": b"", "text": b"no image", "null": None}[broken]
     path = write_parquet(here / "mnist" / "train.parquet", files, [0] * 12)
-    with pytest.raises(BadInput) as refused:
+    with pytest.raises(InputError) as refused:
         load("mnist", fetch=False)
     says(str(refused.value), str(path), "row 9:", "expected PNG or JPEG")
     assert "\n" not in str(refused.value)
@@ -279,7 +279,7 @@ def test_a_label_out_of_range_is_named_by_file_and_row(here: Path, label: int | 
     write_pack(here / "mnist")
     files = [picture(one) for one in grey(5)]
     path = write_parquet(here / "mnist" / "test.parquet", files, [0, 1, 2, label, 3])
-    with pytest.raises(BadInput) as refused:
+    with pytest.raises(InputError) as refused:
         load("mnist", fetch=False)
     says(str(refused.value), str(path), "row 3", f"label is {label}", "0 to 9")
 
@@ -288,16 +288,16 @@ def test_files_that_are_no_packs(here: Path) -> None:
     write_pack(here / "mnist")
     path = here / "mnist" / "train.parquet"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(BadInput, match="not a Parquet file that can be read"):
+    with pytest.raises(InputError, match="not a Parquet file that can be read"):
         load("mnist", fetch=False)
     write_parquet(path, [], [])
-    with pytest.raises(BadInput, match="has no rows"):
+    with pytest.raises(InputError, match="has no rows"):
         load("mnist", fetch=False)
     write_parquet(path, [picture(grey(1)[0])], [0], label="kind")
-    with pytest.raises(BadInput, match="columns are image, kind, expected label"):
+    with pytest.raises(InputError, match="columns are image, kind, expected label"):
         load("mnist", fetch=False)
     write_parquet(path, [picture(grey(1)[0])], [0], names=list("abcdefghij"))
-    with pytest.raises(BadInput, match="train and test name other classes"):
+    with pytest.raises(InputError, match="train and test name other classes"):
         load("mnist", fetch=False)
 
 
@@ -317,24 +317,24 @@ def test_a_folder_whose_name_looks_like_a_pattern(
 def test_names_from_outside_lead_nowhere(here: Path, name: str) -> None:
     write_pack(here / "mnist")
     before = tree(here.parent)
-    with pytest.raises(BadInput, match="expected one of digits, mnist"):
+    with pytest.raises(InputError, match="expected one of digits, mnist"):
         load(name)
     assert tree(here.parent) == before
 
 
 def test_unknown_names_get_near_ones(here: Path) -> None:
-    with pytest.raises(BadInput, match="did you mean fashion-mnist"):
+    with pytest.raises(InputError, match="did you mean fashion-mnist"):
         load("fashon-mnist")
 
 
 def test_what_is_nowhere_says_how_to_get_it(here: Path) -> None:
-    with pytest.raises(BadInput) as refused:
+    with pytest.raises(InputError) as refused:
         load("cifar100", fetch=False)
     says(
         str(refused.value), "perdure data fetch cifar100", "PERDURE_DATA", "cifar100/train.parquet"
     )
     for name in ("omniglot", "mini-domainnet", "synthetic-speech-commands"):
-        with pytest.raises(BadInput) as refused:
+        with pytest.raises(InputError) as refused:
             load(name)
         says(str(refused.value), "provide", f"{name}/train.parquet", "PERDURE_DATA")
         assert "\n" not in str(refused.value)
@@ -345,10 +345,10 @@ def test_a_mirror_that_is_not_there_is_not_passed_over(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERDURE_DATA", str(here / "typo"))
-    with pytest.raises(BadInput, match=r"PERDURE_DATA is '.*typo', expected a folder"):
+    with pytest.raises(InputError, match=r"PERDURE_DATA is '.*typo', expected a folder"):
         load("mnist")
     monkeypatch.setenv("PERDURE_DATA", "/" + "x" * 300)
-    with pytest.raises(BadInput, match=r"cannot be read \(file name too long\)"):
+    with pytest.raises(InputError, match=r"cannot be read \(file name too long\)"):
         load("mnist")
 
 
@@ -389,7 +389,7 @@ def test_without_the_extra_one_line_says_so(
 ) -> None:
     write_pack(here / "mnist")
     monkeypatch.setitem(sys.modules, gone, None)
-    with pytest.raises(BadInput) as refused:
+    with pytest.raises(InputError) as refused:
         load(name)
     assert str(refused.value) == f"reading datasets needs {said}: pip install 'perdure[train]'"
 

@@ -11,7 +11,7 @@ import pytest
 from perdure.execution import Job
 from perdure.execution.collector import Collector
 from perdure.execution.run_archive import alone, emptied, packed, unpacked
-from perdure.record import BadInput, RecordError
+from perdure.record import InputError, RecordError
 from perdure.training import make_config, run
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def test_nothing_is_written_outside(name: str, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (folder / "out").symlink_to(tmp_path / "elsewhere")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(BadInput, match="inside its folder"):
+    with pytest.raises(InputError, match="inside its folder"):
         unpacked({"run.json": b"{}", name: b"evil"}, folder)
     assert sorted(tmp_path.rglob("*")) == before
 

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import perdure
 from perdure import Evaluator, ScoreScale
-from perdure.record import BadInput
+from perdure.record import InputError
 
 from .cli_helpers import scored
 from .evaluator_helpers import learn, lines, net, one_thread, rows, sets
@@ -323,7 +323,7 @@ def test_a_folder_that_holds_a_run(tmp_path: Path) -> None:
 
 
 def test_a_summary_of_nothing() -> None:
-    with pytest.raises(BadInput, match="no evaluations"):
+    with pytest.raises(InputError, match="no evaluations"):
         Evaluator({"a": rows()}).summary()
 
 

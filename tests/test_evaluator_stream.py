@@ -21,7 +21,7 @@ from perdure.metrics import (
     wf,
     wp,
 )
-from perdure.record import read_source
+from perdure.record import read_input
 
 from .cli_helpers import scored
 from .evaluator_helpers import (
@@ -136,7 +136,7 @@ def test_what_is_tested_before_learning(tmp_path: Path, initial: Any) -> None:
     before = {line.tested: line.score for line in lines(tmp_path) if line.step == 0}
     assert set(before) == {"all": set("abc"), "entered": {"a"}, "none": set()}[initial]
     if initial == "all":
-        source = read_source(str(tmp_path))
+        source = read_input(str(tmp_path))
         assert source.matrix is not None
         assert source.matrix.initial is not None
         np.testing.assert_array_equal(source.matrix.initial, [before[name] for name in "abc"])
@@ -352,4 +352,4 @@ def test_any_printable_name(tmp_path: Path, name: str) -> None:
         walk(evaluator, [(name, 2), ("other", 2)])
     assert evaluator.summary().tasks == (name, "other")
     assert "ms" not in evaluator.summary().metrics  # `still` has no bytes
-    assert aaa(read_source(str(tmp_path)).stream) > 0  # type: ignore[arg-type]
+    assert aaa(read_input(str(tmp_path)).stream) > 0  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from perdure.record import BadInput, RecordError
+from perdure.record import InputError, RecordError
 from perdure.strategies.naive import Naive
 from perdure.training import (
     EarlyStopping,
@@ -287,7 +287,7 @@ def test_tensors_are_filled_where_they_are(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_seed_is_refused(tmp_path: Path) -> None:
     strategy, _ = made("replay", blobs())
     save_checkpoint(tmp_path, strategy, Position())
-    with pytest.raises(BadInput, match="of seed 0, expected 1"):
+    with pytest.raises(InputError, match="of seed 0, expected 1"):
         load_checkpoint(tmp_path, made("replay", blobs(), seed=1)[0])
 
 

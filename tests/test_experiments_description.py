@@ -17,7 +17,7 @@ import pytest
 import perdure.strategies
 from perdure.models import MODELS
 from perdure.models._factory import factory_of
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.scenarios import SCENARIOS, make
 from perdure.strategies import STRATEGIES, find_strategy
 from perdure.training import RunConfig, learner, make_config, run
@@ -30,7 +30,7 @@ FIELDS = RunConfig.__struct_fields__
 
 def refused(*arguments: Any, **more: Any) -> str:
     """Return the one line that says why a description is refused."""
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         make_config(*arguments, **more)
     said = str(caught.value)
     assert "\n" not in said
@@ -371,7 +371,7 @@ def test_the_setting_has_a_set_up_of_its_own() -> None:
     ],
 )
 def test_what_a_strategy_cannot_do(strategy: str, more: dict[str, Any], says: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(says)):
+    with pytest.raises(InputError, match=re.escape(says)):
         make_config("split-digits", strategy, **more)
 
 

@@ -12,7 +12,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.training import load_checkpoint, save_checkpoint, train
 from perdure.training.checkpoint import _digest
 
@@ -37,7 +37,7 @@ def saved(tmp_path: Path) -> tuple[Path, Any]:
 
 def refused(path: Path, strategy: Strategy) -> str:
     """Return what is said of a file that is refused: one line that names it."""
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         load_checkpoint(path.parent, strategy)
     said = str(caught.value)
     assert "\n" not in said
@@ -69,7 +69,7 @@ def test_a_header_with_flipped_bits(saved: tuple[Path, Any]) -> None:
         path.write_bytes(broken)
         try:
             load_checkpoint(path.parent, strategy)
-        except BadInput as error:
+        except InputError as error:
             said.append(str(error))
     assert len(said) > 100
     assert not any("\n" in line for line in said)

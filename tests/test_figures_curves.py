@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from perdure.metrics import ScoreMatrix, ScoreScale, Stream
-from perdure.record import BadInput, Source
+from perdure.record import InputError, ScoreInput
 from perdure.report.figures import curves, entitle, save, series
 from perdure.report.load import open_methods
 
@@ -139,7 +139,7 @@ def test_the_lowest_point_drawn_is_the_lowest_there_is(seed: int) -> None:
     for _ in range(3):
         scores = random.uniform(0.4, 0.9, len(steps))
         scores[random.integers(len(steps))] = 0.01
-        runs.append(Source(stream=Stream({"a": (steps, scores)})))
+        runs.append(ScoreInput(stream=Stream({"a": (steps, scores)})))
     mean = np.mean([run.stream.tasks["a"][1] for run in runs if run.stream], axis=0)
     figure = curves({"mine": runs})
     [drawn] = parts(figure.axes[0]).curves
@@ -158,7 +158,7 @@ def test_the_lowest_point_drawn_is_the_lowest_there_is(seed: int) -> None:
 
 def test_a_stream_without_boundaries_has_curves_only() -> None:
     scores = {"a": ([1, 2, 3], [0.5, 0.1, 0.7]), "b": ([2, 3], [0.4, 0.6])}
-    figure = curves({"mine": [Source(stream=Stream(scores))]})
+    figure = curves({"mine": [ScoreInput(stream=Stream(scores))]})
     for axes, name in zip(figure.axes, scores, strict=True):
         drawn = parts(axes)
         assert (drawn.upright, drawn.level) == ([], [])
@@ -172,7 +172,7 @@ def test_losses_are_worst_where_they_are_highest() -> None:
     scores = {"a": ([1, 2, 3, 4, 5], [9.0, 1.0, 6.0, 4.0, 2.0]), "b": ([4, 5], [3.0, 1.5])}
     stream = Stream(scores, [("a", 2), ("b", 5)], scale=scale)
     matrix = ScoreMatrix([[1.0, 8.0], [2.0, 1.5]], ["a", "b"], scale=scale)
-    figure = curves({"mine": [Source(matrix, stream)]})
+    figure = curves({"mine": [ScoreInput(matrix, stream)]})
     drawn = parts(figure.axes[0])
     assert drawn.level == [6.0]
     assert drawn.diamonds[0].tolist() == [[2, 1.0], [5, 2.0]]
@@ -188,10 +188,10 @@ def test_a_task_that_returns_counts_from_its_first_end() -> None:
     scores = {"a": ([1, 2, 3, 4, 5, 6], [0.9, 0.3, 0.5, 0.8, 0.2, 0.7])}
     scores |= {"b": ([3, 5], [0.6, 0.4])}
     spans = [("a", 1), ("b", 3), ("a", 4), ("b", 6)]
-    figure = curves({"mine": [Source(stream=Stream(scores, spans))]})
+    figure = curves({"mine": [ScoreInput(stream=Stream(scores, spans))]})
     assert parts(figure.axes[0]).level == [0.2]
     assert parts(figure.axes[1]).level == []  # it is being learned
-    zoomed = curves({"mine": [Source(stream=Stream(scores, spans))]}, zoom=1, tasks=1)
+    zoomed = curves({"mine": [ScoreInput(stream=Stream(scores, spans))]}, zoom=1, tasks=1)
     assert [axes.get_title() for axes in zoomed.axes if axes.get_visible()] == [
         "a when b starts", "a when a starts", "a when b starts",
     ]  # fmt: skip
@@ -201,7 +201,7 @@ def test_a_task_that_returns_counts_from_its_first_end() -> None:
 
 def test_tasks_are_matched_by_when_they_were_learned() -> None:
     runs = [
-        Source(stream=Stream({x: ([1, 2], [score, 0.4]), y: ([2], [0.6])}, [(x, 1), (y, 2)]))
+        ScoreInput(stream=Stream({x: ([1, 2], [score, 0.4]), y: ([2], [0.6])}, [(x, 1), (y, 2)]))
         for x, y, score in (("a", "b", 0.5), ("b", "a", 0.7))
     ]
     figure = curves({"mine": runs})
@@ -211,7 +211,7 @@ def test_tasks_are_matched_by_when_they_were_learned() -> None:
 
 def test_names_are_drawn_as_they_are_written(tmp_path: Path) -> None:
     stream = Stream({"$a_b$ <i>": ([1, 2], [0.5, 0.6])}, [("$a_b$ <i>", 2)])
-    run = Source(stream=stream)
+    run = ScoreInput(stream=stream)
     figure = curves({r"_$\frac$": [run], "b\N{COMBINING ACUTE ACCENT}": [run]})
     entitle(figure, "100 $ & $\\no$")
     text = save(figure, tmp_path / "x.svg").read_text()
@@ -227,7 +227,7 @@ def test_many_tasks_with_long_names_still_fit(size: str) -> None:
     tasks |= {names[-1]: ([12], [0.5])}
     spans = [(name, k + 1) for k, name in enumerate(names)]
     stream = Stream(tasks, spans, scale=ScoreScale(lower_is_better=True))
-    figure = curves({"m" * 50: [Source(stream=stream)]}, size=size)  # type: ignore[arg-type]
+    figure = curves({"m" * 50: [ScoreInput(stream=stream)]}, size=size)  # type: ignore[arg-type]
     figure.draw_without_rendering()  # a layout that fails would warn
     titles = [axes.title.get_window_extent() for axes in figure.axes if axes.get_visible()]
     for k, box in enumerate(titles):
@@ -237,7 +237,7 @@ def test_many_tasks_with_long_names_still_fit(size: str) -> None:
 def test_the_axis_fits_what_came_after_learning_but_shows_all_lows() -> None:
     scores = {"a": ([1, 2, 3, 4], [0.02, 0.98, 0.71, 0.95])}
     stream = Stream(scores | {"b": ([4], [0.9])}, [("a", 2), ("b", 4)])
-    bottom, top = curves({"mine": [Source(stream=stream)]}).axes[0].get_ylim()
+    bottom, top = curves({"mine": [ScoreInput(stream=stream)]}).axes[0].get_ylim()
     assert 0.5 < bottom < 0.71
     assert 0.98 < top < 1.05
 
@@ -279,25 +279,25 @@ def test_nothing_covers_the_panels_or_leaves_the_paper(size: str) -> None:
 )
 def test_what_cannot_be_drawn_is_refused(options: dict[str, object], said: str) -> None:
     stream = Stream({"a": ([1, 2, 3], [0.5, 0.1, 0.7])})
-    with pytest.raises(BadInput, match=said):
-        curves({"mine": [Source(stream=stream)]}, **options)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=said):
+        curves({"mine": [ScoreInput(stream=stream)]}, **options)  # type: ignore[arg-type]
 
 
 def test_methods_that_do_not_go_together_are_refused() -> None:
-    one = Source(stream=Stream({"a": ([1, 2], [0.5, 0.1])}))
-    two = Source(stream=Stream({"a": ([3], [0.5])}))
-    loss = Source(stream=Stream({"a": ([1], [0.5])}, scale=ScoreScale(lower_is_better=True)))
-    with pytest.raises(BadInput, match="mine: no stream"):
-        curves({"mine": [Source(ScoreMatrix([[0.5]]))]})
-    with pytest.raises(BadInput, match="tested at different steps"):
+    one = ScoreInput(stream=Stream({"a": ([1, 2], [0.5, 0.1])}))
+    two = ScoreInput(stream=Stream({"a": ([3], [0.5])}))
+    loss = ScoreInput(stream=Stream({"a": ([1], [0.5])}, scale=ScoreScale(lower_is_better=True)))
+    with pytest.raises(InputError, match="mine: no stream"):
+        curves({"mine": [ScoreInput(ScoreMatrix([[0.5]]))]})
+    with pytest.raises(InputError, match="tested at different steps"):
         curves({"mine": [one, two]})
-    with pytest.raises(BadInput, match="several periodicities of 2 methods"):
+    with pytest.raises(InputError, match="several periodicities of 2 methods"):
         curves({"mine": [one], "yours": [two]}, thin=(1, 2))
-    with pytest.raises(BadInput, match="better higher and some lower"):
+    with pytest.raises(InputError, match="better higher and some lower"):
         curves({"mine": [one], "yours": [loss]})
     many = Stream({f"t{k}": ([1], [0.5]) for k in range(61)})
-    with pytest.raises(BadInput, match="61 panels, expected at most 60"):
-        curves({"mine": [Source(stream=many)]})
+    with pytest.raises(InputError, match="61 panels, expected at most 60"):
+        curves({"mine": [ScoreInput(stream=many)]})
 
 
 # The command.
@@ -372,7 +372,7 @@ def test_no_marker_lies_outside_its_axes(draw: Callable[..., Figure]) -> None:
     stream = Stream(tasks, [("a", 2), ("b", 4), ("c", 6)])
     # Whole sets, which give other scores than the subsets of the stream.
     matrix = ScoreMatrix([[0.93, 0.0, 0.0], [0.7, 0.97, 0.0], [0.4, 0.8, 0.99]], ["a", "b", "c"])
-    runs = [Source(matrix, stream)]
+    runs = [ScoreInput(matrix, stream)]
     figure = draw({"er 10": runs, "er 20": runs})
     found = 0
     for axes in figure.axes:

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from perdure.metrics import ScoreMatrix, ScoreScale, Stream, forgetting_pairs
-from perdure.record import BadInput, Source
+from perdure.record import InputError, ScoreInput
 from perdure.report.figures import forgetting
 
 from . import cli_helpers
@@ -67,7 +67,7 @@ def test_losses_are_forgotten_when_they_rise() -> None:
     )
     matrix = ScoreMatrix([[1.0, 9.0], [3.0, 2.0]], ["a", "b"], scale=scale)
     assert forgetting_pairs(matrix, stream) == {(1, 0): (2.0, 6.0)}
-    [axes] = forgetting({"mine": [Source(matrix, stream)]}).axes
+    [axes] = forgetting({"mine": [ScoreInput(matrix, stream)]}).axes
     [bold] = axes.collections  # one run: no light points
     assert np.asarray(bold.get_offsets()).tolist() == [[6.0, 2.0]]
     assert axes.get_title() == "mine\nρ is undefined"
@@ -82,7 +82,7 @@ def test_a_task_tested_once_takes_no_part_in_rho() -> None:
     pairs = forgetting_pairs(ScoreMatrix(scores), stream)
     assert pairs[3, 0] == pytest.approx((0.4, 0.5))
     assert pairs[3, 2][1] == 0.0
-    [axes] = forgetting({"mine": [Source(ScoreMatrix(scores), stream)]}).axes
+    [axes] = forgetting({"mine": [ScoreInput(ScoreMatrix(scores), stream)]}).axes
     known = np.array([pair for pair in pairs.values() if not math.isnan(pair[1])])
     assert axes.get_title().endswith(f"{stats.pearsonr(*known.T).statistic:.2f}".replace("-", "−"))
 
@@ -92,13 +92,13 @@ def test_files_and_refusals(tmp_path: Path) -> None:
     check_files(lambda: forgetting(methods), tmp_path)
     stream = Stream({"a": ([1, 2], [0.5, 0.1])}, [("a", 2)])
     for run, said in (
-        (Source(ScoreMatrix([[0.5]])), "no stream of evaluations"),
-        (Source(stream=stream), "no score matrix"),
-        (Source(ScoreMatrix([[0.1]]), stream), "no task was left behind"),
+        (ScoreInput(ScoreMatrix([[0.5]])), "no stream of evaluations"),
+        (ScoreInput(stream=stream), "no score matrix"),
+        (ScoreInput(ScoreMatrix([[0.1]]), stream), "no task was left behind"),
     ):
-        with pytest.raises(BadInput, match=f"mine: {said}"):
+        with pytest.raises(InputError, match=f"mine: {said}"):
             forgetting({"mine": [run]})
-    with pytest.raises(BadInput, match="window is 1"):
+    with pytest.raises(InputError, match="window is 1"):
         forgetting(real("gem"), window=1)
     gem = f"gem={store()}/*gem*"
     target = tmp_path / "x.png"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perdure.record import BadInput, Run
+from perdure.record import InputError, Run
 from perdure.record.gradients_file import read_gradients
 from perdure.report.figures import gradients
 
@@ -101,13 +101,13 @@ def test_long_curves_keep_their_peak() -> None:
 def test_files_and_refusals(tmp_path: Path) -> None:
     methods = real(*NAMES)
     check_files(lambda: gradients(methods, zoom=5), tmp_path)
-    with pytest.raises(BadInput, match=r"mine: no gradients\.csv.*--gradients 1"):
+    with pytest.raises(InputError, match=r"mine: no gradients\.csv.*--gradients 1"):
         gradients({"mine": [Run()]})
-    with pytest.raises(BadInput, match="naive learning has none"):
+    with pytest.raises(InputError, match="naive learning has none"):
         gradients(real("naive"))
-    with pytest.raises(BadInput, match="term is 'x'"):
+    with pytest.raises(InputError, match="term is 'x'"):
         gradients(real("gem"), term="x")  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match="zoom is 0"):
+    with pytest.raises(InputError, match="zoom is 0"):
         gradients(real("gem"), zoom=0)
     points = tmp_path / "points.csv"
     points.write_text(cli_helpers.POINTS)

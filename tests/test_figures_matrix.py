@@ -11,7 +11,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 
 from perdure.metrics import ScoreScale
-from perdure.record import BadInput, Source
+from perdure.record import InputError, ScoreInput
 from perdure.report import figures
 from perdure.report.figures import changes, heatmaps, panels
 from perdure.report.usable import LeftOutWarning
@@ -99,9 +99,9 @@ def test_panels_of_losses_count_a_rise_as_forgetting_and_leave_the_axes_free() -
 
 def test_panels_want_one_method() -> None:
     two = {"er": [source(A)], "ewc": [source(B)]}
-    with pytest.raises(BadInput, match=r"2 methods \(er, ewc\), expected one .* --method NAME"):
+    with pytest.raises(InputError, match=r"2 methods \(er, ewc\), expected one .* --method NAME"):
         panels(two)
-    with pytest.raises(BadInput, match=r"'ecw'; did you mean ewc\? there are er, ewc"):
+    with pytest.raises(InputError, match=r"'ecw'; did you mean ewc\? there are er, ewc"):
         panels(two, method="ecw")
     assert (image_of(panels(two, method="ewc").axes[0]) == B).all()
 
@@ -110,14 +110,14 @@ def test_one_task_has_nothing_to_forget() -> None:
     figure = panels({"er": [source([[0.5]])]})
     assert not figure.axes[2].patches
     assert "nothing to forget" in figure.axes[2].texts[0].get_text()
-    with pytest.raises(BadInput, match="one task only"):
+    with pytest.raises(InputError, match="one task only"):
         changes({"er": [source([[0.5]])]})
 
 
 def test_a_diagonal_alone_says_what_it_cannot_show() -> None:
     er = {"er": [source(np.where(np.eye(3), 0.5, np.nan))]}
     assert "not tested at the end" in panels(er).axes[2].texts[0].get_text()
-    with pytest.raises(BadInput, match="no task was tested after two tasks in a row"):
+    with pytest.raises(InputError, match="no task was tested after two tasks in a row"):
         changes(er)
 
 
@@ -255,14 +255,14 @@ def test_every_size_draws_long_names_without_overlap(kind: str, size: str) -> No
 @pytest.mark.parametrize("kind", ["panels", "heatmaps", "changes", "fixed", "spider", "rescaled"])
 def test_no_matrix_no_figure(kind: str) -> None:
     draw = getattr(figures, kind)
-    with pytest.raises(BadInput, match="task a is learned twice"):
-        draw({"er": [Source(no_matrix="task a is learned twice")]})
+    with pytest.raises(InputError, match="task a is learned twice"):
+        draw({"er": [ScoreInput(no_matrix="task a is learned twice")]})
 
 
 @pytest.mark.parametrize("kind", ["heatmaps", "changes", "fixed"])
 def test_methods_need_one_kind_of_score(kind: str) -> None:
     draw = getattr(figures, kind)
-    with pytest.raises(BadInput, match="b has scores of another range or direction than a"):
+    with pytest.raises(InputError, match="b has scores of another range or direction than a"):
         draw({"a": [source(A)], "b": [source(A, **LOSS)]})
 
 

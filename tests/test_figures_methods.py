@@ -10,7 +10,7 @@ import pytest
 from matplotlib.patches import Polygon
 
 from perdure.metrics import Costs, ScoreMatrix, ScoreScale
-from perdure.record import BadInput, Source
+from perdure.record import InputError, ScoreInput
 from perdure.report.colours import looks
 from perdure.report.figures import fixed, guessing, ranks, rescaled, spider
 from perdure.report.usable import LeftOutWarning
@@ -101,11 +101,13 @@ def test_rescaled_says_what_is_undefined() -> None:
 
 
 def test_rescaled_needs_classes_accuracies_and_two_tasks() -> None:
-    with pytest.raises(BadInput, match=r"er: how many classes .* --classes 2,2,2, by classes in a"):
+    with pytest.raises(
+        InputError, match=r"er: how many classes .* --classes 2,2,2, by classes in a"
+    ):
         rescaled({"er": [source(A)]})
-    with pytest.raises(BadInput, match="score is no accuracy"):
+    with pytest.raises(InputError, match="score is no accuracy"):
         rescaled({"er": [source(A, classes=[2, 2], **LOSS)]})
-    with pytest.raises(BadInput, match="one task only"):
+    with pytest.raises(InputError, match="one task only"):
         rescaled({"er": [source([[0.5]], classes=[2])]})
 
 
@@ -135,14 +137,14 @@ def test_guessing_where_a_guesser_does_not_forget() -> None:
 # --- spider
 
 
-def complete(scores: np.ndarray) -> Source:
+def complete(scores: np.ndarray) -> ScoreInput:
     """Return a source with all seven criteria: costs that can be reckoned by hand."""
     costs = {
         "flops_train": [40, 40], "flops_one_pass": [10, 10], "model_bytes": [100, 200],
         "stored_bytes": [0, 50], "data_bytes": [100, 100],
     }  # fmt: skip
     columns = {name: np.array(values, dtype=float) for name, values in costs.items()}
-    return Source(ScoreMatrix(scores, tasks=["x", "y"]), costs=Costs(("x", "y"), columns))
+    return ScoreInput(ScoreMatrix(scores, tasks=["x", "y"]), costs=Costs(("x", "y"), columns))
 
 
 # A: 2.3 / 3 of the lower half. REM: 1 - 0.3 lost. BWT+: nothing gained. FWT: the upper 0.1.
@@ -209,10 +211,10 @@ def test_naive_and_cumulative_are_bounds_in_every_panel() -> None:
 
 
 def test_spider_refuses_what_has_no_criteria() -> None:
-    with pytest.raises(BadInput, match="score is no accuracy"):
+    with pytest.raises(InputError, match="score is no accuracy"):
         spider({"er": [source(A, **LOSS)]})
-    with pytest.raises(BadInput, match="er: no criterion is defined, expected at least A: why"):
-        spider({"er": [Source(no_matrix="why")]})
+    with pytest.raises(InputError, match="er: no criterion is defined, expected at least A: why"):
+        spider({"er": [ScoreInput(no_matrix="why")]})
 
 
 # --- fixed
@@ -231,7 +233,7 @@ def test_fixed_is_the_mean_over_all_tasks() -> None:
 
 def test_fixed_needs_tests_of_tasks_not_yet_learned() -> None:
     with pytest.raises(
-        BadInput, match=r"er: all tasks were tested after the last one only.*--unse"
+        InputError, match=r"er: all tasks were tested after the last one only.*--unse"
     ):
         fixed({"er": [source([[0.9, np.nan], [0.6, 0.8]])]})
 
@@ -275,7 +277,7 @@ def test_friedman_p_is_that_of_the_formula() -> None:
     assert friedman_p([[0.5, 0.4]] * 2) is None
 
 
-def ending(score: float) -> Source:
+def ending(score: float) -> ScoreInput:
     """Return a run that ends with this ACC."""
     return source([[0.5, 0.5], [score, score]])
 
@@ -285,7 +287,7 @@ SCORED = {"c": [0.1, 0.2, 0.3], "a": [0.9, 0.8, 0.5], "b": [0.7, 0.6, 0.6]}
 RANKED = {"a": 4 / 3, "b": 5 / 3, "c": 3.0}
 
 
-def ranked(**scores: list[float]) -> dict[str, list[Source]]:
+def ranked(**scores: list[float]) -> dict[str, list[ScoreInput]]:
     return {name: [ending(score) for score in several] for name, several in scores.items()}
 
 
@@ -411,7 +413,7 @@ def test_names_do_not_cover_each_other() -> None:
 def test_what_cannot_be_ranked(
     scores: dict[str, list[float]], options: dict[str, object], words: str
 ) -> None:
-    with pytest.raises(BadInput, match=words):
+    with pytest.raises(InputError, match=words):
         ranks(ranked(**scores), **options)  # type: ignore[arg-type]
 
 
@@ -419,10 +421,10 @@ def test_ranks_of_other_tasks_or_scores_are_refused() -> None:
     one = [ending(0.5)] * 2
     with (
         pytest.warns(LeftOutWarning, match="left out: run [12] of a: 2 task.* most runs have 5"),
-        pytest.raises(BadInput, match="1 method is left"),
+        pytest.raises(InputError, match="1 method is left"),
     ):
         ranks({"a": one, "b": [source(R5)] * 2})
-    with pytest.raises(BadInput, match="b has scores of another range"):
+    with pytest.raises(InputError, match="b has scores of another range"):
         ranks({"a": one, "b": [source(A, **LOSS)] * 2})
 
 
@@ -455,7 +457,7 @@ def test_the_command_draws_these_kinds(tmp_path: Path) -> None:
 
 
 def test_runs_that_say_no_seed_stay_paired_by_their_order_where_some_are_left_out() -> None:
-    bad = Source(no_matrix="tasks return")
+    bad = ScoreInput(no_matrix="tasks return")
     first = [ending(0.1), bad, ending(0.9), ending(0.3)]
     second = [ending(0.2), ending(0.9), ending(0.8), bad]
     with pytest.warns(LeftOutWarning, match="run [24] of"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from perdure.metrics import Stream
-from perdure.record import BadInput, Run, Source
+from perdure.record import InputError, Run, ScoreInput
 from perdure.report.figures import series
 from perdure.report.load import open_methods
 from perdure.report.series_parameter import values_of
@@ -92,7 +92,7 @@ def test_colours_run_from_dark_to_light_with_the_value() -> None:
     assert shades == sorted(shades)
 
 
-def method(low: float, **description: object) -> list[Source]:
+def method(low: float, **description: object) -> list[ScoreInput]:
     stream = Stream({"a": ([1, 2], [0.9, low]), "b": ([2], [0.8])}, spans=[("a", 1), ("b", 2)])
     return [Run(stream=stream, description={"describe": description} if description else {})]
 
@@ -120,7 +120,7 @@ def test_the_value_is_found(
 ) -> None:
     made = {each: method(0.5, **said) for each, said in methods.items()}
     if name is None:
-        with pytest.raises(BadInput, match="differ in no one number"):
+        with pytest.raises(InputError, match="differ in no one number"):
             values_of(made)
         return
     found = values_of(made)
@@ -129,21 +129,21 @@ def test_the_value_is_found(
 
 def test_what_is_no_series_is_refused() -> None:
     er, gem = method(0.5, strategy="replay", lr=1), method(0.5, strategy="gem", lr=1)
-    with pytest.raises(BadInput, match="methods are gem, replay, expected one"):
+    with pytest.raises(InputError, match="methods are gem, replay, expected one"):
         series({"er": er, "gem": gem}, only=["min_acc"])
-    with pytest.raises(BadInput, match="at least 2 methods, got 1"):
+    with pytest.raises(InputError, match="at least 2 methods, got 1"):
         series({"er": er}, only=["min_acc"])
     two = method(0.5, strategy="replay", lr=2, batch=3)
-    with pytest.raises(BadInput, match="differ in no one number"):
+    with pytest.raises(InputError, match="differ in no one number"):
         series({"er": er, "other": two}, only=["min_acc"])
     one = {"er 1": method(0.5), "er 2": method(0.6)}
-    with pytest.raises(BadInput, match=r"er 1: no acc: .*; choose other metrics"):
+    with pytest.raises(InputError, match=r"er 1: no acc: .*; choose other metrics"):
         series(one)
     with pytest.raises(ValueError, match="no metric has the id 'accuracy'"):
         series(one, only=["accuracy"])
-    with pytest.raises(BadInput, match="no metrics to draw"):
+    with pytest.raises(InputError, match="no metrics to draw"):
         series(one, only=[])
-    with pytest.raises(BadInput, match="tasks is 0"):
+    with pytest.raises(InputError, match="tasks is 0"):
         series(one, tasks=0)
 
 

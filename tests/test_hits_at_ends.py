@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 import perdure
 from perdure.metrics import METRICS, difference_of_runs
-from perdure.record import BadInput, read_source
+from perdure.record import InputError, read_input
 
 from .cli_helpers import run
 from .evaluator_loops import data
@@ -263,11 +263,11 @@ def test_hits_of_another_run_are_refused(tmp_path: Path, made: Path) -> None:
     data = bytearray(path.read_bytes())
     data[8] ^= 0x80
     path.write_bytes(data)
-    with pytest.raises(BadInput, match=r"task 'b' at step 8 has .* hits of another run"):
-        read_source(str(tmp_path / "run"))
+    with pytest.raises(InputError, match=r"task 'b' at step 8 has .* hits of another run"):
+        read_input(str(tmp_path / "run"))
     np.save(tmp_path / "run/hits/1.full.npy", np.arange(ROWS - 10))
-    with pytest.raises(BadInput, match="hits"):
-        read_source(str(tmp_path / "run"))
+    with pytest.raises(InputError, match="hits"):
+        read_input(str(tmp_path / "run"))
     shown = run("compare", f"a={tmp_path / 'run'}", f"b={made / 'b'}")
     assert shown.code == 0
     assert "not compared example by example" in shown.out

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import PerExample
-from perdure.record import BadInput, read_hits, read_source
+from perdure.record import InputError, read_hits, read_input
 
 from .stream_references import law
 
@@ -122,9 +122,9 @@ def points(folder: Path, scores: dict[int, float], n: str = "10") -> Path:
 def test_a_run_folder_brings_its_hits(tmp_path: Path) -> None:
     run = points(tmp_path / "run", {3: 0.5, 258: 0.0, 70000: 1.0})
     write(run / "hits", 0, RIGHT, 10)
-    found = read_source(str(run))
+    found = read_input(str(run))
     assert found.hits["a"].accuracy().tolist() == [0.5, 0.0, 1.0]
-    beside = read_source(str(run / "points.csv"), hits=run / "hits")
+    beside = read_input(str(run / "points.csv"), hits=run / "hits")
     assert beside.hits["a"].steps.tolist() == [3, 258, 70000]
 
 
@@ -135,16 +135,16 @@ def test_hits_of_another_run_are_refused(tmp_path: Path, step: int) -> None:
     other = {t: list(bits) for t, bits in RIGHT.items()}
     other[step][1] = 1 - other[step][1]
     write(run / "hits", 0, other, 10)
-    with pytest.raises(BadInput, match=rf"hits: task 'a' at step {step} has .* another run"):
-        read_source(str(run))
+    with pytest.raises(InputError, match=rf"hits: task 'a' at step {step} has .* another run"):
+        read_input(str(run))
 
 
 def test_hits_of_other_subsets_are_refused(tmp_path: Path) -> None:
     """The points say that each probe used 10 examples, the hits hold 20."""
     run = points(tmp_path / "run", {1: 0.5, 2: 0.5})
     write(run / "hits", 0, {1: [1] * 20, 2: [0] * 20}, 20)
-    with pytest.raises(BadInput, match="hits"):
-        read_source(str(run))
+    with pytest.raises(InputError, match="hits"):
+        read_input(str(run))
 
 
 @pytest.mark.parametrize("count", [5, 9, 17, 80])
@@ -153,14 +153,14 @@ def test_indices_of_another_subset_are_refused(tmp_path: Path, count: int) -> No
     run = points(tmp_path / "run", {3: 0.5, 258: 0.0, 70000: 1.0})
     write(run / "hits", 0, RIGHT, 10)
     np.save(run / "hits" / "0.npy", np.arange(count))
-    with pytest.raises(BadInput, match="hits"):
-        read_source(str(run))
+    with pytest.raises(InputError, match="hits"):
+        read_input(str(run))
 
 
 def test_rounded_scores_still_belong_together(tmp_path: Path) -> None:
     run = points(tmp_path / "run", {1: 0.3333, 2: 0.6667}, n="3")
     write(run / "hits", 0, {1: [1, 0, 0], 2: [1, 1, 0]}, 3)
-    assert len(read_source(str(run)).hits["a"]) == 2
+    assert len(read_input(str(run)).hits["a"]) == 2
 
 
 def test_a_run_killed_in_its_first_record_is_still_scored(tmp_path: Path) -> None:
@@ -169,29 +169,29 @@ def test_a_run_killed_in_its_first_record_is_still_scored(tmp_path: Path) -> Non
         write(run / "hits", 0, {3: RIGHT[3]}, 10)
         whole = (run / "hits" / "0.bin").read_bytes()
         (run / "hits" / "0.bin").write_bytes(whole[:cut])
-        found = read_source(str(run))
+        found = read_input(str(run))
         assert found.stream is not None
         assert found.hits == {}
 
 
 def test_what_is_no_folder_of_hits(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no such folder"):
+    with pytest.raises(InputError, match="no such folder"):
         read_hits(tmp_path / "hits", ["a"])
     folder = tmp_path / "hits"
     folder.mkdir()
-    with pytest.raises(BadInput, match=r"no hits, expected 0\.bin"):
+    with pytest.raises(InputError, match=r"no hits, expected 0\.bin"):
         read_hits(folder, ["a"])
     write(folder, 2, RIGHT, 10)
-    with pytest.raises(BadInput, match=r"2\.bin: expected a task's number from 0 to 1"):
+    with pytest.raises(InputError, match=r"2\.bin: expected a task's number from 0 to 1"):
         read_hits(folder, ["a", "b"])
     (folder / "2.bin").rename(folder / "first.bin")
-    with pytest.raises(BadInput, match=r"first\.bin: expected a task's number"):
+    with pytest.raises(InputError, match=r"first\.bin: expected a task's number"):
         read_hits(folder, ["a", "b"])
 
 
 def test_steps_must_increase(tmp_path: Path) -> None:
     write(tmp_path / "hits", 0, {5: [1], 4: [1]}, 1)
-    with pytest.raises(BadInput, match=r"0\.bin record 1: step 4 does not follow 5"):
+    with pytest.raises(InputError, match=r"0\.bin record 1: step 4 does not follow 5"):
         read_hits(tmp_path / "hits", ["a"])
 
 
@@ -203,7 +203,7 @@ def test_steps_must_increase(tmp_path: Path) -> None:
 def test_indices_must_be_whole_numbers_in_a_row(tmp_path: Path, indices: "np.ndarray") -> None:
     write(tmp_path / "hits", 0, RIGHT, 10)
     np.save(tmp_path / "hits" / "0.npy", indices)
-    with pytest.raises(BadInput, match=r"0\.npy"):
+    with pytest.raises(InputError, match=r"0\.npy"):
         read_hits(tmp_path / "hits", ["a"])
 
 
@@ -213,13 +213,13 @@ def test_indices_missing_torn_or_something_else(tmp_path: Path) -> None:
     whole = (folder / "0.npy").read_bytes()
     for cut in range(len(whole)):
         (folder / "0.npy").write_bytes(whole[:cut])
-        with pytest.raises(BadInput, match=r"0\.npy"):
+        with pytest.raises(InputError, match=r"0\.npy"):
             read_hits(folder, ["a"])
     (folder / "0.npy").write_bytes(b"what is this" * 20)
-    with pytest.raises(BadInput, match=r"0\.npy: not a NumPy array file"):
+    with pytest.raises(InputError, match=r"0\.npy: not a NumPy array file"):
         read_hits(folder, ["a"])
     (folder / "0.npy").unlink()
-    with pytest.raises(BadInput, match=r"0\.npy: no such file"):
+    with pytest.raises(InputError, match=r"0\.npy: no such file"):
         read_hits(folder, ["a"])
 
 
@@ -242,9 +242,9 @@ def test_nothing_is_ever_unpickled(tmp_path: Path) -> None:
     objects = np.empty(10, object)
     objects[:] = Payload(trap)
     np.save(folder / "0.npy", objects, allow_pickle=True)
-    with pytest.raises(BadInput, match=r"0\.npy: holds Python objects.*nothing is unpickled"):
+    with pytest.raises(InputError, match=r"0\.npy: holds Python objects.*nothing is unpickled"):
         read_hits(folder, ["a"])
     (folder / "0.npy").write_bytes(pickle.dumps(Payload(trap)))
-    with pytest.raises(BadInput, match=r"0\.npy: not a NumPy array file"):
+    with pytest.raises(InputError, match=r"0\.npy: not a NumPy array file"):
         read_hits(folder, ["a"])
     assert not trap.exists()

@@ -17,12 +17,12 @@ import pytest
 from safetensors.torch import save_file
 
 from perdure.record import (
-    BadInput,
+    InputError,
     RecordError,
     open_run,
     parse_matrix,
+    read_input,
     read_points,
-    read_source,
 )
 from perdure.record.io.append import Appender
 from perdure.record.io.files import find_matches, parse_json
@@ -154,14 +154,14 @@ def test_a_checkpoint_that_is_no_file(special: str, tmp_path: Path) -> None:
     make, words = SPECIAL[special]
     make(tmp_path / "state.safetensors")
     words = "not a checkpoint that can be read" if special == "hole" else words
-    with pytest.raises(BadInput, match=rf"state\.safetensors: {words}.*--fresh"):
+    with pytest.raises(InputError, match=rf"state\.safetensors: {words}.*--fresh"):
         record_state(tmp_path)
 
 
 def test_a_checkpoint_nested_without_end(tmp_path: Path) -> None:
     metadata = {"state": DEEP, "sha256": _digest(DEEP, {})}
     save_file({}, tmp_path / "state.safetensors", metadata=metadata)
-    with pytest.raises(BadInput, match=r"state\.safetensors: .*nested too deeply.*--fresh"):
+    with pytest.raises(InputError, match=r"state\.safetensors: .*nested too deeply.*--fresh"):
         record_state(tmp_path)
 
 
@@ -213,7 +213,7 @@ def peak(call: Callable[[], object]) -> int:
     """Return how many bytes of memory a refusal takes at most."""
     tracemalloc.start()
     try:
-        with pytest.raises(BadInput):
+        with pytest.raises(InputError):
             call()
         return tracemalloc.get_traced_memory()[1]
     finally:
@@ -254,7 +254,7 @@ def test_a_matrix_takes_no_more_memory_than_a_few_times_its_bytes(case: str) -> 
 def test_a_hole_in_hits_takes_no_memory(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
     os.truncate(folder / "hits" / "0.bin", 1 << 34)
-    assert peak(lambda: read_source(str(folder))) < 64 * MIB
+    assert peak(lambda: read_input(str(folder))) < 64 * MIB
 
 
 def test_points_of_more_tasks_than_a_matrix_can_hold(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_json_without_end_is_refused_wherever_it_is(name: str, deep: str, tmp_pa
     says(refused("plan", "--like", folder), name, "nested too deeply")
     if name == "run.json":
         says(refused("compare", f"a={folder}", f"b={good}"), name, "nested too deeply")
-        with pytest.raises(BadInput, match="nested too deeply"):
+        with pytest.raises(InputError, match="nested too deeply"):
             open_runs(folder)
 
 
@@ -297,7 +297,7 @@ def test_a_reason_that_cannot_be_read_is_no_reason_to_fail(deep: str, tmp_path: 
 
 def test_what_is_nested_as_deeply_as_allowed_is_read() -> None:
     assert parse_json("[" * 64 + "]" * 64, "x") is not None
-    with pytest.raises(BadInput, match="at most 64 levels"):
+    with pytest.raises(InputError, match="at most 64 levels"):
         parse_json("[" * 65 + "]" * 65, "x")
 
 
@@ -370,7 +370,7 @@ def test_a_second_initial_score_is_refused(tmp_path: Path) -> None:
     path = write_file(tmp_path, "run/points.csv", text)
     says(refused("score", path), "line 4", "a second initial of 'b' at step 0")
     says(refused("score", path.parent), "line 4", "a second initial of 'b' at step 0")
-    with pytest.raises(BadInput, match=r"line 4: a second initial of 'b' at step 0"):
+    with pytest.raises(InputError, match=r"line 4: a second initial of 'b' at step 0"):
         open_runs(path.parent)
 
 
@@ -394,10 +394,10 @@ def test_one_cell_does_not_widen_a_column(column: str, tmp_path: Path) -> None:
     lines = [f"{step},a,a,probe,0.5,9" for step in range(1, 4000)]
     lines.append(",".join((cells | {column: "0" * 100_000}).values()))
     path = write_file(tmp_path, "points.csv", "\n".join([header, *lines, ""]))
-    with pytest.raises(BadInput, match="line 4001"):
+    with pytest.raises(InputError, match="line 4001"):
         read_points(path.read_text(), "points.csv")
     tracemalloc.start()
-    with pytest.raises(BadInput):
+    with pytest.raises(InputError):
         read_points(path.read_text(), "points.csv")
     assert tracemalloc.get_traced_memory()[1] < 100 << 20
     tracemalloc.stop()

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 import perdure
-from perdure.record import RecordError, read_source
+from perdure.record import RecordError, read_input
 
 from .cli_helpers import run
 from .kill_helpers import Moment, Server, Trainer, until
@@ -108,7 +108,7 @@ def check_record(trainer: Trainer, where: str, whole: Whole) -> str:
     check_costs(folder, said, whole)
     if not found:
         return "nothing was tested yet"
-    source, ended = read_source(str(folder)), (folder / "done.json").exists()
+    source, ended = read_input(str(folder)), (folder / "done.json").exists()
     assert any("unfinished" in note for note in source.notes) != ended
     assert any("points.csv: the last line is cut off" in note for note in source.notes) == torn
     assert run("score", folder).code == 0
@@ -182,7 +182,7 @@ def check_free(folder: Path) -> None:
     evaluator = perdure.Evaluator(tasks, record=folder, overwrite=True, meter=False)
     with evaluator, evaluator.task("a", model):
         evaluator.step(model)
-    assert read_source(str(folder)).hits["a"].steps.tolist() == [1]
+    assert read_input(str(folder)).hits["a"].steps.tolist() == [1]
     assert {path.name for path in folder.glob("hits/*")} == {"0.bin", "0.npy", "tasks.json"}
     assert not (folder / "lock").exists()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perdure.record import open_run, read_source
+from perdure.record import open_run, read_input
 from perdure.report import figures
 from perdure.report.live.store_watcher import Watching
 from perdure.report.load import open_methods
@@ -164,7 +164,7 @@ def test_a_run_that_failed_later_is_shown_as_far_as_it_came(store: Path, tmp_pat
     assert said in text
     assert '<tr><th scope="row">ewc</th>' in text
     assert "These runs have 2 or 3 tasks" in text
-    assert said.partition(": ")[2] in read_source(str(folder)).notes
+    assert said.partition(": ")[2] in read_input(str(folder)).notes
 
 
 def test_no_task_ended_before_a_failure(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.report.live import broadcaster as hub_module
 from perdure.report.live.broadcaster import Hub, messages_of
 from perdure.report.live.serve import open_port
@@ -346,7 +346,7 @@ def test_a_mistake_is_one_line(
 
 
 def test_a_port_that_is_taken() -> None:
-    expected = pytest.raises(BadInput, match="in use; choose another with --port")
+    expected = pytest.raises(InputError, match="in use; choose another with --port")
     with open_port("127.0.0.1", 0) as taken, expected:
         open_port("127.0.0.1", taken.getsockname()[1])
     with open_port("127.0.0.1", None) as one, open_port("127.0.0.1", None) as two:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perdure.record import BadInput, open_run, read_points, read_source
+from perdure.record import InputError, open_run, read_input, read_points
 from perdure.record.io.text import decode
 from perdure.record.many import Runs, open_runs
 
@@ -111,7 +111,7 @@ def test_300_runs_say_what_each_says_alone(
     assert list(accs) == [str(folder) for folder in folders]
     seen: Counter[str] = Counter()
     for folder in folders:
-        source = read_source(str(folder))
+        source = read_input(str(folder))
         tasks, acc = accs[str(folder)]
         if source.matrix is None:
             assert str(folder) not in matrices
@@ -149,7 +149,7 @@ def test_a_torn_last_line_is_left_out_wherever_it_is_torn(tmp_path: Path, state:
     counts = runs.query("SELECT run, count(*) FROM points GROUP BY run ORDER BY run").fetchall()
     for folder, (_, count) in zip(runs, counts, strict=True):
         for path in (folder, folder / "points.csv"):  # the same, however a run is named
-            points = read_source(str(path)).points
+            points = read_input(str(path)).points
             assert points is not None
             assert state == "growing" or len(points.step) == count
     torn = [note for note in runs.notes if "cut off" in note]
@@ -258,11 +258,11 @@ def test_a_broken_line_is_named_by_file_and_line(tmp_path: Path, file: str, case
         run(tmp_path / name)
     text = BROKEN[file][case]
     (tmp_path / "b" / file).write_text(HEADER + LINES + text if file == "points.csv" else text)
-    with pytest.raises(BadInput) as found:
+    with pytest.raises(InputError) as found:
         open_runs(tmp_path / "*")
     assert str(found.value).startswith(str(tmp_path / "b" / file))
     assert "\n" not in str(found.value)
-    with pytest.raises(BadInput) as expected:
+    with pytest.raises(InputError) as expected:
         open_run(tmp_path / "b")
     assert str(found.value) == str(expected.value)
 
@@ -272,7 +272,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     for file, head in (("gradients.csv", "step,trained,plasticity,stability"), ("points.csv", "")):
         data = (head or HEADER.strip()).encode() + b"\n1,\xff,.5,.5\n"
         (folder / file).write_bytes(data)
-        with pytest.raises(BadInput, match=rf"{file}: byte {data.index(255)} is not UTF-8"):
+        with pytest.raises(InputError, match=rf"{file}: byte {data.index(255)} is not UTF-8"):
             open_runs(folder)
 
 
@@ -285,7 +285,7 @@ MESS = [
 def refused(folder: Path) -> str | None:
     try:
         alone(folder)
-    except BadInput as error:
+    except InputError as error:
         return str(error)
     return None
 
@@ -304,7 +304,7 @@ def test_a_mess_is_read_as_our_reader_reads_it_or_refused_as_it_refuses(tmp_path
         if refusal is None:
             good.append(folder)
             continue
-        with pytest.raises(BadInput) as found:
+        with pytest.raises(InputError) as found:
             open_runs(folder)
         assert str(found.value) == refusal
     runs = open_runs(good)
@@ -371,10 +371,10 @@ def test_nothing_found_says_what_to_do(tmp_path: Path) -> None:
         f"{tmp_path}/runs": f"{tmp_path}/runs: no points.csv in it",
         f"{tmp_path}/r*/**": "in it (nor a run in 1 other matches)",
     }.items():
-        with pytest.raises(BadInput, match=r"expected run folders.*'runs/\*'") as found:
+        with pytest.raises(InputError, match=r"expected run folders.*'runs/\*'") as found:
             open_runs(pattern)
         assert what in str(found.value)
-    with pytest.raises(BadInput, match=r"no run folders given, expected .*'runs/\*'"):
+    with pytest.raises(InputError, match=r"no run folders given, expected .*'runs/\*'"):
         open_runs([])
 
 
@@ -383,7 +383,7 @@ def test_without_duckdb_one_line_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(
-        BadInput, match=r"^duckdb is not installed.*pip install 'perdure\[train\]'$"
+        InputError, match=r"^duckdb is not installed.*pip install 'perdure\[train\]'$"
     ):
         open_runs(run(tmp_path / "run"))
 
@@ -452,11 +452,13 @@ def test_scores_have_the_scale_of_their_run(tmp_path: Path) -> None:
     assert [acc for _, _, acc in runs.acc().fetchall()] == [0.5, 2.5]
     assert held(runs) == set()
     endless = run(tmp_path / "endless", lines + "2,a,a,probe,1e400,1\n", scale={"low": 0})
-    with pytest.raises(BadInput, match=r"endless/points.csv line 3: score is '1e400'"):
+    with pytest.raises(InputError, match=r"endless/points.csv line 3: score is '1e400'"):
         open_runs(endless)
     (endless / "points.csv").unlink()
     run(tmp_path / "percent", lines)
-    with pytest.raises(BadInput, match=r"percent/points.csv line 2: score is 2.5, expected 0 to 1"):
+    with pytest.raises(
+        InputError, match=r"percent/points.csv line 2: score is 2.5, expected 0 to 1"
+    ):
         open_runs(tmp_path / "*")
 
 

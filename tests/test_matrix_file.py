@@ -16,7 +16,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from perdure.record import BadInput, parse_matrix, parse_vector
+from perdure.record import InputError, parse_matrix, parse_vector
 
 from .cli_helpers import judged_refusal, refused, run, says, start, write
 
@@ -226,7 +226,7 @@ def test_a_flipped_byte_in_an_archive_never_gives_a_traceback(method: int) -> No
         data[at] ^= 0xFF
         try:
             found = parse_matrix(bytes(data), "m.npz")["matrix"]
-        except BadInput as refusal:
+        except InputError as refusal:
             says(str(refusal), "m.npz")
         else:
             np.testing.assert_array_equal(found, np.eye(12))

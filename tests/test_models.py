@@ -14,7 +14,7 @@ from torch.nn import functional
 from perdure.models import MODELS, build, describe
 from perdure.models._factory import factory_of
 from perdure.models.registry import ABOUT
-from perdure.record import BadInput
+from perdure.record import InputError
 
 from .cli_helpers import start
 from .evaluator_helpers import one_thread
@@ -325,7 +325,7 @@ MISTAKES: list[tuple[str, Shape, int, dict[str, Any], tuple[str, ...]]] = [
 def test_mistakes_are_told_in_one_line(
     name: str, shape: Shape, outputs: int, options: dict[str, Any], words: tuple[str, ...]
 ) -> None:
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         build(name, shape, outputs, **options)
     line = str(caught.value)
     assert len(line.splitlines()) == 1
@@ -390,7 +390,7 @@ def test_a_line_about_every_model() -> None:
     for name in MODELS:
         assert len(describe(name)) < 80
         assert "\n" not in describe(name)
-    with pytest.raises(BadInput, match="model is 'mpl', expected mlp, "):
+    with pytest.raises(InputError, match="model is 'mpl', expected mlp, "):
         describe("mpl")
 
 

@@ -14,7 +14,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
 from perdure.models import HIDDEN, Network, build
-from perdure.record import BadInput
+from perdure.record import InputError
 
 from .evaluator_helpers import one_thread
 from .test_models import images
@@ -464,7 +464,7 @@ def test_cuda_scores_alike_without_waiting(way: Any) -> None:
 
 
 def refusal(function: Any, *words: str) -> None:
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         function()
     line = str(caught.value)
     assert len(line.splitlines()) == 1

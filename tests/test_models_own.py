@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from perdure.models import HIDDEN, build, describe
-from perdure.record import BadInput
+from perdure.record import InputError
 
 from .cli_helpers import start
 from .evaluator_helpers import one_thread
@@ -64,8 +64,8 @@ class Net(nn.Module):
 """
 
 
-def refusal(name: str, *words: str, outputs: int = 3, **options: Any) -> BadInput:
-    with pytest.raises(BadInput) as caught:
+def refusal(name: str, *words: str, outputs: int = 3, **options: Any) -> InputError:
+    with pytest.raises(InputError) as caught:
         build(name, SHAPE, outputs, **options)
     line = str(caught.value)
     assert len(line.splitlines()) == 1, line

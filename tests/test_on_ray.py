@@ -23,7 +23,7 @@ import pytest
 
 from perdure.execution import jobs_for, run_in_processes
 from perdure.execution.ray_executor import run_on_ray
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.training import make_config, run
 
 from .cli_helpers import environment, says
@@ -385,18 +385,18 @@ def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = make_config()
     (job,) = jobs_for([config], tmp_path)[1]
     for address in ("ray://there:10001", "there", "there:", ":1", "there:x"):
-        with pytest.raises(BadInput, match=f"{address!r}, expected auto or the host:port"):
+        with pytest.raises(InputError, match=f"{address!r}, expected auto or the host:port"):
             run_on_ray([job], nothing, address=address)
     for address in ("127.0.0.1:1", "127.0.0.1:99999"):
-        with pytest.raises(BadInput, match=f"no Ray answers at {address}"):
+        with pytest.raises(InputError, match=f"no Ray answers at {address}"):
             run_on_ray([job], nothing, address=address)
     for share in (0.0, -1.0, 1.5, float("nan")):
-        with pytest.raises(BadInput, match="gpus_per_run"):
+        with pytest.raises(InputError, match="gpus_per_run"):
             run_on_ray([job], nothing, gpus_per_run=share)
     other = msgspec.structs.replace(config, device="cuda:1")
-    with pytest.raises(BadInput, match=r"'cuda:1', expected cpu or cuda"):
+    with pytest.raises(InputError, match=r"'cuda:1', expected cpu or cuda"):
         run_on_ray(jobs_for([other], tmp_path)[1], nothing)
     run_on_ray([], nothing)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(BadInput, match=r"pip install 'perdure\[ray\]'"):
+    with pytest.raises(InputError, match=r"pip install 'perdure\[ray\]'"):
         run_on_ray([job], nothing)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import perdure
 from perdure import ScoreScale, UndefinedMetricError
 from perdure.metrics import lca, min_acc, wf, wp
-from perdure.record import BadInput, Points, read_points
+from perdure.record import InputError, Points, read_points
 from perdure.record.io import text as _text
 
 from .stream_references import law
@@ -221,7 +221,7 @@ BROKEN = [
 @pytest.mark.parametrize(("line", "message"), BROKEN, ids=lambda text: repr(text)[:40])
 def test_a_broken_line_is_named(line: str, message: str) -> None:
     for more in ("5,a,a,probe,.5,1\n", ""):
-        with pytest.raises(BadInput, match=re.escape(f"p.csv {message}")):
+        with pytest.raises(InputError, match=re.escape(f"p.csv {message}")):
             read("1,a,a,probe,.5,1\n" + line + more)
 
 
@@ -237,33 +237,35 @@ HEADERS = [
 @pytest.mark.parametrize(("header", "message"), HEADERS)
 def test_a_wrong_header_is_named_with_the_right_one(header: str, message: str) -> None:
     expected = re.escape(f"p.csv line 1: {message}") + ".*expected step,trained,tested,kind,score,n"
-    with pytest.raises(BadInput, match=expected):
+    with pytest.raises(InputError, match=expected):
         read_points(header, "p.csv")
 
 
 @pytest.mark.parametrize("text", ["", "\n", " \r\n"])
 def test_an_empty_file_has_no_evaluations(text: str) -> None:
-    with pytest.raises(BadInput, match=r"p\.csv: no evaluations, the file is empty, expected step"):
+    with pytest.raises(
+        InputError, match=r"p\.csv: no evaluations, the file is empty, expected step"
+    ):
         read_points(text, "p.csv")
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n"])
 def test_a_header_and_nothing_else(end: str) -> None:
-    with pytest.raises(BadInput, match=r"p\.csv: no evaluations, expected lines under step"):
+    with pytest.raises(InputError, match=r"p\.csv: no evaluations, expected lines under step"):
         read_points(HEADER.rstrip() + end, "p.csv")
 
 
 def test_lines_are_counted_through_blank_ones_and_line_ends_in_quotes() -> None:
     lines = '1,a,"new\nline",probe,.5,1\n\n2,a,a,probe,.5,1\n\n\n3,a,a,prob,.5,1\n'
-    with pytest.raises(BadInput, match=r"p\.csv line 8: kind is 'prob'"):
+    with pytest.raises(InputError, match=r"p\.csv line 8: kind is 'prob'"):
         read(lines)
     assert read(lines.replace("prob,", "probe,")).names == ("a", "new\nline")
 
 
 def test_lines_are_those_of_the_file_also_where_steps_are_not_in_order() -> None:
-    with pytest.raises(BadInput, match=r"p\.csv line 2: score is 7, expected 0 to 1"):
+    with pytest.raises(InputError, match=r"p\.csv line 2: score is 7, expected 0 to 1"):
         read("9,a,a,probe,7,1\n1,a,a,probe,.5,1\n2,a,a,probe,.5,1\n")
-    with pytest.raises(BadInput, match=r"p\.csv line 4: a second probe of 'a' at step 1"):
+    with pytest.raises(InputError, match=r"p\.csv line 4: a second probe of 'a' at step 1"):
         read("9,a,a,probe,.5,1\n1,a,a,probe,.5,1\n1,a,a,probe,.5,1\n")
 
 
@@ -274,9 +276,9 @@ def test_the_size_of_a_chunk_changes_nothing(chunk: int) -> None:
         patch.setattr(_text, "CHUNK", chunk)
         assert read(SMALL).matrix().scores.tolist() == [[0.75, 0.25], [0.55, 0.85]]
         assert read(SMALL).names == ("a", "b")
-        with pytest.raises(BadInput, match=r"p\.csv line 13: score is 'x'"):
+        with pytest.raises(InputError, match=r"p\.csv line 13: score is 'x'"):
             read(SMALL + "5,b,b,probe,x,1\n")
-        with pytest.raises(BadInput, match=r"p\.csv line 12: a second full of 'b'"):
+        with pytest.raises(InputError, match=r"p\.csv line 12: a second full of 'b'"):
             read(SMALL.replace("4,b,a,full", "4,b,b,full"))
 
 
@@ -295,7 +297,7 @@ def test_percent_and_other_scales() -> None:
     losses = read_points(HEADER + lines, "p.csv", scale=ScoreScale(0, 100, lower_is_better=True))
     assert losses.matrix().scores.tolist() == [[75]]
     assert losses.stream().scale.lower_is_better
-    with pytest.raises(BadInput, match=r"p\.csv line 3: score is 75, expected 0 to 60"):
+    with pytest.raises(InputError, match=r"p\.csv line 3: score is 75, expected 0 to 60"):
         read_points(HEADER + lines, "p.csv", scale=ScoreScale(0, 60))
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from perdure.metrics import as_tool
-from perdure.record import read_source
+from perdure.record import read_input
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ TOOL_OF = {
 
 
 def test_table_of_conflicts_is_what_score_prints() -> None:
-    matrix = read_source(str(ROOT / "examples" / "five_tasks.json")).matrix
+    matrix = read_input(str(ROOT / "examples" / "five_tasks.json")).matrix
     assert matrix is not None
     checked = 0
     for line in README.splitlines():

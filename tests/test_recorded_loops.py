@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import perdure
-from perdure.record import RecordError, open_run, read_source, replace_file, writer
+from perdure.record import RecordError, open_run, read_input, replace_file, writer
 
 from .cli_helpers import run, scored
 from .writer_helpers import Disk, Interrupt, disk, name_of
@@ -139,7 +139,7 @@ def test_hits_are_of_the_right_task_whatever_the_order_of_learning(tmp_path: Pat
     loop.evaluator.close()
     names = json.loads((tmp_path / "hits/tasks.json").read_text())
     assert sorted(names) == ["a", "b", "c"]
-    source = read_source(str(tmp_path))
+    source = read_input(str(tmp_path))
     assert source.matrix is not None
     assert source.matrix.tasks == ("c", "a", "b")
     assert set(source.hits) == {"a", "b", "c"}
@@ -242,7 +242,7 @@ def test_nothing_stored_yet_is_nothing(tmp_path: Path) -> None:
         loop.learned = "a"
         loop.step()
     loop.evaluator.close()
-    costs = read_source(str(tmp_path)).costs
+    costs = read_input(str(tmp_path)).costs
     assert costs is not None
     assert costs.column("stored_bytes").tolist() == [0]
 
@@ -276,7 +276,7 @@ def test_an_exception_leaves_an_unfinished_run_that_can_be_read(
     for name, text in growing(tmp_path).items():
         assert reference[name].startswith(text), name
     assert [row[0] for row in lines(tmp_path)][-1] == str(STEPS + 3)
-    assert "unfinished" in str(read_source(str(tmp_path)).notes)
+    assert "unfinished" in str(read_input(str(tmp_path)).notes)
     assert run("score", tmp_path).code == 0
 
 
@@ -286,7 +286,7 @@ def test_an_exception_between_tasks_leaves_an_unfinished_run(tmp_path: Path) -> 
     with pytest.raises(OverflowError), loop.evaluator:
         raise OverflowError
     assert not (tmp_path / "done.json").exists()
-    assert "unfinished" in str(read_source(str(tmp_path)).notes)
+    assert "unfinished" in str(read_input(str(tmp_path)).notes)
 
 
 @pytest.mark.parametrize("where", ["inline", "worker"])
@@ -321,7 +321,7 @@ def test_closing_a_run_that_was_broken_off_does_not_finish_it(tmp_path: Path) ->
         finally:
             loop.evaluator.close()
     assert not (tmp_path / "done.json").exists()
-    assert "unfinished" in str(read_source(str(tmp_path)).notes)
+    assert "unfinished" in str(read_input(str(tmp_path)).notes)
 
 
 def test_a_run_interrupted_in_its_last_test_is_not_done(
@@ -470,7 +470,7 @@ def test_a_loop_goes_on_if_the_disk_is_full_as_a_task_ends(
     loop.learn("b")
     loop.evaluator.close()
     assert growing(tmp_path) == reference
-    assert read_source(str(tmp_path)).costs is not None
+    assert read_input(str(tmp_path)).costs is not None
 
 
 # Forked children
@@ -507,7 +507,7 @@ def test_a_forked_child_does_not_finish_the_run(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == before
     loop.learn("b")
     loop.evaluator.close()
-    assert read_source(str(tmp_path)).notes == []
+    assert read_input(str(tmp_path)).notes == []
 
 
 def test_a_forked_child_does_not_stop_the_worker(

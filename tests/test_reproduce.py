@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from perdure.metrics import summary
-from perdure.record import open_run, read_source
+from perdure.record import open_run, read_input
 from perdure.reproduction import (
     CellRuns,
     Findings,
@@ -105,7 +105,7 @@ def test_counting_as_de_lange_is_that_of_the_study(tmp_path: Path, every: int) -
     folder = finished(tmp_path / "run", ROWS)
     other = tmp_path / "other.csv"
     other.write_text(papers_own(folder / "points.csv", every))
-    theirs = read_source(str(other)).summary()
+    theirs = read_input(str(other)).summary()
     points = open_run(folder).points
     assert points is not None
     counted = as_de_lange_counts(points, every)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.reproduction import entries, find_entry
 from perdure.reproduction.claims import SHAPES
 from perdure.reproduction.published import CELL, Entry
@@ -193,7 +193,9 @@ def test_worst_case_accuracies_are_lower_bounds_as_printed() -> None:
 
 
 def test_an_unknown_entry_names_the_near_ones() -> None:
-    with pytest.raises(BadInput, match=r"'delange-mnst' is not known; did you mean delange-mnist"):
+    with pytest.raises(
+        InputError, match=r"'delange-mnst' is not known; did you mean delange-mnist"
+    ):
         find_entry("delange-mnst")
 
 

@@ -17,7 +17,7 @@ from perdure.metrics import (
     selection_bias,
     summary_of_runs,
 )
-from perdure.record import BadInput, Given, read_points, read_source
+from perdure.record import InputError, InputOptions, read_input, read_points
 from perdure.report import Grid
 from perdure.stats import compare_pair, compare_pairs, wilson
 
@@ -121,11 +121,11 @@ TWO = "1,a,a,full,.9,8\n2,b,a,probe,.5,8\n2,b,b,probe,.25,8\n"
 def test_an_unfinished_run_reads_the_same_by_folder_and_by_file(tmp_path: Path) -> None:
     ours = run_folder(tmp_path / "ours", TWO, run_json="{}")
     for source in (ours, ours / "points.csv"):
-        found = read_source(str(source))
+        found = read_input(str(source))
         assert found.matrix is not None
         assert found.matrix.tasks == ("a",)
         assert any("unfinished" in note for note in found.notes)
-    theirs = read_source(str(run_folder(tmp_path / "theirs", TWO)))
+    theirs = read_input(str(run_folder(tmp_path / "theirs", TWO)))
     assert theirs.matrix is not None
     assert theirs.matrix.tasks == ("a", "b")  # another tool's log says nothing of its end
 
@@ -139,10 +139,10 @@ def test_costs_must_be_of_the_tasks_that_were_learned(tmp_path: Path) -> None:
         ("b,8\na,8\n", "of"),
     ):
         path = write(tmp_path, "costs.csv", header + costs)
-        with pytest.raises(BadInput, match=message):
-            read_source(str(points), costs=path)
+        with pytest.raises(InputError, match=message):
+            read_input(str(points), costs=path)
     path = write(tmp_path, "costs.csv", header + "a,8\nb,16\nc,99\n")
-    found = read_source(str(points), costs=path).costs
+    found = read_input(str(points), costs=path).costs
     assert found is not None
     assert found.tasks == ("a", "b")
 
@@ -154,7 +154,7 @@ def test_hits_are_thinned_as_the_stream_is(tmp_path: Path) -> None:
     np.save(folder / "hits" / "0.npy", np.arange(8))
     records = b"".join(step.to_bytes(8, "little") + b"\xff" for step in range(1, 7))
     (folder / "hits" / "0.bin").write_bytes(records)
-    assert read_source(str(folder), Given(thin=2)).hits["a"].steps.tolist() == [2, 4, 6]
+    assert read_input(str(folder), InputOptions(thin=2)).hits["a"].steps.tolist() == [2, 4, 6]
 
 
 def test_only_keeps_nothing_else(tmp_path: Path) -> None:
@@ -200,13 +200,13 @@ def test_control_characters_do_not_reach_a_terminal() -> None:
 )
 def test_a_typo_does_not_become_another_matrix(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, "m.csv", text)
-    with pytest.raises(BadInput, match=message):
-        read_source(str(path), Given(percent="drop" in message))
+    with pytest.raises(InputError, match=message):
+        read_input(str(path), InputOptions(percent="drop" in message))
 
 
 def test_pandas_columns_that_count_are_still_a_header(tmp_path: Path) -> None:
     path = write(tmp_path, "m.csv", ",0,1\n0,.9,.1\n1,.6,.8\n")
-    found = read_source(str(path)).matrix
+    found = read_input(str(path)).matrix
     assert found is not None
     assert found.scores.tolist() == [[0.9, 0.1], [0.6, 0.8]]
 
@@ -224,6 +224,6 @@ def test_a_points_file_of_a_run_knows_what_the_run_says(tmp_path: Path) -> None:
         tmp_path / "run", TWO, run_json='{"setting": "task", "classes": [2, 3]}', done_json="{}"
     )
     for source in (folder, folder / "points.csv"):
-        found = read_source(str(source)).matrix
+        found = read_input(str(source)).matrix
         assert found is not None
         assert (found.setting, found.classes is not None) == ("task", True)

@@ -9,7 +9,7 @@ import pytest
 
 import perdure
 from perdure.metrics import min_acc
-from perdure.record import BadInput, Given, read_source
+from perdure.record import InputError, InputOptions, read_input
 
 HEADER = "step,trained,tested,kind,score,n\n"
 TASK_A = "0,a,a,initial,.1,4\n1,a,a,probe,.5,2\n2,a,a,probe,.7,2\n2,a,a,full,.75,4\n"
@@ -38,7 +38,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
     folder = run(tmp_path / "run")
     (folder / "costs.csv").write_text(COSTS)
     (folder / "gradients.csv").write_text("step,trained,plasticity,stability\n")
-    found = read_source(str(folder))
+    found = read_input(str(folder))
     assert found.matrix is not None
     assert found.stream is not None
     assert found.costs is not None
@@ -60,25 +60,25 @@ def test_only_points_are_needed(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run(folder)
     (folder / "run.json").unlink()
-    found = read_source(str(folder))
+    found = read_input(str(folder))
     assert found.matrix is not None
     assert (found.matrix.setting, found.matrix.classes) == (None, None)
     assert (found.costs, found.hits) == (None, {})
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no points\.csv in it, expected a run folder or a file"):
-        read_source(str(tmp_path))
-    with pytest.raises(BadInput, match="nothing: no such file"):
-        read_source(str(tmp_path / "nothing"))
+    with pytest.raises(InputError, match=r"no points\.csv in it, expected a run folder or a file"):
+        read_input(str(tmp_path))
+    with pytest.raises(InputError, match="nothing: no such file"):
+        read_input(str(tmp_path / "nothing"))
     (tmp_path / "points.csv").mkdir()
-    with pytest.raises(BadInput, match=r"points\.csv: a folder, expected a regular file"):
-        read_source(str(tmp_path))
+    with pytest.raises(InputError, match=r"points\.csv: a folder, expected a regular file"):
+        read_input(str(tmp_path))
 
 
 def test_an_unfinished_run_is_scored_over_its_finished_tasks(tmp_path: Path) -> None:
     begun = "".join(TASK_B.splitlines(keepends=True)[:4])  # b has begun, and was probed
-    found = read_source(str(run(tmp_path / "run", TASK_A + begun, done=False)))
+    found = read_input(str(run(tmp_path / "run", TASK_A + begun, done=False)))
     assert found.matrix is not None
     assert found.stream is not None
     assert found.matrix.tasks == ("a",)
@@ -92,13 +92,13 @@ def test_an_unfinished_run_is_scored_over_its_finished_tasks(tmp_path: Path) -> 
 
 def test_a_task_begun_but_not_finished_is_not_called_never_trained(tmp_path: Path) -> None:
     begun = "".join(TASK_B.splitlines(keepends=True)[:4])
-    found = read_source(str(run(tmp_path / "run", TASK_A + begun, done=False)))
+    found = read_input(str(run(tmp_path / "run", TASK_A + begun, done=False)))
     assert found.matrix is not None
     assert not any("never trained" in note for note in found.matrix.notes)
 
 
 def test_an_unfinished_run_between_two_tasks(tmp_path: Path) -> None:
-    found = read_source(str(run(tmp_path / "run", TASK_A + TASK_B, done=False)))
+    found = read_input(str(run(tmp_path / "run", TASK_A + TASK_B, done=False)))
     assert found.matrix is not None
     assert found.matrix.tasks == ("a", "b")
     assert any("unfinished" in n and "2 finished tasks" in n.replace("(s)", "s")
@@ -108,7 +108,7 @@ def test_an_unfinished_run_between_two_tasks(tmp_path: Path) -> None:
 def test_a_task_whose_last_evaluation_is_not_complete_has_not_finished(tmp_path: Path) -> None:
     """Killed between the lines on a and on b at the end of b: b itself is not there yet."""
     points = "1,a,a,full,.75,4\n2,b,a,full,.55,4\n"
-    found = read_source(str(run(tmp_path / "run", points, done=False)))
+    found = read_input(str(run(tmp_path / "run", points, done=False)))
     assert found.matrix is not None, found.no_matrix
     assert found.matrix.tasks == ("a",)
 
@@ -116,7 +116,7 @@ def test_a_task_whose_last_evaluation_is_not_complete_has_not_finished(tmp_path:
 def test_a_task_that_another_one_followed_has_finished(tmp_path: Path) -> None:
     """Nothing was tested whole, but training went on to b: a is finished, b is not."""
     points = "1,a,a,probe,.5,2\n2,a,a,probe,.7,2\n3,b,a,probe,.6,2\n3,b,b,probe,.1,2\n"
-    found = read_source(str(run(tmp_path / "run", points, done=False)))
+    found = read_input(str(run(tmp_path / "run", points, done=False)))
     assert any("unfinished" in note for note in found.notes)
     assert found.matrix is not None, found.no_matrix
     assert found.matrix.tasks == ("a",)
@@ -124,7 +124,7 @@ def test_a_task_that_another_one_followed_has_finished(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_run_in_its_first_task(tmp_path: Path) -> None:
-    found = read_source(str(run(tmp_path / "run", "1,a,a,probe,.5,2\n", done=False)))
+    found = read_input(str(run(tmp_path / "run", "1,a,a,probe,.5,2\n", done=False)))
     assert found.matrix is None
     assert "no task has ended" in found.no_matrix
     assert any("unfinished" in note for note in found.notes)
@@ -143,7 +143,7 @@ def test_a_last_line_torn_at_any_byte_is_left_out(
     path = folder / "points.csv"
     for cut in range(len(last)):
         path.write_bytes(whole + last[:cut])
-        found = read_source(str(path if direct else folder))
+        found = read_input(str(path if direct else folder))
         assert found.stream is not None
         assert found.stream.names == ("a",), last[:cut]
         assert found.stream.grid.tolist() == [1, 2]
@@ -151,7 +151,7 @@ def test_a_last_line_torn_at_any_byte_is_left_out(
         assert len(said) == (cut > 0), last[:cut]
         assert all("points.csv" in note for note in said)
     path.write_bytes(whole + last)
-    found = read_source(str(folder))
+    found = read_input(str(folder))
     assert found.stream is not None
     assert found.stream.grid.tolist() == [1, 2, 3]
     assert not any("cut off" in note for note in found.notes)
@@ -159,8 +159,8 @@ def test_a_last_line_torn_at_any_byte_is_left_out(
 
 def test_a_line_torn_in_the_middle_is_an_error(tmp_path: Path) -> None:
     broken = TASK_A.replace("1,a,a,probe,.5,2\n", "1,a,a,pro\n")
-    with pytest.raises(BadInput, match=r"points\.csv line 3: 4 fields, expected 6"):
-        read_source(str(run(tmp_path / "run", broken)))
+    with pytest.raises(InputError, match=r"points\.csv line 3: 4 fields, expected 6"):
+        read_input(str(run(tmp_path / "run", broken)))
 
 
 def test_a_run_killed_at_any_byte_keeps_its_finished_tasks(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_run_killed_at_any_byte_keeps_its_finished_tasks(tmp_path: Path) -> No
     path = folder / "points.csv"
     for cut in range(len(TASK_B) - 1):
         path.write_text(HEADER + TASK_A + TASK_B[:cut])
-        found = read_source(str(folder))
+        found = read_input(str(folder))
         assert found.matrix is not None, TASK_B[:cut]
         assert found.matrix.scores[0, 0] == 0.75
         assert found.matrix.tasks[0] == "a"
@@ -179,7 +179,7 @@ def test_the_last_line_of_costs_torn_at_any_byte_is_left_out(tmp_path: Path) -> 
     whole = COSTS.index("b,")
     for cut in range(whole, len(COSTS)):
         (folder / "costs.csv").write_text(COSTS[:cut])
-        found = read_source(str(folder))
+        found = read_input(str(folder))
         assert found.costs is None  # of one task they would say something else
         assert any("costs of 1 task(s), expected 2" in note for note in found.notes)
         assert any("costs.csv" in note and "cut off" in note for note in found.notes) == (
@@ -192,7 +192,7 @@ def test_costs_torn_in_their_first_line_lose_no_scores(tmp_path: Path) -> None:
     folder = run(tmp_path / "run", TASK_A, done=False)
     for cut in range(COSTS.index("\n") + 1, COSTS.index("b,") - 1):
         (folder / "costs.csv").write_text(COSTS[:cut])
-        found = read_source(str(folder))
+        found = read_input(str(folder))
         assert found.matrix is not None
         assert found.costs is None or found.costs.tasks == ()
 
@@ -216,8 +216,8 @@ def test_costs_torn_in_their_first_line_lose_no_scores(tmp_path: Path) -> None:
 def test_a_broken_description_names_its_file(tmp_path: Path, text: str, what: str) -> None:
     folder = run(tmp_path / "run")
     (folder / "run.json").write_text(text)
-    with pytest.raises(BadInput, match=rf"run\.json.*{what}"):
-        read_source(str(folder))
+    with pytest.raises(InputError, match=rf"run\.json.*{what}"):
+        read_input(str(folder))
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
@@ -230,8 +230,8 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     ):
         kept = (folder / name).read_bytes()
         (folder / name).write_bytes(kept[:20] + b"\xff" + kept[20:])
-        with pytest.raises(BadInput, match=name + place):
-            read_source(str(folder))
+        with pytest.raises(InputError, match=name + place):
+            read_input(str(folder))
         (folder / name).write_bytes(kept)
 
 
@@ -249,7 +249,7 @@ QUOTED = "".join(
 def test_points_from_other_tools(tmp_path: Path, text: str) -> None:
     path = tmp_path / "points.csv"
     path.write_bytes(text.encode())
-    for found in (read_source(str(path)), read_source("-", pipe=io.BytesIO(text.encode()))):
+    for found in (read_input(str(path)), read_input("-", pipe=io.BytesIO(text.encode()))):
         assert found.matrix is not None
         assert found.matrix.scores.tolist() == [[0.75]]
         assert found.notes == []
@@ -258,7 +258,7 @@ def test_points_from_other_tools(tmp_path: Path, text: str) -> None:
 def test_a_foreign_last_line_is_left_out_only_if_it_is_broken(tmp_path: Path) -> None:
     path = tmp_path / "points.csv"
     path.write_text(HEADER + TASK_A + "3,a,a,probe,.5")
-    found = read_source(str(path))
+    found = read_input(str(path))
     assert found.stream is not None
     assert found.stream.grid.tolist() == [1, 2]
     assert any("the last line is cut off" in note for note in found.notes)
@@ -267,8 +267,8 @@ def test_a_foreign_last_line_is_left_out_only_if_it_is_broken(tmp_path: Path) ->
 def test_what_is_given_beside_a_file(tmp_path: Path) -> None:
     folder = run(tmp_path / "run")
     (tmp_path / "costs.csv").write_text(COSTS)
-    given = Given(setting="task", classes=[4, 4], thin=2)
-    found = read_source(str(folder / "points.csv"), given, costs=tmp_path / "costs.csv")
+    given = InputOptions(setting="task", classes=[4, 4], thin=2)
+    found = read_input(str(folder / "points.csv"), given, costs=tmp_path / "costs.csv")
     assert found.matrix is not None
     assert found.stream is not None
     assert found.costs is not None
@@ -277,13 +277,13 @@ def test_what_is_given_beside_a_file(tmp_path: Path) -> None:
     assert found.matrix.classes.tolist() == [4, 4]
     assert found.stream.grid.tolist() == [2, 4]
     assert found.costs.tasks == ("a", "b")
-    with pytest.raises(BadInput, match=r"missing\.csv: no such file"):
-        read_source(str(folder), costs=tmp_path / "missing.csv")
+    with pytest.raises(InputError, match=r"missing\.csv: no such file"):
+        read_input(str(folder), costs=tmp_path / "missing.csv")
 
 
 def test_a_run_whose_task_returns_has_a_stream_and_a_reason(tmp_path: Path) -> None:
     points = TASK_A + TASK_B + "5,a,a,full,.6,4\n5,a,b,full,.5,4\n"
-    found = read_source(str(run(tmp_path / "run", points)))
+    found = read_input(str(run(tmp_path / "run", points)))
     assert found.matrix is None
     assert "task 'a' returns" in found.no_matrix
     assert found.stream is not None

@@ -17,7 +17,7 @@ import pytest
 import perdure
 from perdure.data import Dataset, Split
 from perdure.execution import jobs_for
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.scenarios import split
 from perdure.training import make_config, run
 
@@ -56,7 +56,7 @@ def test_a_hyperparameter_without_default_has_to_be_given(
     begin = "    def __init__(self, *a, size: int, **k):\n        super().__init__(*a, **k)\n"
     text = OWN.replace("    pass\n", begin)
     (tmp_path / "needy_strategy.py").write_text(text)
-    with pytest.raises(BadInput, match=re.escape("size has no default; give it: --set size=…")):
+    with pytest.raises(InputError, match=re.escape("size has no default; give it: --set size=…")):
         make_config("split-digits", "needy_strategy:Mine")
     found = make_config("split-digits", "needy_strategy:Mine", settings={"size": "3"})
     assert found.options == {"size": 3}
@@ -77,7 +77,7 @@ def test_a_hyperparameter_without_default_has_to_be_given(
     ],
 )
 def test_what_would_mean_nothing_is_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(said)):
+    with pytest.raises(InputError, match=re.escape(said)):
         make_config("split-digits", "replay", **options)
 
 
@@ -149,7 +149,7 @@ def test_run_json_says_what_was_learned_from(tmp_path: Path) -> None:
     ],
 )
 def test_data_of_ones_own_is_judged(change: Any, said: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(said)):
+    with pytest.raises(InputError, match=re.escape(said)):
         own(train=Split(*change(*own().train)))
 
 

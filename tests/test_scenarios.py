@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from perdure.data.examples import Examples
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.scenarios import (
     SETTINGS,
     DatasetTask,
@@ -258,7 +258,7 @@ def test_a_stream_drifts_from_task_to_task() -> None:
     ],
 )  # fmt: skip
 def test_mistakes_are_named(call: Any, words: list[str]) -> None:
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         call()
     for word in words:
         assert word in str(caught.value)
@@ -267,5 +267,5 @@ def test_mistakes_are_named(call: Any, words: list[str]) -> None:
 def test_a_class_without_test_images_is_an_error() -> None:
     data = made_up(2, 4)
     empty = data.test._replace(x=data.test.x[data.test.y == 0], y=data.test.y[data.test.y == 0])
-    with pytest.raises(BadInput, match="c1"):
+    with pytest.raises(InputError, match="c1"):
         split(replace(data, test=empty), 2)

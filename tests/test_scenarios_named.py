@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from perdure.data import load
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.scenarios import SCENARIOS, SETTINGS, find_scenario, make, sequence
 
 from .cli_helpers import environment, run
@@ -187,16 +187,16 @@ def test_m2i_as_it_is_published() -> None:
 
 
 def test_unknown_scenarios_name_the_near_ones() -> None:
-    with pytest.raises(BadInput, match=r"split-mnits.*split-mnist"):
+    with pytest.raises(InputError, match=r"split-mnits.*split-mnist"):
         find_scenario("split-mnits")
-    with pytest.raises(BadInput, match=r"rotated-mnist-20.*rotated-mnist-"):
+    with pytest.raises(InputError, match=r"rotated-mnist-20.*rotated-mnist-"):
         find_scenario("rotated-mnist-20")
 
 
 def test_options_of_other_scenarios_are_refused() -> None:
     with real_data():
         for name in ("permuted-mnist", "rotated-mnist-30", "m2i"):
-            with pytest.raises(BadInput, match="order"):
+            with pytest.raises(InputError, match="order"):
                 make(name, order=3)
-        with pytest.raises(BadInput, match="size"):
+        with pytest.raises(InputError, match="size"):
             make("split-mnist", size=16)

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.scenarios import SCENARIOS, make
 
 from .run_helpers import made_up, named
@@ -50,7 +50,7 @@ def test_domains_with_other_classes_are_refused() -> None:
 
     with (
         patch("perdure.scenarios.named.load", other),
-        pytest.raises(BadInput, match="mini-domainnet: the datasets name other classes"),
+        pytest.raises(InputError, match="mini-domainnet: the datasets name other classes"),
     ):
         make("mini-domainnet")
 

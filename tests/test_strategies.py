@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from perdure import Evaluator
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.scenarios import blurred, make
 from perdure.strategies import STRATEGIES, Strategy, find_strategy
 from perdure.training import run, train
@@ -328,6 +328,6 @@ def test_the_table_and_what_it_names() -> None:
     ],
 )
 def test_names_that_are_not_known(name: str, expected: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(expected)) as caught:
+    with pytest.raises(InputError, match=re.escape(expected)) as caught:
         find_strategy(name)
     assert "\n" not in str(caught.value)

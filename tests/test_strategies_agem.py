@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from perdure.data.examples import Batch, Examples
 from perdure.models import build
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.strategies.agem import AGEM
 from perdure.strategies.gem import projected
 from perdure.training import DivergedError, save_checkpoint, train
@@ -252,6 +252,6 @@ def test_going_on_in_the_third_task(way: dict[str, Any], tmp_path: Path) -> None
     [({"memory": -1}, "memory is -1"), ({"sample": 0}, "sample is 0"), ({"sample": -3}, "is -3")],
 )
 def test_values_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadInput, match=message) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         small(np.zeros(3, dtype=np.int64), **options)
     assert "\n" not in str(caught.value)

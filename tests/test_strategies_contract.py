@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.training import DivergedError, train
 
 from .cli_helpers import start
@@ -67,7 +67,7 @@ def learning(change: Callable[[Tensor], Any], first: int = 1) -> list[int]:
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_step_that_returns_no_number_is_refused(what: str, first: int) -> None:
     change, shown = REFUSED[what]
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         learning(change, first)
     assert str(caught.value) == (
         f"Naive.step returned {shown} at step {first} of task '0-1', expected one finite number: "
@@ -103,7 +103,7 @@ def test_rows_that_are_none_are_refused(method: str, value: Any, expected: str) 
     scenario = blobs()
     strategy, plan = made("naive", scenario)
     setattr(strategy, method, lambda *_: value)
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         next(train(scenario, strategy, plan))
     said = str(caught.value)
     assert said.startswith(f"Naive.{method} returned ")

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from perdure.data.examples import Batch, Examples
 from perdure.models import Network, build
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.scenarios import blurred
 from perdure.strategies.cwr_star import CWRStar
 from perdure.training import save_checkpoint, train
@@ -283,7 +283,7 @@ def small(
 
 
 def test_a_network_without_a_last_layer_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"does not end in an nn\.Linear") as caught:
+    with pytest.raises(InputError, match=r"does not end in an nn\.Linear") as caught:
         done("cwr-star", blobs(), model=SQUASHED)
     assert "\n" not in str(caught.value)
 

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from perdure.data.examples import Batch, Examples
 from perdure.models import build
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.scenarios import blurred
 from perdure.strategies.ewc import EWC
 from perdure.training import train
@@ -232,6 +232,6 @@ def test_what_is_kept_does_not_grow() -> None:
 )
 def test_values_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
     base, _ = made("naive", blobs())
-    with pytest.raises(BadInput, match=message) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         EWC(base.model, base.optimizer, base.examples, **options)
     assert "\n" not in str(caught.value)

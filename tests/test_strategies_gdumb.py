@@ -14,7 +14,7 @@ from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts
 from perdure import Evaluator
 from perdure.data.examples import Batch, Examples
 from perdure.models import build
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.scenarios import blurred
 from perdure.strategies.gdumb import GDumb, annealing
 from perdure.training import DivergedError, save_checkpoint, train
@@ -287,6 +287,6 @@ def test_a_rate_that_diverges_at_the_end_is_said(lr: str) -> None:
      ({"portion": 0}, "portion is 0"), ({"portion": -4}, "portion is -4")],
 )  # fmt: skip
 def test_values_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadInput, match=message) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         small(np.zeros(3, dtype=np.int64), **options)
     assert "\n" not in str(caught.value)

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from perdure.data.examples import Batch, Examples
 from perdure.models import Network, build
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.strategies.gem import GEM
 from perdure.training import DivergedError, save_checkpoint, train
 
@@ -252,6 +252,6 @@ def test_going_on_in_the_third_task(way: dict[str, Any], tmp_path: Path) -> None
     ],
 )
 def test_values_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadInput, match=message) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         small(np.zeros(3, dtype=np.int64), **options)
     assert "\n" not in str(caught.value)

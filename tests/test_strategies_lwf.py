@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from perdure.data.examples import Batch, Examples
 from perdure.models import build
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.scenarios import blurred
 from perdure.strategies.lwf import LwF
 from perdure.training import train
@@ -241,6 +241,6 @@ def test_going_on_in_the_second_task(more: Any, tmp_path: Path) -> None:
 )
 def test_values_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
     base, _ = made("naive", blobs())
-    with pytest.raises(BadInput, match=message) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         LwF(base.model, base.optimizer, base.examples, **options)
     assert "\n" not in str(caught.value)

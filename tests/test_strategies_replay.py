@@ -10,7 +10,7 @@ import torch
 
 from perdure.data.examples import Batch, Examples
 from perdure.models import build
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.strategies.replay import Replay
 from perdure.training import train
 
@@ -229,5 +229,5 @@ def test_an_endless_memory_holds_what_cumulative_trains_on(balance: str, fill: s
     ],
 )
 def test_values_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(InputError, match=message):
         small(np.zeros(3, dtype=np.int64), **options)

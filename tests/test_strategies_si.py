@@ -10,7 +10,7 @@ import torch
 
 from perdure.data.examples import Batch, Examples
 from perdure.models import build
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.strategies.si import SI
 from perdure.training import train
 
@@ -222,6 +222,6 @@ def test_what_is_kept_does_not_grow() -> None:
 )
 def test_values_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
     base, _ = made("naive", blobs())
-    with pytest.raises(BadInput, match=message) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         SI(base.model, base.optimizer, base.examples, **options)
     assert "\n" not in str(caught.value)

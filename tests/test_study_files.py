@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.record import BadInput
+from perdure.record import InputError
 from perdure.studies import Study, read_study, study_of
 
 from .cli_helpers import refused, says, write
@@ -393,5 +393,5 @@ def test_the_file_of_the_guide_means_what_it_says(tmp_path: Path) -> None:
 
 
 def test_plain_data_is_judged_like_a_file() -> None:
-    with pytest.raises(BadInput, match="did you mean epochs"):
+    with pytest.raises(InputError, match="did you mean epochs"):
         study_of({**BARE, "run": {"epoch": 2}}, "mine")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.record import Scores
+from perdure.record import RunSummary
 from perdure.report.study import Line, guidelines, study_grids
 
 METRICS = {"acc": 0.5, "bwt": -0.1, "acc.learning": 0.6}
@@ -15,10 +15,10 @@ KINDS = ("AA, BWT", "naive and joint", "architectures", "data and task order", "
          "three seeds", "test set")  # fmt: skip
 
 
-def a_run(without: str = "", **costs: float) -> Scores:
+def a_run(without: str = "", **costs: float) -> RunSummary:
     """Return the scores of a run, without one of its metrics."""
     metrics = {id_: value for id_, value in METRICS.items() if id_ != without}
-    return Scores(metrics, {}, costs or COSTS)
+    return RunSummary(metrics, {}, costs or COSTS)
 
 
 def line(strategy: str, model: str = "mlp", **changed: Any) -> Line:
@@ -115,7 +115,7 @@ def test_methods_with_other_data() -> None:
 
 @pytest.mark.parametrize("left", ["seconds_train", "peak_bytes"])
 def test_costs_that_one_run_lacks(left: str) -> None:
-    half = Scores(METRICS, {}, {name: value for name, value in COSTS.items() if name != left})
+    half = RunSummary(METRICS, {}, {name: value for name, value in COSTS.items() if name != left})
     every = broken([*GOOD[:2], line("ewc", runs=[half] * 3)])
     assert every == {"time and memory": "digits class mlp ewc has none"}
     assert broken([*GOOD[:2], line("ewc", runs=[a_run(), a_run(), half])]) == every
@@ -139,7 +139,7 @@ def test_of_many_that_lack_something_three_are_named() -> None:
 
 
 def test_grids_by_hand() -> None:
-    runs = [Scores({"acc": acc, "bwt": -0.25}, {}, {}) for acc in (0.25, 0.5, 0.75)]
+    runs = [RunSummary({"acc": acc, "bwt": -0.25}, {}, {}) for acc in (0.25, 0.5, 0.75)]
     lines = [
         line("naive", runs=runs), line("ewc", runs=runs[:1], data=["x"]),
         line("ewc", runs=[], data=[], model="conv"),

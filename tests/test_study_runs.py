@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perdure.record import scores_of
+from perdure.record import load_summary
 from perdure.studies import outcome, plan_study, run_study
 
 from .study_helpers import Failure, Fake, Scores, flat, made_run, nobody, snapshot, study
@@ -368,23 +368,23 @@ def test_scores_are_those_of_the_run_that_is_there(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     made_run(folder, Scores(0.9, 0.5, 0.7))
     kept = folder / "scores.json"
-    assert scores_of(folder).metrics["acc"] == pytest.approx(0.6)
+    assert load_summary(folder).metrics["acc"] == pytest.approx(0.6)
     assert not kept.exists()  # it may be somebody else's run
-    assert scores_of(folder, keep=True).costs == {"seconds_train": 2.0, "peak_bytes": 3e6}
+    assert load_summary(folder, keep=True).costs == {"seconds_train": 2.0, "peak_bytes": 3e6}
     said = json.loads(kept.read_text())
     said["metrics"]["acc"] = 0.123
     kept.write_text(json.dumps(said))
-    assert scores_of(folder).metrics["acc"] == 0.123  # kept, not computed
+    assert load_summary(folder).metrics["acc"] == 0.123  # kept, not computed
     made_run(folder, Scores(0.9, 0.1, 0.5))  # made anew
-    assert scores_of(folder).metrics["acc"] == pytest.approx(0.3)
-    assert scores_of(folder, keep=True).metrics["bwt"] == pytest.approx(-0.8)
+    assert load_summary(folder).metrics["acc"] == pytest.approx(0.3)
+    assert load_summary(folder, keep=True).metrics["bwt"] == pytest.approx(-0.8)
     said = json.loads(kept.read_text())
     said["metrics"]["acc"] = 0.123
     said["of"][0] = "0.0.0"  # another version, whose metrics may be others
     kept.write_text(json.dumps(said))
-    assert scores_of(folder).metrics["acc"] == pytest.approx(0.3)
+    assert load_summary(folder).metrics["acc"] == pytest.approx(0.3)
     kept.write_text('{"of": [')
-    assert scores_of(folder).metrics["acc"] == pytest.approx(0.3)
+    assert load_summary(folder).metrics["acc"] == pytest.approx(0.3)
 
 
 def test_a_run_made_anew_changes_the_choice(tmp_path: Path) -> None:

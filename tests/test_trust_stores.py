@@ -17,7 +17,7 @@ import perdure
 from perdure.execution.collector import Collector
 from perdure.execution.jobs import Job, perform
 from perdure.execution.run_archive import packed, unpacked
-from perdure.record import BadInput, RecordError, RunWriter, is_locked, scores_of
+from perdure.record import InputError, RecordError, RunWriter, is_locked, load_summary
 from perdure.record.io.append import Lock, replace
 
 from .cli_helpers import environment, run, says
@@ -245,7 +245,7 @@ def test_what_is_sent_replaces_links(tmp_path: Path) -> None:
     folder.mkdir()
     for name in ("run.json", ".run.json.new", ".points.csv.new"):
         (folder / name).symlink_to(victim)
-    with pytest.raises(BadInput, match="inside its folder"):
+    with pytest.raises(InputError, match="inside its folder"):
         unpacked({"run.json": b"{}"}, folder)
     (folder / "run.json").unlink()
     unpacked({"run.json": b"{}", "points.csv": b"x"}, folder)
@@ -397,11 +397,11 @@ def test_a_record_that_was_changed_is_not_called_finished(
 
 def test_scores_of_points_that_have_changed_are_computed_again(tmp_path: Path) -> None:
     made_run(tmp_path, flat(0.5))
-    scores_of(tmp_path, keep=True)
+    load_summary(tmp_path, keep=True)
     points, times = tmp_path / "points.csv", (tmp_path / "points.csv").stat()
     points.write_text(points.read_text().replace("0.5", "0.7"))
     os.utime(points, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert scores_of(tmp_path).metrics["acc"] == pytest.approx(0.7)
+    assert load_summary(tmp_path).metrics["acc"] == pytest.approx(0.7)
 
 
 def test_every_damaged_byte_of_a_checkpoint_is_noticed(tmp_path: Path) -> None:
@@ -410,7 +410,7 @@ def test_every_damaged_byte_of_a_checkpoint_is_noticed(tmp_path: Path) -> None:
     good = path.read_bytes()
     for place in [*range(0, len(good), len(good) // 40), len(good) - 1]:
         path.write_bytes(good[:place] + bytes([good[place] ^ 4]) + good[place + 1 :])
-        with pytest.raises(BadInput, match=r"state\.safetensors: .*--fresh"):
+        with pytest.raises(InputError, match=r"state\.safetensors: .*--fresh"):
             on(what, folder)
     path.write_bytes(good)
     on(what, folder)

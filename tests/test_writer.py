@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perdure.record import RecordError, RunWriter, csv_field, open_run, read_source
+from perdure.record import RecordError, RunWriter, csv_field, open_run, read_input
 from perdure.record.io import files as _files
 from perdure.record.io.append import Appender, replace
 
@@ -40,7 +40,7 @@ from .writer_helpers import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from perdure.record import Source
+    from perdure.record import ScoreInput
 
 __all__ = ["disk"]  # a fixture
 
@@ -63,7 +63,7 @@ def check_whole(folder: Path, steps: int) -> None:
         assert list(mine) == list(range(1, steps + 1))
         for step, row in mine.items():
             np.testing.assert_array_equal(row, right(step, number))
-    source = read_source(str(folder))
+    source = read_input(str(folder))
     assert {task: len(hits) for task, hits in source.hits.items()} == {"a": steps, "b": steps}
 
 
@@ -117,7 +117,7 @@ def test_no_write_of_an_evaluation_is_lost_if_the_disk_is_full(
         disk.plan = [*([None] * refused), *([room, -1] if room > 0 else [-1])]
         with pytest.raises(RecordError, match="no space left"):
             evaluate(writer, 2, "a", ["a", "b"])
-        assert read_source(str(tmp_path)).stream is not None
+        assert read_input(str(tmp_path)).stream is not None
         evaluate(writer, 3, "a", ["a", "b"])
     check_whole(tmp_path, 3)
 
@@ -320,7 +320,7 @@ def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
     assert int(answer.stdout) > 100
     assert [int(line.split(",")[0]) for line in recorded(tmp_path / "run")] == [*range(1, 3001)]
     assert list(hits_of(tmp_path / "run", 0)) == [*range(1, 3001)]
-    check_one = read_source(str(tmp_path / "run")).hits["a"]
+    check_one = read_input(str(tmp_path / "run")).hits["a"]
     assert len(check_one) == 3000
 
 
@@ -359,7 +359,7 @@ def test_an_interrupt_between_any_two_operations_of_an_evaluation(tmp_path: Path
             assert set(steps) <= set(mine), at
             for step, row in mine.items():
                 np.testing.assert_array_equal(row, right(step, task))
-        assert read_source(str(folder)).hits["b"].steps.tolist() == sorted(set(steps))
+        assert read_input(str(folder)).hits["b"].steps.tolist() == sorted(set(steps))
         if not at:
             break
     assert number > 20
@@ -403,10 +403,10 @@ def test_a_reader_may_come_after_any_byte(
     writer = RunWriter(tmp_path, {})
     operations = write_a_run(writer, {"setting": "class"})
     assert [next(operations), next(operations)] == ["describe a", "initial a"]
-    seen: list[Source] = []
+    seen: list[ScoreInput] = []
 
     def look() -> None:
-        source = read_source(str(tmp_path))
+        source = read_input(str(tmp_path))
         assert source.stream is not None
         if len(seen) % 30 == 0:
             assert run("score", tmp_path).code == 0
@@ -450,7 +450,7 @@ def test_a_writer_may_go_on_between_any_two_operations_of_a_reader(
                 next(operations, None)
             with monkeypatch.context() as patched:
                 after_each_read(patched, partial(go_on, operations, speed))
-                source = read_source(str(folder))
+                source = read_input(str(folder))
         assert source.stream is not None
         if not any("unfinished" in note for note in source.notes):
             assert source.stream.grid.tolist() == [1, 2, 3, 4, 5, 6], start
@@ -478,11 +478,11 @@ def after_each_read(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -
 READER = """
 import sys, time
 from pathlib import Path
-from perdure.record import read_source
+from perdure.record import read_input
 
 folder, count, start = Path(sys.argv[1]), 0, time.monotonic()
 print("ready", flush=True)
-while "unfinished" in str(read_source(str(folder)).notes) and time.monotonic() - start < 300:
+while "unfinished" in str(read_input(str(folder)).notes) and time.monotonic() - start < 300:
     count += 1
     if count == 5:
         print("has read", flush=True)

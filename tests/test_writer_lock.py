@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from perdure.record import RecordError, RunWriter, read_source
+from perdure.record import RecordError, RunWriter, read_input
 from perdure.record.io import append as _append
 
 from .cli_helpers import environment
@@ -349,7 +349,7 @@ def test_a_run_that_is_being_replaced_looks_unfinished(
             except KeyboardInterrupt:
                 assert (folder / "done.json").exists() == (number == 0)
                 if (folder / "points.csv").exists() and number:
-                    assert "unfinished" in str(read_source(str(folder)).notes)
+                    assert "unfinished" in str(read_input(str(folder)).notes)
             else:
                 assert number > 4
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .record import BadInput
+from .record import InputError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -31,14 +31,16 @@ def import_user_module(module: str, what: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(f"{error.name}.")):
-            raise BadInput(
+            raise InputError(
                 f"{what}: there is no module {error.name!r} here or installed, expected"
                 " module:name; run from the folder that holds it"
             ) from None
-        raise BadInput(f"{what}: {module} needs {error.name!r}, which is not installed") from error
+        raise InputError(
+            f"{what}: {module} needs {error.name!r}, which is not installed"
+        ) from error
     except Exception as error:
         why = " ".join(f"{type(error).__name__}: {error}".split())
-        raise BadInput(f"{what}: importing {module} fails: {why}") from error
+        raise InputError(f"{what}: importing {module} fails: {why}") from error
 
 
 def describe_module(module: ModuleType) -> str:

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from perdure.record import Given, read_source
+from perdure.record import InputOptions, read_input
 
 IDS = {
     "ACC": "acc", "FORG": "forgetting.learned", "WC-ACC": "wc_acc", "min-ACC": "min_acc",
@@ -81,9 +81,9 @@ class Store:
                 with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
                     file.write(papers_points(run["folder"] / "points.csv", rho))
                     file.flush()
-                    metrics = read_source(file.name).summary().metrics
+                    metrics = read_input(file.name).summary().metrics
             else:
-                metrics = read_source(str(run["folder"]), Given(thin=rho)).summary().metrics
+                metrics = read_input(str(run["folder"]), InputOptions(thin=rho)).summary().metrics
             for name, id_ in IDS.items():
                 if id_ in metrics:
                     row[name].append(100 * metrics[id_])

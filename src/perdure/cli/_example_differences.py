@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..metrics import UndefinedMetricError, difference_of_runs
-from ..record import BadInput, read_source
+from ..record import InputError, read_input
 from ..report.example_differences import OnExamples, on_examples_grids, on_examples_words
 from ._output import print_grids, print_wrapped, say, tell
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..metrics import ScoreScale
-    from ..record import Source
-    from ..record.run_index import Member
+    from ..record import ScoreInput
+    from ..record.run_index import RunRef
 
 __all__ = ["example_differences", "print_example_differences"]
 
@@ -24,7 +24,7 @@ MOST_RUNS = 5  # whose every two are compared: nobody reads the tables of more
 
 
 def example_differences(
-    runs: Mapping[str, Mapping[int | str, Member]], *, level: float
+    runs: Mapping[str, Mapping[int | str, RunRef]], *, level: float
 ) -> list[OnExamples]:
     """Return the difference of every two methods, if each is one run folder and any has hits."""
     members = {name: list(mine.values()) for name, mine in runs.items()}
@@ -32,8 +32,8 @@ def example_differences(
     if not single or len(members) > MOST_RUNS:
         return []
     try:
-        sources = {name: read_source(mine[0].path) for name, mine in members.items()}
-    except BadInput as error:  # of hits: everything else has been read before
+        sources = {name: read_input(mine[0].path) for name, mine in members.items()}
+    except InputError as error:  # of hits: everything else has been read before
         return [OnExamples(*pair, reason=str(error)) for pair in combinations(members, 2)]
     if not any(source.hits_at_ends for source in sources.values()):
         return []
@@ -42,7 +42,9 @@ def example_differences(
     ]
 
 
-def _difference(first: str, second: str, sources: Mapping[str, Source], level: float) -> OnExamples:
+def _difference(
+    first: str, second: str, sources: Mapping[str, ScoreInput], level: float
+) -> OnExamples:
     found = OnExamples(first, second, level=level)
     try:
         for name in (first, second):

@@ -7,7 +7,7 @@ import os
 import re
 
 from ..metrics import ScoreScale, criteria_weights, find_metric
-from ..record import BadInput, read_vector
+from ..record import InputError, read_vector
 
 __all__ = [
     "check_percent",
@@ -26,7 +26,7 @@ def require_training() -> None:
     try:
         from .. import training  # noqa: F401
     except ModuleNotFoundError as error:
-        raise BadInput(f"perdure run needs {error.name}: pip install 'perdure[train]'") from None
+        raise InputError(f"perdure run needs {error.name}: pip install 'perdure[train]'") from None
 
 
 def values_of(text: str | None, option: str) -> list[float] | None:
@@ -37,13 +37,13 @@ def values_of(text: str | None, option: str) -> list[float] | None:
         return [float(part) if part.strip() else math.nan for part in text.split(",")]
     except ValueError:
         if not os.path.lexists(text):
-            raise BadInput(
+            raise InputError(
                 f"{option} is {text!r:.60}, expected numbers like 0.1,0.2 or a file with them"
             ) from None
     try:
         return read_vector(text)
-    except BadInput as error:
-        raise BadInput(f"{option}: {error}") from None
+    except InputError as error:
+        raise InputError(f"{option}: {error}") from None
 
 
 def scale_of(range_: str | None, lower_is_better: bool) -> ScoreScale | None:
@@ -55,14 +55,14 @@ def scale_of(range_: str | None, lower_is_better: bool) -> ScoreScale | None:
     except ValueError:
         ends = []
     if len(ends) != 2 or any(math.isnan(end) for end in ends):
-        raise BadInput(f"--range is {range_!r:.40}, expected LO,HI like 0,10 or 0,inf")
+        raise InputError(f"--range is {range_!r:.40}, expected LO,HI like 0,10 or 0,inf")
     return ScoreScale(ends[0], ends[1], lower_is_better=lower_is_better)
 
 
 def check_percent(scale: ScoreScale, path: str) -> None:
     """Refuse to print a run's scores in percent if they are not fractions."""
     if scale.low < 0 or scale.high > 1:
-        raise BadInput(
+        raise InputError(
             f"{path}: scores run from {scale.low:g} to {scale.high:g}, expected 0 to 1 for "
             "--percent; drop the option"
         )
@@ -77,7 +77,7 @@ def windows_of(text: str, wanted: list[str]) -> tuple[int | None, ...]:
         elif part.strip().isdecimal() and int(part) >= 1:
             windows.append(int(part))
         else:
-            raise BadInput(f"--window has {part!r}, expected whole numbers of at least 1, or all")
+            raise InputError(f"--window has {part!r}, expected whole numbers of at least 1, or all")
     return tuple(dict.fromkeys(windows))
 
 
@@ -92,16 +92,16 @@ def weights_of(text: str | None) -> dict[str, float] | None:
         try:
             weight = float(Fraction(value))
         except (ValueError, ZeroDivisionError):
-            raise BadInput(
+            raise InputError(
                 f"--weights has {part!r}, expected NAME=WEIGHT like A=.4 or A=1/6"
             ) from None
         if name.strip() in weights:
-            raise BadInput(f"--weights has {name.strip()!r} twice, expected each name once")
+            raise InputError(f"--weights has {name.strip()!r} twice, expected each name once")
         weights[name.strip()] = weight
     try:
         criteria_weights(weights)  # judged before anything is read
     except ValueError as error:
-        raise BadInput(f"--weights: {error}") from None
+        raise InputError(f"--weights: {error}") from None
     return weights
 
 
@@ -115,5 +115,5 @@ def ids_of(text: str | None) -> list[str]:
 def whole_of(text: str, option: str, least: int) -> int:
     # The parser would take 2.5 for 2.
     if not text.strip().isdecimal() or int(text) < least:
-        raise BadInput(f"{option} is {text!r:.40}, expected a whole number of at least {least}")
+        raise InputError(f"{option} is {text!r:.40}, expected a whole number of at least {least}")
     return int(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..record import BadInput, Run, open_run
+from ..record import InputError, Run, open_run
 from ..report.load import open_methods
 from ..report.usable import first_of
 from ._options import check_percent, require_training
@@ -14,14 +14,14 @@ from ._output import STDIN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..record import Given, Source
+    from ..record import InputOptions, ScoreInput
 
 __all__ = ["opened"]
 
 
 def opened(
-    sources: Sequence[str], given: Given, store: Path, *, pool: bool = False
-) -> tuple[dict[str, list[Source]], list[str]]:
+    sources: Sequence[str], given: InputOptions, store: Path, *, pool: bool = False
+) -> tuple[dict[str, list[ScoreInput]], list[str]]:
     """Return methods by name, each with its runs, and notes on what was left out.
 
     Args:
@@ -32,18 +32,20 @@ def opened(
     """
     for source in sources:
         if source.endswith(STDIN):
-            raise BadInput(
+            raise InputError(
                 "- is standard input, expected files or folders; write it to a file first"
             )
         if source.endswith(".toml") and "=" in source and not Path(source).exists():
-            raise BadInput(f"{source!r:.60}: a study names its methods itself, expected FILE.toml")
+            raise InputError(
+                f"{source!r:.60}: a study names its methods itself, expected FILE.toml"
+            )
     files = [source for source in sources if source.endswith(".toml")]
     rest = [source for source in sources if source not in files]
     methods, notes = open_methods(rest, given, pool=pool) if rest else ({}, [])
     for file in files:
         found, more = _study(Path(file), store)
         if twice := found.keys() & methods.keys():
-            raise BadInput(f"{file}: two methods are called {min(twice)!r}, expected other names")
+            raise InputError(f"{file}: two methods are called {min(twice)!r}, expected other names")
         methods |= found
         notes += more
     if given.percent:
@@ -54,7 +56,7 @@ def opened(
     return methods, notes
 
 
-def _study(file: Path, store: Path) -> tuple[dict[str, list[Source]], list[str]]:
+def _study(file: Path, store: Path) -> tuple[dict[str, list[ScoreInput]], list[str]]:
     """Return the finished runs of a study, by what tells its cells apart."""
     require_training()
     from .. import studies
@@ -63,12 +65,12 @@ def _study(file: Path, store: Path) -> tuple[dict[str, list[Source]], list[str]]
     outcome = studies.outcome(study, store)
     done = {cell: folders for cell, folders in outcome.done.items() if folders}
     if not done:
-        raise BadInput(
+        raise InputError(
             f"{file}: no finished run of it in {store}; `perdure study run {file}` first"
         )
     fields = next(iter(done))._fields
     apart = [f for f in fields if len({getattr(cell, f) for cell in done}) > 1] or ["strategy"]
-    methods: dict[str, list[Source]] = {}
+    methods: dict[str, list[ScoreInput]] = {}
     broken = [
         f"{folder}: the run failed: {' '.join(why.split())}"
         for folder, why in outcome.failed.items()
@@ -78,12 +80,12 @@ def _study(file: Path, store: Path) -> tuple[dict[str, list[Source]], list[str]]
         for folder in folders:
             try:
                 run = open_run(folder, hits=len(folders) == 1)
-            except BadInput as error:
+            except InputError as error:
                 broken.append(str(error))
             else:
                 methods.setdefault(name, []).append(run)
     if not methods:
-        raise BadInput(first_of(broken))
+        raise InputError(first_of(broken))
     left = len(outcome.waiting) + outcome.later
     notes = [f"{file}: {left} runs of the study are not finished"] if left else []
     return methods, [*notes, *(f"left out: {each}" for each in broken)]

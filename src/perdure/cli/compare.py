@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from .._suggestions import suggest_names
 from ..metrics import compare_methods, options_for
-from ..record import BadInput, Given, read_source
+from ..record import InputError, InputOptions, read_input
 from ..record.comparability import missing, notes_of, same_scores, same_tasks
 from ..record.grouping import find_groups, in_words
 from ..record.pairing import only_finished, paired, remarks, same_scenario
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
     from ..metrics import Summary
     from ..record.grouping import Groups
-    from ..record.run_index import Member
+    from ..record.run_index import RunRef
     from ..report import Grid
 
     ByMethod = dict[str, dict[int | str, Summary]]
-    Runs = dict[str, dict[int | str, Member]]
+    Runs = dict[str, dict[int | str, RunRef]]
 
 __all__ = ["compare"]
 
@@ -114,10 +114,10 @@ def compare(
     wanted = ids_of(only)
     for name, value in (("--alpha", alpha), ("--level", level)):
         if not 0 < value < 1:
-            raise BadInput(f"{name} is {value:g}, expected a number between 0 and 1")
+            raise InputError(f"{name} is {value:g}, expected a number between 0 and 1")
     if finished and unfinished:
-        raise BadInput("--finished and --unfinished exclude each other; choose one")
-    given = Given(
+        raise InputError("--finished and --unfinished exclude each other; choose one")
+    given = InputOptions(
         transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better), upper=upper
     )
     named, notes = _chosen(
@@ -176,7 +176,7 @@ def _compare(compared: Compared, found: ByMethod, runs: Runs, ids: Sequence[str]
 
 def _check_baseline(against: str | None, groups: Groups) -> None:
     if against is not None and against not in groups:
-        raise BadInput(
+        raise InputError(
             f"--against is {against!r:.60}; {suggest_names(against, groups)}expected one of "
             f"the methods: {', '.join(groups)}"
         )
@@ -200,11 +200,13 @@ def _chosen(
     if not words:
         raise ValueError("nothing to compare; name a folder of runs, or groups: er=PATH ewc=PATH")
     if any(word.endswith(STDIN) for word in words):
-        raise BadInput("- is standard input, expected files or folders: a comparison needs several")
+        raise InputError(
+            "- is standard input, expected files or folders: a comparison needs several"
+        )
     groups, notes = find_groups(words, pool=pool)
     done, left = only_finished(groups)
     if left and not (finished or unfinished):
-        raise BadInput(
+        raise InputError(
             f"unfinished: {_some(left)}; expected finished runs; --finished leaves them out, "
             "--unfinished takes them as far as they are"
         )
@@ -213,13 +215,13 @@ def _chosen(
         groups = done
     if len(groups) < 2:
         what = "; ".join(f"{name}, {len(runs)} run(s)" for name, runs in groups.items()) or "none"
-        raise BadInput(
+        raise InputError(
             f"one group only ({what}), expected two or more methods; name them: er=PATH ewc=PATH, "
             "or see `perdure score` for one"
         )
     mixed = same_scenario(groups)
     if mixed and not anyway:
-        raise BadInput(
+        raise InputError(
             f"{mixed}; expected one: name a part by a pattern, 'runs/NAME-*' say, or --anyway"
         )
     return groups, [*notes, *([mixed] if mixed else [])]
@@ -230,9 +232,9 @@ def _some(paths: Sequence[str]) -> str:
     return ", ".join(paths[:3]) + more
 
 
-def _read(run: Member, given: Given, ids: Sequence[str]) -> Summary:
+def _read(run: RunRef, given: InputOptions, ids: Sequence[str]) -> Summary:
     given = replace(given, scale=None) if run.ours else given  # a run states its own
-    source = read_source(run.path, given, hits=False)
+    source = read_input(run.path, given, hits=False)
     return source.summary(options_for(ids))
 
 

@@ -9,7 +9,7 @@ from cyclopts import App
 
 from ..data import DATASETS, locate, verify
 from ..data import fetch as fetch_one
-from ..record import BadInput
+from ..record import InputError
 from ..report import Grid
 from ._output import Flag, print_json, say, tell
 
@@ -53,9 +53,9 @@ def fetch(*names: str, revision: str | None = None, fresh: Flag = False, json: F
         json: print JSON.
     """
     if not names:
-        raise BadInput("fetch which dataset? Give a name; `perdure data list` has them")
+        raise InputError("fetch which dataset? Give a name; `perdure data list` has them")
     if revision is not None and len(names) > 1:
-        raise BadInput("--revision is of one repository: give one name")
+        raise InputError("--revision is of one repository: give one name")
     found = []
     try:
         for name in names:
@@ -117,7 +117,7 @@ def _asked(names: Sequence[str]) -> list[str]:
 def _state(name: str) -> str:
     try:
         place = locate(name, hashed=False)
-    except BadInput:
+    except InputError:
         return "incomplete"
     return {"hub": "to fetch", "nowhere": "to provide"}.get(place.source, place.source)
 

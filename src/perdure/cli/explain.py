@@ -6,7 +6,7 @@ import textwrap
 
 from .._suggestions import suggest_names
 from ..metrics import DIAGNOSIS, METRICS, NEEDS, READINGS, find_metric
-from ..record import BadInput
+from ..record import InputError
 from ..scenarios import SCENARIOS
 from ..strategies import STRATEGIES
 from ._output import say
@@ -46,7 +46,7 @@ def _metric(id_: str) -> str:
         both = suggest_names(id_, [*STRATEGIES, *METRICS]).strip()
         if not both or not str(error).startswith("no metric has the id"):
             raise
-        raise BadInput(f"no metric or strategy is called {id_!r:.60}; {both}") from None
+        raise InputError(f"no metric or strategy is called {id_!r:.60}; {both}") from None
 
 
 def _strategy(name: str) -> str:

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from ..metrics import Stream, UndefinedMetricError, min_acc, schedule_steps, wf
 from ..metrics.planning import plan as planned
-from ..record import BadInput, read_source
+from ..record import InputError, read_input
 from ..record.points import INITIAL, PROBE
 from ..report import Grid
 from ._options import whole_of, windows_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..metrics import Plan
-    from ..record import Points, Source
+    from ..record import Points, ScoreInput
 
 __all__ = ["plan"]
 
@@ -88,7 +88,7 @@ def plan(
     form = form_of(json=json, markdown=markdown, csv=csv)
     width = windows_of(window, [])
     if len(width) != 1:
-        raise BadInput(f"--window is {window!r:.40}, expected one number, or all")
+        raise InputError(f"--window is {window!r:.40}, expected one number, or all")
     schedules: list[dict[str, Any]] = [{"every": k} for k in _wholes(every, "--every")]
     schedules += [{"burst": _pair(burst)}] if burst is not None else []
     sizes = _wholes(n, "--n")
@@ -109,12 +109,12 @@ def plan(
 
 def _read(like: str) -> _Run:
     name = "standard input" if like == STDIN else like
-    source = read_source("-" if like == STDIN else like, pipe=sys.stdin.buffer)
+    source = read_input("-" if like == STDIN else like, pipe=sys.stdin.buffer)
     if source.points is None:
-        raise BadInput(f"{name}: a matrix, expected a run folder or a points.csv")
+        raise InputError(f"{name}: a matrix, expected a run folder or a points.csv")
     ends = [0, *(last for _, last in source.points.spans())]
     if len(ends) == 1:
-        raise BadInput(f"{name}: no line says which task was trained, expected a run with tasks")
+        raise InputError(f"{name}: no line says which task was trained, expected a run with tasks")
     iterations = [b - a for a, b in pairwise(ends)]
     why: list[str] = []
     train = _time(lambda: _total(source, "seconds_train") / ends[-1], why)
@@ -130,7 +130,7 @@ def _time(measured: Callable[[], float], why: list[str]) -> float | None:
         return None
 
 
-def _total(source: Source, column: str) -> float:
+def _total(source: ScoreInput, column: str) -> float:
     if source.costs is None:
         raise UndefinedMetricError("needs a costs.csv, which is not there")
     return float(source.costs.column(column).sum())
@@ -151,7 +151,7 @@ def _length(iterations: str | None, tasks: str | None, run: _Run | None) -> dict
     if iterations is not None:
         return _given_tasks(iterations, count, run)
     if run is None:
-        raise BadInput("how long is a task? Give --iterations and --tasks, or --like RUN")
+        raise InputError("how long is a task? Give --iterations and --tasks, or --like RUN")
     return _tasks_of_run(run, count)
 
 
@@ -160,10 +160,10 @@ def _given_tasks(iterations: str, tasks: int | None, run: _Run | None) -> dict[s
     each = _wholes(iterations, "--iterations")
     if len(each) > 1:
         if tasks not in (None, len(each)):
-            raise BadInput(f"--tasks is {tasks}, expected {len(each)} as in --iterations")
+            raise InputError(f"--tasks is {tasks}, expected {len(each)} as in --iterations")
         return {"iterations": each}
     if tasks is None and run is None:
-        raise BadInput("how many tasks? Give --tasks, or --iterations with one number a task")
+        raise InputError("how many tasks? Give --tasks, or --iterations with one number a task")
     return {"iterations": each[0], "tasks": tasks or len(run.iterations if run else ())}
 
 
@@ -171,11 +171,11 @@ def _tasks_of_run(run: _Run, tasks: int | None) -> dict[str, Any]:
     names = [task for task, _ in run.points.spans()]
     again = next((task for task in names if names.count(task) > 1), None)
     if again is not None:
-        raise BadInput(f"{run.name}: task {again!r} returns; give --iterations and --tasks")
+        raise InputError(f"{run.name}: task {again!r} returns; give --iterations and --tasks")
     if tasks in (None, len(names)):
         return {"iterations": run.iterations}
     if len(set(run.iterations)) > 1:
-        raise BadInput(
+        raise InputError(
             f"--tasks is {tasks}, {run.name} has {len(names)} of different lengths; "
             "give --iterations"
         )
@@ -302,7 +302,7 @@ def _wholes(text: str, option: str) -> list[int]:
 def _pair(text: str) -> tuple[int, int]:
     parts = _wholes(text, "--burst")
     if len(parts) != 2:
-        raise BadInput(f"--burst is {text!r:.40}, expected FIRST,THEN like 20,100")
+        raise InputError(f"--burst is {text!r:.40}, expected FIRST,THEN like 20,100")
     return parts[0], parts[1]
 
 
@@ -310,5 +310,5 @@ def _seconds(given: float | None, option: str, unit: float) -> float | None:
     if given is None:
         return None
     if not 0 <= given < float("inf"):
-        raise BadInput(f"{option} is {given:g}, expected a number of at least 0")
+        raise InputError(f"{option} is {given:g}, expected a number of at least 0")
     return given * unit

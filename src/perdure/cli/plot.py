@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from .._suggestions import suggest_names
-from ..record import BadInput, Given
+from ..record import InputError, InputOptions
 from ..stats import PairTestName  # noqa: TC001  (the parser reads annotations)
 from ._options import ids_of, scale_of, values_of, whole_of
 from ._output import Flag, say, tell
@@ -112,16 +112,18 @@ def plot(
         _list()
         return 0
     if kind not in KINDS:
-        raise BadInput(
+        raise InputError(
             f"{kind!r:.40} is no figure; {suggest_names(kind, KINDS)}there are {', '.join(KINDS)}"
         )
     if not sources:
-        raise BadInput("nothing to draw; name a folder of runs, a matrix or a points.csv")
+        raise InputError("nothing to draw; name a folder of runs, a matrix or a points.csv")
     if output is None:
-        raise BadInput(f"no file to write; name one: -o {kind}.pdf")
+        raise InputError(f"no file to write; name one: -o {kind}.pdf")
     dots = whole_of(dpi, "--dpi", 10)
     if dots > MOST_DOTS:
-        raise BadInput(f"--dpi is {dots}, expected at most {MOST_DOTS}; a PDF is sharp at any size")
+        raise InputError(
+            f"--dpi is {dots}, expected at most {MOST_DOTS}; a PDF is sharp at any size"
+        )
     draw = _function(kind)
     options = _fitting(
         kind, draw, tasks=_whole(tasks, "--tasks"), thin=_wholes(thin, "--thin"),
@@ -129,7 +131,7 @@ def plot(
         only=ids_of(only) or None, method=method, metric=metric, test=test,
         unpaired=unpaired or None, alpha=alpha,
     )  # fmt: skip
-    given = Given(
+    given = InputOptions(
         transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better),
         classes=values_of(classes, "--classes"), setting=setting, upper=upper,
     )  # fmt: skip
@@ -143,7 +145,7 @@ def plot(
             if title is not None:
                 entitle(figure, title)
             path = save(figure, output, dots)
-        except BadInput:  # what was left out may be why
+        except InputError:  # what was left out may be why
             _say([note for note in notes if note.startswith("left out: ")], told)
             raise
     _say(notes, told)
@@ -169,7 +171,7 @@ def _function(kind: str) -> Callable[..., Figure]:
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
-        raise BadInput(
+        raise InputError(
             "matplotlib is not installed, expected it for figures; pip install 'perdure[report]'"
         ) from None
     function: Callable[..., Figure] = getattr(figures, kind)
@@ -190,7 +192,7 @@ def _fitting(kind: str, draw: Callable[..., Figure], **options: Any) -> dict[str
     for name in given:
         if name not in signature(draw).parameters:
             takes = [f"--{each}" for each in options if each in signature(draw).parameters]
-            raise BadInput(
+            raise InputError(
                 f"--{name} is not for {kind}, which takes {', '.join(takes) or 'no such option'}"
             )
     return given

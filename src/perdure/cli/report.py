@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..record import BadInput, Given
+from ..record import InputError, InputOptions
 from ..stats import PairTestName  # noqa: TC001  (the parser reads annotations)
 from ._options import scale_of
 from ._output import Flag, say, tell
@@ -59,21 +59,23 @@ def report(
         alpha: methods are distinguishable where p after Holm's correction is below it.
     """
     if not sources:
-        raise BadInput("nothing to report; name a folder of runs, a matrix or a points.csv")
+        raise InputError("nothing to report; name a folder of runs, a matrix or a points.csv")
     if not 0 < alpha < 1:
-        raise BadInput(f"--alpha is {alpha:g}, expected a number between 0 and 1")
+        raise InputError(f"--alpha is {alpha:g}, expected a number between 0 and 1")
     if not output.parent.is_dir():
-        raise BadInput(f"{output}: there is no folder {output.parent}; make it first")
+        raise InputError(f"{output}: there is no folder {output.parent}; make it first")
     if output.is_dir():
-        raise BadInput(f"{output} is a folder, expected a file; name one: -o {output}/report.html")
+        raise InputError(
+            f"{output} is a folder, expected a file; name one: -o {output}/report.html"
+        )
     try:
         from ..report.page import page
         from ..report.page.significance import HowTested
     except ModuleNotFoundError as error:
-        raise BadInput(
+        raise InputError(
             f"{error.name} is not installed, expected it for pages; pip install 'perdure[report]'"
         ) from None
-    given = Given(
+    given = InputOptions(
         transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better), upper=upper
     )
     methods, notes = opened(sources, given, store, pool=pool)

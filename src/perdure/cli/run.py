@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from msgspec import to_builtins
 
 from ..metrics import summary_of_runs
-from ..record import BadInput, open_run, read_source
+from ..record import InputError, open_run, read_input
 from ..report import headline_grid, kept_grid
 from ._options import require_training, whole_of
 from ._output import Flag, print_json, say, tell
@@ -111,7 +111,7 @@ def run(
         json: print JSON.
     """
     if sum((epochs is not None, iterations is not None, online)) > 1:
-        raise BadInput("--epochs, --iterations and --online exclude each other; give one")
+        raise InputError("--epochs, --iterations and --online exclude each other; give one")
     settings = _settings(set_)
     numbers = _seeds(seeds)
     counts: dict[str, Any] = {
@@ -142,7 +142,7 @@ def run(
         print_json(shown)
         return 0
     if not checkpoint_every >= 0:
-        raise BadInput(f"--checkpoint-every is {checkpoint_every:g}, expected 0 or more seconds")
+        raise InputError(f"--checkpoint-every is {checkpoint_every:g}, expected 0 or more seconds")
     finished, waiting = execution.jobs_for(runs, store, restart=fresh)
     for job in waiting:
         job.force, job.checkpoint_every = even_if_changed, checkpoint_every
@@ -172,9 +172,9 @@ def _settings(pairs: list[str] | None) -> dict[str, str]:
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not (name.strip() and equals and value.strip()):
-            raise BadInput(f"--set has {pair!r:.40}, expected NAME=VALUE like lr=.01")
+            raise InputError(f"--set has {pair!r:.40}, expected NAME=VALUE like lr=.01")
         if name.strip() in settings:
-            raise BadInput(f"--set has {name.strip()!r:.40} twice, expected each name once")
+            raise InputError(f"--set has {name.strip()!r:.40} twice, expected each name once")
         settings[name.strip()] = value.strip()
     return settings
 
@@ -184,11 +184,11 @@ def _seeds(text: str) -> list[int]:
     if "," not in text:
         count = whole_of(text, "--seeds", 1)
         if count > MAX_SEEDS:
-            raise BadInput(f"--seeds is {text:.40}, expected at most {MAX_SEEDS}")
+            raise InputError(f"--seeds is {text:.40}, expected at most {MAX_SEEDS}")
         return list(range(count))
     seeds = [whole_of(part, "--seeds", 0) for part in text.split(",") if part.strip()]
     if not seeds or len(set(seeds)) < len(seeds):
-        raise BadInput(f"--seeds is {text!r:.40}, expected each seed once")
+        raise InputError(f"--seeds is {text!r:.40}, expected each seed once")
     return seeds
 
 
@@ -238,10 +238,10 @@ def _insist(waiting: list[Job], *, fresh: bool) -> None:
     from .. import execution
 
     if fresh:
-        raise BadInput("--fresh starts anew and --resume goes on; give one of them")
+        raise InputError("--fresh starts anew and --resume goes on; give one of them")
     for job in waiting:
         if not execution.can_go_on(job):
-            raise BadInput(
+            raise InputError(
                 f"{job.folder}: no checkpoint to go on from; leave --resume out to start it"
             )
 
@@ -268,7 +268,7 @@ def _do(waiting: list[Job], most: int | None, *, show: bool) -> None:
 def _print(done: list[Job], notes: list[str], *, json: bool) -> None:
     found: list[Summary] = []
     for job in done:
-        source = read_source(str(job.folder))
+        source = read_input(str(job.folder))
         found.append(source.summary())
     both: Summary | RunsSummary = found[0] if len(found) == 1 else summary_of_runs(found)
     folders = [str(job.folder) for job in done]

@@ -18,9 +18,9 @@ from ..metrics import (
     criteria_weights,
     summary_of_runs,
 )
-from ..record import BadInput, Given, Source, read_source
+from ..record import InputError, InputOptions, ScoreInput, read_input
 from ..record.grouping import find_groups, seeds_note
-from ..record.run_index import Member
+from ..record.run_index import RunRef
 from ..report import scores_grids, tool_grid
 from ..report.scores import reasons, stacked
 from ._options import check_percent, ids_of, scale_of, values_of, weights_of, whole_of, windows_of
@@ -124,7 +124,7 @@ def score(
             "no file to score; name a matrix, a points.csv, a run folder, or - (stdin)"
         )
     if not (epsilon > 0 and math.isfinite(epsilon)):
-        raise BadInput(f"--epsilon is {epsilon:g}, expected a positive number")
+        raise InputError(f"--epsilon is {epsilon:g}, expected a positive number")
     wanted = ids_of(only)
     by_name = weights_of(weights)
     options = SummaryOptions(
@@ -132,8 +132,8 @@ def score(
         only=_computed(wanted, by_name),
     )  # fmt: skip
     if wanted and as_ is not None:
-        raise BadInput("--only and --as exclude each other; choose one")
-    given = Given(
+        raise InputError("--only and --as exclude each other; choose one")
+    given = InputOptions(
         transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better),
         setting=setting, classes=values_of(classes, "--classes"), sizes=values_of(sizes, "--sizes"),
         initial=values_of(initial, "--initial"), joint=values_of(joint, "--joint"),
@@ -146,12 +146,12 @@ def score(
     for name, members in groups.items():
         try:
             scored[name] = _scored(members, given, options, extras, interval)
-        except BadInput as error:
+        except InputError as error:
             if len(groups) == 1:
                 raise
             notes.append(f"left out: {error}")
     if not scored:
-        raise BadInput(f"nothing to score; {notes[-1]}")
+        raise InputError(f"nothing to score; {notes[-1]}")
     for each in scored.values():
         if percent and each.members[0].ours:
             check_percent(each.runs[0].scale, each.members[0].path)
@@ -182,8 +182,8 @@ def _computed(wanted: Sequence[str], weights: Mapping[str, float] | None) -> fro
 class Scored(NamedTuple):
     """A group of runs or files: what was read, each one's summary, and that of all of them."""
 
-    members: list[Member]
-    sources: list[Source]
+    members: list[RunRef]
+    sources: list[ScoreInput]
     runs: list[Summary]
     found: Summary | RunsSummary
 
@@ -192,8 +192,8 @@ def _grouped(files: Sequence[str], *, pool: bool) -> tuple[Groups, list[str]]:
     """Return what is to be scored by group; files without a name are seeds of one method."""
     if STDIN in files:
         if len(files) > 1:
-            raise BadInput("- is standard input, expected it alone; write it to a file first")
-        return {STDIN: [Member("-")]}, []
+            raise InputError("- is standard input, expected it alone; write it to a file first")
+        return {STDIN: [RunRef("-")]}, []
     named = any("=" in file for file in files)
     return find_groups(
         ["pooled=", *files] if pool and not named else files, pool=pool, files_together=True
@@ -207,20 +207,20 @@ def _extras(
     found: dict[str, dict[str, Path]] = {}
     for name, extra in (("costs", costs), ("hits", hits)):
         if extra and len(extra) != len(files):
-            raise BadInput(
+            raise InputError(
                 f"--{name} is given {len(extra)} time(s), expected {len(files)}: one for each file"
             )
         for file, path in zip(files, extra, strict=False):
             given = Path(file)
             if given.name == "points.csv" and (given.parent / "run.json").is_file():
-                given = given.parent  # as `members_of` names the run
+                given = given.parent  # as `find_runs` names the run
             found.setdefault("-" if file == STDIN else str(given), {})[name] = path
     return found
 
 
 def _scored(
-    members: Sequence[Member],
-    given: Given,
+    members: Sequence[RunRef],
+    given: InputOptions,
     options: SummaryOptions,
     extras: Mapping[str, dict[str, Path]],
     interval: IntervalMethod,
@@ -229,17 +229,17 @@ def _scored(
     finished = [member for member in members if member.finished]
     kept = list(finished if len(members) > 1 and finished else members)
     sources = [
-        read_source(m.path, given, pipe=sys.stdin.buffer, **extras.get(m.path, {})) for m in kept
+        read_input(m.path, given, pipe=sys.stdin.buffer, **extras.get(m.path, {})) for m in kept
     ]
     runs = [source.summary(options) for source in sources]
     for member, run in zip(kept, runs, strict=True):
         if len(run.tasks) != len(runs[0].tasks):
-            raise BadInput(
+            raise InputError(
                 f"{member.path}: {len(run.tasks)} task(s), expected {len(runs[0].tasks)} as in "
                 f"{kept[0].path}"
             )
         if run.scale != runs[0].scale:
-            raise BadInput(
+            raise InputError(
                 f"{member.path}: scores of another range or direction than in {kept[0].path}, "
                 "expected seeds of one method; score them apart"
             )
@@ -310,7 +310,7 @@ def _tool_rows(scored: Scored, tool: str) -> list[ToolRow]:
     each = []
     for member, source, run in zip(scored.members, scored.sources, scored.runs, strict=True):
         if source.matrix is None:
-            raise BadInput(f"{member.path}: {source.no_matrix}")
+            raise InputError(f"{member.path}: {source.no_matrix}")
         each.append(as_tool(source.matrix, tool, run))
     if len(each) == 1:
         return each[0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from ..record import BadInput, is_locked, read_json, scores_of
+from ..record import InputError, is_locked, load_summary, read_json
 from ..report.study import Line, guidelines, study_grids
 from ._options import ids_of, require_training, whole_of
 from ._output import Flag, form_of, print_grids, print_json, say, tell
@@ -174,12 +174,12 @@ def executor(
     from .. import execution
 
     if sum((serial, ray is not None, jobs is not None)) > 1:
-        raise BadInput("--serial, --jobs and --ray exclude each other; give one")
+        raise InputError("--serial, --jobs and --ray exclude each other; give one")
     if serial:
         return execution.run_serially, 1
     if ray is not None:
         if not gpus_each > 0:
-            raise BadInput(f"--gpus-each is {gpus_each:g}, expected a share of a GPU like .25")
+            raise InputError(f"--gpus-each is {gpus_each:g}, expected a share of a GPU like .25")
         on_ray = execution.run_on_ray
         return partial(on_ray, address=ray, gpus_per_run=gpus_each), execution.default_max_parallel(
             1
@@ -235,7 +235,7 @@ def _lines(study: Study, found: Outcome) -> list[Line]:
         note = "" if choice is None or not choice.tried else _chosen(choice.point)
         described = [_described(folder) for folder in folders]
         data = [_data_of(said) for said in described]
-        scores = [scores_of(folder) for folder in folders]
+        scores = [load_summary(folder) for folder in folders]
         networks = [_network_of(said) for said in described]
         lines.append(Line(*cell, len(study.seed_list), scores, data, note, networks))
     return lines

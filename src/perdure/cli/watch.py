@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ..record import BadInput
+from ..record import InputError
 from ._options import whole_of
 from ._output import Flag, say
 
@@ -43,9 +43,9 @@ def watch(
     """
     number = None if port is None else whole_of(port, "--port", 0)
     if number is not None and number > 65535:
-        raise BadInput(f"--port is {number}, expected at most 65535")
+        raise InputError(f"--port is {number}, expected at most 65535")
     if not store.is_dir():
-        raise BadInput(f"{store}: no such folder, expected one of runs; `perdure run` makes some")
+        raise InputError(f"{store}: no such folder, expected one of runs; `perdure run` makes some")
     live = _live()
     token = _token(live, host, token)
     server = live.Server(store, live.open_port(host, number), host, token=token)
@@ -62,7 +62,7 @@ def watch(
 def _live() -> Any:
     for needed in ("starlette", "uvicorn", "plotly"):
         if find_spec(needed) is None:
-            raise BadInput(
+            raise InputError(
                 f"{needed} is not installed, expected it for pages; pip install 'perdure[report]'"
             )
     return import_module("perdure.report.live.serve")
@@ -71,7 +71,7 @@ def _live() -> Any:
 def _token(live: Any, host: str, token: str | None) -> str | None:
     if token is None:
         if not live.is_loopback(host):
-            raise BadInput(
+            raise InputError(
                 f"--host {host:.60} lets other machines look, expected a token with it; "
                 "--token auto makes one"
             )
@@ -79,7 +79,7 @@ def _token(live: Any, host: str, token: str | None) -> str | None:
     if token == AUTO:
         return str(live.new_token())
     if not re.fullmatch(r"[A-Za-z0-9._~-]+", token) or len(token) < SHORTEST:
-        raise BadInput(
+        raise InputError(
             f"--token has {len(token)} characters, expected at least {SHORTEST} letters or digits "
             "(or . _ ~ -); --token auto makes one"
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..record import BadInput, open_regular, read_json
+from ..record import InputError, open_regular, read_json
 from ._files import hash_of
 from ._parquet import batches, open_table
 from ._progress import bar
@@ -149,7 +149,7 @@ def _classes(tables: Sequence[ParquetFile], info: DatasetInfo) -> tuple[str, ...
     names = tables[0].classes
     for table in tables[1:]:
         if table.classes != names:
-            raise BadInput(
+            raise InputError(
                 f"{table.path}: names other classes than {tables[0].path.name}, expected the same"
             )
     return tuple(map(str, range(info.classes))) if names is None else names

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..record import BadInput
+from ..record import InputError
 from ..record.io.append import open_file
 from ._files import remember
 from ._hub import download, endpoint, look
@@ -156,9 +156,9 @@ def _alone(name: str) -> Iterator[None]:
         yield
 
 
-def _unwritable(error: OSError) -> BadInput:
+def _unwritable(error: OSError) -> InputError:
     why = (error.strerror or str(error)).lower()
-    return BadInput(
+    return InputError(
         f"{error.filename or cache_folder()}: {why}; make room or rights, or set PERDURE_CACHE to "
         "another folder"
     )

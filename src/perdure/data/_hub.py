@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from .. import __version__
-from ..record import BadInput
+from ..record import InputError
 from ..record.io.append import open_file
 from ._files import hash_of
 from ._parquet import needs
@@ -68,7 +68,7 @@ def look(repository: str, patterns: tuple[str, str], revision: str | None) -> Re
     for split, pattern in zip(SPLITS, patterns, strict=True):
         found = sorted((path, lfs) for path, lfs in listed if _fits(path, pattern))
         if not found:
-            raise BadInput(f"{repository}: has no {pattern} at commit {commit[:12]}")
+            raise InputError(f"{repository}: has no {pattern} at commit {commit[:12]}")
         for k, (path, lfs) in enumerate(found):
             size, sha256 = getattr(lfs, "size", None), getattr(lfs, "sha256", None)
             if not (
@@ -83,7 +83,7 @@ def look(repository: str, patterns: tuple[str, str], revision: str | None) -> Re
 def download(remote: Remote, file: RemoteFile, to: Path, advance: Callable[[int], None]) -> None:
     """Write a file of the hub; what an earlier download left in `to` is gone on from.
 
-    A file of another size or hash than the hub says is removed, and BadInput raised.
+    A file of another size or hash than the hub says is removed, and InputError raised.
     """
     have = to.stat().st_size if to.exists() else 0
     if have > file.size:
@@ -103,7 +103,7 @@ def download(remote: Remote, file: RemoteFile, to: Path, advance: Callable[[int]
         to.unlink()
         what = f"{size:,} bytes" if size != file.size else f"sha256 {is_now[:16]}…"
         expected = f"{file.size:,} bytes" if size != file.size else f"{file.sha256[:16]}…"
-        raise BadInput(
+        raise InputError(
             f"{remote.repository}: {file.path} came with {what}, expected {expected}; "
             "it was thrown away, fetch again"
         )
@@ -167,7 +167,7 @@ def _hub(repository: str, revision: str | None) -> Iterator[Any]:
     except failed as error:
         raise _explained(hub.errors, error, repository, revision) from None
     except ValueError as error:
-        if isinstance(error, BadInput):
+        if isinstance(error, InputError):
             raise
         raise _strange(repository, "JSON") from None
     finally:
@@ -175,43 +175,43 @@ def _hub(repository: str, revision: str | None) -> Iterator[Any]:
         logging.set_verbosity(verbosity)
 
 
-def _explained(errors: Any, error: Exception, repository: str, revision: str | None) -> BadInput:
+def _explained(errors: Any, error: Exception, repository: str, revision: str | None) -> InputError:
     """Return in one line why the hub did not give what was asked, and what to do."""
     at, status = endpoint(), getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, errors.GatedRepoError):
-        return BadInput(
+        return InputError(
             f"{repository}: access must be granted first: accept its terms at "
             f"{at}/datasets/{repository}, then set HF_TOKEN or run `hf auth login`"
         )
     if isinstance(error, errors.RevisionNotFoundError):
-        return BadInput(
+        return InputError(
             f"{repository}: revision is {revision!r:.60}, expected one of its branches, tags or "
             f"commits; see {at}/datasets/{repository}/commits/main"
         )
     if isinstance(error, errors.RepositoryNotFoundError) or status in (401, 403):
-        return BadInput(  # the hub says 401 of what does not exist, too
+        return InputError(  # the hub says 401 of what does not exist, too
             f"{repository}: not found at {at}, or closed to you ({status}): if it needs a login, "
             "set HF_TOKEN or run `hf auth login`; if a token is set, check it; or provide "
             f"{layout('NAME')} in a folder named by PERDURE_DATA"
         )
     if isinstance(error, errors.OfflineModeIsEnabled):
-        return BadInput(f"{repository}: HF_HUB_OFFLINE is set; unset it, or set PERDURE_DATA")
+        return InputError(f"{repository}: HF_HUB_OFFLINE is set; unset it, or set PERDURE_DATA")
     if status is not None:
-        return BadInput(f"{repository}: {at} answered {status}; try again later")
+        return InputError(f"{repository}: {at} answered {status}; try again later")
     if isinstance(error, OSError) and error.errno in DISK:
-        return BadInput(
+        return InputError(
             f"{error.filename or 'the cache'}: {(error.strerror or '').lower()}; make room or "
             "rights, or set PERDURE_CACHE to another folder; a partial download is kept"
         )
     why = (str(error) or type(error).__name__).splitlines()[0]
-    return BadInput(
+    return InputError(
         f"{repository}: the connection to {at} failed ({why:.120}); check the network and fetch "
         "again, which goes on from where it stopped, or set PERDURE_DATA to a local mirror"
     )
 
 
-def _strange(repository: str, what: str) -> BadInput:
-    return BadInput(
+def _strange(repository: str, what: str) -> InputError:
+    return InputError(
         f"{repository}: {endpoint()} did not answer as a hub does, expected {what}; check "
         "HF_ENDPOINT and whether a login page stands between"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..record import BadInput
+from ..record import InputError
 from ._decoded import decode
 from ._digits import digits
 from ._fetch import fetch as download
@@ -52,17 +52,17 @@ class Dataset:
     def __post_init__(self) -> None:
         for which, (x, y) in (("train", self.train), ("test", self.test)):
             if x.dtype != np.uint8 or x.ndim != 4:
-                raise BadInput(
+                raise InputError(
                     f"{self.name}: {which} images are {x.dtype} {x.shape}, expected uint8 from 0 "
                     "to 255 of shape (N, C, H, W)"
                 )
             if y.shape != (len(x),) or y.dtype != np.int64:
-                raise BadInput(
+                raise InputError(
                     f"{self.name}: {which} labels are {y.dtype} {y.shape}, expected int64 "
                     f"({len(x)},)"
                 )
             if len(y) and not 0 <= y.min() <= y.max() < len(self.classes):
-                raise BadInput(
+                raise InputError(
                     f"{self.name}: {which} labels go from {y.min()} to {y.max()}, expected 0 to "
                     f"{len(self.classes) - 1}"
                 )
@@ -93,7 +93,7 @@ def load(name: str, *, fetch: bool = True, progress: bool | None = None) -> Data
     if found is None:
         mirror = mirror_folder()
         if mirror is not None and not mirror.is_dir():  # better said than downloaded instead
-            raise BadInput(
+            raise InputError(
                 f"PERDURE_DATA is {str(mirror)!r}, expected a folder; correct or unset it"
             )
         if not fetch or (cut is None and info.repository is None):
@@ -108,7 +108,7 @@ def load(name: str, *, fetch: bool = True, progress: bool | None = None) -> Data
 
 
 def _hashes(found: DatasetFiles) -> dict[str, dict[Path, str]]:
-    """Return path -> SHA-256 of each split, or raise BadInput if one is not as it was fetched."""
+    """Return path -> SHA-256 of each split, or raise InputError if one is not as it was fetched."""
     known = source_json(found.folder).get("files", {})
     result: dict[str, dict[Path, str]] = {}
     for split in SPLITS:
@@ -116,7 +116,7 @@ def _hashes(found: DatasetFiles) -> dict[str, dict[Path, str]]:
         for path, is_now in result[split].items():
             was = known.get(path.name, {}).get("sha256", is_now)
             if was != is_now:
-                raise BadInput(
+                raise InputError(
                     f"{path}: sha256 is {is_now[:16]}…, expected {was[:16]}… as in source.json; "
                     f"run `perdure data fetch {found.folder.name} --fresh`"
                 )
@@ -129,10 +129,10 @@ def _read(
     try:
         files = _hashes(found)
     except OSError as error:
-        raise BadInput(f"{error.filename}: {(error.strerror or 'unreadable').lower()}") from None
+        raise InputError(f"{error.filename}: {(error.strerror or 'unreadable').lower()}") from None
     train, test = (decode(name, split, info, files[split], progress=progress) for split in SPLITS)
     if train.classes != test.classes:
-        raise BadInput(f"{found.folder}: train and test name other classes, expected the same")
+        raise InputError(f"{found.folder}: train and test name other classes, expected the same")
     return Dataset(
         name=name,
         train=Split(train.x, train.y),
@@ -159,7 +159,7 @@ def _cut(name: str, cut: ClassSubset, whole: Dataset) -> Dataset:
     """Return some classes of a whole dataset, numbered in the order of the cut."""
     missing = [label for label in cut.classes if label not in whole.classes]
     if missing:
-        raise BadInput(
+        raise InputError(
             f"{name}: {cut.of} has no class {missing[0]!r}, which it is cut from; "
             f"provide {layout(name)} in a folder named by PERDURE_DATA"
         )

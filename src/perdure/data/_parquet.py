@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..record import BadInput
+from ..record import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +38,9 @@ class ParquetFile(NamedTuple):
     classes: tuple[str, ...] | None
 
 
-def needs(package: str) -> BadInput:
+def needs(package: str) -> InputError:
     """Return the error for a package that is not installed."""
-    return BadInput(f"reading datasets needs {package}: pip install 'perdure[train]'")
+    return InputError(f"reading datasets needs {package}: pip install 'perdure[train]'")
 
 
 def open_table(path: Path) -> ParquetFile:
@@ -60,11 +60,11 @@ def open_table(path: Path) -> ParquetFile:
     image = _column(path, kinds, ("image", "img"))
     label = _column(path, kinds, ("label", "fine_label"))
     if not kinds[image].startswith("STRUCT(bytes BLOB"):
-        raise BadInput(
+        raise InputError(
             f"{path}: column {image} is {kinds[image]}, expected STRUCT(bytes BLOB, path VARCHAR)"
         )
     if not rows:
-        raise BadInput(f"{path}: has no rows, expected images")
+        raise InputError(f"{path}: has no rows, expected images")
     return ParquetFile(path, int(rows), image, label, _names(said, label))
 
 
@@ -93,14 +93,14 @@ def _decoded(
     y = np.empty(len(rows), dtype=np.int64)
     for k, (data, label) in enumerate(rows):
         if label is None or not 0 <= label < classes:
-            raise BadInput(
+            raise InputError(
                 f"{path}, row {first + k}: label is {label}, expected 0 to {classes - 1}"
             )
         y[k] = label
         try:
             x[k] = _image(data, info)
         except Exception as error:  # Pillow's decoders raise what they like
-            raise BadInput(
+            raise InputError(
                 f"{path}, row {first + k}: not an image that can be read ({error}), "
                 "expected PNG or JPEG; get the file again"
             ) from None
@@ -139,7 +139,7 @@ def _column(path: Path, kinds: dict[str, str], names: tuple[str, ...]) -> str:
     for name in names:
         if name in kinds:
             return name
-    raise BadInput(f"{path}: columns are {', '.join(kinds):.100}, expected {' or '.join(names)}")
+    raise InputError(f"{path}: columns are {', '.join(kinds):.100}, expected {' or '.join(names)}")
 
 
 def _names(said: list[tuple[Any, ...]], label: str) -> tuple[str, ...] | None:
@@ -156,9 +156,9 @@ def _literal(path: Path) -> list[str]:
     return [glob.escape(str(path))]
 
 
-def _unreadable(path: Path, error: Exception) -> BadInput:
+def _unreadable(path: Path, error: Exception) -> InputError:
     why = str(error).splitlines()[0]
-    return BadInput(f"{path}: not a Parquet file that can be read ({why:.200}); get it again")
+    return InputError(f"{path}: not a Parquet file that can be read ({why:.200}); get it again")
 
 
 def _duckdb() -> Any:

@@ -10,7 +10,7 @@ import json
 from functools import cache
 from pathlib import Path
 
-from ..record import BadInput
+from ..record import InputError
 from ._hub import Remote, RemoteFile, look
 from ._table import DATASETS, DatasetInfo
 
@@ -43,14 +43,14 @@ def check(remote: Remote, info: DatasetInfo) -> None:
         for name in sorted({*remote.files, *pin.files}):
             offered, expected = remote.files.get(name), pin.files.get(name)
             if offered != expected:
-                raise BadInput(
+                raise InputError(
                     f"{remote.repository}: the hub offers {_shown(offered)} as {name}, expected "
                     f"{_shown(expected)}; nothing was downloaded, check HF_ENDPOINT"
                 )
     total, most = sum(file.size for file in remote.files.values()), most_bytes(info)
     count = len(remote.files)
     if total > most or count > MOST_FILES:
-        raise BadInput(
+        raise InputError(
             f"{remote.repository}: the hub offers {count} files of {total:,} bytes, expected at "
             f"most {MOST_FILES} of {most:,}; nothing was downloaded, check HF_ENDPOINT"
         )

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ..record import BadInput, read_json
+from ..record import InputError, read_json
 
 __all__ = [
     "SPLITS",
@@ -56,13 +56,13 @@ def find(name: str) -> DatasetFiles | None:
             files = {split: _shards(place / name, split) for split in SPLITS}
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            raise BadInput(f"{place / name}: cannot be read ({why:.80})") from None
+            raise InputError(f"{place / name}: cannot be read ({why:.80})") from None
         there = [split for split in SPLITS if files[split]]
         if len(there) == len(SPLITS):
             return DatasetFiles(source, place / name, files)
         if there:
             missing = next(split for split in SPLITS if split not in there)
-            raise BadInput(
+            raise InputError(
                 f"{place / name}: {there[0]} is there, {missing} is not; expected {layout(name)}"
             )
     return None
@@ -88,7 +88,7 @@ def source_json(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise BadInput(
+        raise InputError(
             f"{path}: is not what `perdure data fetch` writes; remove it, or fetch with --fresh"
         ) from None
     return dict(found)
@@ -105,7 +105,7 @@ def _shards(folder: Path, split: str) -> tuple[Path, ...]:
     found = [re.fullmatch(rf"{split}-(\d+)-of-(\d+)\.parquet", path.name) for path in shards]
     numbers = [(int(match[1]), int(match[2])) for match in found if match]
     if numbers != [(k, len(shards)) for k in range(len(shards))]:
-        raise BadInput(
+        raise InputError(
             f"{folder}: the shards of {split} are {', '.join(path.name for path in shards):.200}; "
             f"expected {split}-00000-of-N.parquet up to the last of N, without gaps"
         )

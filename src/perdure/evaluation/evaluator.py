@@ -8,7 +8,7 @@ import weakref
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..record import RecordError, read_source
+from ..record import RecordError, read_input
 from ._arguments import as_json, check_arguments, check_state, named_tasks, scale_of
 from .alarm import Alarm, AlarmTriggered
 from .costs.meter import Meter
@@ -388,7 +388,7 @@ class Evaluator:
         start = time.perf_counter()
         if self._finalizer.alive:
             self._collect(wait=True)
-        found = read_source(str(self._recorder.writer.folder)).summary(options)
+        found = read_input(str(self._recorder.writer.folder)).summary(options)
         self._meter.apart(time.perf_counter() - start, 0.0)
         return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from ..record import RecordError, scores_of
+from ..record import RecordError, load_summary
 from ..record.io.append import check_folder
 from ..training.checkpointer import EVERY
 from ..training.config import RunConfig
@@ -96,7 +96,9 @@ def perform(
             force=job.force, scenario=scenario,
             progress=progress, checkpoint_every=job.checkpoint_every, checkpointed=checkpointed,
         )  # fmt: skip
-        scores_of(job.folder, keep=True)  # kept there: a study's tables need not compute them again
+        load_summary(
+            job.folder, keep=True
+        )  # kept there: a study's tables need not compute them again
         tell({"seconds": time.perf_counter() - began})
     except Exception as error:
         meanwhile = job.overwrite is not True and is_finished(job.folder)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..record import BadInput, replace_file
+from ..record import InputError, replace_file
 from ..training.run import scenario_of
 from .collector import Collector
 from .jobs import REFRESH, explained, noted
@@ -200,13 +200,13 @@ class _Driver:
 
 def _check(jobs: Sequence[Job], gpus_per_run: float) -> None:
     if not (0 < gpus_per_run <= 1 or (gpus_per_run > 1 and float(gpus_per_run).is_integer())):
-        raise BadInput(
+        raise InputError(
             f"gpus_per_run is {gpus_per_run:g}, expected a share of a GPU like .25, or 1"
         )
     for job in jobs:
         if ":" in job.config.device:
             device = job.config.device
-            raise BadInput(f"device is {device!r}, expected cpu or cuda: Ray picks which one")
+            raise InputError(f"device is {device!r}, expected cpu or cuda: Ray picks which one")
 
 
 @contextmanager
@@ -216,7 +216,7 @@ def _connected(address: str, jobs: Sequence[Job]) -> Iterator[Any]:
         import ray
         from ray._private import worker as ray_worker
     except ModuleNotFoundError:
-        raise BadInput("running on Ray needs ray: pip install 'perdure[ray]'") from None
+        raise InputError("running on Ray needs ray: pip install 'perdure[ray]'") from None
     if ray.is_initialized():
         yield ray
         return
@@ -237,7 +237,7 @@ def _connected(address: str, jobs: Sequence[Job]) -> Iterator[Any]:
         ray.init(**options, job_config=config, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
         what = "no local Ray can be started" if address == "auto" else f"no Ray is at {address}"
-        raise BadInput(f"{what} ({_line(error)})") from error
+        raise InputError(f"{what} ({_line(error)})") from error
     try:
         yield ray
     finally:
@@ -255,14 +255,14 @@ def _check_address(address: str) -> None:
     """Raise where nobody answers at once: Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
-        raise BadInput(
+        raise InputError(
             f"address is {address!r:.60}, expected auto or the host:port of a Ray cluster this "
             "machine belongs to (ray start --address=host:port makes it one)"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER).close()
     except (OSError, OverflowError) as error:
-        raise BadInput(
+        raise InputError(
             f"no Ray answers at {address} ({error}); ray start --head starts one"
         ) from None
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from ..record import BadInput, RecordError, replace_file
+from ..record import InputError, RecordError, replace_file
 from ..record.io.append import Lock, check_folder
 
 if TYPE_CHECKING:
@@ -103,4 +103,4 @@ def _check(name: str, folder: Path) -> None:
     plain = name == str(path) and not path.is_absolute() and not {"..", "."} & set(path.parts)
     odd = set(name) & set("\\\0:")
     if not plain or odd or folder.resolve() not in (folder / name).resolve().parents:
-        raise BadInput(f"a run sent the file {name!r:.80}, expected a path inside its folder")
+        raise InputError(f"a run sent the file {name!r:.80}, expected a path inside its folder")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..record import BadInput
+from ..record import InputError
 from ..training.changes import is_finished
 from ..training.checkpoint import has_checkpoint
 from .jobs import Job
@@ -38,7 +38,7 @@ def jobs_for(
 def check_store(store: Path) -> None:
     """Raise if a store cannot be a folder."""
     if not (there := next(p for p in (store, *store.absolute().parents) if p.exists())).is_dir():
-        raise BadInput(f"store is {str(store)!r}, and {there} is a file, expected a folder")
+        raise InputError(f"store is {str(store)!r}, and {there} is a file, expected a folder")
 
 
 def can_go_on(job: Job) -> bool:

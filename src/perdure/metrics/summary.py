@@ -71,7 +71,7 @@ def summary(
         (-0.3, "needs the untrained model's scores (initial)")
     """
     if isinstance(data, str | PathLike):
-        raise TypeError(f"got {data!r}, expected scores; perdure.record.read_source reads files")
+        raise TypeError(f"got {data!r}, expected scores; perdure.record.read_input reads files")
     if isinstance(data, Stream):
         if stream is not None:
             raise TypeError("two streams given, expected one")

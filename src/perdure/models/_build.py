@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..evaluation.state.preserve import has_lazy_parameters, preserve_state
-from ..record import BadInput
+from ..record import InputError
 from ._check import image, one_line, whole, wholes
 from ._factory import called, factory_of
 from .network import Network
@@ -46,7 +46,7 @@ def build(
     shape, outputs = image(shape), whole("outputs", outputs)
     sizes = None if heads is None else wholes("heads", heads)
     if sizes is not None and sum(sizes) != outputs:
-        raise BadInput(
+        raise InputError(
             f"heads is {list(sizes)}, {sum(sizes)} classes in all, expected {outputs}: the outputs"
         )
     network = called(factory_of(name), name, shape, outputs, options)
@@ -55,7 +55,7 @@ def build(
     if sizes is None:
         return Network(body, head, outputs, mask_unseen=mask_unseen)
     if not isinstance(head, nn.Linear):
-        raise BadInput(
+        raise InputError(
             f"model {name!r} does not end in an nn.Linear with {outputs} outputs, expected for"
             " heads of their own for each task; end it so, or use one head"
         )
@@ -82,12 +82,14 @@ def _check_scores(network: nn.Module, name: str, shape: tuple[int, int, int], ou
         with preserve_state(network):
             scores = network(examples)
     except Exception as error:
-        raise BadInput(f"model {name!r} fails for images of {shape}: {one_line(error)}") from error
+        raise InputError(
+            f"model {name!r} fails for images of {shape}: {one_line(error)}"
+        ) from error
     expected = f"expected a tensor of (2, {outputs}): a score for each class"
     if not isinstance(scores, Tensor):
-        raise BadInput(f"model {name!r} gives {type(scores).__name__} for two images, {expected}")
+        raise InputError(f"model {name!r} gives {type(scores).__name__} for two images, {expected}")
     if scores.shape != (2, outputs):
-        raise BadInput(f"model {name!r} gives {tuple(scores.shape)} for two images, {expected}")
+        raise InputError(f"model {name!r} gives {tuple(scores.shape)} for two images, {expected}")
 
 
 class _StandIn(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from ..record import BadInput
+from ..record import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ def whole(name: str, value: Any, least: int = 1) -> int:
         20
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise BadInput(f"{name} is {value!r}, expected a whole number of at least {least}")
+        raise InputError(f"{name} is {value!r}, expected a whole number of at least {least}")
     return int(value)
 
 
@@ -32,7 +32,7 @@ def wholes(name: str, value: int | str | Sequence[int]) -> tuple[int, ...]:
         >>> wholes("hidden", "400,400"), wholes("hidden", "400x300"), wholes("hidden", [20])
         ((400, 400), (400, 300), (20,))
     """
-    bad = BadInput(f"{name} is {value!r:.60}, expected whole numbers from 1 like 400,400")
+    bad = InputError(f"{name} is {value!r:.60}, expected whole numbers from 1 like 400,400")
     try:
         if isinstance(value, str):
             return tuple(whole(name, int(part)) for part in value.replace("x", ",").split(","))
@@ -50,7 +50,7 @@ def fraction(name: str, value: Any) -> float:
         0.5
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1:
-        raise BadInput(f"{name} is {value!r}, expected a number from 0 to below 1")
+        raise InputError(f"{name} is {value!r}, expected a number from 0 to below 1")
     return float(value)
 
 
@@ -64,7 +64,7 @@ def image(shape: Any) -> tuple[int, int, int]:
     try:
         channels, height, width = (whole("shape", size) for size in shape)
     except (TypeError, ValueError):
-        raise BadInput(
+        raise InputError(
             f"shape is {shape!r:.60}, expected channels, height and width like (1, 28, 28)"
         ) from None
     return channels, height, width
@@ -73,7 +73,7 @@ def image(shape: Any) -> tuple[int, int, int]:
 def least_side(name: str, shape: tuple[int, int, int], least: int) -> None:
     """Raise for an image that is smaller than the model can take."""
     if min(shape[1:]) < least:
-        raise BadInput(
+        raise InputError(
             f"{name}: images are {shape[1]}x{shape[2]}, expected at least {least}x{least};"
             " take another model"
         )

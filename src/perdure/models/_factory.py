@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from .._user_modules import describe_module, import_user_module
-from ..record import BadInput
+from ..record import InputError
 from .registry import MODELS, unknown
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ def factory_of(name: str) -> Callable[..., Any]:
     found: Any = where
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise BadInput(
+            raise InputError(
                 f"model {name!r}: {describe_module(where)} has no {attribute!r}, expected a factory"
             )
         found = getattr(found, part)
     if not callable(found):
-        raise BadInput(
+        raise InputError(
             f"model {name!r} is {type(found).__name__}, expected a function or class to call"
             " with (shape, outputs)"
         )
@@ -55,14 +55,14 @@ def called(
         inspect.signature(factory).bind(shape, outputs, **options)
     except TypeError as error:
         given = ", ".join(["shape", "outputs", *(f"{key}=" for key in options)])
-        raise BadInput(
+        raise InputError(
             f"model {name!r} is called with ({given}): {error}; it takes {_takes(factory)}"
         ) from None
     except ValueError:
         pass  # written in C: nobody can say what it takes
     network = factory(shape, outputs, **options)
     if not isinstance(network, nn.Module):
-        raise BadInput(
+        raise InputError(
             f"model {name!r} returns {type(network).__name__}, expected a torch.nn.Module"
         )
     return network

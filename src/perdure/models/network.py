@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..record import BadInput
+from ..record import InputError
 from ._check import whole
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Network(nn.Module):
         if self.opened is not None:
             allowed = self.columns(task)
         if wrong := [c for c in named if c not in allowed]:
-            raise BadInput(
+            raise InputError(
                 f"open: task {task} has class {wrong[0]}, expected classes from {allowed.start}"
                 f" to {allowed.stop - 1}: number them in the order of the tasks"
             )
@@ -99,7 +99,7 @@ class Network(nn.Module):
     def columns(self, task: int) -> range:
         """Return the classes of a task with a head of its own."""
         if not 0 <= task < len(self._ends):
-            raise BadInput(
+            raise InputError(
                 f"task is {task}, expected 0 to {len(self._ends) - 1}: one for each head"
             )
         return range(self._ends[task - 1] if task else 0, self._ends[task])
@@ -107,7 +107,7 @@ class Network(nn.Module):
     def _of_task(self, features: Tensor, task: int | None) -> Tensor:
         """Return scores where every example is of one task."""
         if task is None:
-            raise BadInput(
+            raise InputError(
                 "task is None, expected the task of the examples: each task has a head of its own"
             )
         columns = self.columns(task)
@@ -118,14 +118,14 @@ class Network(nn.Module):
     def _of_rows(self, features: Tensor, tasks: Tensor) -> Tensor:
         """Return scores where each example has its own task."""
         if tasks.shape != features.shape[:1]:
-            raise BadInput(
+            raise InputError(
                 f"task has shape {tuple(tasks.shape)}, expected one task for each of"
                 f" {len(features)} examples"
             )
         # Without gradients all heads: copies of a network get its tensors, not its `_open`.
         wanted = self._open if torch.is_grad_enabled() else range(len(self._ends))
         if not wanted:
-            raise BadInput("no task is open, expected open(task, classes) before training begins")
+            raise InputError("no task is open, expected open(task, classes) before training begins")
         heads = _heads(self.head)
         found = {task: heads[task](features) for task in wanted}
         like = found[wanted[0]]  # its type may not be that of the features: autocast

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._suggestions import suggest_names
-from ..record import BadInput
+from ..record import InputError
 
 __all__ = ["MODELS", "describe"]
 
@@ -42,8 +42,8 @@ def describe(name: str) -> str:
     raise unknown(name)
 
 
-def unknown(name: str) -> BadInput:
+def unknown(name: str) -> InputError:
     """Return the error for a name that no model has."""
     every = ", ".join(MODELS)
     said = f"model is {name!r}, expected {every}, or your own as module:name"
-    return BadInput(" ".join(filter(None, (said, suggest_names(name, MODELS).strip()))))
+    return InputError(" ".join(filter(None, (said, suggest_names(name, MODELS).strip()))))

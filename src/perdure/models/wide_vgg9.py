@@ -7,7 +7,7 @@ from numbers import Real
 
 from torch import nn
 
-from ..record import BadInput
+from ..record import InputError
 from ._check import fraction, image, least_side, whole
 
 __all__ = ["wide_vgg9"]
@@ -61,7 +61,7 @@ def wide_vgg9(
 
 def _factor(width: float) -> float:
     if isinstance(width, bool) or not isinstance(width, Real) or not 0 < width < inf:
-        raise BadInput(
+        raise InputError(
             f"wide-vgg9: width is {width!r}, expected a number above 0, 1 is the paper's"
         )
     return float(width)

@@ -3,34 +3,35 @@
 from .costs_file import read_costs
 from .gradients_file import Gradients, read_gradients
 from .incremental_reader import GrowingPoints
-from .inputs import Given, Source, read_source, read_vector
+from .inputs import InputOptions, ScoreInput, read_input, read_vector
 from .io.append import RecordError, is_locked
 from .io.append import replace as replace_file
-from .io.files import BadInput, check_depth, open_regular, read_file, read_json
+from .io.files import InputError, check_depth, open_regular, read_file, read_json
 from .matrix_file import parse_matrix, parse_vector
 from .per_example_folder import read_hits
 from .points import Points
 from .points_file import read_points
 from .run import FAILED, Run, failure_of, open_run
-from .summary_cache import Scores, scores_of
+from .summary_cache import RunSummary, load_summary
 from .writer import RunWriter, csv_field
 
 __all__ = [
     "FAILED",
-    "BadInput",
-    "Given",
     "Gradients",
     "GrowingPoints",
+    "InputError",
+    "InputOptions",
     "Points",
     "RecordError",
     "Run",
+    "RunSummary",
     "RunWriter",
-    "Scores",
-    "Source",
+    "ScoreInput",
     "check_depth",
     "csv_field",
     "failure_of",
     "is_locked",
+    "load_summary",
     "open_regular",
     "open_run",
     "parse_matrix",
@@ -39,10 +40,9 @@ __all__ = [
     "read_file",
     "read_gradients",
     "read_hits",
+    "read_input",
     "read_json",
     "read_points",
-    "read_source",
     "read_vector",
     "replace_file",
-    "scores_of",
 ]

@@ -12,7 +12,7 @@ from ..metrics import ACCURACY
 from .costs_file import COST_COLUMNS, read_costs
 from .gradients_file import read_gradients
 from .inputs import MAX_POINTS
-from .io.files import MAX_JSON, BadInput, find_matches, open_regular, parse_json, read_file
+from .io.files import MAX_JSON, InputError, find_matches, open_regular, parse_json, read_file
 from .io.text import decode
 from .points import KINDS
 from .points_file import read_points
@@ -68,7 +68,7 @@ def find(pattern: Pattern | Iterable[Pattern]) -> tuple[list[Run], dict[str, str
     if not runs:
         path, reason = next(iter(skipped.items()))
         others = f" (nor a run in {len(skipped) - 1} other matches)" if len(skipped) > 1 else ""
-        raise BadInput(
+        raise InputError(
             f"{path}: {reason}{others}, expected run folders with a points.csv; name them by a "
             "pattern such as 'runs/*'"
         )
@@ -79,7 +79,7 @@ def _matches(pattern: Pattern | Iterable[Pattern]) -> Iterator[Path]:
     """Yield what is there under each name, or what it matches as a pattern."""
     several = [pattern] if isinstance(pattern, str | os.PathLike) else list(pattern)
     if not several:
-        raise BadInput("no run folders given, expected paths or a pattern such as 'runs/*'")
+        raise InputError("no run folders given, expected paths or a pattern such as 'runs/*'")
     for one in several:
         name = os.fspath(one)
         if name and Path(name).exists():  # a folder may be called a[1]
@@ -87,7 +87,7 @@ def _matches(pattern: Pattern | Iterable[Pattern]) -> Iterator[Path]:
             continue
         found = find_matches(name)
         if not found:
-            raise BadInput(
+            raise InputError(
                 f"{name!r}: matches nothing, expected run folders; check the path, or name them "
                 "by a pattern such as 'runs/*'"
             )
@@ -137,7 +137,7 @@ def look(path: Path) -> Look:
 def read(table: str, path: Path, run: Run) -> tuple[Columns, str | None]:
     """Return the columns of a run's file by our own reader, and a warning if it was cut off.
 
-    Nothing is None in text and NaN or -1 in numbers. Raises BadInput naming file and line.
+    Nothing is None in text and NaN or -1 in numbers. Raises InputError naming file and line.
     """
     name = str(run.folder / path.name)
     text = decode(read_file(path, MAX_POINTS), name, growing=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from .io.text import BadInput
+from .io.text import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..metrics import ScoreScale, Summary
-    from .run_index import Member
+    from .run_index import RunRef
 
     Seed = int | str
     ByMethod = Mapping[str, Mapping[Seed, Summary]]
-    Runs = Mapping[str, Mapping[Seed, Member]]
+    Runs = Mapping[str, Mapping[Seed, RunRef]]
 
 __all__ = ["missing", "notes_of", "same_scores", "same_tasks"]
 
@@ -28,7 +28,7 @@ def same_scores(found: ByMethod, runs: Runs) -> ScoreScale:
             path = runs[name][seed].path
             first = first or (run.scale, path)
             if run.scale != first[0]:
-                raise BadInput(
+                raise InputError(
                     f"{path}: scores of another range or direction than in {first[1]}, expected "
                     "the same kind of score everywhere"
                 )
@@ -56,7 +56,7 @@ def same_tasks(found: ByMethod, runs: Runs, *, anyway: bool) -> list[str]:
                     f"{runs[first][at].path}"
                 )
                 if not anyway:
-                    raise BadInput(f"{what}; expected the same tasks, or --anyway")
+                    raise InputError(f"{what}; expected the same tasks, or --anyway")
                 return [what]
     return []
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..metrics import Costs
-from .io.text import BadInput, Column, as_text, read_table
+from .io.text import Column, InputError, as_text, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,12 +42,12 @@ def read_costs(text: str, source: str, *, ours: bool = False) -> tuple[Costs, st
     spec |= {name: Column("a number of at least 0, or nothing", _costs) for name in COST_COLUMNS}
     table = read_table(text, source, spec, ours=ours)
     if not table.rows and not ours:  # a run that has not ended its first task has none yet
-        raise BadInput(f"{source}: no tasks, expected a line a task under {','.join(spec)}")
+        raise InputError(f"{source}: no tasks, expected a line a task under {','.join(spec)}")
     tasks = tuple(table.columns.pop("task").tolist())
     first: dict[str, int] = {}
     for row, task in enumerate(tasks):
         if first.setdefault(task, row) != row:
-            raise BadInput(f"{table.where(row)}: task {task!r} stands twice, expected once")
+            raise InputError(f"{table.where(row)}: task {task!r} stands twice, expected once")
     return Costs(tasks, table.columns), table.warning
 
 

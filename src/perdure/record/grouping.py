@@ -7,15 +7,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .io.text import BadInput
-from .run_index import Member, members_of, visible
+from .io.text import InputError
+from .run_index import RunRef, find_runs, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["Groups", "find_groups", "in_words", "pooling_notes", "seeds_note", "unlike"]
 
-Groups = dict[str, list[Member]]
+Groups = dict[str, list[RunRef]]
 
 NAMED = ("scenario", "setting", "strategy", "model")  # whose values need no name beside them
 LONG = 24  # characters; a value in a name is cut beyond
@@ -31,18 +31,20 @@ def find_groups(
     others. A run that states nothing about itself is a group of its own, named after its folder;
     so is a file, or a pattern of files, unless `files_together` takes all files for one group.
 
-    Raises BadInput if something is not there or is in two groups, and, unless `pool`, if the runs
+    Raises InputError if something is not there or is in two groups, and, unless `pool`, if the runs
     of a group differ in more than the seed.
     """
     groups: Groups = {}
-    unnamed: dict[str, list[Member]] = {}
+    unnamed: dict[str, list[RunRef]] = {}
     name: str | None = None
     for argument in arguments:
         given, paths = _parsed(argument)
         if given is None and not paths:
-            raise BadInput(f"{argument!r:.60}: no path, expected a file, a run or a folder of runs")
+            raise InputError(
+                f"{argument!r:.60}: no path, expected a file, a run or a folder of runs"
+            )
         name = name if given is None else given
-        found = [member for path in paths for member in members_of(path)]
+        found = [member for path in paths for member in find_runs(path)]
         if name is None:
             unnamed.setdefault(argument, []).extend(found)
         else:
@@ -53,7 +55,7 @@ def find_groups(
     rest, more = _by_folder(silent, files_together=files_together)
     own |= _named_after_files(rest, own)
     if twice := own.keys() & groups.keys():
-        raise BadInput(f"two groups are called {min(twice)!r}, expected other names: NAME=PATH")
+        raise InputError(f"two groups are called {min(twice)!r}, expected other names: NAME=PATH")
     groups = own | groups
     _check_members(groups)
     if not pool:
@@ -62,33 +64,33 @@ def find_groups(
     return groups, [*notes, *more]
 
 
-def _check_seeds(name: str, members: Sequence[Member]) -> None:
-    """Raise BadInput unless the runs of one group differ in the seed alone."""
+def _check_seeds(name: str, members: Sequence[RunRef]) -> None:
+    """Raise InputError unless the runs of one group differ in the seed alone."""
     configs = [member.said for member in members if member.said]
     if keys := unlike(configs):
         values = {key: dict.fromkeys(_value(said, key) for said in configs) for key in keys[:3]}
         each = "; ".join(f"{key}: {_few(list(several))}" for key, several in values.items())
         more = f"; and {len(keys) - 3} more" if len(keys) > 3 else ""
-        raise BadInput(
+        raise InputError(
             f"the runs of {name!r} differ in more than the seed ({each}{more}), expected seeds of "
             "one method; give each its own NAME=PATH, or add --pool to average them anyway"
         )
-    seen: dict[int | str, Member] = {}
+    seen: dict[int | str, RunRef] = {}
     for member in members:
         if member.seed is None:
             continue
         if (other := seen.setdefault(member.seed, member)) is not member:
-            raise BadInput(
+            raise InputError(
                 f"{name!r} has seed {member.seed} twice, {other.path} and {member.path}, expected "
                 "each seed once; give each its own NAME=PATH, or add --pool"
             )
 
 
-def seeds_note(members: Sequence[Member]) -> str:
+def seeds_note(members: Sequence[RunRef]) -> str:
     """Return what makes several runs or files seeds of one method, in words.
 
     Example:
-        >>> seeds_note([Member("s0.csv"), Member("s1.csv")])
+        >>> seeds_note([RunRef("s0.csv"), RunRef("s1.csv")])
         '2 files, taken as seeds of one method'
     """
     seeds = [member.seed for member in members if member.seed is not None]
@@ -135,10 +137,10 @@ def in_words(seeds: Iterable[int | str]) -> str:
 
 
 def _by_folder(
-    items: Mapping[str, list[Member]], *, files_together: bool
-) -> tuple[dict[str, list[Member]], list[str]]:
+    items: Mapping[str, list[RunRef]], *, files_together: bool
+) -> tuple[dict[str, list[RunRef]], list[str]]:
     """Return files as they were named, runs that state nothing about themselves apart, a note."""
-    apart: dict[str, list[Member]] = {}
+    apart: dict[str, list[RunRef]] = {}
     folders = 0
     together = ""
     for item, members in items.items():
@@ -156,7 +158,7 @@ def _by_folder(
     return apart, [note] if folders > 1 else []
 
 
-def _on_test_sets(members: list[Member]) -> tuple[list[Member], list[str]]:
+def _on_test_sets(members: list[RunRef]) -> tuple[list[RunRef], list[str]]:
     """Return the runs of a store without those that only chose hyperparameters, and a note."""
     kept = [member for member in members if not member.held_out]
     if not kept or len(kept) == len(members):
@@ -172,7 +174,7 @@ def _parsed(argument: str) -> tuple[str | None, list[str]]:
     if os.path.exists(argument) or not equals or "/" in name or os.sep in name:  # noqa: PTH110
         return None, _paths(argument)
     if not name.strip():
-        raise BadInput(f"{argument!r:.60}: no name before =, expected NAME=PATH")
+        raise InputError(f"{argument!r:.60}: no name before =, expected NAME=PATH")
     return visible(name.strip()), _paths(rest)
 
 
@@ -185,16 +187,16 @@ def _check_members(groups: Groups) -> None:
     seen: dict[str, str] = {}
     for name, members in groups.items():
         if not members:
-            raise BadInput(f"group {name!r} has no paths, expected {name}=PATH")
+            raise InputError(f"group {name!r} has no paths, expected {name}=PATH")
         for member in members:
             path = os.path.realpath(member.path)  # Path.resolve raises for a link to itself
             if path in seen:
                 both = f"in {seen[path]!r} and in {name!r}" if seen[path] != name else "twice"
-                raise BadInput(f"{member.path}: given {both}, expected each run once")
+                raise InputError(f"{member.path}: given {both}, expected each run once")
             seen[path] = name
 
 
-def _named_after_files(items: Mapping[str, list[Member]], taken: Groups) -> Groups:
+def _named_after_files(items: Mapping[str, list[RunRef]], taken: Groups) -> Groups:
     """Return a group for each file or pattern, by its short name where that tells them apart."""
     short = {}
     for item in items:
@@ -208,9 +210,9 @@ def _named_after_files(items: Mapping[str, list[Member]], taken: Groups) -> Grou
     }
 
 
-def _told_apart(members: Sequence[Member]) -> Groups:
+def _told_apart(members: Sequence[RunRef]) -> Groups:
     """Return groups of runs that differ in nothing but the seed."""
-    alike: dict[str, list[Member]] = {}
+    alike: dict[str, list[RunRef]] = {}
     for member in members:
         alike.setdefault(json.dumps(member.said, sort_keys=True), []).append(member)
     groups = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..metrics import ACCURACY
-from .io.text import BadInput, decode, read_table
+from .io.text import InputError, decode, read_table
 from .points_file import column_types, judged
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class GrowingPoints:
     def add(self, data: bytes) -> int:
         """Read the whole lines at the start of `data`, and return how many bytes they take.
 
-        Raises BadInput naming the line that cannot be read.
+        Raises InputError naming the line that cannot be read.
         """
         used = whole_lines(data)
         text = decode(data[:used], self._source)
@@ -60,8 +60,8 @@ class GrowingPoints:
         try:
             types = column_types(self._codes)
             table = read_table(f"{self._header}\n{text}", self._source, types)
-        except BadInput as error:
-            raise BadInput(self._counted(str(error))) from None
+        except InputError as error:
+            raise InputError(self._counted(str(error))) from None
         self._lines += text.count("\n")
         self.rows += table.rows
         if table.rows:
@@ -70,9 +70,9 @@ class GrowingPoints:
         return used
 
     def points(self) -> Points:
-        """Return all points so far, or raise BadInput if they cannot all be true."""
+        """Return all points so far, or raise InputError if they cannot all be true."""
         if not self.rows:
-            raise BadInput(f"{self._source}: no evaluations yet")
+            raise InputError(f"{self._source}: no evaluations yet")
         for name, parts in self._columns.items():
             self._columns[name] = [np.concatenate(parts)] if len(parts) > 1 else parts
         columns = {name: parts[0] for name, parts in self._columns.items()}

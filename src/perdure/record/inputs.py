@@ -12,7 +12,7 @@ import numpy as np
 
 from ..metrics import ACCURACY, ScoreMatrix, UndefinedMetricError, find_metric, summary
 from .costs_file import read_costs
-from .io.files import BadInput, open_stream, read_file, read_json, read_limited, unreadable
+from .io.files import InputError, open_stream, read_file, read_json, read_limited, unreadable
 from .io.text import decode
 from .matrix_file import MAX_LINE, parse_matrix, parse_vector
 from .per_example_folder import (
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from ..metrics import Costs, PerExample, ScoreScale, Setting, Stream, Summary, SummaryOptions
     from .points import Points
 
-__all__ = ["FAILED", "Given", "Source", "failure_of", "read_source", "read_vector"]
+__all__ = ["FAILED", "InputOptions", "ScoreInput", "failure_of", "read_input", "read_vector"]
 
 MAX_POINTS = 1 << 30  # bytes
 MAX_MATRIX = 128 << 20
 
 
 @dataclass(frozen=True)
-class Given:
+class InputOptions:
     """What the user says about a file: fields of ScoreMatrix, None where nothing was said."""
 
     transposed: bool = False
@@ -69,7 +69,7 @@ class Given:
 
 
 @dataclass
-class Source:
+class ScoreInput:
     """What a file or folder holds. `no_matrix` says why there is none.
 
     `hits` are those of the evaluations while training, `hits_at_ends` those behind the matrix,
@@ -110,26 +110,26 @@ class Source:
         return "\n".join(shown) or escape(repr(self))
 
 
-def read_source(
+def read_input(
     path: str,
-    given: Given | None = None,
+    given: InputOptions | None = None,
     *,
     pipe: BinaryIO | None = None,
     costs: Path | None = None,
     hits: Path | Literal[False] | None = None,
-) -> Source:
+) -> ScoreInput:
     r"""Return what the file or run folder at `path` holds; `-` reads `pipe`.
 
     `hits` names a folder of them; False leaves a run's own unread, which only intervals need.
 
-    Raises BadInput with one line that names the file, the place, the value and what was expected.
+    Raises InputError with one line that names the file, the place, the value and what was expected.
 
     Example:
         >>> import io
-        >>> read_source("-", pipe=io.BytesIO(b"0.9,0.1\n0.6,0.8\n")).matrix.scores[1, 0]
+        >>> read_input("-", pipe=io.BytesIO(b"0.9,0.1\n0.6,0.8\n")).matrix.scores[1, 0]
         np.float64(0.6)
     """
-    given = given or Given()
+    given = given or InputOptions()
     try:
         if path != "-" and os.path.isdir(path):  # noqa: PTH112 - Path raises for odd names
             found = _read_run(Path(path), given, hits=hits is not False)
@@ -163,11 +163,11 @@ def read_vector(path: str) -> list[float]:
         raise unreadable(path, error) from None
 
 
-def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
+def _read_file(path: str, given: InputOptions, pipe: BinaryIO | None) -> ScoreInput:
     name = "standard input" if path == "-" else path
     if path == "-":
         if pipe is None:
-            raise BadInput("standard input: nothing to read")
+            raise InputError("standard input: nothing to read")
         data = _bytes(pipe, name)
     else:
         ended = (Path(path).parent / "done.json").exists()
@@ -180,7 +180,7 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
         return _from_points(_points(data, name, given, ours=False), given, {}, name)
     fields = parse_matrix(data, name, percent=given.percent, transposed=given.transposed)
     if given.percent and 0 < np.nanmax(np.append(fields["matrix"], 0)) <= 1:
-        raise BadInput(f"{name}: no score is above 1 percent, expected percent; drop --percent?")
+        raise InputError(f"{name}: no score is above 1 percent, expected percent; drop --percent?")
     r = given.fraction(fields.pop("matrix"))
     for field_ in ("initial", "joint", "single"):
         if field_ in fields:
@@ -194,8 +194,8 @@ def _read_file(path: str, given: Given, pipe: BinaryIO | None) -> Source:
             **(fields | given.fields()),
         )
     except (ValueError, TypeError) as error:
-        raise BadInput(f"{name}: {error}") from None
-    return Source(matrix)
+        raise InputError(f"{name}: {error}") from None
+    return ScoreInput(matrix)
 
 
 def _is_points(data: bytes) -> bool:
@@ -209,27 +209,35 @@ def _bytes(file: BinaryIO, name: str) -> bytes:
     points = _is_points(head)
     text = head.lstrip()[:1] not in (b"[", b"{") and head[:2] not in (b"\x93N", b"PK")
     if text and not points and len(head) == 2 * MAX_LINE and not {10, 13} & set(head):
-        raise BadInput(f"{name} line 1: more than {MAX_LINE} characters, expected a row of scores")
+        raise InputError(
+            f"{name} line 1: more than {MAX_LINE} characters, expected a row of scores"
+        )
     return read_limited(file, name, MAX_POINTS if points else MAX_MATRIX, head)
 
 
-def _points(data: bytes, name: str, given: Given, *, ours: bool) -> Points:
+def _points(data: bytes, name: str, given: InputOptions, *, ours: bool) -> Points:
     text = decode(data, name, growing=True)
     return read_points(text, name, scale=given.scale, percent=given.percent, ours=ours)
 
 
-def _from_points(points: Points, given: Given, described: dict[str, Any], name: str) -> Source:
-    found = Source(stream=points.stream(thin=given.thin), notes=list(points.notes), points=points)
+def _from_points(
+    points: Points, given: InputOptions, described: dict[str, Any], name: str
+) -> ScoreInput:
+    found = ScoreInput(
+        stream=points.stream(thin=given.thin), notes=list(points.notes), points=points
+    )
     try:
         found.matrix = points.matrix(**(described | given.fields()))
     except UndefinedMetricError as reason:
         found.no_matrix = str(reason)
     except ValueError as error:
-        raise BadInput(f"{name}: {error}") from None
+        raise InputError(f"{name}: {error}") from None
     return found
 
 
-def _of_run(data: bytes, given: Given, folder: Path, name: str, *, ended: bool) -> Source:
+def _of_run(
+    data: bytes, given: InputOptions, folder: Path, name: str, *, ended: bool
+) -> ScoreInput:
     """Return what the points of our run in `folder` hold, with what it says of itself.
 
     A log of another tool is whole; only our runs say that they ended. Whether a run had `ended`
@@ -255,8 +263,8 @@ def _of_run(data: bytes, given: Given, folder: Path, name: str, *, ended: bool) 
 
 
 def _unfinished(
-    points: Points, given: Given, described: dict[str, Any], name: str, state: str
-) -> Source:
+    points: Points, given: InputOptions, described: dict[str, Any], name: str, state: str
+) -> ScoreInput:
     """Return what is known of a run that goes on or has failed: the tasks that have ended."""
     last = points.finished()
     if last is not None:
@@ -276,7 +284,7 @@ def _unfinished(
     return found
 
 
-def _read_run(folder: Path, given: Given, *, hits: bool) -> Source:
+def _read_run(folder: Path, given: InputOptions, *, hits: bool) -> ScoreInput:
     """Return what a run folder holds; of an unfinished run, the tasks finished so far."""
     path = folder / "points.csv"
     ours = os.path.lexists(folder / "run.json")  # a link to nowhere is named when it is read
@@ -285,7 +293,7 @@ def _read_run(folder: Path, given: Given, *, hits: bool) -> Source:
         data = read_file(path, MAX_POINTS)
     except FileNotFoundError:
         what = "no evaluation was recorded" if ours else "expected a run folder or a file"
-        raise BadInput(f"{folder}: no points.csv in it, {what}") from None
+        raise InputError(f"{folder}: no points.csv in it, {what}") from None
     if ours:
         found = _of_run(data, given, folder, str(path), ended=ended)
     else:
@@ -297,7 +305,7 @@ def _read_run(folder: Path, given: Given, *, hits: bool) -> Source:
     return found
 
 
-def _add_costs(found: Source, path: Path, *, ours: bool) -> None:
+def _add_costs(found: ScoreInput, path: Path, *, ours: bool) -> None:
     text = decode(read_file(path, MAX_MATRIX), str(path), growing=True)
     costs, warning = read_costs(text, str(path), ours=ours)
     found.notes += [warning] if warning else []
@@ -305,24 +313,24 @@ def _add_costs(found: Source, path: Path, *, ours: bool) -> None:
         learned = tuple(dict.fromkeys(task for task, _ in found.points.spans()))
         common = learned[: len(costs.tasks)]
         if learned and costs.tasks[: len(common)] != common:
-            raise BadInput(f"{path}: costs of {list(costs.tasks)}, expected of {list(learned)}")
+            raise InputError(f"{path}: costs of {list(costs.tasks)}, expected of {list(learned)}")
         if learned and len(costs.tasks) < len(learned):
             what = f"{path}: costs of {len(costs.tasks)} task(s), expected {len(learned)}"
             if not ours:
-                raise BadInput(what)
+                raise InputError(what)
             found.notes.append(f"{what}: not used")
             return
         costs = costs.first(len(learned)) if learned else costs
     elif found.matrix is not None and len(costs.tasks) != len(found.matrix.tasks):
-        raise BadInput(
+        raise InputError(
             f"{path}: costs of {len(costs.tasks)} tasks, expected {len(found.matrix.tasks)}"
         )
     found.costs = costs if costs.tasks else None
 
 
-def _add_hits(found: Source, folder: Path) -> None:
+def _add_hits(found: ScoreInput, folder: Path) -> None:
     if found.points is None or found.stream is None:
-        raise BadInput(f"{folder}: hits are of evaluations while training, expected a points.csv")
+        raise InputError(f"{folder}: hits are of evaluations while training, expected a points.csv")
     hits, warnings = read_hits(folder, found.stream.names)
     whole, more = read_whole_hits(folder, found.stream.names)
     check_hits(hits, found.points.stream(), folder)
@@ -350,7 +358,7 @@ def _add_hits(found: Source, folder: Path) -> None:
 
 
 def _add_hits_at_ends(
-    found: Source, hits: dict[str, PerExample], whole: dict[str, PerExample]
+    found: ScoreInput, hits: dict[str, PerExample], whole: dict[str, PerExample]
 ) -> None:
     assert found.points is not None
     ends, missing = hits_at_ends(found.points, hits, whole)

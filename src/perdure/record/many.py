@@ -1,7 +1,7 @@
 """Many run folders at once, as tables for SQL: DuckDB reads the files, our readers the odd ones.
 
 DuckDB takes for whole what may be half a line, and for a number what is none. So files are looked
-through and judged when they are opened. Those that it would read otherwise than `read_source`
+through and judged when they are opened. Those that it would read otherwise than `read_input`
 does, and those that may still grow, are read by our own readers, once, and held.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from ._many_files import Run, find, look, read, texts
 from ._many_sql import COLUMNS, JUDGE, REJECTED, REQUIRED, TABLES, VIEWS, holding, scan, view
-from .io.text import BadInput
+from .io.text import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -84,7 +84,7 @@ class Runs:
         """Return each run's matrix, a row an entry: run, trained, tested, score, n, kind.
 
         The last whole set of a task while another was trained, or the last probe; of an unfinished
-        run, the tasks that have ended. A run that `read_source` finds no matrix in has no rows.
+        run, the tasks that have ended. A run that `read_input` finds no matrix in has no rows.
         """
         return self.connection.view("final")
 
@@ -96,7 +96,7 @@ class Runs:
 def open_runs(pattern: Pattern | Iterable[Pattern]) -> Runs:
     r"""Return the runs in all folders that a pattern matches, or several patterns or paths.
 
-    Raises BadInput for a broken line, naming file and line, and where there is no run at all.
+    Raises InputError for a broken line, naming file and line, and where there is no run at all.
 
     Example:
         >>> import tempfile
@@ -114,7 +114,7 @@ def open_runs(pattern: Pattern | Iterable[Pattern]) -> Runs:
     try:
         import duckdb
     except ImportError:
-        raise BadInput(
+        raise InputError(
             "duckdb is not installed, expected it for reading many runs at once; "
             "pip install 'perdure[train]'"
         ) from None
@@ -127,7 +127,7 @@ def open_runs(pattern: Pattern | Iterable[Pattern]) -> Runs:
         notes = [note for table in COLUMNS for note in _load(connection, table, runs)]
     except OSError as error:
         what = (error.strerror or "cannot be read").lower()
-        raise BadInput(f"{error.filename}: {what}") from None
+        raise InputError(f"{error.filename}: {what}") from None
     for statement in VIEWS:
         connection.execute(statement)
     growing = sum(run.finished is False for run in runs)

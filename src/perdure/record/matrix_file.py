@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .io.arrays import MAX_NUMBERS, MAX_TASKS, array_from, arrays_from_zip
-from .io.files import BadInput, parse_json
+from .io.files import InputError, parse_json
 from .io.text import decode
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def parse_matrix(
         return _fields(arrays_from_zip(data, source), source)
     text = decode(data, source)
     if not text.strip():
-        raise BadInput(f"{source}: the file is empty, expected a matrix of scores")
+        raise InputError(f"{source}: the file is empty, expected a matrix of scores")
     if text.lstrip()[0] in "[{":
         return _fields(_json(text, source), source)
     return _from_table(text, source, percent=percent, transposed=transposed)
@@ -67,12 +67,14 @@ def parse_vector(data: bytes, source: str) -> list[float]:
     else:
         rows = [row for _, row in _rows(decode(data, source), source)]
         if len({len(row) for row in rows}) > 1:
-            raise BadInput(f"{source}: rows of several lengths, expected one number for each task")
+            raise InputError(
+                f"{source}: rows of several lengths, expected one number for each task"
+            )
         array = np.array([[_number(cell, source) for cell in row] for row in rows])
     if array.ndim == 2 and 1 in array.shape:
         array = array.ravel()
     if array.ndim != 1 or not len(array):
-        raise BadInput(f"{source}: expected one number for each task, got shape {array.shape}")
+        raise InputError(f"{source}: expected one number for each task, got shape {array.shape}")
     return [float(value) for value in array]
 
 
@@ -84,14 +86,14 @@ def _fields(found: Any, source: str) -> dict[str, Any]:
         found = {"matrix": only}
     for name in found:
         if name not in FIELDS:
-            raise BadInput(f"{source}: {name!r} is unknown, expected {', '.join(FIELDS)}")
+            raise InputError(f"{source}: {name!r} is unknown, expected {', '.join(FIELDS)}")
     if found.get("matrix") is None:
-        raise BadInput(f"{source}: no 'matrix' in it, expected rows of scores under that name")
+        raise InputError(f"{source}: no 'matrix' in it, expected rows of scores under that name")
     fields = {name: value for name, value in found.items() if value is not None}
     fields["matrix"] = _matrix_of(fields["matrix"], source)
     names = fields.get("tasks", [])
     if not isinstance(names, list) or not all(isinstance(name, str | int) for name in names):
-        raise BadInput(f"{source}: tasks are {names!r:.40}, expected a list of names")
+        raise InputError(f"{source}: tasks are {names!r:.40}, expected a list of names")
     for name in ("initial", "joint", "single", "classes", "sizes"):
         if name in fields:
             fields[name] = _matrix_of(fields[name], f"{source}: {name}")
@@ -101,7 +103,7 @@ def _fields(found: Any, source: str) -> dict[str, Any]:
 def _json(text: str, source: str) -> Any:
     # Counted first: an empty list takes three bytes of a file, and sixty of memory.
     if text.count(",") > MAX_NUMBERS + 8 * MAX_TASKS:
-        raise BadInput(f"{source}: too large, expected a matrix of at most {MAX_TASKS} tasks")
+        raise InputError(f"{source}: too large, expected a matrix of at most {MAX_TASKS} tasks")
     return parse_json(text, source)
 
 
@@ -109,14 +111,14 @@ def _matrix_of(values: Any, source: str) -> NDArray[np.float64]:
     if isinstance(values, np.ndarray):
         return _numbers(values, source)
     if not isinstance(values, list) or not values:
-        raise BadInput(f"{source}: got {values!r:.40}, expected a list of numbers")
+        raise InputError(f"{source}: got {values!r:.40}, expected a list of numbers")
     sizes = [len(row) if isinstance(row, list) else -1 for row in values]  # -1: no row at all
     lengths = set(sizes)
     if len(lengths) > 1:
         at = next(k for k, size in enumerate(sizes) if size != sizes[0])
         found = f"{sizes[at]} entries" if sizes[at] >= 0 else f"{values[at]!r:.40}"
         expected = f"{sizes[0]} entries as in row 0" if sizes[0] >= 0 else "a number as in row 0"
-        raise BadInput(
+        raise InputError(
             f"{source} row {at}: {found}, expected {expected} (null for what was not measured)"
         )
     flat = [entry for row in values for entry in (row if isinstance(row, list) else [row])]
@@ -125,7 +127,7 @@ def _matrix_of(values: Any, source: str) -> NDArray[np.float64]:
             place = (
                 f"row {at // max(lengths)} entry {at % max(lengths)}" if -1 not in lengths else at
             )
-            raise BadInput(f"{source} {place}: {entry!r:.40}, expected a number or null")
+            raise InputError(f"{source} {place}: {entry!r:.40}, expected a number or null")
     numbers = np.array([math.nan if entry is None else float(entry) for entry in flat])
     return numbers if -1 in lengths else numbers.reshape(len(values), -1)
 
@@ -139,7 +141,7 @@ def _is_float(entry: Any) -> bool:
 
 def _numbers(array: NDArray[Any], source: str) -> NDArray[np.float64]:
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
-        raise BadInput(f"{source}: holds {array.dtype}, expected numbers")
+        raise InputError(f"{source}: holds {array.dtype}, expected numbers")
     return array.astype(np.float64)
 
 
@@ -148,29 +150,29 @@ def _from_table(text: str, source: str, *, percent: bool, transposed: bool) -> d
     width = len(rows[0][1])
     for line, row in rows:
         if len(row) != width:
-            raise BadInput(
+            raise InputError(
                 f"{source} line {line}: {len(row)} entries, expected {width} as in line "
                 f"{rows[0][0]} (leave blank what was not measured)"
             )
     header = _header(rows)
     if header is not None and LOG_COLUMNS & {name.lower() for name in header}:
-        raise BadInput(
+        raise InputError(
             f"{source} line {rows[0][0]}: columns {','.join(header):.60} look like a log, expected "
             "a matrix, or a log with columns step,tested,score (and trained,kind,n)"
         )
     body = rows[1:] if header is not None else rows
     named = _has_names(body, header)
     if not body:
-        raise BadInput(f"{source}: only a header, expected rows of scores under it")
+        raise InputError(f"{source}: only a header, expected rows of scores under it")
     if header is not None and len(body) < width - named:
-        raise BadInput(
+        raise InputError(
             f"{source}: {len(body)} row(s) of scores under a header of {width - named} tasks, "
             f"expected {width - named}; is the file cut off?"
         )
     down = [row[0] for _, row in body] if named else []
     across = header[named:] if header is not None else []
     if down and across != down and set(across) == set(down):
-        raise BadInput(f"{source}: rows are named {down}, expected the columns' order {across}")
+        raise InputError(f"{source}: rows are named {down}, expected the columns' order {across}")
     matrix = np.array(
         [_scores(row[named:], f"{source} line {line}", percent) for line, row in body]
     )
@@ -186,7 +188,7 @@ def _rows(text: str, source: str) -> list[tuple[int, list[str]]]:
     """Return the lines that hold something, each with its number and its stripped cells."""
     rows = []
     if text.count("\n") > 2 * MAX_TASKS:
-        raise BadInput(f"{source}: too large, expected a matrix of at most {MAX_TASKS} tasks")
+        raise InputError(f"{source}: too large, expected a matrix of at most {MAX_TASKS} tasks")
     lines = text.split("\n")
     held = (line for line in lines if line.strip() and not line.startswith("#"))
     first = list(islice(held, 2))
@@ -195,7 +197,7 @@ def _rows(text: str, source: str) -> list[tuple[int, list[str]]]:
         if not line.strip() or line.startswith("#"):
             continue
         if len(line) > MAX_LINE:
-            raise BadInput(
+            raise InputError(
                 f"{source} line {number}: more than {MAX_LINE} characters, expected a row of scores"
             )
         cells = (
@@ -204,12 +206,12 @@ def _rows(text: str, source: str) -> list[tuple[int, list[str]]]:
             else _cells(line, delimiter, f"{source} line {number}")
         )
         if len(cells) > MAX_TASKS + 1:
-            raise BadInput(
+            raise InputError(
                 f"{source} line {number}: {len(cells)} columns, expected at most {MAX_TASKS} tasks"
             )
         rows.append((number, [cell.strip() for cell in cells]))
     if not rows:
-        raise BadInput(f"{source}: the file is empty, expected a matrix of scores")
+        raise InputError(f"{source}: the file is empty, expected a matrix of scores")
     return rows
 
 
@@ -227,7 +229,7 @@ def _without_last_delimiter(
     body = [row[_has_names(rows, None) :] for _, row in rows]
     above = any(cell for k, row in enumerate(body) for cell in row[k + 1 :])
     if len(body[0]) > len(rows) and not above and _header(rows) is None:
-        raise BadInput(
+        raise InputError(
             f"{source}: {len(rows)} row(s) of {len(body[0])} entries, the last ones blank, "
             "expected as many rows as columns; is the file cut off? If not, end no line with a "
             "delimiter"
@@ -239,7 +241,7 @@ def _cells(line: str, delimiter: str, where: str) -> list[str]:
     try:
         return next(csv.reader([line], delimiter=delimiter))
     except csv.Error as error:
-        raise BadInput(f"{where}: {error}, expected numbers") from None
+        raise InputError(f"{where}: {error}, expected numbers") from None
 
 
 def _header(rows: list[tuple[int, list[str]]]) -> list[str] | None:
@@ -278,7 +280,7 @@ def _counting(cells: list[str]) -> bool:
 def _is_number(cell: str) -> bool:
     try:
         _number(cell, "", percent=True)
-    except BadInput:
+    except InputError:
         return False
     return True
 
@@ -298,17 +300,17 @@ def _number(cell: str, where: str, percent: bool = False) -> float:
     if cell.lower() in UNMEASURED:
         return math.nan
     if cell.endswith("%") and not percent:
-        raise BadInput(
+        raise InputError(
             f"{where}: {cell!r:.40} is in percent, expected a fraction (or add --percent)"
         )
     if re.fullmatch(r"-?\d*,\d+%?", cell):
-        raise BadInput(
+        raise InputError(
             f"{where}: {cell!r:.40} has a decimal comma, expected {cell.replace(',', '.')}"
         )
     try:
         value = float(cell.removesuffix("%"))
     except ValueError:
-        raise BadInput(f"{where}: {cell!r:.40}, expected a number or a blank") from None
+        raise InputError(f"{where}: {cell!r:.40}, expected a number or a blank") from None
     if "_" in cell or not math.isfinite(value):
-        raise BadInput(f"{where}: {cell!r:.40}, expected a finite number or a blank")
+        raise InputError(f"{where}: {cell!r:.40}, expected a finite number or a blank")
     return value

@@ -6,10 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from .grouping import Groups, in_words, pooling_notes, unlike
-from .io.text import BadInput
+from .io.text import InputError
 
 if TYPE_CHECKING:
-    from .run_index import Member
+    from .run_index import RunRef
 
     Seed = int | str
 
@@ -38,19 +38,19 @@ def same_scenario(groups: Groups) -> str | None:
     return None
 
 
-def _tested_on(member: Member) -> str | None:
+def _tested_on(member: RunRef) -> str | None:
     if not member.said:
         return None
     return "tested on held-out training data" if member.held_out else "tested on the test set"
 
 
-def paired(groups: Groups, *, anyway: bool = False) -> tuple[dict[str, dict[Seed, Member]], str]:
+def paired(groups: Groups, *, anyway: bool = False) -> tuple[dict[str, dict[Seed, RunRef]], str]:
     """Return the runs of each group by seed, and by what they are paired: run.json or file order.
 
-    Raises BadInput where that is not clear: a seed twice, none in common, or files that are not
+    Raises InputError where that is not clear: a seed twice, none in common, or files that are not
     as many in each group (`anyway` pairs the first of them).
     """
-    by_seed: dict[str, dict[Seed, Member]] = {}
+    by_seed: dict[str, dict[Seed, RunRef]] = {}
     if all(member.seed is not None for members in groups.values() for member in members):
         for name, members in groups.items():
             by_seed[name] = {}
@@ -62,24 +62,24 @@ def paired(groups: Groups, *, anyway: bool = False) -> tuple[dict[str, dict[Seed
         first, *others = by_seed.values()
         if not set(first).intersection(*others):
             each = "; ".join(f"{name} has {in_words(mine)}" for name, mine in by_seed.items())
-            raise BadInput(
+            raise InputError(
                 f"no seed is in all groups: {each:.400}; expected runs of the same seeds"
             )
         return by_seed, "run.json"
     counts = {name: len(members) for name, members in groups.items()}
     if len(set(counts.values())) > 1 and not anyway:
         each = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise BadInput(
+        raise InputError(
             f"runs without a seed in a run.json are paired by their order, and {each:.400}; "
             f"expected as many in each group, or --anyway for the first {min(counts.values())}"
         )
     return {name: dict(enumerate(members)) for name, members in groups.items()}, "file order"
 
 
-def _twice(name: str, one: Member, other: Member) -> BadInput:
+def _twice(name: str, one: RunRef, other: RunRef) -> InputError:
     keys = unlike([one.said, other.said])
     differ = f"their {', '.join(keys[:3])} differ: " if keys else ""
-    return BadInput(
+    return InputError(
         f"group {name!r} has seed {one.seed} twice, {one.path} and {other.path}, expected each "
         f"seed once; {differ}give each its own NAME=PATH"
     )

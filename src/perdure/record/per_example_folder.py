@@ -10,7 +10,7 @@ import numpy as np
 
 from ..metrics import PerExample
 from .io.arrays import MAX_EXAMPLES, load_ids
-from .io.files import BadInput, open_regular, read_json
+from .io.files import InputError, open_regular, read_json
 from .points import FULL
 
 if TYPE_CHECKING:
@@ -47,17 +47,17 @@ def read_whole_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, PerEx
 
 def _read(folder: Path, tasks: Sequence[str], kind: str) -> tuple[dict[str, PerExample], list[str]]:
     if not folder.is_dir():
-        raise BadInput(f"{folder}: no such folder, expected one with 0.bin, 0.npy, …")
+        raise InputError(f"{folder}: no such folder, expected one with 0.bin, 0.npy, …")
     found, warnings = {}, []
     paths = sorted(folder.glob("*.bin"))
     if not paths:
-        raise BadInput(f"{folder}: no hits, expected 0.bin and 0.npy for the first task")
+        raise InputError(f"{folder}: no hits, expected 0.bin and 0.npy for the first task")
     names = _names(folder / "tasks.json") or tasks
     examples = 0
     for path in paths:
         number, _, rest = path.stem.partition(".")
         if not number.isdecimal() or int(number) >= len(names) or rest not in ("", "full"):
-            raise BadInput(f"{path}: expected a task's number from 0 to {len(names) - 1}")
+            raise InputError(f"{path}: expected a task's number from 0 to {len(names) - 1}")
         if path.stem != number + kind:
             continue
         hits, cut_off = _read_task(path)
@@ -65,7 +65,7 @@ def _read(folder: Path, tasks: Sequence[str], kind: str) -> tuple[dict[str, PerE
             warnings.append(f"{path}: the last record is cut off and was left out")
         examples += hits.examples
         if examples > MAX_EXAMPLES:
-            raise BadInput(f"{folder}: more than {MAX_EXAMPLES} examples in all, expected fewer")
+            raise InputError(f"{folder}: more than {MAX_EXAMPLES} examples in all, expected fewer")
         name = names[int(number)]
         if len(hits) and name in tasks:  # a writer may have stopped between hits and points
             found[name] = hits
@@ -73,7 +73,7 @@ def _read(folder: Path, tasks: Sequence[str], kind: str) -> tuple[dict[str, PerE
 
 
 def check_hits(hits: dict[str, PerExample], stream: Stream, folder: Path) -> None:
-    """Raise BadInput if hits and recorded scores are not of the same evaluations.
+    """Raise InputError if hits and recorded scores are not of the same evaluations.
 
     `stream` must hold every probe.
     """
@@ -82,7 +82,7 @@ def check_hits(hits: dict[str, PerExample], stream: Stream, folder: Path) -> Non
 
 
 def check_whole_hits(hits: dict[str, PerExample], points: Points, folder: Path) -> None:
-    """Raise BadInput if hits of whole sets and their recorded scores are not the same."""
+    """Raise InputError if hits of whole sets and their recorded scores are not the same."""
     by_task = dict(zip(points.names, points.by_task(points.kind == FULL), strict=True))
     for task, mine in hits.items():
         rows = by_task[task]
@@ -100,7 +100,7 @@ def _check(
     folder: Path,
 ) -> None:
     if n not in (None, mine.examples):
-        raise BadInput(
+        raise InputError(
             f"{folder}: task {task!r} has hits of {mine.examples} examples, the points say "
             f"{n}: hits of another run?"
         )
@@ -109,7 +109,7 @@ def _check(
     differ = np.abs(right - scores[at_scores]) > _tolerance(mine)
     if differ.any():
         k = int(np.argmax(differ))
-        raise BadInput(
+        raise InputError(
             f"{folder}: task {task!r} at step {common[k]} has {right[k]:.4f} right, the points "
             f"say {scores[at_scores][k]:.4f}: hits of another run?"
         )
@@ -173,14 +173,14 @@ def _names(path: Path) -> list[str] | None:
     except FileNotFoundError:
         return None
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise BadInput(f"{path}: expected a list of task names")
+        raise InputError(f"{path}: expected a list of task names")
     return names
 
 
 def _read_task(path: Path) -> tuple[PerExample, bool]:
     ids = load_ids(path.with_suffix(".npy"))
     if ids.ndim != 1 or not len(ids) or not np.issubdtype(ids.dtype, np.integer):
-        raise BadInput(f"{path.with_suffix('.npy')}: expected the ids of the examples")
+        raise InputError(f"{path.with_suffix('.npy')}: expected the ids of the examples")
     ids = ids.astype(np.int64)
     record = np.dtype([("step", "<i8"), ("bits", "u1", (-(-len(ids) // 8),))])
     with open_regular(path) as file:
@@ -203,5 +203,5 @@ def _steps(mapped: NDArray[np.int64], path: Path) -> NDArray[np.int64]:
         if len(back):
             before, step = piece[back[0]], piece[back[0] + 1]
             at = max(start - 1, 0) + int(back[0]) + 1
-            raise BadInput(f"{path} record {at}: step {step} does not follow {before}")
+            raise InputError(f"{path} record {at}: step {step} does not follow {before}")
     return np.array(mapped, dtype=np.int64)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..metrics import ACCURACY
-from .io.text import BadInput, Column, as_text, read_table
+from .io.text import Column, InputError, as_text, read_table
 from .points import INITIAL, KINDS, PROBE, Points
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def read_points(
     percent: bool = False,
     ours: bool = False,
 ) -> Points:
-    r"""Return the points in the text of a points.csv, or raise BadInput naming file and line.
+    r"""Return the points in the text of a points.csv, or raise InputError naming file and line.
 
     Example:
         >>> points = read_points("step,trained,tested,score\n1,a,a,0.5\n2,a,a,0.75\n", "p.csv")
@@ -54,11 +54,13 @@ def read_points(
         array([[0.75]])
     """
     if not text.strip():
-        raise BadInput(f"{source}: no evaluations, the file is empty, expected {','.join(COLUMNS)}")
+        raise InputError(
+            f"{source}: no evaluations, the file is empty, expected {','.join(COLUMNS)}"
+        )
     codes: dict[str, int] = {}
     table = read_table(text, source, column_types(codes), ours=ours)
     if not table.rows:
-        raise BadInput(f"{source}: no evaluations, expected lines under {','.join(COLUMNS)}")
+        raise InputError(f"{source}: no evaluations, expected lines under {','.join(COLUMNS)}")
     if percent:
         table.columns["score"] = table.columns["score"] / 100
     notes = (table.warning,) if table.warning else ()
@@ -72,11 +74,11 @@ def judged(
     scale: ScoreScale,
     notes: tuple[str, ...] = (),
 ) -> Points:
-    """Return the points of columns as they were read, or raise BadInput; `where` names a row."""
+    """Return the points of columns as they were read, or raise InputError; `where` names a row."""
     rows = len(read["step"])
     if len(names) > MAX_NAMES:
         row = int(np.argmax(np.maximum(read["tested"], read.get("trained", -1)) >= MAX_NAMES))
-        raise BadInput(f"{where(row)}: more than {MAX_NAMES} tasks, expected fewer")
+        raise InputError(f"{where(row)}: more than {MAX_NAMES} tasks, expected fewer")
     columns: dict[str, NDArray[Any]] = {
         "trained": np.full(rows, -1, dtype=np.int32),
         "kind": np.full(rows, PROBE, dtype=np.int8),
@@ -183,22 +185,22 @@ def _kinds(values: Sequence[str]) -> NDArray[np.int8]:
 
 
 def _judge(points: Points, where: Callable[[int], str]) -> None:
-    """Raise BadInput for lines that are well-formed but cannot all be true."""
+    """Raise InputError for lines that are well-formed but cannot all be true."""
     bad = (points.score < points.scale.low) | (points.score > points.scale.high)
     if bad.any():
         try:
             points.scale.check(points.score, lambda row: f"{where(row)}: score")
         except ValueError as error:
-            raise BadInput(str(error)) from None
+            raise InputError(str(error)) from None
     rows = np.flatnonzero(points.kind != INITIAL)
     trained, step = points.trained[rows], points.step[rows]
     if (trained < 0).any() and (trained >= 0).any():
         row = int(rows[np.argmax(trained < 0)])
-        raise BadInput(f"{where(row)}: trained is empty, expected a task as in other lines")
+        raise InputError(f"{where(row)}: trained is empty, expected a task as in other lines")
     split = np.flatnonzero((np.diff(trained) != 0) & (np.diff(step) == 0))
     if len(split):
         row = int(rows[split[0] + 1])
-        raise BadInput(
+        raise InputError(
             f"{where(row)}: another task is trained at the same step "
             f"{points.step[row]}, expected steps that count on across tasks"
         )
@@ -209,4 +211,4 @@ def _judge(points: Points, where: Callable[[int], str]) -> None:
     if same.any():
         row = int(order[1:][same].min())
         what = f"{KINDS[points.kind[row]]} of {points.names[points.tested[row]]!r}"
-        raise BadInput(f"{where(row)}: a second {what} at step {points.step[row]}, expected one")
+        raise InputError(f"{where(row)}: a second {what} at step {points.step[row]}, expected one")

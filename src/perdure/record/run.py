@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from .gradients_file import Gradients, read_gradients
-from .inputs import FAILED, MAX_POINTS, Source, failure_of, read_source
-from .io.files import BadInput, read_file, read_json
+from .inputs import FAILED, MAX_POINTS, ScoreInput, failure_of, read_input
+from .io.files import InputError, read_file, read_json
 from .io.text import decode
 
 __all__ = ["FAILED", "Run", "failure_of", "open_run"]
 
 
 @dataclass
-class Run(Source):
+class Run(ScoreInput):
     """What a run folder holds: `matrix`, `stream`, `costs`, `hits`, `gradients`, `description`.
 
     `summary()` gives every metric; `finished` says whether the run has ended.
@@ -45,9 +45,9 @@ def open_run(path: str | os.PathLike[str], *, hits: bool = True) -> Run:
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise BadInput(f"{folder}: no such folder, expected a run with a points.csv in it")
+        raise InputError(f"{folder}: no such folder, expected a run with a points.csv in it")
     finished = (folder / "done.json").exists()  # asked first: a writer goes on
-    found = read_source(str(folder), hits=None if hits else False)
+    found = read_input(str(folder), hits=None if hits else False)
     return Run(
         **vars(found),
         folder=folder,

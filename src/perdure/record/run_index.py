@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .io.files import BadInput, find_matches, read_json
+from .io.files import InputError, find_matches, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Member", "members_of", "said_in", "visible"]
+__all__ = ["RunRef", "find_runs", "said_in", "visible"]
 
 # What follows from the rest of a description, or may differ from seed to seed.
 DERIVED = ("seed", "tasks", "task_classes", "examples", "normalised_by", "data", "deviations")
@@ -27,7 +27,7 @@ MEASURED = ("every", "subset", "redraw", "unseen", "initial", "mode", "screen", 
 
 
 @dataclass(frozen=True)
-class Member:
+class RunRef:
     """One run or file. `said` is its config, nested names joined by dots, without the seed.
 
     `said` is empty where a run states nothing about itself but, perhaps, its seed. `ours` says
@@ -54,7 +54,7 @@ class Member:
         return "validation_split" in self.said
 
 
-def members_of(text: str) -> list[Member]:
+def find_runs(text: str) -> list[RunRef]:
     r"""Return the runs and files that a path or a pattern stands for; a store is all its runs.
 
     Example:
@@ -64,7 +64,7 @@ def members_of(text: str) -> list[Member]:
         ...     (store / f"s{seed}").mkdir()
         ...     described = '{"describe": {"seed": %d}}' % seed
         ...     _ = (store / f"s{seed}" / "run.json").write_text(described)
-        >>> [member.seed for member in members_of(str(store))]
+        >>> [member.seed for member in find_runs(str(store))]
         [0, 1]
     """
     # A folder may be called a[1]: what is there is no pattern. Path raises for odd names.
@@ -74,25 +74,25 @@ def members_of(text: str) -> list[Member]:
         found = [member for match in matches for member in _at(Path(match))]
     except OSError as error:
         what = (error.strerror or "cannot be read").lower()
-        raise BadInput(f"{error.filename or text}: {what}") from None
+        raise InputError(f"{error.filename or text}: {what}") from None
     if not found:
-        raise BadInput(
+        raise InputError(
             f"{text!r:.200}: no such file or folder, and as a pattern it matches nothing"
         )
     return found
 
 
-def _at(path: Path) -> list[Member]:
+def _at(path: Path) -> list[RunRef]:
     """Return the run or file at a path, or the runs of a store."""
     if path.name == "points.csv" and (path.parent / "run.json").is_file():
         return [_run(path.parent)]
     if not path.is_dir():
-        return [Member(str(path))]
+        return [RunRef(str(path))]
     if _is_run(path):
         return [_run(path)]
     runs = [_run(each) for each in sorted(path.iterdir()) if each.is_dir() and _is_run(each)]
     if not runs:
-        raise BadInput(
+        raise InputError(
             f"{path}: no points.csv and no run folders in it, expected a run or a folder of runs; "
             f"name files by a pattern: '{path / '*.csv'}'"
         )
@@ -103,20 +103,20 @@ def _is_run(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("points.csv", "run.json", FAILED))
 
 
-def _run(folder: Path) -> Member:
+def _run(folder: Path) -> RunRef:
     path = folder / "run.json"
     if not path.is_file():
-        return Member(str(folder))
+        return RunRef(str(folder))
     try:
         run = read_json(path)
-    except BadInput:  # whoever reads the run says what is wrong with it
-        return Member(str(folder), ours=True)
+    except InputError:  # whoever reads the run says what is wrong with it
+        return RunRef(str(folder), ours=True)
     if not isinstance(run, dict):
-        return Member(str(folder), ours=True)
+        return RunRef(str(folder), ours=True)
     described = run.get("describe")
     said: dict[str, Any] = described if isinstance(described, dict) else {}
     seed, setting = said.get("seed"), said.get("setting", run.get("setting"))
-    return Member(
+    return RunRef(
         str(folder),
         ours=True,
         finished=(folder / "done.json").exists(),

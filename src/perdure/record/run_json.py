@@ -9,7 +9,7 @@ import msgspec
 
 from ..metrics import ScoreScale
 from ..metrics.score_matrix import LONGEST_NAME
-from .io.files import BadInput, read_json
+from .io.files import InputError, read_json
 from .run_index import visible
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ class Description(msgspec.Struct):
 
 
 def read_description(path: Path) -> Description:
-    """Return what run.json says, or raise BadInput."""
+    """Return what run.json says, or raise InputError."""
     return description_of(read_json(path), path)
 
 
 def description_of(plain: Any, path: Path) -> Description:
-    """Return what scoring needs of the contents of a run.json, or raise BadInput."""
+    """Return what scoring needs of the contents of a run.json, or raise InputError."""
     try:
         return msgspec.convert(plain, Description)
     except msgspec.MsgspecError as error:
-        raise BadInput(f"{path}: {error}") from None
+        raise InputError(f"{path}: {error}") from None
 
 
 def scale_of(run: Description, path: Path) -> ScoreScale | None:
@@ -60,7 +60,7 @@ def scale_of(run: Description, path: Path) -> ScoreScale | None:
         name = visible(run.scale.name)[:LONGEST_NAME]
         return ScoreScale(low, high, lower_is_better=run.scale.lower_is_better, name=name)
     except ValueError as error:
-        raise BadInput(f"{path}: {error}") from None
+        raise InputError(f"{path}: {error}") from None
 
 
 def described(run: Description, path: Path, tasks: int) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def described(run: Description, path: Path, tasks: int) -> dict[str, Any]:
     said: dict[str, Any] = {} if run.setting is None else {"setting": run.setting}
     if run.classes is not None:
         if len(run.classes) < tasks or min(run.classes, default=1) < 1:
-            raise BadInput(
+            raise InputError(
                 f"{path}: class counts are {run.classes}, expected 1 or more for each of "
                 f"{tasks} tasks"
             )

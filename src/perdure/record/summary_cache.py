@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from .run import Run
 
-__all__ = ["Scores", "scores_of"]
+__all__ = ["RunSummary", "load_summary"]
 
 FILE = "scores.json"
 FILES = ("run.json", "points.csv", "costs.csv")
 
 
-class Scores(NamedTuple):
+class RunSummary(NamedTuple):
     """Metrics by id, why the others are undefined, and what the run cost, where measured."""
 
     metrics: dict[str, float]
@@ -31,7 +31,7 @@ class Scores(NamedTuple):
     costs: dict[str, float]
 
 
-def scores_of(folder: Path, *, keep: bool = False) -> Scores:
+def load_summary(folder: Path, *, keep: bool = False) -> RunSummary:
     """Return the metrics of a finished run, as kept in its folder if they are of what is there.
 
     Args:
@@ -47,11 +47,11 @@ def scores_of(folder: Path, *, keep: bool = False) -> Scores:
                 for part in ("metrics", "costs")
             )
             why = {name: str(reason) for name, reason in said["undefined"].items()}
-            return Scores(metrics, why, costs)
+            return RunSummary(metrics, why, costs)
     run = open_run(folder, hits=False)  # they give intervals, no values
     found = run.summary()
     metrics = {id_: float(value) for id_, value in found.metrics.items()}
-    scores = Scores(metrics, dict(found.undefined), _costs(run))
+    scores = RunSummary(metrics, dict(found.undefined), _costs(run))
     if keep:
         with suppress(RecordError):  # they can be computed again
             replace(folder / FILE, json.dumps({"of": of, **scores._asdict()}) + "\n")

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..metrics import minimum_after
 from ..metrics.functional.worst_case import first_ends
-from ..record import BadInput
+from ..record import InputError
 from .bands import Band, band
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..metrics import ScoreScale, Stream
-    from ..record import Source
+    from ..record import ScoreInput
 
 __all__ = [
     "agreed",
@@ -43,20 +43,20 @@ __all__ = [
 ]
 
 
-def streams_of(name: str, runs: Sequence[Source], thin: int = 1) -> list[Stream]:
-    """Return the stream of each run, with every `thin`-th evaluation; BadInput where there is none.
+def streams_of(name: str, runs: Sequence[ScoreInput], thin: int = 1) -> list[Stream]:
+    """Return the stream of each run, with every `thin`-th evaluation, or raise InputError.
 
     Example:
         >>> from perdure.metrics import Stream
-        >>> from perdure.record import Source
-        >>> run = Source(stream=Stream({"a": ([1, 2, 3], [0.5, 0.9, 0.2])}))
+        >>> from perdure.record import ScoreInput
+        >>> run = ScoreInput(stream=Stream({"a": ([1, 2, 3], [0.5, 0.9, 0.2])}))
         >>> streams_of("mine", [run], thin=2)[0].grid
         array([2])
     """
     found = []
     for run in runs:
         if run.stream is None:
-            raise BadInput(f"{name}: {no_stream(run)}")
+            raise InputError(f"{name}: {no_stream(run)}")
         if thin == 1:
             found.append(run.stream)
         else:  # from points as `perdure score --thin`: the tests of whole sets stay
@@ -65,7 +65,7 @@ def streams_of(name: str, runs: Sequence[Source], thin: int = 1) -> list[Stream]
     return found
 
 
-def no_stream(run: Source) -> str:
+def no_stream(run: ScoreInput) -> str:
     """Return why a run has no curves, nothing where it has them."""
     if run.stream is not None:
         return ""
@@ -76,10 +76,12 @@ def no_stream(run: Source) -> str:
 
 
 def one_scale(streams: Iterable[Stream]) -> ScoreScale:
-    """Return the scale that all streams share; BadInput where they cannot stand on one axis."""
+    """Return the scale that all streams share; InputError where they cannot stand on one axis."""
     scales = [stream.scale for stream in streams]
     if len({scale.lower_is_better for scale in scales}) > 1:
-        raise BadInput("some scores are better higher and some lower, expected one kind; draw two")
+        raise InputError(
+            "some scores are better higher and some lower, expected one kind; draw two"
+        )
     return shared_scale(scales)
 
 
@@ -209,7 +211,7 @@ def dip_of(streams: Sequence[Stream], task: int, switch: int, most: int) -> Band
 def _shared(curves: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> Band:
     found = band(curves)
     if curves and not len(found.steps):
-        raise BadInput(
+        raise InputError(
             "runs of one method were tested at different steps, expected shared ones; "
             "name methods apart: NAME=PATH"
         )
@@ -256,14 +258,16 @@ def low_of(streams: Sequence[Stream], task: int) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def ends_of(runs: Sequence[Source], task: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def ends_of(
+    runs: Sequence[ScoreInput], task: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the steps at which tasks ended and the score on one of them then: the means over runs.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix, Stream
-        >>> from perdure.record import Source
+        >>> from perdure.record import ScoreInput
         >>> stream = Stream({"a": ([2, 4], [0.9, 0.5]), "b": ([4], [0.8])}, [("a", 2), ("b", 4)])
-        >>> ends_of([Source(ScoreMatrix([[0.9, 0.1], [0.5, 0.8]]), stream)], 0)
+        >>> ends_of([ScoreInput(ScoreMatrix([[0.9, 0.1], [0.5, 0.8]]), stream)], 0)
         (array([2., 4.]), array([0.9, 0.5]))
     """
     known = [

@@ -6,23 +6,23 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..record import BadInput, Run, failure_of, open_run, read_source
+from ..record import InputError, Run, failure_of, open_run, read_input
 from ..record.grouping import find_groups, pooling_notes
 from .usable import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..record import Given, Source
+    from ..record import InputOptions, ScoreInput
 
-    Methods = Mapping[str, Sequence[Source]]  # seeds of one method together
+    Methods = Mapping[str, Sequence[ScoreInput]]  # seeds of one method together
 
 __all__ = ["described", "open_methods", "strategy_of"]
 
 
 def open_methods(
-    arguments: Sequence[str], given: Given | None = None, *, pool: bool = False
-) -> tuple[dict[str, list[Source]], list[str]]:
+    arguments: Sequence[str], given: InputOptions | None = None, *, pool: bool = False
+) -> tuple[dict[str, list[ScoreInput]], list[str]]:
     r"""Return methods by name, each with its runs, and notes on what was left out.
 
     Args:
@@ -41,7 +41,7 @@ def open_methods(
     """
     groups, notes = find_groups(arguments, pool=pool)
     notes += pooling_notes(groups)
-    methods: dict[str, list[Source]] = {}
+    methods: dict[str, list[ScoreInput]] = {}
     left: list[str] = []
     for name, members in groups.items():
         alone = len(members) == 1  # the seeds of several say how sure a number is
@@ -50,14 +50,14 @@ def open_methods(
                 run = (
                     open_run(member.path, hits=alone)
                     if member.ours
-                    else read_source(member.path, given)
+                    else read_input(member.path, given)
                 )
-            except BadInput as error:
+            except InputError as error:
                 left.append(_reason(member.path, error))
             else:
                 methods.setdefault(name, []).append(run)
     if not methods:
-        raise BadInput(first_of(left))
+        raise InputError(first_of(left))
     return methods, [*notes, *(f"left out: {each}" for each in left), *_failed(methods)]
 
 
@@ -73,25 +73,25 @@ def _failed(methods: Methods) -> list[str]:
     ]
 
 
-def _reason(path: str, error: BadInput) -> str:
+def _reason(path: str, error: InputError) -> str:
     """Return why a run cannot be shown: why it failed, where it did, or what is wrong with it."""
     why = failure_of(Path(path))
     return str(error) if why is None else f"{path}: the run failed: {' '.join(why.split())}"
 
 
-def described(run: Source) -> dict[str, object]:
+def described(run: ScoreInput) -> dict[str, object]:
     """Return what a run's description says of it; nothing for a file.
 
     Example:
-        >>> from perdure.record import Source
-        >>> described(Source())
+        >>> from perdure.record import ScoreInput
+        >>> described(ScoreInput())
         {}
     """
     said = run.description.get("describe") if isinstance(run, Run) else None
     return said if isinstance(said, dict) else {}
 
 
-def strategy_of(name: str, runs: Sequence[Source]) -> str:
+def strategy_of(name: str, runs: Sequence[ScoreInput]) -> str:
     """Return the strategy of a method: as its runs say, or the first word of its name.
 
     Example:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..record import BadInput
+from ..record import InputError
 from .load import described
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def places_by_seed(methods: Methods, *, unpaired: bool = False) -> dict[str, dic
     places = {name: {seed: k for k, seed in enumerate(seeds)} for name, seeds in said.items()}
     for name, mine in places.items():
         if len(mine) < len(methods[name]):
-            raise BadInput(
+            raise InputError(
                 f"{name} has a seed twice, expected each seed once; give each its own NAME=PATH"
             )
     return places
@@ -45,7 +45,7 @@ def _by_order(methods: Methods, *, unpaired: bool) -> dict[str, dict[Seed, int]]
     counts = {name: len(runs) for name, runs in methods.items()}
     if len(set(counts.values())) > 1:
         each = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise BadInput(
+        raise InputError(
             f"runs that say no seed are paired by their order, and {each:.300}; "
             "expected as many of each method, or --unpaired"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..record import BadInput
+from ..record import InputError
 from ..record.grouping import unlike
 from ..record.run_index import said_in
 from .load import described
@@ -35,13 +35,15 @@ def values_of(methods: Methods) -> Values:
         Values(name='er', of={'er 500': 500.0, 'er 2000': 2000.0})
     """
     if len(methods) < 2:
-        raise BadInput(
+        raise InputError(
             f"a series needs at least 2 methods, got {len(methods)}; see perdure compare"
         )
     said = [said_in(described(runs[0])) if runs else {} for runs in methods.values()]
     strategies = sorted({str(each["strategy"]) for each in said if "strategy" in each})
     if len(strategies) > 1:
-        raise BadInput(f"methods are {', '.join(strategies)}, expected one; draw them with curves")
+        raise InputError(
+            f"methods are {', '.join(strategies)}, expected one; draw them with curves"
+        )
     found = _described(methods, said) or _named(methods)
     return Values(found.name, dict(sorted(found.of.items(), key=lambda item: item[1])))
 
@@ -61,7 +63,7 @@ def _described(methods: Methods, said: list[dict[str, Any]]) -> Values | None:
 def _named(methods: Methods) -> Values:
     found = _numbered({name: name for name in methods})
     if found is None:
-        raise BadInput(
+        raise InputError(
             f"the methods {', '.join(methods)!r:.80} differ in no one number, expected that; "
             "name them by it: 500=PATH 1000=PATH"
         )

@@ -12,7 +12,7 @@ from .scores import number
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..record import Scores
+    from ..record import RunSummary
 
 __all__ = ["Line", "guidelines", "study_grids"]
 
@@ -29,7 +29,7 @@ class Line(NamedTuple):
     strategy: str
     variant: str
     wanted: int
-    runs: Sequence[Scores]
+    runs: Sequence[RunSummary]
     data: Sequence[str]  # what was learned from in each run, in words
     note: str = ""
     networks: Sequence[str] = ()  # of each run, in words

@@ -7,12 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..record import BadInput, Run, failure_of
+from ..record import InputError, Run, failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..record import Source
+    from ..record import ScoreInput
     from .load import Methods
 
 __all__ = ["LeftOutWarning", "as_many_tasks", "first_of", "tasks_in", "usable"]
@@ -22,25 +22,25 @@ class LeftOutWarning(UserWarning):
     """A run is not shown, and why."""
 
 
-def usable(methods: Methods, lacks: Callable[[Source], str]) -> dict[str, list[Source]]:
+def usable(methods: Methods, lacks: Callable[[ScoreInput], str]) -> dict[str, list[ScoreInput]]:
     """Return the methods with the runs that lack nothing, and warn of every other run.
 
     Args:
         methods: by name.
         lacks: returns what a run lacks, nothing where it can be shown.
 
-    Raises BadInput with the first reason where no run is left.
+    Raises InputError with the first reason where no run is left.
 
     Example:
-        >>> from perdure.record import Source
-        >>> usable({"er": [Source(no_matrix="tasks return")]}, lambda run: run.no_matrix)
+        >>> from perdure.record import ScoreInput
+        >>> usable({"er": [ScoreInput(no_matrix="tasks return")]}, lambda run: run.no_matrix)
         Traceback (most recent call last):
-        perdure.record.io.files.BadInput: er: tasks return
+        perdure.record.io.files.InputError: er: tasks return
     """
     return _kept(methods, lambda _, run: lacks(run))
 
 
-def as_many_tasks(methods: Methods, *, together: bool) -> dict[str, list[Source]]:
+def as_many_tasks(methods: Methods, *, together: bool) -> dict[str, list[ScoreInput]]:
     """Return the methods without runs that have another number of tasks than most.
 
     Args:
@@ -53,7 +53,7 @@ def as_many_tasks(methods: Methods, *, together: bool) -> dict[str, list[Source]
         counts = dict.fromkeys(methods, everywhere)
     usual = {name: max(c, key=lambda n: (c[n], n)) for name, c in counts.items() if c}
 
-    def lacks(name: str, run: Source) -> str:
+    def lacks(name: str, run: ScoreInput) -> str:
         if tasks_in(run) == usual[name]:
             return ""
         return f"{tasks_in(run)} task(s) where most runs have {usual[name]}{_state(run)}"
@@ -61,7 +61,7 @@ def as_many_tasks(methods: Methods, *, together: bool) -> dict[str, list[Source]
     return _kept(methods, lacks)
 
 
-def _state(run: Source) -> str:
+def _state(run: ScoreInput) -> str:
     """Return why a run has not all its tasks, nothing where it has ended."""
     if not isinstance(run, Run) or run.finished:
         return ""
@@ -81,15 +81,15 @@ def first_of(left: Sequence[str]) -> str:
     return left[0] + (f" ({runs} cannot be shown either)" if others else "")
 
 
-def tasks_in(run: Source) -> int:
+def tasks_in(run: ScoreInput) -> int:
     """Return how many tasks a run has learned, as far as it can be scored."""
     if run.matrix is not None:
         return len(run.matrix.tasks)
     return len({visit.task for visit in run.stream.spans}) if run.stream is not None else 0
 
 
-def _kept(methods: Methods, lacks: Callable[[str, Source], str]) -> dict[str, list[Source]]:
-    kept: dict[str, list[Source]] = {}
+def _kept(methods: Methods, lacks: Callable[[str, ScoreInput], str]) -> dict[str, list[ScoreInput]]:
+    kept: dict[str, list[ScoreInput]] = {}
     left: list[str] = []
     for name, runs in methods.items():
         for k, run in enumerate(runs):
@@ -99,14 +99,14 @@ def _kept(methods: Methods, lacks: Callable[[str, Source], str]) -> dict[str, li
                 kept.setdefault(name, []).append(run)
     if not kept:
         if not left:
-            raise BadInput("nothing to draw, expected one method or more")
-        raise BadInput(first_of(left))
+            raise InputError("nothing to draw, expected one method or more")
+        raise InputError(first_of(left))
     for each in left:
         warnings.warn(f"left out: {each}", LeftOutWarning, stacklevel=2)
     return kept
 
 
-def _called(name: str, runs: Sequence[Source], k: int) -> str:
+def _called(name: str, runs: Sequence[ScoreInput], k: int) -> str:
     run = runs[k]
     if isinstance(run, Run) and run.folder != Path():
         return str(run.folder)

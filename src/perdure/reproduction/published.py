@@ -12,7 +12,7 @@ import msgspec
 from .._suggestions import suggest_names
 from ..data import locate
 from ..metrics import criteria_weights, find_metric
-from ..record import BadInput
+from ..record import InputError
 from ..scenarios import find_scenario
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def find_entry(name: str) -> Entry:
         44
     """
     if name not in entries():
-        raise BadInput(
+        raise InputError(
             f"entry {name!r:.60} is not known; {suggest_names(name, entries())}"
             "`perdure reproduce` lists them"
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..data import Dataset, Split, load
-from ..record import BadInput
+from ..record import InputError
 from .scenario import Scenario, Setting, TaskRows, build_scenario, limited, normalised, provenance
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def sequence(
         (20, (100, 3, 4, 4))
     """
     if not members:
-        raise BadInput("sequence: no datasets, expected one a task")
+        raise InputError("sequence: no datasets, expected one a task")
     asked = [each if isinstance(each, DatasetTask) else DatasetTask(each) for each in members]
     found = [
         load(each.dataset) if isinstance(each.dataset, str) else each.dataset for each in asked
@@ -120,7 +120,7 @@ def _shown(
     if x.shape[1] == channels:
         return x
     if x.shape[1] != 1:
-        raise BadInput(f"{name} has {x.shape[1]} channels, expected 1 or {channels}")
+        raise InputError(f"{name} has {x.shape[1]} channels, expected 1 or {channels}")
     return np.repeat(x, channels, axis=1)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..data import Dataset, load
-from ..record import BadInput
+from ..record import InputError
 from .scenario import Scenario, Setting, TaskRows, build_scenario, normalised, provenance
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def domains(
     """
     found = load(dataset) if isinstance(dataset, str) else dataset
     if not maps:
-        raise BadInput("domains: no maps, expected one a task")
+        raise InputError("domains: no maps, expected one a task")
     images, rows = [], []
     for part in (found.train, found.test):
         images.append(np.concatenate([apply_pixel_map(part.x, pixels) for pixels in maps.values()]))
@@ -69,7 +69,7 @@ def apply_pixel_map(x: NDArray[np.uint8], pixels: NDArray[np.int64]) -> NDArray[
         [[4, 0], [1, 1]]
     """
     if pixels.shape != x.shape[2:]:
-        raise BadInput(f"a map has shape {pixels.shape}, expected {x.shape[2:]} as the images")
+        raise InputError(f"a map has shape {pixels.shape}, expected {x.shape[2:]} as the images")
     flat = x.reshape(*x.shape[:2], -1)
     moved = flat[:, :, pixels.ravel()]
     moved[:, :, pixels.ravel() < 0] = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._suggestions import suggest_names
 from ..data import load
-from ..record import BadInput
+from ..record import InputError
 from .datasets import DatasetTask, sequence
 from .domains import domains, permutations, rotations
 from .split import split
@@ -213,7 +213,7 @@ def find_scenario(name: str) -> ScenarioSpec:
         5
     """
     if name not in SCENARIOS:
-        raise BadInput(
+        raise InputError(
             f"scenario {name!r:.60} is not known; {suggest_names(name, SCENARIOS)}"
             "`perdure list scenarios` lists them"
         )
@@ -242,9 +242,9 @@ def make(
     found = find_scenario(name)
     setting = setting or found.setting
     if order is not None and found.kind != "split":
-        raise BadInput(f"{name} is not split by class, so order has no meaning; leave it out")
+        raise InputError(f"{name} is not split by class, so order has no meaning; leave it out")
     if size is not None and found.kind != "sequence":
-        raise BadInput(f"{name} keeps the size of its images; leave size out")
+        raise InputError(f"{name} keeps the size of its images; leave size out")
     if found.kind == "split":
         return split(found.data[0], found.tasks, order=order, setting=setting, name=name)
     if found.kind == "sequence":
@@ -268,7 +268,7 @@ def _sequence(found: ScenarioSpec, setting: Setting, size: int | None, name: str
     ]
     whole = [each.dataset.classes for each in members if not isinstance(each.dataset, str)]
     if any(classes != whole[0] for classes in whole):
-        raise BadInput(f"{name}: the datasets name other classes, expected all the same in order")
+        raise InputError(f"{name}: the datasets name other classes, expected all the same in order")
     made = sequence(
         members,
         size=(size, size),

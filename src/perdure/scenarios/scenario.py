@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from ..data import DATASETS
-from ..record import BadInput
+from ..record import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +112,7 @@ def build_scenario(
 ) -> Scenario:
     """Return the scenario of some parts: the setting decides which outputs their classes have."""
     if setting not in SETTINGS:
-        raise BadInput(f"setting is {setting!r}, expected class, task or domain")
+        raise InputError(f"setting is {setting!r}, expected class, task or domain")
     own = setting != "domain"
     counts = [part.classes for part in parts]
     first = np.cumsum([0, *counts]) if own else np.zeros(len(parts) + 1, dtype=np.int64)
@@ -129,7 +129,7 @@ def build_scenario(
         ):
             if not len(rows):
                 which = ("training", "test")[split]
-                raise BadInput(f"{name}: task {part.name!r} has no {which} images, expected some")
+                raise InputError(f"{name}: task {part.name!r} has no {which} images, expected some")
             labels[split][rows] = mine + start
             of_task[split][rows] = number
     return Scenario(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..data import Dataset, load
-from ..record import BadInput
+from ..record import InputError
 from .scenario import Scenario, Setting, TaskRows, build_scenario, normalised, provenance
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def split(
     count = len(found.classes)
     if not 1 <= tasks <= count or count % tasks:
         fits = [k for k in range(1, count + 1) if count % k == 0]
-        raise BadInput(
+        raise InputError(
             f"{found.name} has {count} classes and tasks is {tasks}, expected one of {fits}"
         )
     each = count // tasks
@@ -88,7 +88,7 @@ def class_order(order: Sequence[int] | int | None, count: int) -> list[int]:
     if isinstance(order, int):
         return [int(k) for k in np.random.default_rng([order, 9]).permutation(count)]
     if sorted(order) != list(range(count)):
-        raise BadInput(f"order is {list(order)}, expected each class from 0 to {count - 1} once")
+        raise InputError(f"order is {list(order)}, expected each class from 0 to {count - 1} once")
     return [int(k) for k in order]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..record import BadInput
+from ..record import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,4 +73,4 @@ def drifting(scenario: Scenario, blur: float, *, passes: int, seed: int = 0) -> 
 
 def _check(blur: float) -> None:
     if not 0 <= blur <= 1:
-        raise BadInput(f"blur is {blur:g}, expected a share from 0 to 1")
+        raise InputError(f"blur is {blur:g}, expected a share from 0 to 1")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..record import BadInput
+from ..record import InputError
 
 if TYPE_CHECKING:
     from .scenario import Scenario, Task
@@ -54,7 +54,7 @@ def _chosen(
     for label in np.unique(labels):
         mine = np.flatnonzero(labels == label)
         if len(mine) < 2:
-            raise BadInput(
+            raise InputError(
                 f"task {task.name!r} has one example of class {label}, and holding some out needs "
                 "two; leave validation_split out"
             )

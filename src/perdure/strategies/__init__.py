@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._suggestions import suggest_names
 from .._user_modules import describe_module, import_user_module
-from ..record import BadInput
+from ..record import InputError
 
 if TYPE_CHECKING:
     from ._base import Strategy
@@ -127,7 +127,7 @@ def find_strategy(name: str) -> type[Strategy]:
         return found
     if ":" in name:
         return _own(name)
-    raise BadInput(
+    raise InputError(
         f"strategy {name!r:.60} is not known; {suggest_names(name, STRATEGIES)}expected one of "
         f"{', '.join(STRATEGIES)}, or your own as module:Class"
     )
@@ -138,13 +138,13 @@ def _own(name: str) -> type[Strategy]:
 
     module, _, attribute = name.partition(":")
     if not (module and attribute):
-        raise BadInput(f"strategy is {name!r}, expected module:Class")
+        raise InputError(f"strategy is {name!r}, expected module:Class")
     where = import_user_module(module, f"strategy {name!r}")
     if not hasattr(where, attribute):
-        raise BadInput(f"strategy {name!r}: {describe_module(where)} has no {attribute!r}")
+        raise InputError(f"strategy {name!r}: {describe_module(where)} has no {attribute!r}")
     found = getattr(where, attribute)
     if not (isinstance(found, type) and issubclass(found, Strategy)):
-        raise BadInput(
+        raise InputError(
             f"strategy {name!r} is {type(found).__name__}, expected a class made from "
             "perdure.strategies.Strategy"
         )

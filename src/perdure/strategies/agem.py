@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from ..record import BadInput
+from ..record import InputError
 from ._base import NOTHING, Strategy
 from ._importance import weights_of
 from ._memory import reservoir_sample
@@ -61,9 +61,9 @@ class AGEM(Strategy):
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         if memory < 0:
-            raise BadInput(f"memory is {memory}, expected 0 or more examples of each task")
+            raise InputError(f"memory is {memory}, expected 0 or more examples of each task")
         if sample < 1:
-            raise BadInput(f"sample is {sample}, expected 1 or more examples")
+            raise InputError(f"sample is {sample}, expected 1 or more examples")
         self.capacity, self.sample = memory, sample
         self.memory = NOTHING
         self.draws = np.random.default_rng([seed, 3])

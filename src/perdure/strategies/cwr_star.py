@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from ..record import BadInput
+from ..record import InputError
 from ._base import Strategy
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class CWRStar(Strategy):
         super().__init__(model, optimizer, examples, seed=seed)
         heads = list(model.head) if isinstance(model.head, nn.ModuleList) else [model.head]
         if not all(isinstance(head, nn.Linear) for head in heads):
-            raise BadInput(
+            raise InputError(
                 "cwr-star keeps the weights of a last layer, and the model does not end in an "
                 "nn.Linear; end it so, or take another strategy"
             )

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from ..record import BadInput
+from ..record import InputError
 from ._base import Strategy
 from ._importance import importances, parts, weights_of
 from ._penalty import add_penalty_gradient, empty_buffers, penalty_gradient
@@ -75,15 +75,15 @@ class EWC(Strategy):
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         if not 0 <= strength < inf:
-            raise BadInput(f"strength is {strength:g}, expected 0 or more")
+            raise InputError(f"strength is {strength:g}, expected 0 or more")
         if not 0 <= decay <= 1:
-            raise BadInput(f"decay is {decay:g}, expected a factor from 0 to 1")
+            raise InputError(f"decay is {decay:g}, expected a factor from 0 to 1")
         if decay != 1 and mode == "separate":
-            raise BadInput(f"decay is {decay:g}, which only mode=online uses; leave it out")
+            raise InputError(f"decay is {decay:g}, which only mode=online uses; leave it out")
         if mode not in MODES:
-            raise BadInput(f"mode is {mode!r}, expected {' or '.join(MODES)}")
+            raise InputError(f"mode is {mode!r}, expected {' or '.join(MODES)}")
         if labels not in LABELS:
-            raise BadInput(f"labels is {labels!r}, expected {' or '.join(LABELS)}")
+            raise InputError(f"labels is {labels!r}, expected {' or '.join(LABELS)}")
         self.strength, self.mode, self.decay, self.labels = strength, mode, decay, labels
         self.importance: list[Tensor] = []
         self.anchor: list[Tensor] = []

@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from ..record import BadInput
+from ..record import InputError
 from ._base import NOTHING, Strategy
 from ._memory import reservoir_sample
 from ._restart import initial_state, restart
@@ -74,7 +74,7 @@ class GDumb(Strategy):
             ("memory", memory, 0), ("passes", passes, 1), ("portion", portion, 1),
         ):  # fmt: skip
             if value < least:
-                raise BadInput(f"{name} is {value}, expected a whole number of at least {least}")
+                raise InputError(f"{name} is {value}, expected a whole number of at least {least}")
         self.capacity, self.passes, self.portion = memory, passes, portion
         self.annealed = annealed
         self.memory = NOTHING

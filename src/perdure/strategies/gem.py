@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from ..record import BadInput
+from ..record import InputError
 from ._base import NOTHING, Strategy
 from ._importance import weights_of
 from ._memory import reservoir_sample
@@ -72,9 +72,9 @@ class GEM(Strategy):
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         if memory < 0:
-            raise BadInput(f"memory is {memory}, expected 0 or more examples of each task")
+            raise InputError(f"memory is {memory}, expected 0 or more examples of each task")
         if not 0 <= strength < inf:
-            raise BadInput(f"strength is {strength:g}, expected 0 or more")
+            raise InputError(f"strength is {strength:g}, expected 0 or more")
         self.capacity, self.strength = memory, strength
         self.memory: list[Rows] = []
         self._priority = np.random.default_rng([seed, 4]).random(len(examples))

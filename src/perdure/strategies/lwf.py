@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, kl_div, log_softmax
 from typing_extensions import override
 
 from ..evaluation.state.preserve import preserve_state
-from ..record import BadInput
+from ..record import InputError
 from ._base import NOTHING, Strategy
 from ._importance import parts
 
@@ -64,9 +64,9 @@ class LwF(Strategy):
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         if not 0 <= alpha < inf:
-            raise BadInput(f"alpha is {alpha:g}, expected 0 or more")
+            raise InputError(f"alpha is {alpha:g}, expected 0 or more")
         if not 0 < temperature < inf:
-            raise BadInput(f"temperature is {temperature:g}, expected more than 0")
+            raise InputError(f"temperature is {temperature:g}, expected more than 0")
         self.alpha, self.temperature = alpha, temperature
         self.tasks: list[int] = []  # learned before
         self.classes = torch.zeros(0, dtype=torch.int64, device=examples.device)  # of those

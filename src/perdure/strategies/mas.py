@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from ..record import BadInput
+from ..record import InputError
 from ._base import Strategy
 from ._importance import importances, parts, weights_of
 from ._penalty import add_penalty_gradient, empty_buffers, penalty_gradient
@@ -60,9 +60,9 @@ class MAS(Strategy):
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         if not 0 <= strength < inf:
-            raise BadInput(f"strength is {strength:g}, expected 0 or more")
+            raise InputError(f"strength is {strength:g}, expected 0 or more")
         if alpha is not None and not 0 <= alpha <= 1:
-            raise BadInput(f"alpha is {alpha:g}, expected a weight from 0 to 1, or none")
+            raise InputError(f"alpha is {alpha:g}, expected a weight from 0 to 1, or none")
         self.strength, self.alpha = strength, alpha
         self.importance: list[Tensor] = []
         self.anchor: list[Tensor] = []

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from ..data.examples import joined
-from ..record import BadInput
+from ..record import InputError
 from ._base import NOTHING, Strategy
 from ._memory import reservoir_sample
 
@@ -68,15 +68,15 @@ class Replay(Strategy):
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         if memory < 0:
-            raise BadInput(f"memory is {memory}, expected 0 or more examples")
+            raise InputError(f"memory is {memory}, expected 0 or more examples")
         if alpha is not None and not 0 <= alpha <= 1:
-            raise BadInput(f"alpha is {alpha:g}, expected a weight from 0 to 1, or none")
+            raise InputError(f"alpha is {alpha:g}, expected a weight from 0 to 1, or none")
         if replayed is not None and replayed < 0:
-            raise BadInput(f"replayed is {replayed}, expected 0 or more examples")
+            raise InputError(f"replayed is {replayed}, expected 0 or more examples")
         if fill not in FILLS:
-            raise BadInput(f"fill is {fill!r}, expected {' or '.join(FILLS)}")
+            raise InputError(f"fill is {fill!r}, expected {' or '.join(FILLS)}")
         if balance not in BALANCES:
-            raise BadInput(f"balance is {balance!r}, expected {' or '.join(BALANCES)}")
+            raise InputError(f"balance is {balance!r}, expected {' or '.join(BALANCES)}")
         self.capacity, self.alpha, self.fill, self.balance = memory, alpha, fill, balance
         self.replayed, self.replacement = replayed, replacement
         self.memory = NOTHING

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from ..record import BadInput
+from ..record import InputError
 from ._base import Strategy
 from ._importance import weights_of
 from ._penalty import empty_buffers, penalty_gradient
@@ -61,9 +61,9 @@ class SI(Strategy):
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         if not 0 <= strength < inf:
-            raise BadInput(f"strength is {strength:g}, expected 0 or more")
+            raise InputError(f"strength is {strength:g}, expected 0 or more")
         if not 0 < eps < inf:
-            raise BadInput(f"eps is {eps:g}, expected more than 0")
+            raise InputError(f"eps is {eps:g}, expected more than 0")
         self.strength, self.eps = strength, eps
         self._weights = weights_of(model)
         self._before, self._new = empty_buffers(self._weights), empty_buffers(self._weights)

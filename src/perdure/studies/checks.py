@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .._suggestions import suggest_names
 from ..metrics import SummaryOptions, find_metric
 from ..models._factory import factory_of
-from ..record import BadInput
+from ..record import InputError
 from ..scenarios import SETTINGS, find_scenario
 from ..strategies import find_strategy
 from ..training.config import OPTIMIZERS, RunConfig, known_names
@@ -56,13 +56,13 @@ def refuse_wrong(given: Mapping[str, Any], kind: type[msgspec.Struct], where: st
     for name in given:
         if name not in known:
             said = f"{where}: key {name!r:.40} is not known; {suggest_names(name, known)}"
-            raise BadInput(f"{said}expected some of {', '.join(known)}")
+            raise InputError(f"{said}expected some of {', '.join(known)}")
     for name, words in (("on", ("held-out", "test")), ("settings", SETTINGS)):
         values = given.get(name, [])
         for value in values if isinstance(values, list) else [values]:
             if name in known and isinstance(value, str) and value not in words:
                 said = f"{where}: {name} has {value!r:.40}; {suggest_names(value, words)}"
-                raise BadInput(f"{said}expected {' or '.join(words)}")
+                raise InputError(f"{said}expected {' or '.join(words)}")
 
 
 def check_study(study: Study) -> None:
@@ -82,9 +82,9 @@ def check_study(study: Study) -> None:
         ("setting", study.settings),
     ):  # fmt: skip
         if len(set(values)) < len(values):
-            raise BadInput(f"{where}: a {factor} is listed twice, expected each once")
+            raise InputError(f"{where}: a {factor} is listed twice, expected each once")
     if not (study.scenarios and study.strategies):
-        raise BadInput(f"{where}: needs at least one scenario, one strategy and one seed")
+        raise InputError(f"{where}: needs at least one scenario, one strategy and one seed")
     for name in study.strategies:
         find_strategy(name)
     for name in study.models:
@@ -103,7 +103,7 @@ def _check_count(study: Study, points: int) -> None:
     """Raise for a study of more runs than anybody runs, before any of them is listed."""
     seeds = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
     if points * seeds > MAX_RUNS:
-        raise BadInput(
+        raise InputError(
             f"study {study.name}: {points} combinations with {seeds} seeds, expected at most "
             f"{MAX_RUNS} runs; make several studies of it"
         )
@@ -112,36 +112,38 @@ def _check_count(study: Study, points: int) -> None:
 def _check_seeds(study: Study) -> None:
     where = f"study {study.name}"
     if not study.seed_list:
-        raise BadInput(f"{where}: needs at least one scenario, one strategy and one seed")
+        raise InputError(f"{where}: needs at least one scenario, one strategy and one seed")
     if isinstance(study.seeds, int):
         return
     if len(set(study.seeds)) < len(study.seeds):
-        raise BadInput(f"{where}: a seed is listed twice, expected each once")
+        raise InputError(f"{where}: a seed is listed twice, expected each once")
     for seed in study.seeds:
         if not 0 <= seed < SEEDS:
-            raise BadInput(f"{where}: a seed is {seed}, expected 0 or more, below 2**32")
+            raise InputError(f"{where}: a seed is {seed}, expected 0 or more, below 2**32")
 
 
 def _check_select(study: Study) -> None:
     where, select = f"study {study.name}: [select]", study.select
     metric, usual = find_metric(select.by), SummaryOptions()
     if metric.of in ("costs", "runs"):
-        raise BadInput(f"{where} by is {select.by!r}, expected a metric of scores")
+        raise InputError(f"{where} by is {select.by!r}, expected a metric of scores")
     ends = {**dict.fromkeys(("wf", "wp"), usual.windows), "lca": (usual.beta,)}
     computed = [f"{base}{end or 'all'}" for base in ends for end in ends[base]]
     if metric in [find_metric(id_) for id_ in computed] and select.by not in computed:
         near_ones = ", ".join(id_ for id_ in computed if id_[:2] == select.by[:2])
-        raise BadInput(f"{where} by is {select.by!r}, which is not computed; expected {near_ones}")
+        raise InputError(
+            f"{where} by is {select.by!r}, which is not computed; expected {near_ones}"
+        )
     if not 0 < select.share < 1:
-        raise BadInput(f"{where} share is {select.share:g}, expected 0 to 1")
+        raise InputError(f"{where} share is {select.share:g}, expected 0 to 1")
     if isinstance(select.seeds, int) and select.seeds < 1:
-        raise BadInput(f"{where} seeds is {select.seeds}, expected 1 or more, or all")
+        raise InputError(f"{where} seeds is {select.seeds}, expected 1 or more, or all")
 
 
 def _check_shapes(study: Study) -> None:
     """Raise where a grid is no table of lists, and where one layer says a thing twice."""
     if "grid" in study.run:
-        raise BadInput(
+        raise InputError(
             f"study {study.name}: [run] has a grid; write [grid], which is for every run"
         )
     layers: list[tuple[str, Mapping[str, Any]]] = [("[run]", {**study.run, "grid": study.grid})]
@@ -153,12 +155,12 @@ def _check_shapes(study: Study) -> None:
     for where, layer in layers:
         grid = layer.get("grid", {})
         if not isinstance(grid, dict) or not all(isinstance(v, list) and v for v in grid.values()):
-            raise BadInput(f"study {study.name}: the grid of {where} needs a list for each name")
+            raise InputError(f"study {study.name}: the grid of {where} needs a list for each name")
         if all(length in layer or length in grid for length in LENGTHS):
             said = (
                 f"study {study.name}: {where} has epochs and iterations, and one replaces the other"
             )
-            raise BadInput(f"{said}; leave one out")
+            raise InputError(f"{said}; leave one out")
 
 
 def _check_names(study: Study) -> None:
@@ -175,14 +177,14 @@ def _check_names(study: Study) -> None:
         for value in getattr(study, factor):
             if value not in there:
                 said = f"study {study.name}: [{factor}.{value}] is about nothing here; "
-                raise BadInput(
+                raise InputError(
                     said + suggest_names(value, there) + f"expected {', '.join(sorted(there))}"
                 )
     for where, layer in layers.items():
         for name in [*layer, *layer.get("grid", {})]:
             if name != "grid" and name not in OPTIONS and name not in known[where]:
                 every = [*OPTIONS, *sorted(known[where])]
-                raise BadInput(
+                raise InputError(
                     f"study {study.name}: {where} has {name!r:.40}, which nothing here knows; "
                     f"{suggest_names(name, every)}expected an option or hyperparameter: "
                     f"{', '.join(every)}"

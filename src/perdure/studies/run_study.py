@@ -14,7 +14,7 @@ import msgspec
 from ..execution.jobs import Job
 from ..execution.store import check_store
 from ..metrics import find_metric
-from ..record import FAILED, RecordError, failure_of, replace_file, scores_of
+from ..record import FAILED, RecordError, failure_of, load_summary, replace_file
 from ..training.changes import is_finished
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def choice_of(study: Study, cell: Cell, store: Path) -> Choice | None:
 def _tried(study: Study, point: Point, folders: Sequence[Path]) -> Tried:
     scores = []
     for folder in folders:
-        found = scores_of(folder)
+        found = load_summary(folder)
         if study.select.by not in found.metrics:
             return Tried(point, None, found.undefined.get(study.select.by, "not computed"))
         scores.append(found.metrics[study.select.by])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from .._suggestions import suggest_names
-from ..record import BadInput, check_depth, read_file
+from ..record import InputError, check_depth, read_file
 from ..scenarios import Setting, find_scenario
 from ..training.config import RunConfig, make_config
 from ..training.run import device_of
@@ -127,8 +127,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 cell.scenario, cell.strategy, settings=given, model=cell.model,
                 setting=cell.setting, **options,
             )  # fmt: skip
-        except BadInput as error:
-            raise BadInput(f"study {self.name}, {cell}: {error}") from None
+        except InputError as error:
+            raise InputError(f"study {self.name}, {cell}: {error}") from None
         return self._configs[key]
 
     @cached_property
@@ -150,7 +150,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 fixed[name] = value
             for name, values in searched.items():
                 if name in layer:
-                    raise BadInput(f"study {self.name}: {where} both fixes and searches {name}")
+                    raise InputError(f"study {self.name}: {where} both fixes and searches {name}")
                 for other in replaced_by(name):
                     fixed.pop(other, None)
                     grid.pop(other, None)
@@ -160,7 +160,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         own = self.strategy.get(cell.strategy, {})
         for name in [*own, *own.get("grid", {})]:
             if name not in known and name != "grid":
-                raise BadInput(
+                raise InputError(
                     f"study {self.name}: [strategy.{cell.strategy}] has {name!r:.40}, which is "
                     f"not known; {suggest_names(name, known)}it takes {', '.join(taken)}"
                 )
@@ -183,15 +183,15 @@ def read_study(path: Path | str) -> Study:
     try:
         data = read_file(path, MAX_STUDY)
     except (FileNotFoundError, NotADirectoryError):
-        raise BadInput(f"{path}: no such file, expected a study in TOML") from None
+        raise InputError(f"{path}: no such file, expected a study in TOML") from None
     if LONG_KEY.search(data):
-        raise BadInput(f"{path}: a key of more than 64 parts, expected a.b = 1")
+        raise InputError(f"{path}: a key of more than 64 parts, expected a.b = 1")
     try:
         plain = tomllib.loads(data.decode())
     except RecursionError:
-        raise BadInput(f"{path}: cannot be read as TOML (nested too deeply)") from None
+        raise InputError(f"{path}: cannot be read as TOML (nested too deeply)") from None
     except ValueError as error:  # a number of 5000 digits is one too
-        raise BadInput(f"{path}: cannot be read as TOML ({error})") from None
+        raise InputError(f"{path}: cannot be read as TOML ({error})") from None
     check_depth(plain, str(path))
     return study_of(plain, path.stem)
 
@@ -211,11 +211,11 @@ def study_of(plain: Mapping[str, Any], name: str) -> Study:
     try:
         study = msgspec.convert({**plain, "name": name}, Study)
     except msgspec.ValidationError as error:
-        raise BadInput(f"study {name}: {error}") from None
+        raise InputError(f"study {name}: {error}") from None
     try:
         check_study(study)
     except ValueError as error:  # of a strategy, say, that knows of no study
         said = str(error)
         where = f"study {name}"
-        raise BadInput(said if said.startswith(where) else f"{where}: {said}") from None
+        raise InputError(said if said.startswith(where) else f"{where}: {said}") from None
     return study

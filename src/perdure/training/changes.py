@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from .. import __version__
-from ..record import BadInput, read_json
+from ..record import InputError, read_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ResumeError", "check_unchanged", "data_changed", "is_finished", "versions_changed"]
 
 
-class ResumeError(BadInput):
+class ResumeError(InputError):
     """A run that was stopped cannot go on to the same bits."""
 
 
@@ -36,7 +36,7 @@ def data_changed(folder: Path, data: dict[str, Any]) -> list[str]:
         used = read_json(path)["describe"]["data"]
         before = {name: dict(each["sha256"]) for name, each in used.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise BadInput(f"{path} does not say which data was used; --fresh runs it anew") from None
+        raise InputError(f"{path} does not say which data was used; --fresh runs it anew") from None
     said = []
     for name, each in data.items():
         for file, digest in each["sha256"].items():
@@ -73,13 +73,15 @@ def check_unchanged(
         said = read_json(path)
         before = said["describe"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise BadInput(f"{path} does not say what was run; --fresh starts anew") from None
+        raise InputError(f"{path} does not say what was run; --fresh starts anew") from None
     now = msgspec.to_builtins(config)
     named = ("scenario", "setting")  # a scenario of one's own has its own
     other = [key for key in now if key not in named and before.get(key, 0.0) != now[key]]
     if other:
         was = ", ".join(f"{key} {before.get(key)!r:.60}" for key in other)
-        raise BadInput(f"{folder}: a run with {was}, expected the one described; --fresh replaces")
+        raise InputError(
+            f"{folder}: a run with {was}, expected the one described; --fresh replaces"
+        )
     differ = data_changed(folder, data) + [f"made with {each}" for each in versions_changed(folder)]
     cpu = torch.backends.cpu.get_cpu_capability()
     if said.get("cpu", cpu) != cpu:

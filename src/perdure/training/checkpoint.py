@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from ..record import BadInput, open_regular, replace_file
+from ..record import InputError, open_regular, replace_file
 from ..record.io.append import BEING_WRITTEN
 from .loop import Position
 
@@ -91,10 +91,10 @@ def load_checkpoint(
     path = Path(folder) / FILE
     state, expected = _read(path), _kind(strategy)
     if state["kind"] != expected:
-        raise BadInput(f"{path}: a checkpoint of {state['kind']}, expected {expected}; {ANEW}")
+        raise InputError(f"{path}: a checkpoint of {state['kind']}, expected {expected}; {ANEW}")
     seed = state["own"].get("seed") if isinstance(state["own"], dict) else None
     if seed != strategy.seed:
-        raise BadInput(f"{path}: a checkpoint of seed {seed}, expected {strategy.seed}; {ANEW}")
+        raise InputError(f"{path}: a checkpoint of seed {seed}, expected {strategy.seed}; {ANEW}")
     try:
         strategy.model.load_state_dict(state["model"])
         strategy.optimizer.load_state_dict(state["optimizer"])
@@ -110,7 +110,7 @@ def load_checkpoint(
         return Position(**state["position"])
     except (KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         said = f"a checkpoint of another run ({_last_line(error)})"
-        raise BadInput(f"{path}: {said}; {ANEW}") from None
+        raise InputError(f"{path}: {said}; {ANEW}") from None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -126,14 +126,14 @@ def _read(path: Path) -> dict[str, Any]:
         state = _decoded(json.loads(text), tensors)
         return {part: state[part] for part in PARTS}
     except FileNotFoundError:
-        raise BadInput(f"{path}: no such checkpoint") from None
-    except BadInput as error:
-        raise BadInput(f"{error}; {ANEW}") from None
+        raise InputError(f"{path}: no such checkpoint") from None
+    except InputError as error:
+        raise InputError(f"{error}; {ANEW}") from None
     except RecursionError:
-        raise BadInput(f"{path}: a checkpoint nested too deeply; {ANEW}") from None
+        raise InputError(f"{path}: a checkpoint nested too deeply; {ANEW}") from None
     except (SafetensorError, KeyError, ValueError, TypeError, AttributeError, OSError) as error:
         said = f"not a checkpoint that can be read ({_last_line(error)})"
-        raise BadInput(f"{path}: {said}; {ANEW}") from None
+        raise InputError(f"{path}: {said}; {ANEW}") from None
 
 
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from .._suggestions import suggest_names
 from ..data import DATASETS
 from ..models._factory import factory_of
-from ..record import BadInput
+from ..record import InputError
 from ..scenarios import class_order, find_scenario
 from ..strategies import find_strategy
 from .hyperparameters import expected, hyperparameters, value_of
@@ -117,7 +117,7 @@ def make_config(
         iterations = set_up.iterations
     chosen = optimizer or set_up.optimizer
     if chosen not in [*OPTIMIZERS]:  # a study may give a list, which has no hash
-        raise BadInput(f"optimizer is {chosen!r:.40}, expected sgd or adam")
+        raise InputError(f"optimizer is {chosen!r:.40}, expected sgd or adam")
     network = model or set_up.model
     kind, factory = find_strategy(strategy), factory_of(network)
     rates = OPTIMIZERS[chosen] | ({"lr": set_up.lr} if chosen == set_up.optimizer else {})
@@ -193,7 +193,7 @@ def _given(
         found[owner][name] = value_of(name, value, known[owner][name][0])
     for name, value in (item for mine in found.values() for item in mine.items()):
         if value is inspect.Parameter.empty:
-            raise BadInput(f"{name} has no default; give it: --set {name}=…")
+            raise InputError(f"{name} has no default; give it: --set {name}=…")
     return found
 
 
@@ -222,54 +222,56 @@ def _typed(**fields: Any) -> RunConfig:
         kind = typing.get_type_hints(RunConfig).get(name)
         what = f"expected {expected((kind,))}" if typing.get_origin(kind) is Literal else what
         start = f"{name} is {fields[name]!r:.40}, " if name in fields else ""
-        raise BadInput(start + what[0].lower() + what[1:]) from None
+        raise InputError(start + what[0].lower() + what[1:]) from None
 
 
-def _unknown(name: str, known: Mapping[str, Mapping[str, Any]]) -> BadInput:
+def _unknown(name: str, known: Mapping[str, Mapping[str, Any]]) -> InputError:
     every = [each for names in known.values() for each in names]
     has = "; ".join(f"{owner} has {', '.join(names) or 'none'}" for owner, names in known.items())
-    return BadInput(f"hyperparameter {name!r:.40} is not known; {suggest_names(name, every)}{has}")
+    return InputError(
+        f"hyperparameter {name!r:.40} is not known; {suggest_names(name, every)}{has}"
+    )
 
 
 def _check(found: RunConfig, kind: type[Strategy], named: ScenarioSpec) -> None:
     _check_numbers(found)
     if found.order is not None:
         if named.kind != "split":
-            raise BadInput(f"{found.scenario} is not split by class; leave order out")
+            raise InputError(f"{found.scenario} is not split by class; leave order out")
         class_order(found.order, DATASETS[named.data[0]].classes)
     if found.image_size is not None and named.kind != "sequence":
-        raise BadInput(f"{found.scenario} keeps the size of its images; leave image_size out")
+        raise InputError(f"{found.scenario} keeps the size of its images; leave image_size out")
     if found.boundaries != "sharp" and found.mask_unseen:
-        raise BadInput("mask hides classes until their task begins, which needs sharp boundaries")
+        raise InputError("mask hides classes until their task begins, which needs sharp boundaries")
     if found.boundaries == "none":
         _check_stream(found, kind)
     if found.patience is not None and found.iterations is not None:
-        raise BadInput("patience counts epochs and iterations stop before; give one of them")
+        raise InputError("patience counts epochs and iterations stop before; give one of them")
     if found.resample and found.subset is None:
-        raise BadInput(
+        raise InputError(
             "all examples are tested, so there is no subset to resample; leave resample out"
         )
     if found.patience is not None and kind.trains_on_all_tasks:
-        raise BadInput(f"{found.strategy} learns all tasks at once; leave patience out")
+        raise InputError(f"{found.strategy} learns all tasks at once; leave patience out")
     if found.patience is not None and kind.trains_at_task_end:
-        raise BadInput(
+        raise InputError(
             f"{found.strategy} does not learn while a task streams by; leave patience out"
         )
 
 
 def _check_stream(found: RunConfig, kind: type[Strategy]) -> None:
     if kind.requires_boundaries:
-        raise BadInput(
+        raise InputError(
             f"{found.strategy} has to be told where tasks end, and boundaries=none tells nobody; "
             "take boundaries=blurred, or naive, or replay with fill=reservoir"
         )
     if found.iterations or found.patience:
-        raise BadInput(
+        raise InputError(
             "a stream without boundaries has no tasks to count iterations of or to stop; leave "
             "iterations and patience out"
         )
     if found.options.get("fill") == "end":
-        raise BadInput(
+        raise InputError(
             f"{found.strategy} fills its memory at task ends, and a stream without boundaries has "
             "none; give --set fill=reservoir"
         )
@@ -279,24 +281,24 @@ def _check_numbers(found: RunConfig) -> None:
     for name in ("epochs", "iterations", "batch", "every", "subset", "gradients", "threads"):
         value = getattr(found, name)
         if value is not None and value < 1:
-            raise BadInput(f"{name} is {value}, expected a whole number of at least 1")
+            raise InputError(f"{name} is {value}, expected a whole number of at least 1")
     if not 0 <= found.seed < 2**32:
-        raise BadInput(f"seed is {found.seed}, expected 0 or more, below 2**32")
+        raise InputError(f"seed is {found.seed}, expected 0 or more, below 2**32")
     if found.threads > 1024:
-        raise BadInput(f"threads is {found.threads}, expected at most 1024")
+        raise InputError(f"threads is {found.threads}, expected at most 1024")
     if found.patience is not None and found.patience < 1:
-        raise BadInput(f"patience is {found.patience}, expected at least 1 epoch")
+        raise InputError(f"patience is {found.patience}, expected at least 1 epoch")
     if not 0 < found.early_stopping_split < 1:
-        raise BadInput(
+        raise InputError(
             f"early_stopping_split is {found.early_stopping_split:g}, "
             "expected a share between 0 and 1"
         )
     if not 0 <= found.validation_split < 1:
-        raise BadInput(
+        raise InputError(
             f"validation_split is {found.validation_split:g}, expected a share from 0 to below 1"
         )
     if not 0 <= found.blur <= 1:
-        raise BadInput(f"blur is {found.blur:g}, expected a share from 0 to 1")
+        raise InputError(f"blur is {found.blur:g}, expected a share from 0 to 1")
     for name, value in found.optimizer_options.items():
         if value < 0:
-            raise BadInput(f"{name} is {value:g}, expected 0 or more")
+            raise InputError(f"{name} is {value:g}, expected 0 or more")

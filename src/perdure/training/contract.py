@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..record import BadInput
+from ..record import InputError
 
 if TYPE_CHECKING:
     from ..strategies._base import Rows, Strategy
@@ -62,11 +62,11 @@ def _rows(value: Any) -> Rows | None:
 
 def _refused(
     strategy: Strategy, method: str, value: Any, where: str, expected: str
-) -> BadInput:  # fmt: skip
+) -> InputError:  # fmt: skip
     shown = " ".join(repr(value).split())
     shown = shown if len(shown) <= 40 else f"{shown[:39]}…"
     if isinstance(value, torch.Tensor):
         kind = str(value.dtype).removeprefix("torch.")
         shown = f"a {kind} tensor of shape {tuple(value.shape)}"
     name = type(strategy).__name__
-    return BadInput(f"{name}.{method} returned {shown}{where}, expected {expected}")
+    return InputError(f"{name}.{method} returned {shown}{where}, expected {expected}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..evaluation.state.preserve import preserve_state
-from ..record import BadInput
+from ..record import InputError
 
 if TYPE_CHECKING:
     from ..strategies._base import Rows, Strategy
@@ -56,7 +56,9 @@ def split_for_early_stopping(rows: Rows, plan: TrainingPlan) -> tuple[Rows, Rows
     if plan.patience is None:
         return rows, rows[:0]
     if len(rows) < 2:
-        raise BadInput("a task has one example, and patience needs some to hold out; leave it out")
+        raise InputError(
+            "a task has one example, and patience needs some to hold out; leave it out"
+        )
     chosen = np.zeros(len(rows), dtype=bool)
     rng = np.random.default_rng([plan.seed, 6])
     count = max(1, min(round(plan.early_stopping_split * len(rows)), len(rows) - 1))

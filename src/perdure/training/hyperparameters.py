@@ -10,7 +10,7 @@ import typing
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..record import BadInput
+from ..record import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +82,7 @@ def value_of(name: str, text: Any, kind: Any) -> Any:
                 if math.isfinite(value := each(text)):
                     return value
     if str not in kinds and all(k in SIMPLE or typing.get_origin(k) is Literal for k in kinds):
-        raise BadInput(f"{name} is {text!r:.40}, expected {expected(kinds)}")
+        raise InputError(f"{name} is {text!r:.40}, expected {expected(kinds)}")
     return text  # a type of its own: whoever takes it judges it
 
 
@@ -92,7 +92,7 @@ def _value_as_it_is(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
     known = all(each in SIMPLE or typing.get_origin(each) is Literal for each in kinds)
     fits = type(value) in kinds or (type(value) is int and float in kinds)
     if known and not (fits and _is_finite(value)):
-        raise BadInput(f"{name} is {value!r:.40}, expected {expected(kinds)}")
+        raise InputError(f"{name} is {value!r:.40}, expected {expected(kinds)}")
     return list(value) if isinstance(value, tuple) else value
 
 

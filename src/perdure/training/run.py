@@ -15,7 +15,7 @@ from ..data.examples import Examples
 from ..evaluation import Evaluator
 from ..evaluation.costs.meter import reset_peak_memory
 from ..models import build
-from ..record import BadInput
+from ..record import InputError
 from ..scenarios import blurred, find_scenario, make, provenance, validation
 from ..strategies import find_strategy
 from .changes import check_unchanged, is_finished
@@ -58,7 +58,7 @@ def data_of(scenario: str, *, fetch: bool = True) -> dict[str, Any]:
     for name in find_scenario(scenario).data:
         try:
             found.append(load(name, fetch=fetch))
-        except BadInput:
+        except InputError:
             if fetch:
                 raise
     return provenance(*found)
@@ -76,12 +76,14 @@ def device_of(name: str) -> str:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise BadInput(f"device is {name!r:.40}, expected cpu, cuda, cuda:1 or auto") from None
+        raise InputError(f"device is {name!r:.40}, expected cpu, cuda, cuda:1 or auto") from None
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         have = torch.cuda.device_count()
-        raise BadInput(f"device is {name!r}, and {have} CUDA devices are at hand; try --device cpu")
+        raise InputError(
+            f"device is {name!r}, and {have} CUDA devices are at hand; try --device cpu"
+        )
     if device.type not in ("cpu", "cuda"):
-        raise BadInput(f"device is {name!r:.40}, expected cpu, cuda, cuda:1 or auto")
+        raise InputError(f"device is {name!r:.40}, expected cpu, cuda, cuda:1 or auto")
     return name
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .files import BadInput, read_file
+from .files import InputError, read_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,18 +27,18 @@ UNPACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def load_ids(path: Path) -> NDArray[Any]:
-    """Return the ids of examples in a .npy file, or raise BadInput."""
+    """Return the ids of examples in a .npy file, or raise InputError."""
     try:
         data = read_file(path, 8 * MAX_EXAMPLES + 1000)
     except FileNotFoundError:
-        raise BadInput(f"{path}: no such file") from None
+        raise InputError(f"{path}: no such file") from None
     return array_from(data, str(path), most=MAX_EXAMPLES, what=f"{MAX_EXAMPLES} examples")
 
 
 def array_from(
     data: bytes, source: str, *, most: int = MAX_NUMBERS, what: str = f"{MAX_TASKS} tasks"
 ) -> NDArray[Any]:
-    """Return the array in the bytes of a .npy file, or raise BadInput.
+    """Return the array in the bytes of a .npy file, or raise InputError.
 
     The header is judged first: it may promise objects, or more numbers than there are bytes.
     """
@@ -55,49 +55,49 @@ def array_from(
             shape, fortran, dtype = read_header(stream)
     except (ValueError, SyntaxError, TokenError, TypeError, RecursionError, MemoryError):
         # The header is a Python literal, and a broken one fails in any of these ways.
-        raise BadInput(f"{source}: not a NumPy array file (.npy), or a damaged one") from None
+        raise InputError(f"{source}: not a NumPy array file (.npy), or a damaged one") from None
     if not all(type(length) is int and length >= 0 for length in shape):
-        raise BadInput(f"{source}: shape {shape}, expected whole numbers of 0 or more")
+        raise InputError(f"{source}: shape {shape}, expected whole numbers of 0 or more")
     if dtype.hasobject:
-        raise BadInput(f"{source}: holds Python objects, expected numbers (nothing is unpickled)")
+        raise InputError(f"{source}: holds Python objects, expected numbers (nothing is unpickled)")
     if dtype.kind not in "fiu":
-        raise BadInput(f"{source}: holds {dtype}, expected numbers")
+        raise InputError(f"{source}: holds {dtype}, expected numbers")
     count = int(np.prod(shape, dtype=object)) if shape else 1
     if count > most:
-        raise BadInput(f"{source}: shape {shape} is too large, expected at most {what}")
+        raise InputError(f"{source}: shape {shape} is too large, expected at most {what}")
     start = stream.tell()
     if len(data) - start < count * dtype.itemsize:
-        raise BadInput(f"{source}: shape {shape} promises {count} numbers, the file is cut off")
+        raise InputError(f"{source}: shape {shape} promises {count} numbers, the file is cut off")
     array = np.frombuffer(data, dtype=dtype, count=count, offset=start)
     return array.reshape(shape, order="F" if fortran else "C")
 
 
 def arrays_from_zip(data: bytes, source: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays in the bytes of a .npz file by name, or raise BadInput."""
+    """Return the arrays in the bytes of a .npz file by name, or raise InputError."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             arrays = {}
             left = 16 * MAX_NUMBERS
             if sum(entry.file_size for entry in archive.infolist()) > left:
                 names = ", ".join(archive.namelist()[:3])
-                raise BadInput(f"{source}: {names} too large, expected at most {MAX_TASKS} tasks")
+                raise InputError(f"{source}: {names} too large, expected at most {MAX_TASKS} tasks")
             for entry in archive.infolist():
                 name = entry.filename.removesuffix(".npy")
                 data = _unpacked(archive, entry, f"{source}: {name}", left)
                 arrays[name] = array_from(data, f"{source}: {name}")
                 left -= len(data)
             return arrays
-    except BadInput:
+    except InputError:
         raise
     except Exception as error:  # a damaged archive fails in many ways: zlib, lzma, seeking, …
         what = str(error) or type(error).__name__
-        raise BadInput(f"{source}: not a NumPy archive (.npz), or damaged ({what})") from None
+        raise InputError(f"{source}: not a NumPy archive (.npz), or damaged ({what})") from None
 
 
 def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: str, limit: int) -> bytes:
     """Return the bytes of an entry; its own word on how many they are is not relied on."""
     if entry.compress_type not in UNPACKED:
-        raise BadInput(f"{source}: compressed in a way that NumPy does not, expected np.savez")
+        raise InputError(f"{source}: compressed in a way that NumPy does not, expected np.savez")
     parts: list[bytes] = []
     with archive.open(entry) as file:
         # In pieces: without a size, zipfile unpacks all there is before it cuts it off.
@@ -105,5 +105,5 @@ def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: str, lim
             parts.append(part)
             limit -= len(part)
             if limit < 0:
-                raise BadInput(f"{source} too large, expected at most {MAX_TASKS} tasks")
+                raise InputError(f"{source} too large, expected at most {MAX_TASKS} tasks")
     return b"".join(parts)

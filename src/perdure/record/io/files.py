@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_JSON",
-    "BadInput",
+    "InputError",
     "check_depth",
     "find_matches",
     "open_regular",
@@ -48,19 +48,19 @@ KINDS: Mapping[int, str] = {
 INHERITED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
-class BadInput(ValueError):
+class InputError(ValueError):
     """Raised for a file that cannot be what it should be; the message says where and why."""
 
 
-def unreadable(path: str | os.PathLike[str], error: OSError) -> BadInput:
+def unreadable(path: str | os.PathLike[str], error: OSError) -> InputError:
     """Return the error for a file that the system does not let us read."""
-    return BadInput(f"{error.filename or path}: {(error.strerror or 'cannot be read').lower()}")
+    return InputError(f"{error.filename or path}: {(error.strerror or 'cannot be read').lower()}")
 
 
 def open_regular(path: str | os.PathLike[str], limit: int | None = None) -> BufferedReader:
     """Return a regular file of at most `limit` bytes, opened for reading without waiting.
 
-    Raises FileNotFoundError (or NotADirectoryError) where there is none, and BadInput for all
+    Raises FileNotFoundError (or NotADirectoryError) where there is none, and InputError for all
     else that stands in the way.
     """
     try:
@@ -70,7 +70,7 @@ def open_regular(path: str | os.PathLike[str], limit: int | None = None) -> Buff
     except OSError as error:
         raise unreadable(path, error) from None
     except ValueError:  # a NUL character in the name
-        raise BadInput(f"{os.fspath(path)!r:.200}: not the name of a file") from None
+        raise InputError(f"{os.fspath(path)!r:.200}: not the name of a file") from None
     found = os.fstat(file)
     kind, why = stat.S_IFMT(found.st_mode), ""
     if kind != stat.S_IFREG:
@@ -79,7 +79,7 @@ def open_regular(path: str | os.PathLike[str], limit: int | None = None) -> Buff
         why = f"too large, {found.st_size >> 20} MiB, expected at most {limit >> 20} MiB"
     if why:
         os.close(file)
-        raise BadInput(f"{path}: {why}")
+        raise InputError(f"{path}: {why}")
     return os.fdopen(file, "rb")
 
 
@@ -93,10 +93,10 @@ def open_stream(path: str | os.PathLike[str]) -> BufferedReader:
         return Path(path).open("rb")
     try:
         return open_regular(path)
-    except BadInput as error:
+    except InputError as error:
         if "a pipe" not in str(error):
             raise
-        raise BadInput(f"{error}; read it as standard input: perdure … - < {path}") from None
+        raise InputError(f"{error}; read it as standard input: perdure … - < {path}") from None
 
 
 def read_limited(file: BinaryIO, name: str, limit: int, head: bytes = b"") -> bytes:
@@ -107,7 +107,7 @@ def read_limited(file: BinaryIO, name: str, limit: int, head: bytes = b"") -> by
         parts.append(part)
         size += len(part)
         if size > limit:
-            raise BadInput(f"{name}: too large, expected at most {limit >> 20} MiB")
+            raise InputError(f"{name}: too large, expected at most {limit >> 20} MiB")
     return b"".join(parts)
 
 
@@ -118,7 +118,7 @@ def read_file(path: str | os.PathLike[str], limit: int) -> bytes:
 
 
 def read_json(path: str | os.PathLike[str], limit: int = MAX_JSON) -> Any:
-    """Return what a JSON file holds; raises as `open_regular`, and BadInput if it is not JSON."""
+    """Return what a JSON file holds; raises as `open_regular`, and InputError if it is not JSON."""
     data = read_file(path, limit)
     try:
         text = data.decode("utf-8-sig")
@@ -126,12 +126,12 @@ def read_json(path: str | os.PathLike[str], limit: int = MAX_JSON) -> Any:
         if re.search(r"\\u[dD][89a-fA-F]", text):  # half of a pair could not be written again
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
-        raise BadInput(f"{path}: not UTF-8 text, expected JSON") from None
+        raise InputError(f"{path}: not UTF-8 text, expected JSON") from None
     return value
 
 
 def parse_json(text: str, source: str) -> Any:
-    r"""Return what JSON text holds, or raise BadInput; it is safe to go through recursively.
+    r"""Return what JSON text holds, or raise InputError; it is safe to go through recursively.
 
     Example:
         >>> parse_json('{"a": [1]}', "a.json")
@@ -139,7 +139,7 @@ def parse_json(text: str, source: str) -> Any:
         >>> parse_json("[" * 100 + "]" * 100, "a.json")
         Traceback (most recent call last):
         ...
-        perdure.record.io.files.BadInput: a.json: nested too deeply, expected at most 64 levels
+        perdure.record.io.files.InputError: a.json: nested too deeply, expected at most 64 levels
     """
     try:
         if re.search(r"\d{309}", text):  # Python reads it, and no float can hold it
@@ -147,18 +147,18 @@ def parse_json(text: str, source: str) -> Any:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
-        raise BadInput(f"{source}: {place} is not JSON ({error.msg})") from None
+        raise InputError(f"{source}: {place} is not JSON ({error.msg})") from None
     except RecursionError:
         raise _too_deep(source) from None
     except ValueError:  # of a number with thousands of digits
-        raise BadInput(f"{source}: a number is too long, expected fewer digits") from None
+        raise InputError(f"{source}: a number is too long, expected fewer digits") from None
     if text.count("[") + text.count("{") > MAX_DEPTH:
         check_depth(value, source)
     return value
 
 
 def check_depth(value: Any, source: str) -> None:
-    """Raise BadInput if lists and dictionaries are nested deeper than any file of ours."""
+    """Raise InputError if lists and dictionaries are nested deeper than any file of ours."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_DEPTH):
         level = [
@@ -193,5 +193,5 @@ def find_matches(pattern: str) -> list[str]:
     return sorted(found)
 
 
-def _too_deep(source: str) -> BadInput:
-    return BadInput(f"{source}: nested too deeply, expected at most {MAX_DEPTH} levels")
+def _too_deep(source: str) -> InputError:
+    return InputError(f"{source}: nested too deeply, expected at most {MAX_DEPTH} levels")

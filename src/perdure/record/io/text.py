@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .files import BadInput
+from .files import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["BadInput", "Column", "Table", "as_text", "decode", "read_table"]
+__all__ = ["Column", "InputError", "Table", "as_text", "decode", "read_table"]
 
 PIECE = 1 << 16  # characters taken apart into lines at a time
 CHUNK = 4000  # lines held as Python strings at a time: they should fit the cache
@@ -56,7 +56,7 @@ def decode(data: bytes, source: str, *, growing: bool = False) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if not (growing and error.reason == "unexpected end of data"):
-            raise BadInput(
+            raise InputError(
                 f"{source}: byte {error.start} is not UTF-8 text, expected CSV, JSON, NPY or NPZ"
             ) from None
         text = data[: error.start].decode("utf-8-sig")
@@ -74,12 +74,12 @@ def read_table(text: str, source: str, spec: Mapping[str, Column], *, ours: bool
     """
     if "\x00" in text:  # NumPy would drop it and read on
         line = text.count("\n", 0, text.index("\x00")) + 1
-        raise BadInput(f"{source} line {line}: a NUL character, expected text")
+        raise InputError(f"{source} line {line}: a NUL character, expected text")
     whole, _, tail = text.rpartition("\n")
     try:
         header = [name.strip() for name in next(csv.reader([text.partition("\n")[0]]), [])]
     except csv.Error as error:
-        raise BadInput(f"{source} line 1: {error}, expected {','.join(spec)}") from None
+        raise InputError(f"{source} line 1: {error}, expected {','.join(spec)}") from None
     _check_header(header, source, spec)
     warning = None
     if tail and whole:
@@ -121,7 +121,7 @@ def _chunks(text: str, source: str) -> Iterator[list[list[str]]]:
         while chunk := list(islice(lines, CHUNK)):
             yield chunk
     except csv.Error as error:
-        raise BadInput(f"{source} line {_broken_line(text)}: {error}") from None
+        raise InputError(f"{source} line {_broken_line(text)}: {error}") from None
 
 
 def _converted(
@@ -133,7 +133,7 @@ def _converted(
 ) -> dict[str, NDArray[Any]]:
     for at, row in enumerate(chunk):
         if len(row) != len(header):
-            raise BadInput(
+            raise InputError(
                 f"{where(first + at)}: {len(row)} fields, "
                 f"expected {len(header)} ({','.join(header)})"
             )
@@ -143,7 +143,7 @@ def _converted(
             columns[name] = spec[name].convert(values)
         except (ValueError, OverflowError):
             at = next(k for k, value in enumerate(values) if not _fits(spec[name], value))
-            raise BadInput(
+            raise InputError(
                 f"{where(first + at)}: {name} is {values[at]!r}, expected {spec[name].expected}"
             ) from None
     return columns
@@ -195,9 +195,9 @@ def _check_header(header: list[str], source: str, spec: Mapping[str, Column]) ->
     for name, column in spec.items():
         if column.required and name not in header:
             found = ",".join(header) or "an empty line"
-            raise BadInput(f"{source} line 1: no column {name!r} in {found}, expected {expected}")
+            raise InputError(f"{source} line 1: no column {name!r} in {found}, expected {expected}")
     for name in header:
         if name not in spec:
-            raise BadInput(f"{source} line 1: column {name!r} is unknown, expected {expected}")
+            raise InputError(f"{source} line 1: column {name!r} is unknown, expected {expected}")
         if header.count(name) > 1:
-            raise BadInput(f"{source} line 1: column {name!r} stands twice, expected {expected}")
+            raise InputError(f"{source} line 1: column {name!r} stands twice, expected {expected}")

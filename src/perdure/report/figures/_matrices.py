@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...record import BadInput
+from ...record import InputError
 from ..curve_data import agreed, shared_scale
 from ..usable import as_many_tasks, usable
 from ._panels import plain, short
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...metrics import ScoreMatrix, ScoreScale
-    from ...record import Source
+    from ...record import ScoreInput
     from ..load import Methods
     from ._paper import Size
 
@@ -70,13 +70,13 @@ def matrices_of(
         lacks: returns what a matrix lacks for a figure, nothing where it can be drawn.
 
     Example:
-        >>> from perdure.record import Source
-        >>> matrices_of({"er": [Source(no_matrix="tasks return")]})
+        >>> from perdure.record import ScoreInput
+        >>> matrices_of({"er": [ScoreInput(no_matrix="tasks return")]})
         Traceback (most recent call last):
-        perdure.record.io.files.BadInput: er: no score matrix: tasks return
+        perdure.record.io.files.InputError: er: no score matrix: tasks return
     """
 
-    def without(run: Source) -> str:
+    def without(run: ScoreInput) -> str:
         if run.matrix is None:
             reason = run.no_matrix or "expected the score on every task after each task"
             return f"no score matrix: {reason}"
@@ -94,7 +94,7 @@ def _refuse_other_scores(found: Mapping[str, Sequence[ScoreMatrix]]) -> None:
         for matrix in several:
             first = first or (name, matrix.scale)
             if matrix.scale != first[1]:
-                raise BadInput(
+                raise InputError(
                     f"{name} has scores of another range or direction than {first[0]}, expected "
                     "the same kind of score everywhere"
                 )

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from ...record import BadInput
+from ...record import InputError
 from ...record.run_index import visible
 from ..bands import thinned
 from ..curve_data import score_name
@@ -70,7 +70,7 @@ def percent_ticks(scale: ScoreScale, *axes: Axis) -> None:
 def many(count: int, what: str) -> int:
     """Return so many panels, or refuse what nobody could read."""
     if count > MOST_PANELS:
-        raise BadInput(f"{what} would be {count} panels, expected at most {MOST_PANELS}")
+        raise InputError(f"{what} would be {count} panels, expected at most {MOST_PANELS}")
     return count
 
 

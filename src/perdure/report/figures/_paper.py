@@ -12,7 +12,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
-from ...record import BadInput
+from ...record import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ def drawing(
         ([7.0, 3.5], 2)
     """
     if size not in SIZES:
-        raise BadInput(f"size is {size!r:.40}, expected one of {', '.join(SIZES)}")
+        raise InputError(f"size is {size!r:.40}, expected one of {', '.join(SIZES)}")
     width, points = SIZES[size]
     with mpl.rc_context(_letters(points)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", MISSING)  # `save` says it once
@@ -102,9 +102,9 @@ def save(figure: Figure, path: str | Path, dpi: int = 200) -> Path:
     form = target.suffix.lower().removeprefix(".")
     if form not in FORMATS:
         named = ", ".join(f".{each}" for each in FORMATS)
-        raise BadInput(f"{target}: a figure is written as {named}; end the name in one of them")
+        raise InputError(f"{target}: a figure is written as {named}; end the name in one of them")
     if not target.parent.is_dir():
-        raise BadInput(f"{target}: there is no folder {target.parent}; make it first")
+        raise InputError(f"{target}: there is no folder {target.parent}; make it first")
     fixed: Any = {"svg.hashsalt": "perdure", "svg.fonttype": "none", "pdf.fonttype": 42}
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
     try:
@@ -112,7 +112,7 @@ def save(figure: Figure, path: str | Path, dpi: int = 200) -> Path:
             warnings.simplefilter("always")
             figure.savefig(target, dpi=dpi, metadata=undated)
     except OSError as error:
-        raise BadInput(f"{target}: {(error.strerror or 'cannot be written').lower()}") from None
+        raise InputError(f"{target}: {(error.strerror or 'cannot be written').lower()}") from None
     _tell({str(each.message): None for each in told})
     return target
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...metrics import ScoreMatrix
-    from ...record import Source
+    from ...record import ScoreInput
     from ..colours import Look
     from ..load import Methods
     from ._paper import Size
@@ -48,8 +48,8 @@ def spider(methods: Methods, *, size: Size = "page") -> Figure:
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
-        >>> from perdure.record import Source
-        >>> figure = spider({"er": [Source(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))]})
+        >>> from perdure.record import ScoreInput
+        >>> figure = spider({"er": [ScoreInput(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))]})
         >>> figure.axes[0].lines[0].get_ydata().round(2).tolist()[:4]
         [0.77, 0.7, 0.0, 0.1]
     """
@@ -87,8 +87,8 @@ def fixed(methods: Methods, *, size: Size = "page") -> Figure:
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
-        >>> from perdure.record import Source
-        >>> figure = fixed({"er": [Source(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))]})
+        >>> from perdure.record import ScoreInput
+        >>> figure = fixed({"er": [ScoreInput(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))]})
         >>> figure.axes[0].lines[0].get_ydata().tolist()
         [0.5, 0.7]
     """
@@ -125,7 +125,7 @@ def _not_all_tested(matrix: ScoreMatrix) -> str:
     return ""
 
 
-def _no_criteria(run: Source) -> str:
+def _no_criteria(run: ScoreInput) -> str:
     """Return why a run has no criteria, nothing where it has one or more."""
     found = run.summary(SummaryOptions(only=frozenset(CRITERIA.values()), intervals=False))
     if not found.scale.is_accuracy:
@@ -139,7 +139,7 @@ def _no_criteria(run: Source) -> str:
     return ""
 
 
-def _criteria(runs: Sequence[Source]) -> dict[str, float]:
+def _criteria(runs: Sequence[ScoreInput]) -> dict[str, float]:
     """Return the mean over runs of each criterion, NaN where it is undefined in any of them."""
     found = [
         run.summary(SummaryOptions(only=frozenset(CRITERIA.values()), intervals=False))

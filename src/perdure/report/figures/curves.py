@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...record import BadInput
+from ...record import InputError
 from ..colours import Look, looks, sequence
 from ..curve_data import (
     dip_of,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...metrics import Stream
-    from ...record import Source
+    from ...record import ScoreInput
     from ..load import Methods
     from ._paper import Size
 
@@ -68,7 +68,7 @@ class Track(NamedTuple):
     label: str
     look: Look
     streams: list[Stream]
-    runs: Sequence[Source]
+    runs: Sequence[ScoreInput]
 
 
 def curves(
@@ -94,20 +94,22 @@ def curves(
 
     Example:
         >>> from perdure.metrics import Stream
-        >>> from perdure.record import Source
+        >>> from perdure.record import ScoreInput
         >>> stream = Stream({"a": ([1, 2, 3], [0.9, 0.2, 0.6])}, spans=[("a", 3)])
-        >>> figure = curves({"mine": [Source(stream=stream)]})
+        >>> figure = curves({"mine": [ScoreInput(stream=stream)]})
         >>> figure.axes[0].lines[0].get_ydata()
         array([0.9, 0.2, 0.6])
     """
     for name, value in (("tasks", tasks), ("zoom", zoom), *(("thin", each) for each in thin)):
         if value is not None and value < 1:
-            raise BadInput(f"{name} is {value}, expected a whole number of at least 1")
+            raise InputError(f"{name} is {value}, expected a whole number of at least 1")
     methods = as_many_tasks(usable(methods, no_stream), together=False)
     tracks = _tracks(methods, tuple(dict.fromkeys(thin)))
     for track in tracks:
         if not any(len(stream.grid) for stream in track.streams):
-            raise BadInput(f"{track.label}: nothing is left of its tests, expected some; thin less")
+            raise InputError(
+                f"{track.label}: nothing is left of its tests, expected some; thin less"
+            )
     if zoom is not None:
         return _zoomed(tracks, size, tasks, zoom)
     return whole(tracks, size, tasks)
@@ -115,7 +117,7 @@ def curves(
 
 def _tracks(methods: Methods, thin: tuple[int, ...]) -> list[Track]:
     if not thin:
-        raise BadInput("nothing to draw, expected at least one periodicity")
+        raise InputError("nothing to draw, expected at least one periodicity")
     if len(thin) == 1:
         look = looks(methods)
         return [
@@ -123,7 +125,7 @@ def _tracks(methods: Methods, thin: tuple[int, ...]) -> list[Track]:
             for name, runs in methods.items()
         ]
     if len(methods) > 1:
-        raise BadInput(
+        raise InputError(
             f"several periodicities of {len(methods)} methods, expected one method; "
             "name one, or give a single number to thin by"
         )
@@ -134,7 +136,7 @@ def _tracks(methods: Methods, thin: tuple[int, ...]) -> list[Track]:
     ]
 
 
-def _period(runs: Sequence[Source], every: int) -> str:
+def _period(runs: Sequence[ScoreInput], every: int) -> str:
     """Return how often was tested, in iterations where that is known."""
     stream = runs[0].stream
     between = stream.periodicity if stream is not None else None
@@ -241,7 +243,7 @@ def _zoomed(tracks: Sequence[Track], size: Size, tasks: int | None, zoom: int) -
     scale = one_scale(streams)
     names, starts = task_names(streams), visit_names(streams)[1:]
     if not starts:
-        raise BadInput("zoom is on switches between tasks, and these runs have none")
+        raise InputError("zoom is on switches between tasks, and these runs have none")
     shown = min(tasks or len(starts), len(starts), len(names))
     panels = [(s, k) for s in range(len(starts)) for k in range(shown) if _any(tracks, k, s)]
     many(len(panels), f"zoom on {shown} tasks; with fewer (tasks) it")

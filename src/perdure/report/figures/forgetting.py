@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...metrics import forgetting_pairs
-from ...record import BadInput
+from ...record import InputError
 from ..colours import looks
 from ..curve_data import shared_scale
 from ..usable import as_many_tasks, usable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...metrics import ScoreScale
-    from ...record import Source
+    from ...record import ScoreInput
     from ..colours import Look
     from ..load import Methods
     from ._paper import Size
@@ -45,15 +45,15 @@ def forgetting(methods: Methods, *, size: Size = "page", window: int = 10) -> Fi
 
     Example:
         >>> from perdure.metrics import ScoreMatrix, Stream
-        >>> from perdure.record import Source
+        >>> from perdure.record import ScoreInput
         >>> stream = Stream({"a": ([1, 2, 3], [1.0, 0.25, 0.75]), "b": ([3], [0.5])},
         ...                 spans=[("a", 1), ("b", 3)])
-        >>> run = Source(ScoreMatrix([[1.0, 0.0], [0.75, 0.5]]), stream)
+        >>> run = ScoreInput(ScoreMatrix([[1.0, 0.0], [0.75, 0.5]]), stream)
         >>> forgetting({"mine": [run]}).axes[0].collections[-1].get_offsets().tolist()
         [[0.75, 0.25]]
     """
     if window < 2:
-        raise BadInput(f"window is {window}, expected at least 2 evaluations: one cannot drop")
+        raise InputError(f"window is {window}, expected at least 2 evaluations: one cannot drop")
     methods = as_many_tasks(usable(methods, lambda run: _lacks(run, window)), together=False)
     found = {name: _pairs(runs, window) for name, runs in methods.items()}
     look = looks(methods)
@@ -73,7 +73,7 @@ def forgetting(methods: Methods, *, size: Size = "page", window: int = 10) -> Fi
     return figure
 
 
-def _lacks(run: Source, window: int) -> str:
+def _lacks(run: ScoreInput, window: int) -> str:
     """Return why a run cannot be drawn, nothing where it can."""
     if run.stream is None or run.matrix is None:
         what = "stream of evaluations" if run.stream is None else "score matrix"
@@ -84,7 +84,7 @@ def _lacks(run: Source, window: int) -> str:
     return ""
 
 
-def _pairs(runs: Sequence[Source], window: int) -> Pairs:
+def _pairs(runs: Sequence[ScoreInput], window: int) -> Pairs:
     return [
         forgetting_pairs(run.matrix, run.stream, window)
         for run in runs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._suggestions import suggest_names
-from ...record import BadInput
+from ...record import InputError
 from ..colours import BLUE, ORANGE, VERMILION, task_colours
 from ._cells import cells, em, name_cells, score_colours, write_numbers
 from ._matrices import Spread, matrices_of, scale_of, score_limits, spread, tasks_of
@@ -45,8 +45,8 @@ def panels(methods: Methods, *, size: Size = "page", method: str | None = None) 
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
-        >>> from perdure.record import Source
-        >>> figure = panels({"er": [Source(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))]})
+        >>> from perdure.record import ScoreInput
+        >>> figure = panels({"er": [ScoreInput(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))]})
         >>> [bar.get_height().round(2) for bar in figure.axes[2].patches]
         [np.float64(0.3)]
     """
@@ -77,12 +77,12 @@ def panels(methods: Methods, *, size: Size = "page", method: str | None = None) 
 
 def _chosen(methods: Methods, method: str | None) -> str:
     if method is not None and method not in methods:
-        raise BadInput(
+        raise InputError(
             f"no method is called {method!r:.60}; {suggest_names(method, methods)}"
             f"there are {', '.join(methods)}"
         )
     if method is None and len(methods) != 1:
-        raise BadInput(
+        raise InputError(
             f"{len(methods)} methods ({', '.join(methods):.200}), expected one for panels; "
             "name it: --method NAME"
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from ...record import BadInput, Run
+from ...record import InputError, Run
 from ..bands import Band, band
 from ..colours import looks
 from ..curve_data import agreed, switches
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ...record import Source
+    from ...record import ScoreInput
     from ...record.gradients_file import Gradients
     from ..bands import Curve
     from ..load import Methods
@@ -67,9 +67,9 @@ def gradients(
         array([0.25, 0.  ])
     """
     if term not in get_args(Term):
-        raise BadInput(f"term is {term!r:.40}, expected stability, plasticity or both")
+        raise InputError(f"term is {term!r:.40}, expected stability, plasticity or both")
     if zoom is not None and zoom < 1:
-        raise BadInput(f"zoom is {zoom}, expected a whole number of at least 1")
+        raise InputError(f"zoom is {zoom}, expected a whole number of at least 1")
     methods = as_many_tasks(usable(methods, _lacks), together=False)
     norms = {name: _recorded(runs) for name, runs in methods.items()}
     terms = [term] if term != "both" else ["stability", "plasticity"]
@@ -79,19 +79,19 @@ def gradients(
         for name, runs in norms.items()
     }
     if not any(found.mean.any() for found in whole.values()):
-        raise BadInput(f"no run has a {term} term, expected one; naive learning has none")
+        raise InputError(f"no run has a {term} term, expected one; naive learning has none")
     if zoom is not None:
         return _zoomed(methods, norms, terms, size, zoom)
     return _whole(methods, whole, size)
 
 
-def _lacks(run: Source) -> str:
+def _lacks(run: ScoreInput) -> str:
     if isinstance(run, Run) and run.gradients is not None:
         return ""
     return "no gradients.csv, expected recorded norms; run it again with --gradients 1"
 
 
-def _recorded(runs: Sequence[Source]) -> list[Gradients]:
+def _recorded(runs: Sequence[ScoreInput]) -> list[Gradients]:
     return [run.gradients for run in runs if isinstance(run, Run) and run.gradients is not None]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...record import BadInput
+from ...record import InputError
 from ._cells import cells, change_colours, em, name_cells, score_colours, write_numbers
 from ._matrices import folded, matrices_of, scale_of, score_limits, spread, tasks_of
 from ._panels import axis_name, percent_ticks, plain
@@ -40,8 +40,8 @@ def heatmaps(methods: Methods, *, size: Size = "page") -> Figure:
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
-        >>> from perdure.record import Source
-        >>> figure = heatmaps({"er": [Source(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))]})
+        >>> from perdure.record import ScoreInput
+        >>> figure = heatmaps({"er": [ScoreInput(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))]})
         >>> [text.get_text() for text in figure.axes[0].texts]
         ['0.90', '0.10', '0.60', '0.80']
     """
@@ -59,8 +59,8 @@ def changes(methods: Methods, *, size: Size = "page") -> Figure:
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
-        >>> from perdure.record import Source
-        >>> figure = changes({"er": [Source(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))]})
+        >>> from perdure.record import ScoreInput
+        >>> figure = changes({"er": [ScoreInput(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))]})
         >>> [text.get_text() for text in figure.axes[0].texts]
         ['-0.30', '+0.70']
     """
@@ -71,7 +71,7 @@ def changes(methods: Methods, *, size: Size = "page") -> Figure:
     }
     measured = [each[~np.isnan(each)] for each in steps.values()]
     if not any(map(len, measured)):
-        raise BadInput(
+        raise InputError(
             "no task was tested after two tasks in a row, expected one: a change is between two"
         )
     most = float(np.abs(np.concatenate(measured)).max())

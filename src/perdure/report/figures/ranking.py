@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ...metrics import common_seeds, compare_methods, find_metric, options_for
-from ...record import BadInput
+from ...record import InputError
 from ...stats import (
     critical_difference,
     find_pair_test,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ...metrics import MethodsComparison, ScoreScale, Summary
-    from ...record import Source
+    from ...record import ScoreInput
     from ...stats import PairTestName
     from ..load import Methods
     from ._paper import Size
@@ -76,16 +76,16 @@ def ranks(
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
-        >>> from perdure.record import Source
-        >>> one = lambda last: Source(ScoreMatrix([[0.9, 0.1], [last, 0.8]]))
+        >>> from perdure.record import ScoreInput
+        >>> one = lambda last: ScoreInput(ScoreMatrix([[0.9, 0.1], [last, 0.8]]))
         >>> figure = ranks({"er": [one(0.7), one(0.8)], "naive": [one(0.1), one(0.21)]})
         >>> [text.get_text() for text in figure.axes[0].texts][:2]
         ['er (a)  1.00 ', ' 2.00  naive (b)']
     """
     if not 0 < alpha < 1:
-        raise BadInput(f"alpha is {alpha:g}, expected a number between 0 and 1")
+        raise InputError(f"alpha is {alpha:g}, expected a number between 0 and 1")
     if test == "nemenyi" and unpaired:
-        raise BadInput("Nemenyi's test ranks methods seed by seed; leave --unpaired out")
+        raise InputError("Nemenyi's test ranks methods seed by seed; leave --unpaired out")
     unpaired = unpaired or test == "welch"
     values, scale = _values(methods, metric, unpaired=unpaired)
     found = compare_methods(
@@ -148,14 +148,14 @@ def _by_nemenyi(values: Values, found: MethodsComparison, alpha: float) -> _Join
 def _values(methods: Methods, metric: str, *, unpaired: bool) -> tuple[Values, ScoreScale]:
     """Return the metric of every run by method and seed, and the scale of the scores."""
     if len(methods) < 2:
-        raise BadInput(f"{len(methods)} method(s), expected two or more: ranks are among methods")
+        raise InputError(f"{len(methods)} method(s), expected two or more: ranks are among methods")
     try:
         find_metric(metric)
     except ValueError as error:
-        raise BadInput(f"metric: {error}") from None
+        raise InputError(f"metric: {error}") from None
     options = options_for([metric])
 
-    def lacks(run: Source) -> str:
+    def lacks(run: ScoreInput) -> str:
         found = run.summary(options)
         reason = found.undefined.get(metric, "not computed")
         return "" if metric in found.metrics else f"{metric} is undefined: {reason}"
@@ -163,14 +163,14 @@ def _values(methods: Methods, metric: str, *, unpaired: bool) -> tuple[Values, S
     every = places_by_seed(methods, unpaired=unpaired)  # before any is left out: order may pair
     kept = as_many_tasks(usable(methods, lacks), together=True)
     if len(kept) < 2:
-        raise BadInput("1 method is left, expected two or more: ranks are among methods")
+        raise InputError("1 method is left, expected two or more: ranks are among methods")
     places = {
         name: {seed: k for seed, k in every[name].items() if methods[name][k] in runs}
         for name, runs in kept.items()
     }
     common = common_seeds(places)
     if len(common) < 2:
-        raise BadInput(
+        raise InputError(
             f"{len(common)} seed(s) in common, expected two or more: ranks are averaged over seeds"
         )
     values: Values = {}
@@ -189,12 +189,12 @@ def _values(methods: Methods, metric: str, *, unpaired: bool) -> tuple[Values, S
 def _refuse_other(one: tuple[str, Summary], other: tuple[str, Summary]) -> None:
     counts = [len(found.tasks) for _, found in (one, other)]
     if counts[0] != counts[1]:
-        raise BadInput(
+        raise InputError(
             f"{one[0]} has {counts[0]} tasks and {other[0]} has {counts[1]}, expected as many of "
             "all that are ranked"
         )
     if one[1].scale != other[1].scale:
-        raise BadInput(
+        raise InputError(
             f"{other[0]} has scores of another range or direction than {one[0]}, expected the same "
             "kind of score everywhere"
         )

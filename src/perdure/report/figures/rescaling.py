@@ -44,8 +44,8 @@ def rescaled(methods: Methods, *, size: Size = "page") -> Figure:
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
-        >>> from perdure.record import Source
-        >>> er = Source(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]))
+        >>> from perdure.record import ScoreInput
+        >>> er = ScoreInput(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]))
         >>> figure = rescaled({"er": [er]})
         >>> figure.axes[1].lines[0].get_ydata().round(2).tolist()
         [0.45, 0.7]
@@ -80,8 +80,8 @@ def guessing(methods: Methods, *, size: Size = "page") -> Figure:
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
-        >>> from perdure.record import Source
-        >>> er = Source(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]))
+        >>> from perdure.record import ScoreInput
+        >>> er = ScoreInput(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]))
         >>> guessing({"er": [er]}).axes[0].lines[0].get_ydata().tolist()
         [0.5, 1.0]
     """

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...metrics import SummaryOptions, find_metric
 from ...metrics.summary_types import name_of
-from ...record import BadInput
+from ...record import InputError
 from ..colours import Look, sequence
 from ..curve_data import no_stream, one_scale, streams_of
 from ..series_parameter import values_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ...metrics import ScoreScale
-    from ...record import Source
+    from ...record import ScoreInput
     from ..load import Methods
     from ..series_parameter import Values
     from ._paper import Size
@@ -62,18 +62,18 @@ def series(
 
     Example:
         >>> from perdure.metrics import Stream
-        >>> from perdure.record import Source
+        >>> from perdure.record import ScoreInput
         >>> def run(low):
         ...     scores = {"a": ([1, 2], [0.9, low]), "b": ([2], [0.8])}
-        ...     return Source(stream=Stream(scores, spans=[("a", 1), ("b", 2)]))
+        ...     return ScoreInput(stream=Stream(scores, spans=[("a", 1), ("b", 2)]))
         >>> figure = series({"er 20": [run(0.5)], "er 10": [run(0.25)]}, only=["min_acc"])
         >>> figure.axes[-1].lines[0].get_xydata().tolist()
         [[10.0, 0.25], [20.0, 0.5]]
     """
     if tasks is not None and tasks < 1:
-        raise BadInput(f"tasks is {tasks}, expected a whole number of at least 1")
+        raise InputError(f"tasks is {tasks}, expected a whole number of at least 1")
     if not only:
-        raise BadInput("no metrics to draw, expected ids like acc; see perdure explain")
+        raise InputError("no metrics to draw, expected ids like acc; see perdure explain")
     for id_ in only:
         find_metric(id_)  # one that does not exist is named with those that are like it
     methods = as_many_tasks(usable(methods, lambda run: _lacks(run, only)), together=False)
@@ -101,7 +101,7 @@ def _called(id_: str, scale: ScoreScale) -> str:
     return id_ if scale.label == "accuracy" else plain(name_of(find_metric(id_), scale))
 
 
-def _lacks(run: Source, ids: Sequence[str]) -> str:
+def _lacks(run: ScoreInput, ids: Sequence[str]) -> str:
     """Return why a run cannot be drawn, nothing where it can."""
     if why := no_stream(run):
         return why

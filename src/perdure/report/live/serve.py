@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from ...record import BadInput
+from ...record import InputError
 from .auth import is_loopback
 from .broadcaster import Hub
 from .limits import Impatient
@@ -82,7 +82,7 @@ def open_port(host: str, port: int | None) -> socket.socket:
     try:
         family, _, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError):
-        raise BadInput(f"--host is {host!r:.60}, expected an address of this machine") from None
+        raise InputError(f"--host is {host!r:.60}, expected an address of this machine") from None
     for number in wanted:
         opened = socket.socket(family, socket.SOCK_STREAM)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -94,9 +94,9 @@ def open_port(host: str, port: int | None) -> socket.socket:
             if error.errno == errno.EADDRINUSE and port is None:
                 continue
             why = (error.strerror or str(error)).lower()
-            raise BadInput(f"{host} port {number}: {why}; choose another with --port") from None
+            raise InputError(f"{host} port {number}: {why}; choose another with --port") from None
         return opened
-    raise BadInput(f"ports {PORT} to {PORT + MORE - 1} are taken; choose another with --port")
+    raise InputError(f"ports {PORT} to {PORT + MORE - 1} are taken; choose another with --port")
 
 
 def new_token() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...record import BadInput, GrowingPoints
+from ...record import GrowingPoints, InputError
 from .safe_paths import read_piece, size_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Tail:
     def _add(self, data: bytes) -> None:
         try:
             used = self.growing.add(data)
-        except (BadInput, RecursionError, MemoryError) as error:
+        except (InputError, RecursionError, MemoryError) as error:
             self.problem = str(error)[:300]
             return
         if not used and len(data) == PIECE:

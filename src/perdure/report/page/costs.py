@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...record import Source
+    from ...record import ScoreInput
     from ..load import Methods
 
 __all__ = ["costs_table"]
@@ -41,7 +41,7 @@ def costs_table(methods: Methods) -> dict[str, Any] | None:
     return {"header": ["method", *(COSTS[c][0] for c in known)], "rows": rows} if known else None
 
 
-def _cost(runs: Sequence[Source], name: str) -> float | None:
+def _cost(runs: Sequence[ScoreInput], name: str) -> float | None:
     """Return the mean over runs of what the tasks of a run cost together, None where unknown."""
     _, unit, whole = COSTS[name]
     each = [run.costs.columns.get(name) for run in runs if run.costs is not None]

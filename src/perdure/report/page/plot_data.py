@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...metrics import Stream
-    from ...record import Source
+    from ...record import ScoreInput
     from ..load import Methods
 
 __all__ = ["criteria_drawn", "curves_drawn"]
@@ -73,7 +73,7 @@ def _range(streams: Sequence[Stream]) -> list[float] | None:
     return list(ends.pop()) if len(ends) == 1 and np.isfinite(list(ends)).all() else None
 
 
-def _task(streams: Sequence[Stream], runs: Sequence[Source], task: int) -> dict[str, Any]:
+def _task(streams: Sequence[Stream], runs: Sequence[ScoreInput], task: int) -> dict[str, Any]:
     found = band([s.tasks[s.names[task]] for s in streams if task < len(s.names)])
     kept = _kept(found.steps, found.mean, switches(streams))
     low = low_of(streams, task)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ...metrics import MethodsComparison, RunsSummary, ScoreScale, Summary
-    from ...record import Source
+    from ...record import ScoreInput
     from ..load import Methods
 
 __all__ = ["Shown", "contents", "summaries"]
@@ -42,7 +42,7 @@ class Shown:
     """A method with its runs, what was computed of them, and what a reader should be told."""
 
     name: str
-    runs: Sequence[Source]
+    runs: Sequence[ScoreInput]
     each: list[Summary]
     found: Summary | RunsSummary
     notes: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ def summaries(methods: Methods, told: Callable[[int], None] = lambda done: None)
     return shown
 
 
-def _by_tasks(name: str, runs: Sequence[Source], each: Sequence[Summary]) -> list[Shown]:
+def _by_tasks(name: str, runs: Sequence[ScoreInput], each: Sequence[Summary]) -> list[Shown]:
     """Return a method, or one part of it for each number of tasks that its runs have."""
     counts = sorted({len(one.tasks) for one in each}, reverse=True)
     apart = len(counts) > 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...metrics import common_seeds, compare_methods
-from ...record import BadInput
+from ...record import InputError
 from ...stats import find_pair_test, min_attainable_p
 from ..comparison import describe_test
 from ..seeds import places_by_seed
@@ -39,7 +39,7 @@ def compare_shown(
         places = places_by_seed(
             {method.name: method.runs for method in shown}, unpaired=not chosen.paired
         )
-    except BadInput as error:
+    except InputError as error:
         return {}, str(error)
     if chosen.paired and not common_seeds(places):
         return {}, f"no seed is in all of {', '.join(places)}"
