@@ -58,7 +58,7 @@ def made(store: Path, methods: int, seeds: int, steps: int = STEPS) -> None:
 def described(strategy: str, seed: int) -> dict[str, Any]:
     """Return the run.json of a made run."""
     said = {"scenario": "made", "strategy": strategy, "seed": seed, "setting": "class"}
-    return {"schema": 1, "describe": said, "setting": "class", "classes": [2] * TASKS,
+    return {"schema": 3, "config": said, "setting": "class", "classes": [2] * TASKS,
             "tasks": [f"t{k}" for k in range(TASKS)], "notes": [],
             "scale": {"low": 0.0, "high": 1.0, "lower_is_better": False}}  # fmt: skip
 

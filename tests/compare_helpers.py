@@ -36,7 +36,7 @@ def made(
     folder.mkdir(parents=True)
     said = {"setting": "class", "classes": [2, 2], **run}
     if described is not None:
-        said["describe"] = dict(described)
+        said["config"] = dict(described)
     (folder / "run.json").write_text(json.dumps(said))
     (folder / "points.csv").write_text(points(0.9, acc, acc, tasks))
     if done:

@@ -169,8 +169,8 @@ def costs(folder: Path) -> dict[str, dict[str, float | None]]:
 
 def subsets(folder: Path) -> dict[str, NDArray[np.int64]]:
     """Return the indices of each task's fixed subset, from the record."""
-    names = json.loads((folder / "hits" / "tasks.json").read_text())
-    paths = {name: folder / "hits" / f"{k}.npy" for k, name in enumerate(names)}
+    names = json.loads((folder / "per_example" / "tasks.json").read_text())
+    paths = {name: folder / "per_example" / f"{k}.npy" for k, name in enumerate(names)}
     return {name: np.load(path) for name, path in paths.items() if path.exists()}
 
 
@@ -207,7 +207,7 @@ def check_scores(
     folder: Path, copies: Mapping[int, nn.Module], data: Mapping[str, Set], subset: int | None
 ) -> None:
     """Compare every recorded score with the copy of the model at that step, row by row."""
-    chosen = subsets(folder) if (folder / "hits").exists() else {}
+    chosen = subsets(folder) if (folder / "per_example").exists() else {}
     for line in lines(folder):
         x, y = data[line.tested]
         if line.kind != "full" and subset is not None and subset < len(y):

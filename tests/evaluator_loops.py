@@ -222,7 +222,7 @@ def read(folder: Path) -> Record:
     steps = [int(row["step"]) for row in rows]
     assert steps == sorted(steps)
     lines = (folder / "points.csv").read_text().splitlines()
-    return Record(lines, {path.name: path.read_bytes() for path in folder.glob("hits/*")})
+    return Record(lines, {path.name: path.read_bytes() for path in folder.glob("per_example/*")})
 
 
 def recorded(folder: Path, make: Callable[[], nn.Module], **given: Any) -> Record:

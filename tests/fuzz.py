@@ -145,7 +145,7 @@ def _prepared(corpus: Path, copy: Path, rng: Random) -> tuple[Kind, list[str], s
         [text for _, text in kind.commands], [often for often, _ in kind.commands]
     )
     parent = file.parent
-    while parent.name in ("hits", "checkpoint"):
+    while parent.name in ("per_example", "checkpoint"):
         parent = parent.parent
     words = [word.format(file=file, folder=copy, parent=parent) for word in text.split()]
     return kind, words, "; ".join(said), stdin

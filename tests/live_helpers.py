@@ -24,7 +24,7 @@ def make_run(folder: Path, points: str = SMALL, *, done: bool = True, **describe
     """Make a run folder with these points, and return it."""
     folder.mkdir(parents=True)
     what = {"scenario": "split-x", "strategy": "naive", "seed": 0, "tasks": ["a", "b"], **described}
-    (folder / "run.json").write_text(json.dumps({"describe": what}))
+    (folder / "run.json").write_text(json.dumps({"config": what}))
     (folder / "points.csv").write_text(points)
     if done:
         (folder / "done.json").write_text("{}")

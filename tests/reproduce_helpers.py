@@ -26,7 +26,7 @@ def finished(
     folder.mkdir(parents=True, exist_ok=True)
     rows = [f"{step},{a},{b},{kind},{score},100\n" for step, a, b, kind, score in points]
     (folder / "points.csv").write_text(HEAD + "".join(rows))
-    said: dict[str, Any] = {"setting": setting, "describe": {"deviations": list(deviations)}}
+    said: dict[str, Any] = {"setting": setting, "config": {"deviations": list(deviations)}}
     said |= {"classes": list(classes)} if classes else {}
     (folder / "run.json").write_text(json.dumps(said))
     (folder / "done.json").write_text("{}")

@@ -30,7 +30,7 @@ def loss_run(folder: Path, *, seed: int = 0, name: str = NAME) -> Path:
     """Make a finished run whose score is better when lower, and return its folder."""
     folder.mkdir(parents=True)
     scale = {"low": 0, "high": None, "lower_is_better": True, "name": name}
-    said = {"describe": {"strategy": "naive", "seed": seed}, "scale": scale}
+    said = {"config": {"strategy": "naive", "seed": seed}, "scale": scale}
     (folder / "run.json").write_text(json.dumps(said))
     (folder / "points.csv").write_text(POINTS)
     (folder / "done.json").write_text("{}")

@@ -81,7 +81,7 @@ def made_run(folder: Path, scores: Scores, config: RunConfig | None = None) -> N
         "data": {"made-up": {"sha256": {"all": "0"}}},
     }  # fmt: skip
     seed = 0 if config is None else config.seed
-    (folder / "run.json").write_text(json.dumps({"setting": "class", "describe": said}))
+    (folder / "run.json").write_text(json.dumps({"setting": "class", "config": said}))
     rows = ["step,trained,tested,kind,score,n", f"1,a,a,full,{scores.learned},10"]
     if scores.last is not None:
         rows += [f"2,b,a,full,{scores.kept},10", f"2,b,b,full,{scores.last},10"]

@@ -258,7 +258,11 @@ def test_files_behind_options_are_named_too(tmp_path: Path) -> None:
     points = write(tmp_path, "points.csv", POINTS)
     says(refused("score", points, "--classes", "2,2,2"), "class count", "2 tasks", "points.csv")
     says(refused("score", points, "--classes", "2,"), "class count", "task 1")
-    says(refused("score", points, "--hits", tmp_path / "hits"), "hits", "no such folder")
+    says(
+        refused("score", points, "--hits", tmp_path / "per_example"),
+        "per_example",
+        "no such folder",
+    )
     says(refused("score", matrix, write(tmp_path, "x.csv", ".5")), "x.csv: 1 task(s), expected 5")
     says(refused("score", points, matrix, "--as", "guide"), "5 task(s), expected 2")
 

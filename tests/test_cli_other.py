@@ -68,9 +68,9 @@ def hits(folder: Path, examples: int = 10, *, wrong: bool = False) -> Path:
         for step, score in zip(steps, scores, strict=True):
             right = np.arange(examples) < round(score * examples) - (1 if wrong else 0)
             records += struct.pack("<q", step) + np.packbits(right).tobytes()
-        write(folder, f"hits/{task}.bin", records)
-        np.save(folder / "hits" / f"{task}.npy", np.arange(examples))
-    return folder / "hits"
+        write(folder, f"per_example/{task}.bin", records)
+        np.save(folder / "per_example" / f"{task}.npy", np.arange(examples))
+    return folder / "per_example"
 
 
 def test_points_give_stream_and_matrix_metrics(points: Path) -> None:
@@ -162,7 +162,7 @@ def test_hits_give_intervals_on_extremes(folder: Path, points: Path) -> None:
     assert "min_acc" not in scored(points)["intervals"]
     says(run("score", folder).out, "95% interval")
     line = refused("score", folder, "--hits", hits(folder, wrong=True))
-    says(line, "hits", "task 'a' at step 1", "0.4000", "0.5000")
+    says(line, "per-example", "task 'a' at step 1", "0.4000", "0.5000")
 
 
 @pytest.mark.parametrize("id_", [*METRICS, "wf10", "wpall", "lca3"])

@@ -122,7 +122,7 @@ def test_changed_data_is_said(three: tuple[Path, str], tmp_path: Path) -> None:
     store = shutil.copytree(three[0], tmp_path / "runs")
     folder = sorted(store.iterdir())[1]
     text = (folder / "run.json").read_text()
-    digest = json.loads(text)["describe"]["data"]["digits"]["sha256"]["digits"]
+    digest = json.loads(text)["config"]["data"]["digits"]["sha256"]["digits"]
     (folder / "run.json").write_text(text.replace(digest, "ab" * 32))
     answer = inside(*SMALL, "--store", store)
     assert answer.code == 0
@@ -144,7 +144,9 @@ def test_the_same_bits_again(three: tuple[Path, str], tmp_path: Path) -> None:
     assert again == alone
     assert (again / "points.csv").read_bytes() == first
     for name in ("0.bin", "4.bin", "0.npy"):
-        assert (again / "hits" / name).read_bytes() == (known / "hits" / name).read_bytes()
+        assert (again / "per_example" / name).read_bytes() == (
+            known / "per_example" / name
+        ).read_bytes()
 
 
 def test_everything_that_was_chosen_is_recorded(three: tuple[Path, str]) -> None:
@@ -152,7 +154,7 @@ def test_everything_that_was_chosen_is_recorded(three: tuple[Path, str]) -> None
     said = json.loads((folder / "run.json").read_text())
     assert said["threads"] == 1
     assert {"perdure", "torch", "numpy", "python"} <= set(said["versions"])
-    described = said["describe"]
+    described = said["config"]
     assert described["options"].items() >= {"memory": 100, "alpha": 0.3}.items()
     assert described["optimizer_options"] == {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.0}
     assert described["batch"] == 32
@@ -211,7 +213,7 @@ def test_training_is_the_same_however_it_is_watched(tmp_path: Path) -> None:
             [(r.step, r.trained, r.tested, r.score) for r in points(folder)
              if r.kind == "full" and r.step > 0 and seen(r.trained, r.tested)]
         )  # fmt: skip
-        assert (folder / "hits").exists() == ("--no-hits" not in more)
+        assert (folder / "per_example").exists() == ("--no-hits" not in more)
     assert all(end == ends[0] for end in ends)
 
 
@@ -227,7 +229,7 @@ def test_subsets(tmp_path: Path) -> None:
         counts = {(line.split(",")[3], line.split(",")[5]) for line in lines}
         assert {n for kind, n in counts if kind == "probe"} == {"20"}
         assert all(int(n) > 60 for kind, n in counts if kind == "full")
-    assert np.load(folder / "hits" / "0.npy").shape == (20,)
+    assert np.load(folder / "per_example" / "0.npy").shape == (20,)
     fixed = [r.score for r in points(folder) if r.kind == "probe"]
     assert fixed != [r.score for r in points(redrawn) if r.kind == "probe"]
 
@@ -269,7 +271,7 @@ def test_order_mask_and_setting(tmp_path: Path) -> None:
     (domain,) = done(*ONE, "--setting", "domain", "--store", tmp_path / "e")
     assert json.loads((domain / "run.json").read_text())["setting"] == "domain"
     (adam,) = done(*ONE, "--optimizer", "adam", "--store", tmp_path / "f")
-    options = json.loads((adam / "run.json").read_text())["describe"]["optimizer_options"]
+    options = json.loads((adam / "run.json").read_text())["config"]["optimizer_options"]
     assert options == {"lr": 0.001, "weight_decay": 0.0}
 
 
@@ -298,7 +300,7 @@ def test_deviations_are_recorded(tmp_path: Path) -> None:
             "m2i", "naive", *short, "--image-size", "16", "--setting", "task", "--model", "mlp",
             "--set", "hidden=4", "--no-hits", "--store", tmp_path,
         )  # fmt: skip
-    said = json.loads((folder / "run.json").read_text())["describe"]
+    said = json.loads((folder / "run.json").read_text())["config"]
     assert any("omniglot-magi: 16 training" in each for each in said["deviations"])
     assert set(said["data"]) == set(said["tasks"])
     assert said["optimizer_options"] == {"lr": 0.001, "momentum": 0.9, "weight_decay": 0.0}

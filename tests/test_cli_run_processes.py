@@ -86,7 +86,7 @@ def test_own_model_and_strategy_and_lines_of_progress(mine: Path) -> None:
     assert "a model may say" not in answer.out
     (folder,) = (mine / "runs").iterdir()
     assert folder.name.rsplit("-", 1)[0] == "split-digits-mine-Mine-s0"
-    said = json.loads((folder / "run.json").read_text())["describe"]
+    said = json.loads((folder / "run.json").read_text())["config"]
     assert said["model_options"]["width"] == 5
     assert said["options"] == {"scale": 0.5}
     lines = [line for line in answer.err.splitlines() if line.startswith("perdure: seed 0: ")]

@@ -288,7 +288,7 @@ def test_names_from_files_steer_nothing(tmp_path: Path) -> None:
     assert all(line.startswith("%") for line in lines[: lines.index(r"\begin{tabular}{lr}")])
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '"x"', "\xff", '{"describe": 5, "setting": 7}'])
+@pytest.mark.parametrize("content", ["{", "[]", '"x"', "\xff", '{"config": 5, "setting": 7}'])
 def test_a_broken_run_json_is_one_line_or_none(tmp_path: Path, content: str) -> None:
     store(tmp_path, BOTH)
     path = tmp_path / "split-x-naive-s0" / "run.json"

@@ -151,7 +151,7 @@ def test_a_subset_drawn_anew_at_every_step(tmp_path: Path) -> None:
     with Evaluator(data, record=tmp_path, subset=10, redraw=True, meter=False) as evaluator:
         walk(evaluator, [("a", 2)])
     # Only whole sets are the same examples each time.
-    assert {path.name for path in (tmp_path / "hits").glob("*.bin")} == {"0.full.bin"}
+    assert {path.name for path in (tmp_path / "per_example").glob("*.bin")} == {"0.full.bin"}
     assert [line.n for line in lines(tmp_path)] == [10, 10, 10, 60]
 
 

@@ -60,7 +60,7 @@ def test_a_loss_at_every_step(tmp_path: Path) -> None:
         copies = watch(evaluator, net(), PLAN)
         live = (evaluator.live.min_acc, evaluator.live.wc_acc, dict(evaluator.live.wf))
     assert keys(tmp_path) == expected_lines(PLAN, lambda *_: True)
-    assert not (tmp_path / "hits").exists()  # values are no hits
+    assert not (tmp_path / "per_example").exists()  # values are no hits
     whole = [line for line in lines(tmp_path) if line.kind == "full"]
     assert whole
     for line in whole:
@@ -119,7 +119,7 @@ def test_scores_of_any_type(tmp_path: Path, kind: torch.dtype) -> None:
     ) as evaluator:
         watch(evaluator, net(), [("a", 2)])
     assert {line.score for line in lines(tmp_path)} == {float((y == 1).double().mean())}
-    assert (tmp_path / "hits").exists() == (kind == torch.bool)
+    assert (tmp_path / "per_example").exists() == (kind == torch.bool)
 
 
 def test_scores_in_bfloat16(tmp_path: Path) -> None:

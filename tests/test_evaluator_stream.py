@@ -276,7 +276,7 @@ def test_run_json_says_how_it_was_evaluated(tmp_path: Path) -> None:
     assert said["tasks"] == ["a", "b"]
     scale = {"low": 0.0, "high": 1.0, "lower_is_better": False, "name": "accuracy"}
     assert said["scale"] == scale
-    assert said["describe"] == {"strategy": "naïve", "lr": 0.1}
+    assert said["config"] == {"strategy": "naïve", "lr": 0.1}
     assert said["evaluation"]["subset"] == 5
     assert "first=2" in said["evaluation"]["every"]
     assert said["threads"] == torch.get_num_threads()

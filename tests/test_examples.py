@@ -51,5 +51,5 @@ def test_own_loop_gets_the_record_and_the_summary(tmp_path: Path) -> None:
     assert metrics["min_acc"] < metrics["acc"]  # and forgot more on the way
     assert run.matrix.classes is not None
     assert run.matrix.classes.tolist() == [3, 3, 3]
-    assert set(run.hits) == set(run.matrix.tasks)
+    assert set(run.per_example) == set(run.matrix.tasks)
     assert "min_acc" in run.summary().intervals

@@ -98,7 +98,7 @@ def test_a_papers_learning_rate_is_that_of_its_optimizer() -> None:
 def test_the_run_writes_all_of_it(tmp_path: Path) -> None:
     what = make_config("split-digits", "replay", epochs=1, batch=200, every=50, seed=3)
     run(what, tmp_path / "run")
-    said = json.loads((tmp_path / "run" / "run.json").read_text())["describe"]
+    said = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
     told = msgspec.to_builtins(what)
     assert {k: said[k] for k in told} == told
     assert said["tasks"] == ["0-1", "2-3", "4-5", "6-7", "8-9"]

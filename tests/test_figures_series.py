@@ -40,7 +40,7 @@ def store() -> Path:
 
 def folders(memory: int) -> list[Path]:
     said = {each: json.loads((each / "run.json").read_text()) for each in store().iterdir()}
-    return sorted(f for f, one in said.items() if one["describe"]["options"]["memory"] == memory)
+    return sorted(f for f, one in said.items() if one["config"]["options"]["memory"] == memory)
 
 
 def low(folder: Path) -> float:
@@ -94,7 +94,7 @@ def test_colours_run_from_dark_to_light_with_the_value() -> None:
 
 def method(low: float, **description: object) -> list[ScoreInput]:
     stream = Stream({"a": ([1, 2], [0.9, low]), "b": ([2], [0.8])}, spans=[("a", 1), ("b", 2)])
-    return [Run(stream=stream, description={"describe": description} if description else {})]
+    return [Run(stream=stream, description={"config": description} if description else {})]
 
 
 def test_values_far_apart_stand_at_even_distances() -> None:

@@ -205,7 +205,7 @@ def test_percent_is_the_unit_of_figures_and_pages_too(tmp_path: Path) -> None:
     says((tmp_path / "x.svg").read_text(), ">accuracy<", ">0.90<")
     for k in range(2):
         folder = made(tmp_path / "losses" / f"{k}", 0.5, {"strategy": f"s{k}", "seed": 0})
-        said = {"scale": {"low": 0, "high": None, "lower_is_better": True}, "describe": {}}
+        said = {"scale": {"low": 0, "high": None, "lower_is_better": True}, "config": {}}
         (folder / "run.json").write_text(json.dumps(said))
     line = refused("plot", "heatmaps", tmp_path / "losses", "-o", tmp_path / "y.svg", "--percent")
     says(line, "scores run from 0 to inf", "--percent")

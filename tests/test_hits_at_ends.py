@@ -68,7 +68,7 @@ def check(folder: Path, right: dict[tuple[str, str], np.ndarray]) -> None:
     assert found.matrix is not None
     tasks = found.matrix.tasks
     for (trained, tested), expected in right.items():
-        hits = found.hits_at_ends[tested]
+        hits = found.per_example_at_ends[tested]
         row = list(hits.steps).index(tasks.index(trained))
         np.testing.assert_array_equal(hits[row], expected)
         score = found.matrix.scores[tasks.index(trained), tasks.index(tested)]
@@ -100,15 +100,15 @@ def test_whole_sets_record_which_examples_were_right(tmp_path: Path, given: str)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("perdure.evaluation.engine.half_precision.PATIENCE", 1000)
         check(tmp_path, learn(tmp_path, meter=False, **options))
-    there = {path.name for path in tmp_path.glob("hits/0.*bin")}
+    there = {path.name for path in tmp_path.glob("per_example/0.*bin")}
     assert files <= there <= files | {"0.bin"}
-    for path in tmp_path.glob("hits/*.full.npy"):
+    for path in tmp_path.glob("per_example/*.full.npy"):
         np.testing.assert_array_equal(np.load(path), np.arange(ROWS))
 
 
 def test_hits_may_be_switched_off(tmp_path: Path) -> None:
     learn(tmp_path, hits=False, subset=20)
-    assert not (tmp_path / "hits").exists()
+    assert not (tmp_path / "per_example").exists()
     found = perdure.open_run(tmp_path).summary()
     assert "bwt" not in found.intervals
     assert {"acc", "acc.learning"} <= set(found.intervals)  # from the sizes alone
@@ -118,7 +118,7 @@ def test_a_whole_set_that_a_probe_has_recorded_is_not_written_twice(tmp_path: Pa
     learn(tmp_path, subset=None)
     lines = (tmp_path / "points.csv").read_text().splitlines()
     probes = sum(",a,probe," in line for line in lines)
-    assert (tmp_path / "hits/0.bin").stat().st_size == probes * (8 + -(-ROWS // 8))
+    assert (tmp_path / "per_example/0.bin").stat().st_size == probes * (8 + -(-ROWS // 8))
 
 
 class Restless(torch.utils.data.Dataset[Any]):
@@ -143,9 +143,9 @@ def test_a_whole_set_that_differs_from_the_probe_has_its_own_file(tmp_path: Path
         evaluator.step(model)
     found = perdure.open_run(tmp_path)
     assert found.matrix is not None
-    assert (tmp_path / "hits/0.full.bin").exists()
-    assert found.hits_at_ends["a"].accuracy() == pytest.approx(found.matrix.scores[0])
-    assert found.matrix.scores[0] != found.hits["a"].accuracy()
+    assert (tmp_path / "per_example/0.full.bin").exists()
+    assert found.per_example_at_ends["a"].accuracy() == pytest.approx(found.matrix.scores[0])
+    assert found.matrix.scores[0] != found.per_example["a"].accuracy()
 
 
 @pytest.mark.parametrize("given", [{"subset": 20}, {"subset": None, "every": 3}, {"subset": None}])
@@ -167,8 +167,8 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(
     with suppress(Killed):
         learn(tmp_path / "killed", meter=False, watch=save, **given)
     finish(tmp_path / "killed", at, saved, given)
-    for path in sorted((tmp_path / "whole").glob("hits/*")):
-        other = tmp_path / "killed/hits" / path.name
+    for path in sorted((tmp_path / "whole").glob("per_example/*")):
+        other = tmp_path / "killed/per_example" / path.name
         assert other.read_bytes() == path.read_bytes(), path.name
     whole = (tmp_path / "whole/points.csv").read_bytes()
     assert (tmp_path / "killed/points.csv").read_bytes() == whole
@@ -221,11 +221,13 @@ def test_ids_of_ones_own(tmp_path: Path, made: Path) -> None:
     ids = {name: np.arange(ROWS)[::-1] + 1000 for name in "abc"}
     learn(tmp_path, seed=2, subset=20, ids=ids)
     found = perdure.open_run(tmp_path)
-    np.testing.assert_array_equal(found.hits_at_ends["b"].ids, ids["b"])
-    subset = np.load(tmp_path / "hits/1.npy")
+    np.testing.assert_array_equal(found.per_example_at_ends["b"].ids, ids["b"])
+    subset = np.load(tmp_path / "per_example/1.npy")
     assert set(subset) <= set(ids["b"])
     with pytest.raises(perdure.UndefinedMetricError, match="share 0 of 50 ids"):
-        difference_of_runs(found.hits_at_ends, perdure.open_run(made / "b").hits_at_ends)
+        difference_of_runs(
+            found.per_example_at_ends, perdure.open_run(made / "b").per_example_at_ends
+        )
 
 
 @pytest.mark.parametrize(
@@ -245,7 +247,7 @@ def test_ids_are_judged(ids: Any, said: str) -> None:
 @pytest.mark.parametrize("cut", [1, 8, 14])
 def test_a_torn_last_record_costs_its_intervals_only(tmp_path: Path, made: Path, cut: int) -> None:
     shutil.copytree(made / "a", tmp_path / "run")
-    path = tmp_path / "run/hits/0.full.bin"
+    path = tmp_path / "run/per_example/0.full.bin"
     data = path.read_bytes()
     path.write_bytes(data[:-cut])
     found = perdure.open_run(tmp_path / "run")
@@ -259,14 +261,14 @@ def test_a_torn_last_record_costs_its_intervals_only(tmp_path: Path, made: Path,
 
 def test_hits_of_another_run_are_refused(tmp_path: Path, made: Path) -> None:
     shutil.copytree(made / "a", tmp_path / "run")
-    path = tmp_path / "run/hits/1.full.bin"
+    path = tmp_path / "run/per_example/1.full.bin"
     data = bytearray(path.read_bytes())
     data[8] ^= 0x80
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"task 'b' at step 8 has .* hits of another run"):
+    with pytest.raises(InputError, match=r"task 'b' at step 8 has .* results of another run"):
         read_input(str(tmp_path / "run"))
-    np.save(tmp_path / "run/hits/1.full.npy", np.arange(ROWS - 10))
-    with pytest.raises(InputError, match="hits"):
+    np.save(tmp_path / "run/per_example/1.full.npy", np.arange(ROWS - 10))
+    with pytest.raises(InputError, match="per-example"):
         read_input(str(tmp_path / "run"))
     shown = run("compare", f"a={tmp_path / 'run'}", f"b={made / 'b'}")
     assert shown.code == 0
@@ -275,7 +277,7 @@ def test_hits_of_another_run_are_refused(tmp_path: Path, made: Path) -> None:
 
 def test_a_record_without_whole_sets_says_so(tmp_path: Path, made: Path) -> None:
     shutil.copytree(made / "a", tmp_path / "run")
-    for path in (tmp_path / "run/hits").glob("*.full.*"):
+    for path in (tmp_path / "run/per_example").glob("*.full.*"):
         path.unlink()
     found = perdure.open_run(tmp_path / "run").summary()
     assert any("not all metrics have an interval from examples" in note for note in found.notes)
@@ -301,7 +303,7 @@ def test_compare_shows_paired_differences_of_two_runs(made: Path) -> None:
     assert "two trained models, not about the methods" in shown.out
     (found,) = json.loads(run("compare", *words, "--json").out)["on_examples"]
     one, two = (perdure.open_run(made / name) for name in "ab")
-    expected = difference_of_runs(one.hits_at_ends, two.hits_at_ends)
+    expected = difference_of_runs(one.per_example_at_ends, two.per_example_at_ends)
     assert found["intervals"]["bwt"] == list(expected.intervals["bwt"])
     first, second = (each.summary().metrics for each in (one, two))
     for id_, value in found["metrics"].items():

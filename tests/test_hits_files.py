@@ -1,4 +1,4 @@
-"""hits/: bytes written by hand come back bit for bit; torn, foreign and hostile files do not."""
+"""per_example/: bytes written by hand come back exactly; damaged or hostile files do not."""
 
 import os
 import pickle
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import PerExample
-from perdure.record import InputError, read_hits, read_input
+from perdure.record import InputError, read_input, read_per_example
 
 from .stream_references import law
 
@@ -41,8 +41,8 @@ RIGHT = {3: [1, 0, 1, 1, 0, 0, 0, 1, 1, 0], 258: [0] * 10, 70000: [1] * 10}
 
 def test_bytes_written_by_hand(tmp_path: Path) -> None:
     assert record(258, [1, 0, 0, 0, 0, 0, 0, 0, 1]) == b"\x02\x01\0\0\0\0\0\0\x80\x80"
-    write(tmp_path / "hits", 0, RIGHT, 10)
-    found, warnings = read_hits(tmp_path / "hits", ["a", "b"])
+    write(tmp_path / "per_example", 0, RIGHT, 10)
+    found, warnings = read_per_example(tmp_path / "per_example", ["a", "b"])
     assert warnings == []
     assert list(found) == ["a"]
     hits = found["a"]
@@ -95,13 +95,13 @@ def test_hits_judge_their_arrays() -> None:
 
 @pytest.mark.parametrize("n", [1, 8, 9, 20])
 def test_a_last_record_torn_at_any_byte_is_left_out(tmp_path: Path, n: int) -> None:
-    folder = tmp_path / "hits"
+    folder = tmp_path / "per_example"
     write(folder, 0, {1: [1] * n, 2: [0] * n}, n)
     data = (folder / "0.bin").read_bytes()
     size = 8 + -(-n // 8)
     for cut in range(size, 2 * size):
         (folder / "0.bin").write_bytes(data[:cut])
-        found, warnings = read_hits(folder, ["a"])
+        found, warnings = read_per_example(folder, ["a"])
         assert found["a"].steps.tolist() == [1]
         assert found["a"].accuracy().tolist() == [1.0]
         assert len(warnings) == (cut > size)
@@ -121,11 +121,11 @@ def points(folder: Path, scores: dict[int, float], n: str = "10") -> Path:
 
 def test_a_run_folder_brings_its_hits(tmp_path: Path) -> None:
     run = points(tmp_path / "run", {3: 0.5, 258: 0.0, 70000: 1.0})
-    write(run / "hits", 0, RIGHT, 10)
+    write(run / "per_example", 0, RIGHT, 10)
     found = read_input(str(run))
-    assert found.hits["a"].accuracy().tolist() == [0.5, 0.0, 1.0]
-    beside = read_input(str(run / "points.csv"), hits=run / "hits")
-    assert beside.hits["a"].steps.tolist() == [3, 258, 70000]
+    assert found.per_example["a"].accuracy().tolist() == [0.5, 0.0, 1.0]
+    beside = read_input(str(run / "points.csv"), per_example=run / "per_example")
+    assert beside.per_example["a"].steps.tolist() == [3, 258, 70000]
 
 
 @pytest.mark.parametrize("step", RIGHT)
@@ -134,16 +134,18 @@ def test_hits_of_another_run_are_refused(tmp_path: Path, step: int) -> None:
     run = points(tmp_path / "run", {3: 0.5, 258: 0.0, 70000: 1.0})
     other = {t: list(bits) for t, bits in RIGHT.items()}
     other[step][1] = 1 - other[step][1]
-    write(run / "hits", 0, other, 10)
-    with pytest.raises(InputError, match=rf"hits: task 'a' at step {step} has .* another run"):
+    write(run / "per_example", 0, other, 10)
+    with pytest.raises(
+        InputError, match=rf"per_example: task 'a' at step {step} has .* another run"
+    ):
         read_input(str(run))
 
 
 def test_hits_of_other_subsets_are_refused(tmp_path: Path) -> None:
     """The points say that each probe used 10 examples, the hits hold 20."""
     run = points(tmp_path / "run", {1: 0.5, 2: 0.5})
-    write(run / "hits", 0, {1: [1] * 20, 2: [0] * 20}, 20)
-    with pytest.raises(InputError, match="hits"):
+    write(run / "per_example", 0, {1: [1] * 20, 2: [0] * 20}, 20)
+    with pytest.raises(InputError, match=r"per.example"):
         read_input(str(run))
 
 
@@ -151,48 +153,48 @@ def test_hits_of_other_subsets_are_refused(tmp_path: Path) -> None:
 def test_indices_of_another_subset_are_refused(tmp_path: Path, count: int) -> None:
     """Records are then read at the wrong places, or their padding as examples."""
     run = points(tmp_path / "run", {3: 0.5, 258: 0.0, 70000: 1.0})
-    write(run / "hits", 0, RIGHT, 10)
-    np.save(run / "hits" / "0.npy", np.arange(count))
-    with pytest.raises(InputError, match="hits"):
+    write(run / "per_example", 0, RIGHT, 10)
+    np.save(run / "per_example" / "0.npy", np.arange(count))
+    with pytest.raises(InputError, match=r"per.example"):
         read_input(str(run))
 
 
 def test_rounded_scores_still_belong_together(tmp_path: Path) -> None:
     run = points(tmp_path / "run", {1: 0.3333, 2: 0.6667}, n="3")
-    write(run / "hits", 0, {1: [1, 0, 0], 2: [1, 1, 0]}, 3)
-    assert len(read_input(str(run)).hits["a"]) == 2
+    write(run / "per_example", 0, {1: [1, 0, 0], 2: [1, 1, 0]}, 3)
+    assert len(read_input(str(run)).per_example["a"]) == 2
 
 
 def test_a_run_killed_in_its_first_record_is_still_scored(tmp_path: Path) -> None:
     run = points(tmp_path / "run", {3: 0.5, 258: 0.0, 70000: 1.0})
     for cut in range(10):
-        write(run / "hits", 0, {3: RIGHT[3]}, 10)
-        whole = (run / "hits" / "0.bin").read_bytes()
-        (run / "hits" / "0.bin").write_bytes(whole[:cut])
+        write(run / "per_example", 0, {3: RIGHT[3]}, 10)
+        whole = (run / "per_example" / "0.bin").read_bytes()
+        (run / "per_example" / "0.bin").write_bytes(whole[:cut])
         found = read_input(str(run))
         assert found.stream is not None
-        assert found.hits == {}
+        assert found.per_example == {}
 
 
 def test_what_is_no_folder_of_hits(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such folder"):
-        read_hits(tmp_path / "hits", ["a"])
-    folder = tmp_path / "hits"
+        read_per_example(tmp_path / "per_example", ["a"])
+    folder = tmp_path / "per_example"
     folder.mkdir()
-    with pytest.raises(InputError, match=r"no hits, expected 0\.bin"):
-        read_hits(folder, ["a"])
+    with pytest.raises(InputError, match=r"no per-example results, expected 0\.bin"):
+        read_per_example(folder, ["a"])
     write(folder, 2, RIGHT, 10)
     with pytest.raises(InputError, match=r"2\.bin: expected a task's number from 0 to 1"):
-        read_hits(folder, ["a", "b"])
+        read_per_example(folder, ["a", "b"])
     (folder / "2.bin").rename(folder / "first.bin")
     with pytest.raises(InputError, match=r"first\.bin: expected a task's number"):
-        read_hits(folder, ["a", "b"])
+        read_per_example(folder, ["a", "b"])
 
 
 def test_steps_must_increase(tmp_path: Path) -> None:
-    write(tmp_path / "hits", 0, {5: [1], 4: [1]}, 1)
+    write(tmp_path / "per_example", 0, {5: [1], 4: [1]}, 1)
     with pytest.raises(InputError, match=r"0\.bin record 1: step 4 does not follow 5"):
-        read_hits(tmp_path / "hits", ["a"])
+        read_per_example(tmp_path / "per_example", ["a"])
 
 
 @pytest.mark.parametrize(
@@ -201,26 +203,26 @@ def test_steps_must_increase(tmp_path: Path) -> None:
     ids=["table", "floats", "empty", "number", "text"],
 )
 def test_indices_must_be_whole_numbers_in_a_row(tmp_path: Path, indices: "np.ndarray") -> None:
-    write(tmp_path / "hits", 0, RIGHT, 10)
-    np.save(tmp_path / "hits" / "0.npy", indices)
+    write(tmp_path / "per_example", 0, RIGHT, 10)
+    np.save(tmp_path / "per_example" / "0.npy", indices)
     with pytest.raises(InputError, match=r"0\.npy"):
-        read_hits(tmp_path / "hits", ["a"])
+        read_per_example(tmp_path / "per_example", ["a"])
 
 
 def test_indices_missing_torn_or_something_else(tmp_path: Path) -> None:
-    folder = tmp_path / "hits"
+    folder = tmp_path / "per_example"
     write(folder, 0, RIGHT, 10)
     whole = (folder / "0.npy").read_bytes()
     for cut in range(len(whole)):
         (folder / "0.npy").write_bytes(whole[:cut])
         with pytest.raises(InputError, match=r"0\.npy"):
-            read_hits(folder, ["a"])
+            read_per_example(folder, ["a"])
     (folder / "0.npy").write_bytes(b"what is this" * 20)
     with pytest.raises(InputError, match=r"0\.npy: not a NumPy array file"):
-        read_hits(folder, ["a"])
+        read_per_example(folder, ["a"])
     (folder / "0.npy").unlink()
     with pytest.raises(InputError, match=r"0\.npy: no such file"):
-        read_hits(folder, ["a"])
+        read_per_example(folder, ["a"])
 
 
 class Payload:
@@ -234,7 +236,7 @@ class Payload:
 
 
 def test_nothing_is_ever_unpickled(tmp_path: Path) -> None:
-    trap, folder = tmp_path / "trap", tmp_path / "hits"
+    trap, folder = tmp_path / "trap", tmp_path / "per_example"
     pickle.loads(pickle.dumps(Payload(trap)))
     assert trap.exists()  # the payload works
     trap.rmdir()
@@ -243,8 +245,8 @@ def test_nothing_is_ever_unpickled(tmp_path: Path) -> None:
     objects[:] = Payload(trap)
     np.save(folder / "0.npy", objects, allow_pickle=True)
     with pytest.raises(InputError, match=r"0\.npy: holds Python objects.*nothing is unpickled"):
-        read_hits(folder, ["a"])
+        read_per_example(folder, ["a"])
     (folder / "0.npy").write_bytes(pickle.dumps(Payload(trap)))
     with pytest.raises(InputError, match=r"0\.npy: not a NumPy array file"):
-        read_hits(folder, ["a"])
+        read_per_example(folder, ["a"])
     assert not trap.exists()

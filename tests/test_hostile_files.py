@@ -81,13 +81,13 @@ SPECIAL: dict[str, tuple[Callable[[Path], object], str]] = {
 def make_run(folder: Path) -> Path:
     """Make a folder with every file that a run may have."""
     write_file(folder, "points.csv", POINTS)
-    write_file(folder, "run.json", '{"describe": {"strategy": "naive"}}')
+    write_file(folder, "run.json", '{"config": {"strategy": "naive"}}')
     write_file(folder, "done.json", "{}")
     write_file(folder, "costs.csv", "".join(COSTS.splitlines(keepends=True)[:3]))
     write_file(folder, "gradients.csv", GRADIENTS)
-    write_file(folder, "hits/tasks.json", '["a", "b"]')
-    write_file(folder, "hits/0.bin", b"")
-    np.save(folder / "hits" / "0.npy", np.arange(8))
+    write_file(folder, "per_example/tasks.json", '["a", "b"]')
+    write_file(folder, "per_example/0.bin", b"")
+    np.save(folder / "per_example" / "0.npy", np.arange(8))
     return folder
 
 
@@ -107,8 +107,8 @@ READERS = {
     "points.csv itself": ("run/points.csv", "score {file}"),
     "run.json": ("run/run.json", "score {run}"),
     "costs.csv": ("run/costs.csv", "score {run}"),
-    "ids of examples": ("run/hits/0.npy", "score {run}"),
-    "names of tasks": ("run/hits/tasks.json", "score {run}"),
+    "ids of examples": ("run/per_example/0.npy", "score {run}"),
+    "names of tasks": ("run/per_example/tasks.json", "score {run}"),
     "gradients.csv": ("run/gradients.csv", "plot gradients {run} -o {folder}/x.svg"),
     "a study's status": ("s.toml", "study status {file} --store {folder}/store"),
     "a study's report": ("s.toml", "study report {file} --store {folder}/store"),
@@ -126,7 +126,7 @@ def test_what_is_no_file_is_refused_by_what_it_is(
     make, words = SPECIAL[special]
     make_run(tmp_path / "run")
     if name == "h/0.bin":
-        write_file(tmp_path, "h/0.npy", (tmp_path / "run/hits/0.npy").read_bytes())
+        write_file(tmp_path, "h/0.npy", (tmp_path / "run/per_example/0.npy").read_bytes())
     path = tmp_path / name
     path.unlink(missing_ok=True)
     make(path)
@@ -253,7 +253,7 @@ def test_a_matrix_takes_no_more_memory_than_a_few_times_its_bytes(case: str) -> 
 
 def test_a_hole_in_hits_takes_no_memory(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
-    os.truncate(folder / "hits" / "0.bin", 1 << 34)
+    os.truncate(folder / "per_example" / "0.bin", 1 << 34)
     assert peak(lambda: read_input(str(folder))) < 64 * MIB
 
 
@@ -271,8 +271,8 @@ DEEP = "[" * 100_000 + "]" * 100_000
 BRANCH = '{"a":' * 500 + "1" + "}" * 500  # Python reads it, but may not go through it
 
 
-@pytest.mark.parametrize("deep", [DEEP, BRANCH, f'{{"describe": {BRANCH}}}', f'{{"x": {DEEP}}}'])
-@pytest.mark.parametrize("name", ["run.json", "hits/tasks.json"])
+@pytest.mark.parametrize("deep", [DEEP, BRANCH, f'{{"config": {BRANCH}}}', f'{{"x": {DEEP}}}'])
+@pytest.mark.parametrize("name", ["run.json", "per_example/tasks.json"])
 def test_json_without_end_is_refused_wherever_it_is(name: str, deep: str, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
     write_file(folder, name, deep)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOG = Path(__file__).parents[1] / "benchmarks" / "kills.log"
-HITS = [f"hits/{number}{kind}" for number in range(3) for kind in ("", ".full")]
+HITS = [f"per_example/{number}{kind}" for number in range(3) for kind in ("", ".full")]
 GROWING = ("points.csv", "gradients.csv", *(f"{name}.bin" for name in HITS))
 COUNTED = (
     "flops_train", "flops_eval", "flops_one_pass", "model_bytes", "stored_bytes", "data_bytes"
@@ -102,9 +102,9 @@ def check_record(trainer: Trainer, where: str, whole: Whole) -> str:
     description = json.loads((folder / "run.json").read_text())
     learned = list(dict.fromkeys(row["trained"] for row in found))
     assert description["tasks"][: len(learned)] == learned
-    hits = sum(check_hits(folder, number, found, whole) for number in range(3))
+    hits = sum(check_per_example(folder, number, found, whole) for number in range(3))
     for number in range(3):
-        check_hits(folder, number, found, whole, kind="full", examples=300)
+        check_per_example(folder, number, found, whole, kind="full", examples=300)
     check_costs(folder, said, whole)
     if not found:
         return "nothing was tested yet"
@@ -117,7 +117,7 @@ def check_record(trainer: Trainer, where: str, whole: Whole) -> str:
     return " ".join(filter(None, [*what, "and done" * ended]))
 
 
-def check_hits(
+def check_per_example(
     folder: Path,
     number: int,
     found: list[dict[str, str]],
@@ -127,7 +127,9 @@ def check_hits(
     examples: int = 100,
 ) -> int:
     """Fail unless every line has its hits and they say what its line says; return how many."""
-    path = folder / (f"hits/{number}.bin" if kind == "probe" else f"hits/{number}.{kind}.bin")
+    path = folder / (
+        f"per_example/{number}.bin" if kind == "probe" else f"per_example/{number}.{kind}.bin"
+    )
     probes = {
         int(row["step"]): float(row["score"])
         for row in found
@@ -137,8 +139,8 @@ def check_hits(
         assert not probes
         return 0
     ids = path.with_suffix(".npy")
-    assert ids.read_bytes() == whole.bytes(f"hits/{ids.name}")
-    names = json.loads((folder / "hits/tasks.json").read_text())
+    assert ids.read_bytes() == whole.bytes(f"per_example/{ids.name}")
+    names = json.loads((folder / "per_example/tasks.json").read_text())
     assert len(names) > number
     assert tuple(names) == NAMES[: len(names)]
     data, steps = path.read_bytes(), set()
@@ -182,8 +184,8 @@ def check_free(folder: Path) -> None:
     evaluator = perdure.Evaluator(tasks, record=folder, overwrite=True, meter=False)
     with evaluator, evaluator.task("a", model):
         evaluator.step(model)
-    assert read_input(str(folder)).hits["a"].steps.tolist() == [1]
-    assert {path.name for path in folder.glob("hits/*")} == {"0.bin", "0.npy", "tasks.json"}
+    assert read_input(str(folder)).per_example["a"].steps.tolist() == [1]
+    assert {path.name for path in folder.glob("per_example/*")} == {"0.bin", "0.npy", "tasks.json"}
     assert not (folder / "lock").exists()
 
 
@@ -233,7 +235,7 @@ def kill_worker(
         # Seen when the next snapshot is sent; the last ones of a task may have been tested before.
         due += bool(found) and 0 < steps % STEPS < STEPS - 8
     assert trainer.wait() == 0, trainer.errors()
-    for name in (*GROWING, *(f"{name}.npy" for name in HITS), "hits/tasks.json"):
+    for name in (*GROWING, *(f"{name}.npy" for name in HITS), "per_example/tasks.json"):
         assert (trainer.folder / name).read_bytes() == whole.bytes(name), name
     check_record(trainer, "worker", whole)
     notes = json.loads((trainer.folder / "run.json").read_text())["notes"]

@@ -43,7 +43,7 @@ def points(tasks: int, score: float = 0.5) -> str:
 
 def make(folder: Path, text: str | None = None, *, done: bool = True, seed: int = 0) -> Path:
     folder.mkdir(parents=True)
-    said = {"describe": {"strategy": folder.name.partition("-")[0], "seed": seed}}
+    said = {"config": {"strategy": folder.name.partition("-")[0], "seed": seed}}
     (folder / "run.json").write_text(json.dumps(said | {"classes": [2, 2, 2]}))
     (folder / "points.csv").write_text(points(3) if text is None else text)
     if done:

@@ -100,7 +100,7 @@ def test_the_curves_of_every_task_are_drawn(visit: Visit, live: Live) -> None:
 
 def test_what_is_appended_appears_by_itself(visit: Visit, tmp_path: Path) -> None:
     with (
-        RunWriter(tmp_path / "mine", {"describe": {"strategy": "gem"}}) as writer,
+        RunWriter(tmp_path / "mine", {"config": {"strategy": "gem"}}) as writer,
         serving(tmp_path, every=0.5) as live,  # as the command does
     ):
         writer.points([f"{k},a,a,probe,0.9,10" for k in range(1, 50)])
@@ -291,7 +291,7 @@ def test_nothing_in_a_store_runs(visit: Visit, tmp_path: Path) -> None:
     for folder in folders:
         names_ = ("scenario", "strategy", "model", "setting", "device", "seed")
         said: dict[str, object] = {**dict.fromkeys(names_, EVIL), "options": {EVIL: EVIL}}
-        (folder / "run.json").write_text(json.dumps({"describe": said, "created": EVIL}))
+        (folder / "run.json").write_text(json.dumps({"config": said, "created": EVIL}))
     failed = make_run(tmp_path / "failed", done=False)
     (failed / "failed.json").write_text(json.dumps({"error": EVIL}))
     (tmp_path / f"{evil}.study.json").write_text(json.dumps({"runs": [evil, EVIL]}))

@@ -200,7 +200,7 @@ def test_a_folder_that_is_emptied_or_begun_is_followed(tmp_path: Path) -> None:
 
 def test_a_run_that_is_locked_runs_and_then_ends(tmp_path: Path) -> None:
     watching = Watching(tmp_path)
-    with RunWriter(tmp_path / "r", {"describe": {"strategy": "gem"}}) as writer:
+    with RunWriter(tmp_path / "r", {"config": {"strategy": "gem"}}) as writer:
         assert is_locked(tmp_path / "r")
         writer.points(["1,a,a,probe,0.5,2"])
         watching.poll()
@@ -227,17 +227,17 @@ def test_a_run_whose_process_died_is_interrupted_and_one_that_failed_says_why(
 
 
 BAD_JSON = {
-    "torn": b'{"describe": {"strat',
+    "torn": b'{"config": {"strat',
     "deep": b"[" * 100_000,
-    "deep inside": b'{"describe": {"strategy": ' + b"[" * 100_000,
+    "deep inside": b'{"config": {"strategy": ' + b"[" * 100_000,
     "not text": b"\xff\xfe\x00",
     "list": b"[1, 2]",
-    "wrong kinds": b'{"describe": {"strategy": {"a": 1}, "seed": "x", "tasks": 7, "scenario": 5},'
+    "wrong kinds": b'{"config": {"strategy": {"a": 1}, "seed": "x", "tasks": 7, "scenario": 5},'
     b' "scale": {"low": "a"}, "setting": [1], "versions": 3, "created": {}}',
-    "describe is text": b'{"describe": "<script>"}',
-    "huge number": b'{"describe": {"seed": ' + b"9" * 400 + b"}}",
-    "huge": b'{"describe": {"strategy": "' + b"x" * (5 << 20) + b'"}}',
-    "long": b'{"describe": {"strategy": "' + b"x" * 100_000 + b'"}}',
+    "describe is text": b'{"config": "<script>"}',
+    "huge number": b'{"config": {"seed": ' + b"9" * 400 + b"}}",
+    "huge": b'{"config": {"strategy": "' + b"x" * (5 << 20) + b'"}}',
+    "long": b'{"config": {"strategy": "' + b"x" * 100_000 + b'"}}',
     "empty": b"",
 }
 

@@ -185,7 +185,7 @@ def has_checkpoint(job: Job) -> bool:
 def bits(folder: Path) -> tuple[bytes, str]:
     """Return what a finished run recorded, and its last weights."""
     weights = json.loads((folder / "done.json").read_text())["weights"]
-    hits = b"".join(path.read_bytes() for path in sorted(folder.glob("hits/*")))
+    hits = b"".join(path.read_bytes() for path in sorted(folder.glob("per_example/*")))
     return (folder / "points.csv").read_bytes() + hits, weights
 
 

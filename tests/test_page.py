@@ -209,7 +209,7 @@ def test_losses_beside_accuracies_point_no_way(tmp_path: Path) -> None:
     for name, scale in (("a", {}), ("b", {"low": 0, "high": 9, "lower_is_better": True})):
         (tmp_path / name).mkdir()
         (tmp_path / name / "points.csv").write_text(log("x", "y", 0.8))
-        said = {"schema": 1, "describe": {"strategy": name}} | ({"scale": scale} if scale else {})
+        said = {"schema": 3, "config": {"strategy": name}} | ({"scale": scale} if scale else {})
         (tmp_path / name / "run.json").write_text(json.dumps(said))
     shown = page(open_methods([str(tmp_path)])[0])
     arrows = dict(
@@ -248,7 +248,7 @@ def test_every_formula_can_be_drawn(id_: str) -> None:
 
 def test_the_command_gives_the_same_run() -> None:
     folder = next(store().glob("split-digits-gem-s1-*"))
-    said = json.loads((folder / "run.json").read_text())["describe"]
+    said = json.loads((folder / "run.json").read_text())["config"]
     command = command_of(said, [1])
     assert command is not None
     answer = run(*shlex.split(command)[1:], "--dry-run")
@@ -256,7 +256,7 @@ def test_the_command_gives_the_same_run() -> None:
 
 
 def test_names_from_files_run_nothing(tmp_path: Path) -> None:
-    said = {"schema": 1, "describe": {"scenario": HOSTILE, "strategy": HOSTILE, "name": HOSTILE}}
+    said = {"schema": 3, "config": {"scenario": HOSTILE, "strategy": HOSTILE, "name": HOSTILE}}
     for seed in ("a", "b"):
         (tmp_path / seed).mkdir()
         lines = f'step,trained,tested,score\n1,"{HOSTILE}","{HOSTILE}",0.5\n'

@@ -138,7 +138,7 @@ def test_names_from_files_run_nothing(visit: Visit, tmp_path: Path) -> None:
     (folder / "points.csv").write_text(
         f'step,trained,tested,score\n1,"{line}","{line}",0.5\n2,__proto__,"{line}",0.9\n2,__proto__,__proto__,0.8\n'
     )
-    (folder / "run.json").write_text(json.dumps({"schema": 1, "describe": {"strategy": bad}}))
+    (folder / "run.json").write_text(json.dumps({"schema": 3, "config": {"strategy": bad}}))
     (folder / "done.json").write_text("{}")
     path = tmp_path / "report.html"
     path.write_text(made(open_methods([str(folder)])[0], command=[bad]))

@@ -94,7 +94,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 def growing(folder: Path) -> dict[str, bytes]:
     """Return the files that only grow."""
-    paths = [folder / "points.csv", *folder.glob("hits/*.bin")]
+    paths = [folder / "points.csv", *folder.glob("per_example/*.bin")]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
@@ -137,18 +137,18 @@ def test_hits_are_of_the_right_task_whatever_the_order_of_learning(tmp_path: Pat
     loop.evaluator.step = step_and_test  # type: ignore[method-assign]
     loop.learn("cab")
     loop.evaluator.close()
-    names = json.loads((tmp_path / "hits/tasks.json").read_text())
+    names = json.loads((tmp_path / "per_example/tasks.json").read_text())
     assert sorted(names) == ["a", "b", "c"]
     source = read_input(str(tmp_path))
     assert source.matrix is not None
     assert source.matrix.tasks == ("c", "a", "b")
-    assert set(source.hits) == {"a", "b", "c"}
+    assert set(source.per_example) == {"a", "b", "c"}
     for name in tasks:
-        chosen = np.load(tmp_path / f"hits/{names.index(name)}.npy")
+        chosen = np.load(tmp_path / f"per_example/{names.index(name)}.npy")
         assert len(chosen) == 13
         expected = torch.stack(own[name])[:, chosen].numpy()
-        np.testing.assert_array_equal(source.hits[name][:], expected)
-        assert source.hits[name].steps.tolist() == list(range(1, 3 * STEPS + 1))
+        np.testing.assert_array_equal(source.per_example[name][:], expected)
+        assert source.per_example[name].steps.tolist() == list(range(1, 3 * STEPS + 1))
         scores = [float(row[4]) for row in lines(tmp_path) if row[2:4] == [name, "probe"]]
         assert scores == [int(row.sum()) / 13 for row in expected]  # to the last bit
 
@@ -160,7 +160,7 @@ def test_a_loss_is_scored_as_a_loss_without_saying_so_again(tmp_path: Path) -> N
     loop = watched(tmp_path, data(), score=loss, lower_is_better=True)
     loop.learn("ab")
     loop.evaluator.close()
-    assert not (tmp_path / "hits").exists()
+    assert not (tmp_path / "per_example").exists()
     rows = [row for row in lines(tmp_path) if row[3] == "full"]
     first, again, second = (float(row[4]) for row in rows)
     assert again > first > 0  # forgotten: a larger loss

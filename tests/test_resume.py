@@ -280,12 +280,12 @@ def test_the_record_of_another_run_is_not_cut(tmp_path: Path) -> None:
     refused(other, state, RecordError, "a run begun at 2001-01-01T.*expected the one of the state")
 
 
-@pytest.mark.parametrize("name", ["points.csv", "hits/0.bin", "gradients.csv"])
+@pytest.mark.parametrize("name", ["points.csv", "per_example/0.bin", "gradients.csv"])
 def test_a_record_that_is_shorter_than_the_state(name: str, tmp_path: Path) -> None:
     """After a power cut, say: to write on would leave a hole."""
     state = state_of(tmp_path)
     path, position = tmp_path / name, state["record"]["position"]
-    size, _ = position["hits"][0][1] if "hits" in name else position[path.stem]
+    size, _ = position["per_example"][0][1] if "per_example" in name else position[path.stem]
     os.truncate(path, size - 1)
     match = f"its first {size} bytes are not those that were there when the run was saved"
     for _ in range(2):
@@ -453,7 +453,7 @@ def written(folder: Path, tasks: str) -> tuple[RunWriter, list[dict[str, Any]]]:
     writer, positions = RunWriter(folder, {}), []
     positions.append(writer.position())
     for number, task in enumerate(tasks):
-        writer.add_hits(list(tasks[: number + 1]), np.arange(9))
+        writer.add_per_example(list(tasks[: number + 1]), np.arange(9))
         line = f"{number + 1},{task},{task},probe,1.0,9"
         writer.points([line], [(number, number + 1, np.ones(9, bool))])
         writer.gradient(f"{number + 1},{task},1.0,")
@@ -479,7 +479,7 @@ def test_what_is_cut_can_be_written_again(tmp_path: Path) -> None:
     before = content(tmp_path)
     again = RunWriter(tmp_path, {}, go_on=positions[1])
     for number, task in enumerate("abc"[1:], start=1):
-        again.add_hits(list("abc"[: number + 1]), np.arange(9))
+        again.add_per_example(list("abc"[: number + 1]), np.arange(9))
         line = f"{number + 1},{task},{task},probe,1.0,9"
         again.points([line], [(number, number + 1, np.ones(9, bool))])
         again.gradient(f"{number + 1},{task},1.0,")
@@ -505,7 +505,7 @@ def test_a_position_is_what_the_disk_has(tmp_path: Path, monkeypatch: pytest.Mon
     assert dict(synced) == {
         "points.csv": position["points"][0],
         "gradients.csv": position["gradients"][0],
-        "0.bin": position["hits"][0][1][0],
-        "1.bin": position["hits"][1][1][0],
+        "0.bin": position["per_example"][0][1][0],
+        "1.bin": position["per_example"][1][1][0],
     }
     writer.close()

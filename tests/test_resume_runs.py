@@ -120,7 +120,7 @@ def test_a_checkpoint_is_removed_when_a_run_is_finished(tmp_path: Path) -> None:
     assert [path.name for path in (folder / "checkpoint").iterdir()] == ["state.safetensors"]
     assert saved_step(folder) == 5
     on(short_config("naive"), folder)
-    names = {"run.json", "points.csv", "costs.csv", "done.json", "hits"}
+    names = {"run.json", "points.csv", "costs.csv", "done.json", "per_example"}
     assert {path.name for path in folder.iterdir()} == names
 
 
@@ -179,9 +179,9 @@ def test_a_checkpoint_is_never_ahead_of_its_record(
     def saving(folder: Path, strategy: Any, place: Any, stopping: Any, record: Any) -> None:
         run, position = folder.parent, record["record"]["position"]
         assert position["points"][0] == synced[f"{run / 'points.csv'}"]
-        for number, (_, some, whole) in enumerate(position["hits"]):
-            assert some[0] == synced[f"{run / 'hits'}/{number}.bin"]
-            assert (whole and whole[0]) == synced.get(f"{run / 'hits'}/{number}.full.bin")
+        for number, (_, some, whole) in enumerate(position["per_example"]):
+            assert some[0] == synced[f"{run / 'per_example'}/{number}.bin"]
+            assert (whole and whole[0]) == synced.get(f"{run / 'per_example'}/{number}.full.bin")
         assert position["points"][0] == (run / "points.csv").stat().st_size
         assert record["step"] == place.step
         checked.append(place.step)
@@ -350,7 +350,7 @@ def test_seconds_that_are_none(seconds: str, tmp_path: Path) -> None:
 
 
 def _other_data(said: dict[str, Any]) -> None:
-    ((_, digits),) = said["describe"]["data"].items()
+    ((_, digits),) = said["config"]["data"].items()
     digits["sha256"] = dict.fromkeys(digits["sha256"], "ab" * 32)
 
 
@@ -381,7 +381,7 @@ def test_what_has_changed_is_said_and_refused(name: str, unfinished: Path) -> No
 
 
 def test_a_run_of_something_else_does_not_go_on(unfinished: Path) -> None:
-    edit(unfinished, lambda said: said["describe"].update(batch=7))
+    edit(unfinished, lambda said: said["config"].update(batch=7))
     for more in ((), ("--even-if-changed",)):
         answer = inside(*STOPPED, *more, "--store", unfinished.parent)
         assert answer.code == 2

@@ -150,11 +150,15 @@ def test_costs_must_be_of_the_tasks_that_were_learned(tmp_path: Path) -> None:
 def test_hits_are_thinned_as_the_stream_is(tmp_path: Path) -> None:
     lines = "".join(f"{step},a,a,probe,1,8\n" for step in range(1, 7))
     folder = run_folder(tmp_path / "run", lines)
-    (folder / "hits").mkdir()
-    np.save(folder / "hits" / "0.npy", np.arange(8))
+    (folder / "per_example").mkdir()
+    np.save(folder / "per_example" / "0.npy", np.arange(8))
     records = b"".join(step.to_bytes(8, "little") + b"\xff" for step in range(1, 7))
-    (folder / "hits" / "0.bin").write_bytes(records)
-    assert read_input(str(folder), InputOptions(thin=2)).hits["a"].steps.tolist() == [2, 4, 6]
+    (folder / "per_example" / "0.bin").write_bytes(records)
+    assert read_input(str(folder), InputOptions(thin=2)).per_example["a"].steps.tolist() == [
+        2,
+        4,
+        6,
+    ]
 
 
 def test_only_keeps_nothing_else(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_only_points_are_needed(tmp_path: Path) -> None:
     found = read_input(str(folder))
     assert found.matrix is not None
     assert (found.matrix.setting, found.matrix.classes) == (None, None)
-    assert (found.costs, found.hits) == (None, {})
+    assert (found.costs, found.per_example) == (None, {})
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_a_short_last_batch_is_not_taken_for_the_rest(tmp_path: Path) -> None:
     run(make_config("split-digits", "naive", epochs=4, every=50), tmp_path / "run")
     with (tmp_path / "run" / "costs.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    examples = json.loads((tmp_path / "run" / "run.json").read_text())["describe"]["examples"]
+    examples = json.loads((tmp_path / "run" / "run.json").read_text())["config"]["examples"]
     each = [float(row["flops_train"]) / (4 * examples[row["task"]][0]) for row in rows]
     assert max(each) / min(each) < 1.15
 
@@ -130,11 +130,11 @@ def test_run_json_says_what_was_learned_from(tmp_path: Path) -> None:
     scenario = split(own(), 2, setting="task")
     run(make_config("split-digits", "replay", **SHORT), tmp_path / "run", scenario=scenario)
     said = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert said["describe"]["scenario"] == "split-own"
-    assert said["describe"]["setting"] == said["setting"] == "task"
-    assert said["describe"]["task_classes"] == {"a, b": [0, 1], "c, d": [2, 3]}
-    assert said["describe"]["examples"] == {"a, b": [40, 10], "c, d": [40, 10]}
-    assert said["describe"]["normalised_by"] == {"mean": [[0.0]], "std": [[1.0]]}
+    assert said["config"]["scenario"] == "split-own"
+    assert said["config"]["setting"] == said["setting"] == "task"
+    assert said["config"]["task_classes"] == {"a, b": [0, 1], "c, d": [2, 3]}
+    assert said["config"]["examples"] == {"a, b": [40, 10], "c, d": [40, 10]}
+    assert said["config"]["normalised_by"] == {"mean": [[0.0]], "std": [[1.0]]}
     assert perdure.open_run(tmp_path / "run").finished
 
 
@@ -181,8 +181,8 @@ def test_old_versions_and_other_data_are_said(tmp_path: Path) -> None:
     path = job.folder / "run.json"
     said = json.loads(path.read_text())
     said["versions"]["torch"] = "1.0"
-    said["describe"]["deviations"] = ["half of it was missing"]
-    said["describe"]["data"]["digits"]["sha256"]["digits"] = "0" * 64
+    said["config"]["deviations"] = ["half of it was missing"]
+    said["config"]["data"]["digits"]["sha256"]["digits"] = "0" * 64
     path.write_text(json.dumps(said))
     shown = command(*arguments, "--store", tmp_path)
     assert shown.returncode == 0

@@ -119,7 +119,7 @@ def test_an_image_held_out_of_one_domain_is_learned_in_no_other() -> None:
 def test_a_search_is_tested_on_what_it_does_not_learn(whole: Reference) -> None:
     scenario = make("split-digits")
     for folder in whole.store.glob("*/"):
-        said = json.loads((folder / "run.json").read_text())["describe"]
+        said = json.loads((folder / "run.json").read_text())["config"]
         held = validation(scenario, 0.1, said["seed"])
         expected = held if said["validation_split"] else scenario
         sizes = {task.name: [len(task.train), len(task.test)] for task in expected.tasks}

@@ -209,7 +209,7 @@ def test_a_record_goes_into_files_of_its_own(name: str, kind: str, tmp_path: Pat
     assert not is_locked(folder)
 
 
-@pytest.mark.parametrize("name", ["hits", "checkpoint"])
+@pytest.mark.parametrize("name", ["per_example", "checkpoint"])
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_folders_of_a_record_are_no_links(name: str, overwrite: bool, tmp_path: Path) -> None:
     elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
@@ -360,7 +360,7 @@ def test_what_is_sent_late_changes_no_finished_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["edited", "longer", "cut", "deleted", "replaced"])
-@pytest.mark.parametrize("name", ["points.csv", "hits/0.bin", "gradients.csv"])
+@pytest.mark.parametrize("name", ["points.csv", "per_example/0.bin", "gradients.csv"])
 def test_a_record_that_was_changed_is_not_called_finished(
     name: str, fault: str, tmp_path: Path
 ) -> None:

@@ -43,14 +43,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
             points.write_text(points.read_text().replace(",a,", f",{task},"), newline="")
             said = json.loads((folder / "run.json").read_text())
             more = {
-                "describe": {"strategy": f"{EVIL}{k}", "scenario": EVIL, "seed": seed, EVIL: EVIL},
+                "config": {"strategy": f"{EVIL}{k}", "scenario": EVIL, "seed": seed, EVIL: EVIL},
                 "notes": [EVIL], "score": EVIL,
             }  # fmt: skip
             (folder / "run.json").write_text(json.dumps(said | more))
     failed = store / f"{IN_A_PATH}failed"
     failed.mkdir()
     (failed / "failed.json").write_text(json.dumps({"error": EVIL, "code": 2}))
-    (failed / "run.json").write_text(json.dumps({"describe": {"strategy": EVIL}}))
+    (failed / "run.json").write_text(json.dumps({"config": {"strategy": EVIL}}))
     return store
 
 

@@ -47,8 +47,8 @@ __all__ = ["disk"]  # a fixture
 
 def two_tasks(folder: Path) -> RunWriter:
     writer = RunWriter(folder, {"setting": "class"})
-    writer.add_hits(["a"], np.arange(EXAMPLES))
-    writer.add_hits(["a", "b"], np.arange(EXAMPLES))
+    writer.add_per_example(["a"], np.arange(EXAMPLES))
+    writer.add_per_example(["a", "b"], np.arange(EXAMPLES))
     return writer
 
 
@@ -64,7 +64,10 @@ def check_whole(folder: Path, steps: int) -> None:
         for step, row in mine.items():
             np.testing.assert_array_equal(row, right(step, number))
     source = read_input(str(folder))
-    assert {task: len(hits) for task, hits in source.hits.items()} == {"a": steps, "b": steps}
+    assert {task: len(hits) for task, hits in source.per_example.items()} == {
+        "a": steps,
+        "b": steps,
+    }
 
 
 def test_an_append_is_whole_or_waits(tmp_path: Path, disk: Disk) -> None:
@@ -274,7 +277,7 @@ from tests.writer_helpers import EXAMPLES, evaluate
 
 folder = Path(sys.argv[1])
 writer = RunWriter(folder / "run", {})
-writer.add_hits(["a"], np.arange(EXAMPLES))
+writer.add_per_example(["a"], np.arange(EXAMPLES))
 ballast = (folder / "ballast").open("wb", buffering=0)
 refused = 0
 for step in range(1, 3001):
@@ -320,7 +323,7 @@ def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
     assert int(answer.stdout) > 100
     assert [int(line.split(",")[0]) for line in recorded(tmp_path / "run")] == [*range(1, 3001)]
     assert list(hits_of(tmp_path / "run", 0)) == [*range(1, 3001)]
-    check_one = read_input(str(tmp_path / "run")).hits["a"]
+    check_one = read_input(str(tmp_path / "run")).per_example["a"]
     assert len(check_one) == 3000
 
 
@@ -332,7 +335,7 @@ def test_an_interrupt_between_any_two_operations_of_an_append(tmp_path: Path, di
         disk.plan = [4, -1, 4, 7]
         with pytest.raises(RecordError):
             file.append(b"waits\n")
-        with Interrupt(number, "_append.py") as at:
+        with Interrupt(number, "io/append.py") as at:
             file.append(b"comes now\n")
         file.append(b"next\n")
         file.close()
@@ -349,7 +352,7 @@ def test_an_interrupt_between_any_two_operations_of_an_evaluation(tmp_path: Path
         folder = tmp_path / str(number)
         with two_tasks(folder) as writer:
             evaluate(writer, 1, "a", ["a", "b"])
-            with Interrupt(number, "_append.py", "record/writer.py") as at:
+            with Interrupt(number, "io/append.py", "record/writer.py") as at:
                 evaluate(writer, 2, "a", ["a", "b"])
             evaluate(writer, 3, "a", ["a", "b"])
         steps = [int(line.split(",")[0]) for line in recorded(folder)]
@@ -359,7 +362,7 @@ def test_an_interrupt_between_any_two_operations_of_an_evaluation(tmp_path: Path
             assert set(steps) <= set(mine), at
             for step, row in mine.items():
                 np.testing.assert_array_equal(row, right(step, task))
-        assert read_input(str(folder)).hits["b"].steps.tolist() == sorted(set(steps))
+        assert read_input(str(folder)).per_example["b"].steps.tolist() == sorted(set(steps))
         if not at:
             break
     assert number > 20
@@ -374,7 +377,7 @@ def write_a_run(writer: RunWriter, describe: dict[str, object]) -> Iterator[str]
         yield f"describe {trained}"
         writer.points([f"{step},{trained},{trained},initial,0.1,{EXAMPLES}"])
         yield f"initial {trained}"
-        writer.add_hits(tasks, np.arange(EXAMPLES))
+        writer.add_per_example(tasks, np.arange(EXAMPLES))
         yield f"hits of {trained}"
         for _ in range(3):
             step += 1
@@ -382,7 +385,7 @@ def write_a_run(writer: RunWriter, describe: dict[str, object]) -> Iterator[str]
             yield f"gradient {step}"
             evaluate(writer, step, trained, tasks)
             yield f"probe {step}"
-        writer.add_hits(tasks, np.arange(20), whole=True)
+        writer.add_per_example(tasks, np.arange(20), whole=True)
         half = np.arange(20) < 10
         writer.points(
             [f"{step},{trained},{task},full,0.5,20" for task in tasks],
@@ -421,7 +424,7 @@ def test_a_reader_may_come_after_any_byte(
     assert len(seen) > 80
     assert not any("unfinished" in note for note in seen[-1].notes)
     assert any("unfinished" in note for note in seen[-2].notes)
-    assert {task: hits.shape for task, hits in seen[-1].hits_at_ends.items()} == {
+    assert {task: hits.shape for task, hits in seen[-1].per_example_at_ends.items()} == {
         "a": (2, 20),
         "b": (1, 20),
     }
@@ -525,7 +528,7 @@ def test_hits_go_before_the_lines_that_speak_of_them(tmp_path: Path, disk: Disk)
 def test_names_of_tasks(tmp_path: Path, name: str) -> None:
     with RunWriter(tmp_path, {}) as writer:
         field = csv_field(name)
-        writer.add_hits([name], np.arange(EXAMPLES))
+        writer.add_per_example([name], np.arange(EXAMPLES))
         evaluate(writer, 1, field, [field])
         writer.points([f"1,{field},{field},full,0.5,20"])
         writer.gradient(f"1,{field},0.5,")
@@ -536,8 +539,8 @@ def test_names_of_tasks(tmp_path: Path, name: str) -> None:
     assert found.costs is not None
     assert found.gradients is not None
     assert found.matrix.tasks == found.costs.tasks == found.gradients.trained == (name,)
-    np.testing.assert_array_equal(found.hits[name][0], right(1, 0))
-    assert json.loads((tmp_path / "hits/tasks.json").read_text()) == [name]
+    np.testing.assert_array_equal(found.per_example[name][0], right(1, 0))
+    assert json.loads((tmp_path / "per_example/tasks.json").read_text()) == [name]
 
 
 def test_notes_and_scale_of_a_run_are_read(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_an_interrupt_takes_no_lock_from_its_holder(
     with RunWriter(tmp_path, {}) as writer:
         holder = (tmp_path / "lock").read_text()
         for number in range(200):
-            with Interrupt(number, "record/_append.py") as at, suppress(RecordError):
+            with Interrupt(number, "io/append.py") as at, suppress(RecordError):
                 RunWriter(tmp_path, {}, overwrite=True)
             assert (tmp_path / "lock").exists(), at
             assert (tmp_path / "lock").read_text() == holder, at
@@ -178,7 +178,7 @@ def test_an_interrupt_takes_no_lock_from_its_holder(
 def test_an_interrupt_at_the_start_leaves_the_folder_free(tmp_path: Path) -> None:
     for number in range(200):
         writer = None
-        with Interrupt(number, "record/_append.py", "record/writer.py") as at:
+        with Interrupt(number, "io/append.py", "record/writer.py") as at:
             writer = RunWriter(tmp_path, {}, overwrite=True)
         if writer is not None:
             writer.close()
@@ -285,7 +285,7 @@ def test_a_folder_where_a_file_should_be(tmp_path: Path) -> None:
     "name",
     [
         "run.json", "points.csv", "costs.csv", "gradients.csv", "done.json",
-        "hits/0.bin", "hits/0.npy", "hits/tasks.json",
+        "per_example/0.bin", "per_example/0.npy", "per_example/tasks.json",
     ],
 )  # fmt: skip
 def test_anything_of_a_run_protects_its_folder(tmp_path: Path, name: str) -> None:
@@ -302,7 +302,8 @@ def test_anything_of_a_run_protects_its_folder(tmp_path: Path, name: str) -> Non
 
 
 def test_only_a_run_is_replaced(tmp_path: Path) -> None:
-    others = {"notes.txt": b"1", "checkpoint/model.safetensors": b"2", "hits/README.md": b"3",
+    others = {"notes.txt": b"1",
+              "checkpoint/model.safetensors": b"2", "per_example/README.md": b"3",
               "points.csv.bak": b"4", "old/points.csv": b"5"}  # fmt: skip
     for name, text in others.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

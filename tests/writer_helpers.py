@@ -88,7 +88,7 @@ def recorded(folder: Path) -> list[str]:
 
 def hits_of(folder: Path, number: int) -> dict[int, NDArray[np.bool_]]:
     """Return the hits of a task by step, read by other means than ours; none is there twice."""
-    data = (folder / f"hits/{number}.bin").read_bytes()
+    data = (folder / f"per_example/{number}.bin").read_bytes()
     size = 8 + -(-EXAMPLES // 8)
     assert len(data) % size == 0
     found = {}

@@ -35,7 +35,7 @@ def example_differences(
         sources = {name: read_input(mine[0].path) for name, mine in members.items()}
     except InputError as error:  # of hits: everything else has been read before
         return [OnExamples(*pair, reason=str(error)) for pair in combinations(members, 2)]
-    if not any(source.hits_at_ends for source in sources.values()):
+    if not any(source.per_example_at_ends for source in sources.values()):
         return []
     return [
         _difference(first, second, sources, level) for first, second in combinations(sources, 2)
@@ -50,14 +50,14 @@ def _difference(
         for name in (first, second):
             if sources[name].matrix is None:
                 raise UndefinedMetricError(f"{name} has no score matrix: {sources[name].no_matrix}")
-            if not sources[name].hits_at_ends:
+            if not sources[name].per_example_at_ends:
                 raise UndefinedMetricError(
                     f"{name} has no record of which examples were right at the ends of tasks"
                 )
         one, other = sources[first], sources[second]
         assert one.matrix is not None
         found.difference = difference_of_runs(
-            one.hits_at_ends, other.hits_at_ends, one.matrix.tasks, level=level
+            one.per_example_at_ends, other.per_example_at_ends, one.matrix.tasks, level=level
         )
     except UndefinedMetricError as reason:
         found.reason = str(reason)

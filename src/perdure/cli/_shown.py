@@ -79,7 +79,7 @@ def _study(file: Path, store: Path) -> tuple[dict[str, list[ScoreInput]], list[s
         name = " ".join(str(getattr(cell, f)) for f in apart if getattr(cell, f))
         for folder in folders:
             try:
-                run = open_run(folder, hits=len(folders) == 1)
+                run = open_run(folder, per_example=len(folders) == 1)
             except InputError as error:
                 broken.append(str(error))
             else:

@@ -234,7 +234,7 @@ def _some(paths: Sequence[str]) -> str:
 
 def _read(run: RunRef, given: InputOptions, ids: Sequence[str]) -> Summary:
     given = replace(given, scale=None) if run.ours else given  # a run states its own
-    source = read_input(run.path, given, hits=False)
+    source = read_input(run.path, given, per_example=False)
     return source.summary(options_for(ids))
 
 

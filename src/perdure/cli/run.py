@@ -272,7 +272,7 @@ def _print(done: list[Job], notes: list[str], *, json: bool) -> None:
         found.append(source.summary())
     both: Summary | RunsSummary = found[0] if len(found) == 1 else summary_of_runs(found)
     folders = [str(job.folder) for job in done]
-    deviations = open_run(done[0].folder).description["describe"].get("deviations", [])
+    deviations = open_run(done[0].folder).description["config"].get("deviations", [])
     if json:
         plain = {
             "runs": folders, "notes": notes, "deviations": deviations, "summary": both.as_dict()

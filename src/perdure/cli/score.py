@@ -103,7 +103,7 @@ def score(
         range_: LO,HI of scores that are not accuracies; inf is allowed.
         lower_is_better: the scores are losses or errors.
         costs: a costs.csv, one for each file.
-        hits: a hits/ folder, one for each file.
+        hits: a per_example/ folder, one for each file.
         weights: of the criteria of clscore: A=.4,REM=.6 or A=1/6,… (names of the paper, or ids).
         epsilon: factor of ce.
         window: evaluations in the windows of wf and wp: numbers and all.
@@ -203,9 +203,9 @@ def _grouped(files: Sequence[str], *, pool: bool) -> tuple[Groups, list[str]]:
 def _extras(
     files: Sequence[str], costs: Sequence[Path], hits: Sequence[Path]
 ) -> dict[str, dict[str, Path]]:
-    """Return the costs.csv and hits/ that were given for each file, by its path."""
+    """Return the costs.csv and per_example/ that were given for each file, by its path."""
     found: dict[str, dict[str, Path]] = {}
-    for name, extra in (("costs", costs), ("hits", hits)):
+    for name, extra in (("costs", costs), ("per_example", hits)):
         if extra and len(extra) != len(files):
             raise InputError(
                 f"--{name} is given {len(extra)} time(s), expected {len(files)}: one for each file"

@@ -265,7 +265,7 @@ def _network_of(said: dict[str, Any]) -> str:
 def _described(folder: Path) -> dict[str, Any]:
     """Return what run.json says of the run."""
     plain = read_json(folder / "run.json")
-    said = plain.get("describe") if isinstance(plain, dict) else None
+    said = plain.get("config") if isinstance(plain, dict) else None
     return said if isinstance(said, dict) else {}
 
 

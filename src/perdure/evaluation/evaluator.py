@@ -178,7 +178,7 @@ class Evaluator:
             "mode": mode, "screen": screen, "audit": audit, "batch": batch,
             "score": "accuracy" if score is None else getattr(score, "__qualname__", repr(score)),
         }  # fmt: skip
-        said = {"setting": setting, "evaluation": evaluation, "describe": as_json(describe)}
+        said = {"setting": setting, "evaluation": evaluation, "config": as_json(describe)}
         scorer = Scorer(score, forward, self._classes, batch)
         self._parts = ModelParts((score, forward), modules)
         self._recorder = Recorder(said, scale, windows=windows, hits=hits, redraw=redraw)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EvaluationWarning", "Recorder"]
 
-SCHEMA = 2  # 2: hits of whole sets, fingerprints of evaluation data
+SCHEMA = 3
 
 
 class EvaluationWarning(UserWarning):
@@ -209,7 +209,7 @@ class Recorder:
         number = list(self._with_hits).index(task.name)
         if whole not in self._with_hits[task.name]:
             tasks = list(self._with_hits)[: number + 1]
-            self.writer.add_hits(tasks, task.ids(whole=whole), whole=whole)
+            self.writer.add_per_example(tasks, task.ids(whole=whole), whole=whole)
             self._with_hits[task.name].append(whole)
         return number
 

@@ -25,9 +25,9 @@ def packed(folder: Path) -> dict[str, bytes]:
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
-        >>> unpacked({"run.json": b"{}", "hits/0.bin": b"12"}, folder)
+        >>> unpacked({"run.json": b"{}", "per_example/0.bin": b"12"}, folder)
         >>> packed(folder)
-        {'hits/0.bin': b'12', 'run.json': b'{}'}
+        {'per_example/0.bin': b'12', 'run.json': b'{}'}
     """
     return {name: (folder / name).read_bytes() for name in _names(folder)}
 

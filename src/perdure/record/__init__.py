@@ -8,7 +8,7 @@ from .io.append import RecordError, is_locked
 from .io.append import replace as replace_file
 from .io.files import InputError, check_depth, open_regular, read_file, read_json
 from .matrix_file import parse_matrix, parse_vector
-from .per_example_folder import read_hits
+from .per_example_folder import read_per_example
 from .points import Points
 from .points_file import read_points
 from .run import FAILED, Run, failure_of, open_run
@@ -39,9 +39,9 @@ __all__ = [
     "read_costs",
     "read_file",
     "read_gradients",
-    "read_hits",
     "read_input",
     "read_json",
+    "read_per_example",
     "read_points",
     "read_vector",
     "replace_file",

@@ -16,11 +16,11 @@ from .io.files import InputError, open_stream, read_file, read_json, read_limite
 from .io.text import decode
 from .matrix_file import MAX_LINE, parse_matrix, parse_vector
 from .per_example_folder import (
-    check_hits,
-    check_whole_hits,
-    hits_at_ends,
-    read_hits,
-    read_whole_hits,
+    check_per_example,
+    check_whole_sets,
+    per_example_at_ends,
+    read_per_example,
+    read_whole_sets,
 )
 from .points_file import looks_like_points, read_points
 from .run_index import FAILED
@@ -72,15 +72,15 @@ class InputOptions:
 class ScoreInput:
     """What a file or folder holds. `no_matrix` says why there is none.
 
-    `hits` are those of the evaluations while training, `hits_at_ends` those behind the matrix,
-    with its rows as steps; `evaluation_data` has a fingerprint of the examples of each task.
+    `per_example` has the results of the evaluations during training, `per_example_at_ends` those
+    behind the matrix, with its rows as steps; `evaluation_data` has a fingerprint per task.
     """
 
     matrix: ScoreMatrix | None = None
     stream: Stream | None = None
     costs: Costs | None = None
-    hits: dict[str, PerExample] = field(default_factory=dict)
-    hits_at_ends: dict[str, PerExample] = field(default_factory=dict)
+    per_example: dict[str, PerExample] = field(default_factory=dict)
+    per_example_at_ends: dict[str, PerExample] = field(default_factory=dict)
     evaluation_data: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     no_matrix: str = ""
@@ -89,8 +89,8 @@ class ScoreInput:
     def summary(self, options: SummaryOptions | None = None) -> Summary:
         """Return every metric that this supports and, for the rest, why not."""
         found = summary(
-            self.matrix, stream=self.stream, costs=self.costs, per_example=self.hits,
-            per_example_at_ends=self.hits_at_ends, options=options,
+            self.matrix, stream=self.stream, costs=self.costs, per_example=self.per_example,
+            per_example_at_ends=self.per_example_at_ends, options=options,
         )  # fmt: skip
         if self.no_matrix:
             for id_ in found.undefined:
@@ -116,11 +116,12 @@ def read_input(
     *,
     pipe: BinaryIO | None = None,
     costs: Path | None = None,
-    hits: Path | Literal[False] | None = None,
+    per_example: Path | Literal[False] | None = None,
 ) -> ScoreInput:
     r"""Return what the file or run folder at `path` holds; `-` reads `pipe`.
 
-    `hits` names a folder of them; False leaves a run's own unread, which only intervals need.
+    `per_example` is a folder of per-example results; False skips the run's own, which only
+    intervals need.
 
     Raises InputError with one line that names the file, the place, the value and what was expected.
 
@@ -132,13 +133,13 @@ def read_input(
     given = given or InputOptions()
     try:
         if path != "-" and os.path.isdir(path):  # noqa: PTH112 - Path raises for odd names
-            found = _read_run(Path(path), given, hits=hits is not False)
+            found = _read_run(Path(path), given, per_example=per_example is not False)
         else:
             found = _read_file(path, given, pipe)
         if costs is not None:
             _add_costs(found, costs, ours=False)
-        if isinstance(hits, Path):
-            _add_hits(found, hits)
+        if isinstance(per_example, Path):
+            _add_per_example(found, per_example)
     except OSError as error:
         raise unreadable(path, error) from None
     return found
@@ -284,7 +285,7 @@ def _unfinished(
     return found
 
 
-def _read_run(folder: Path, given: InputOptions, *, hits: bool) -> ScoreInput:
+def _read_run(folder: Path, given: InputOptions, *, per_example: bool) -> ScoreInput:
     """Return what a run folder holds; of an unfinished run, the tasks finished so far."""
     path = folder / "points.csv"
     ours = os.path.lexists(folder / "run.json")  # a link to nowhere is named when it is read
@@ -300,8 +301,8 @@ def _read_run(folder: Path, given: InputOptions, *, hits: bool) -> ScoreInput:
         found = _from_points(_points(data, str(path), given, ours=False), given, {}, str(path))
     if os.path.lexists(folder / "costs.csv"):
         _add_costs(found, folder / "costs.csv", ours=True)
-    if hits and any(folder.glob("hits/*.bin")):
-        _add_hits(found, folder / "hits")
+    if per_example and any(folder.glob("per_example/*.bin")):
+        _add_per_example(found, folder / "per_example")
     return found
 
 
@@ -328,15 +329,17 @@ def _add_costs(found: ScoreInput, path: Path, *, ours: bool) -> None:
     found.costs = costs if costs.tasks else None
 
 
-def _add_hits(found: ScoreInput, folder: Path) -> None:
+def _add_per_example(found: ScoreInput, folder: Path) -> None:
     if found.points is None or found.stream is None:
-        raise InputError(f"{folder}: hits are of evaluations while training, expected a points.csv")
-    hits, warnings = read_hits(folder, found.stream.names)
-    whole, more = read_whole_hits(folder, found.stream.names)
-    check_hits(hits, found.points.stream(), folder)
-    check_whole_hits(whole, found.points, folder)
+        raise InputError(
+            f"{folder}: per-example results belong to evaluations, expected a points.csv"
+        )
+    hits, warnings = read_per_example(folder, found.stream.names)
+    whole, more = read_whole_sets(folder, found.stream.names)
+    check_per_example(hits, found.points.stream(), folder)
+    check_whole_sets(whole, found.points, folder)
     if found.matrix is not None:
-        _add_hits_at_ends(found, hits, whole)
+        _add_per_example_at_ends(found, hits, whole)
     # The same evaluations as the stream has: fewer of them if it was thinned or cut.
     kept = {task: mine.at(found.stream.tasks[task][0]) for task, mine in hits.items()}
     # An interval of other evaluations than the estimate's could lie beside it.
@@ -348,21 +351,21 @@ def _add_hits(found: ScoreInput, folder: Path) -> None:
     if partial:
         named = ", ".join(partial[:3]) + (", …" if len(partial) > 3 else "")
         found.notes.append(
-            f"no intervals from hits on extremes: some evaluations of {named} are of whole sets, "
-            "not of the fixed subset; test at every task's last step as well (every=1, or a "
+            f"no intervals from examples on extremes: some evaluations of {named} are of whole "
+            "sets, not of the fixed subset; test at every task's last step as well (every=1, or a "
             "divisor of it)"
         )
         kept = {}
-    found.hits = {task: mine for task, mine in kept.items() if len(mine)}
+    found.per_example = {task: mine for task, mine in kept.items() if len(mine)}
     found.notes += warnings + more
 
 
-def _add_hits_at_ends(
+def _add_per_example_at_ends(
     found: ScoreInput, hits: dict[str, PerExample], whole: dict[str, PerExample]
 ) -> None:
     assert found.points is not None
-    ends, missing = hits_at_ends(found.points, hits, whole)
-    found.hits_at_ends = {
+    ends, missing = per_example_at_ends(found.points, hits, whole)
+    found.per_example_at_ends = {
         task: replace(mine, data=found.evaluation_data.get(task)) for task, mine in ends.items()
     }
     if missing:

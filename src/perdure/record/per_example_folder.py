@@ -1,4 +1,4 @@
-"""hits/: which examples were right at each evaluation, one pair of files a task."""
+"""per_example/: which examples were right at each evaluation, one pair of files a task."""
 
 from __future__ import annotations
 
@@ -22,12 +22,18 @@ if TYPE_CHECKING:
     from ..metrics import Stream
     from .points import Points
 
-__all__ = ["check_hits", "check_whole_hits", "hits_at_ends", "read_hits", "read_whole_hits"]
+__all__ = [
+    "check_per_example",
+    "check_whole_sets",
+    "per_example_at_ends",
+    "read_per_example",
+    "read_whole_sets",
+]
 
 PIECE = 1 << 16  # records
 
 
-def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, PerExample], list[str]]:
+def read_per_example(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, PerExample], list[str]]:
     """Return the hits of each task, memory-mapped, and warnings about records cut off.
 
     `k.bin` holds the evaluations of task number k on a fixed subset, `k.npy` its examples' ids.
@@ -37,7 +43,7 @@ def read_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, PerExample]
     return _read(folder, tasks, "")
 
 
-def read_whole_hits(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, PerExample], list[str]]:
+def read_whole_sets(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, PerExample], list[str]]:
     """Return the same for whole evaluation sets: `k.full.bin` and `k.full.npy`.
 
     A subset that is the whole set has no such files, or they hold only what it lacks.
@@ -51,7 +57,9 @@ def _read(folder: Path, tasks: Sequence[str], kind: str) -> tuple[dict[str, PerE
     found, warnings = {}, []
     paths = sorted(folder.glob("*.bin"))
     if not paths:
-        raise InputError(f"{folder}: no hits, expected 0.bin and 0.npy for the first task")
+        raise InputError(
+            f"{folder}: no per-example results, expected 0.bin and 0.npy for the first task"
+        )
     names = _names(folder / "tasks.json") or tasks
     examples = 0
     for path in paths:
@@ -72,7 +80,7 @@ def _read(folder: Path, tasks: Sequence[str], kind: str) -> tuple[dict[str, PerE
     return found, warnings
 
 
-def check_hits(hits: dict[str, PerExample], stream: Stream, folder: Path) -> None:
+def check_per_example(hits: dict[str, PerExample], stream: Stream, folder: Path) -> None:
     """Raise InputError if hits and recorded scores are not of the same evaluations.
 
     `stream` must hold every probe.
@@ -81,7 +89,7 @@ def check_hits(hits: dict[str, PerExample], stream: Stream, folder: Path) -> Non
         _check(task, mine, *stream.tasks[task], stream.sizes.get(task), folder)
 
 
-def check_whole_hits(hits: dict[str, PerExample], points: Points, folder: Path) -> None:
+def check_whole_sets(hits: dict[str, PerExample], points: Points, folder: Path) -> None:
     """Raise InputError if hits of whole sets and their recorded scores are not the same."""
     by_task = dict(zip(points.names, points.by_task(points.kind == FULL), strict=True))
     for task, mine in hits.items():
@@ -101,8 +109,8 @@ def _check(
 ) -> None:
     if n not in (None, mine.examples):
         raise InputError(
-            f"{folder}: task {task!r} has hits of {mine.examples} examples, the points say "
-            f"{n}: hits of another run?"
+            f"{folder}: task {task!r} has results of {mine.examples} examples, the points say "
+            f"{n}: per-example results of another run?"
         )
     common, at_hits, at_scores = np.intersect1d(mine.steps, steps, return_indices=True)
     right = mine.accuracy()[at_hits]
@@ -111,7 +119,7 @@ def _check(
         k = int(np.argmax(differ))
         raise InputError(
             f"{folder}: task {task!r} at step {common[k]} has {right[k]:.4f} right, the points "
-            f"say {scores[at_scores][k]:.4f}: hits of another run?"
+            f"say {scores[at_scores][k]:.4f}: per-example results of another run?"
         )
 
 
@@ -119,7 +127,7 @@ def _tolerance(hits: PerExample) -> float:
     return 0.5 / hits.examples + 1e-6  # scores may be rounded
 
 
-def hits_at_ends(
+def per_example_at_ends(
     points: Points, hits: dict[str, PerExample], whole: dict[str, PerExample]
 ) -> tuple[dict[str, PerExample], str | None]:
     """Return the hits behind the matrix of `points`, with its rows as steps, and what is missing.

@@ -17,7 +17,7 @@ __all__ = ["FAILED", "Run", "failure_of", "open_run"]
 
 @dataclass
 class Run(ScoreInput):
-    """What a run folder holds: `matrix`, `stream`, `costs`, `hits`, `gradients`, `description`.
+    """What a run folder holds: arrays, costs, per-example results, gradients, description.
 
     `summary()` gives every metric; `finished` says whether the run has ended.
     """
@@ -28,11 +28,11 @@ class Run(ScoreInput):
     gradients: Gradients | None = None
 
 
-def open_run(path: str | os.PathLike[str], *, hits: bool = True) -> Run:
+def open_run(path: str | os.PathLike[str], *, per_example: bool = True) -> Run:
     r"""Return what the run folder at `path` holds, also while it is being written.
 
-    Without `hits`, which examples were right stays unread: it takes time, and only the intervals
-    of a single run need it.
+    Without `per_example`, the per-example results are not read: only the intervals of a single
+    run need them.
 
     Example:
         >>> import tempfile
@@ -47,7 +47,7 @@ def open_run(path: str | os.PathLike[str], *, hits: bool = True) -> Run:
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder, expected a run with a points.csv in it")
     finished = (folder / "done.json").exists()  # asked first: a writer goes on
-    found = read_input(str(folder), hits=None if hits else False)
+    found = read_input(str(folder), per_example=None if per_example else False)
     return Run(
         **vars(found),
         folder=folder,

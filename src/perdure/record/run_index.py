@@ -62,7 +62,7 @@ def find_runs(text: str) -> list[RunRef]:
         >>> store = Path(tempfile.mkdtemp())
         >>> for seed in (0, 1):
         ...     (store / f"s{seed}").mkdir()
-        ...     described = '{"describe": {"seed": %d}}' % seed
+        ...     described = '{"config": {"seed": %d}}' % seed
         ...     _ = (store / f"s{seed}" / "run.json").write_text(described)
         >>> [member.seed for member in find_runs(str(store))]
         [0, 1]
@@ -113,7 +113,7 @@ def _run(folder: Path) -> RunRef:
         return RunRef(str(folder), ours=True)
     if not isinstance(run, dict):
         return RunRef(str(folder), ours=True)
-    described = run.get("describe")
+    described = run.get("config")
     said: dict[str, Any] = described if isinstance(described, dict) else {}
     seed, setting = said.get("seed"), said.get("setting", run.get("setting"))
     return RunRef(

@@ -48,7 +48,7 @@ def load_summary(folder: Path, *, keep: bool = False) -> RunSummary:
             )
             why = {name: str(reason) for name, reason in said["undefined"].items()}
             return RunSummary(metrics, why, costs)
-    run = open_run(folder, hits=False)  # they give intervals, no values
+    run = open_run(folder, per_example=False)  # they give intervals, no values
     found = run.summary()
     metrics = {id_: float(value) for id_, value in found.metrics.items()}
     scores = RunSummary(metrics, dict(found.undefined), _costs(run))

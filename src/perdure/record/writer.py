@@ -58,8 +58,10 @@ class RunWriter:
     ) -> None:
         self.folder = Path(folder).absolute()  # a program may change its own folder
         self._owner, self._open = os.getpid(), False
-        self._hits: dict[tuple[int, bool], _HitsFile] = {}  # by task's number, whole set or not
-        self._with_hits: list[str] = []
+        self._per_example: dict[
+            tuple[int, bool], _PerExampleFile
+        ] = {}  # by task's number, whole set or not
+        self._recorded_tasks: list[str] = []
         self._gradients: Appender | None = None
         if self.folder.is_file():
             raise RecordError(
@@ -110,8 +112,10 @@ class RunWriter:
                 gradients.unlink(missing_ok=True)
             else:
                 self._gradients = Appender(gradients, keep=position["gradients"])
-            self._with_hits = [task for task, _, _ in position["hits"]]
-            self._hits = _cut_hits(self.folder / "hits", self._with_hits, position["hits"])
+            self._recorded_tasks = [task for task, _, _ in position["per_example"]]
+            self._per_example = _cut_per_example(
+                self.folder / "per_example", self._recorded_tasks, position["per_example"]
+            )
             self.describe(description)
         except BaseException:
             self.close()
@@ -123,14 +127,17 @@ class RunWriter:
         return {
             "points": self._points.position,
             "gradients": None if self._gradients is None else self._gradients.position,
-            "hits": [
-                [task, *(self._hits_position(number, whole=whole) for whole in (False, True))]
-                for number, task in enumerate(self._with_hits)
+            "per_example": [
+                [
+                    task,
+                    *(self._per_example_position(number, whole=whole) for whole in (False, True)),
+                ]
+                for number, task in enumerate(self._recorded_tasks)
             ],
         }
 
-    def _hits_position(self, number: int, *, whole: bool) -> tuple[int, str] | None:
-        file = self._hits.get((number, whole))
+    def _per_example_position(self, number: int, *, whole: bool) -> tuple[int, str] | None:
+        file = self._per_example.get((number, whole))
         return None if file is None else file.position
 
     def describe(self, description: Mapping[str, Any]) -> None:
@@ -156,18 +163,20 @@ class RunWriter:
         for of_whole, several in ((False, hits), (True, whole)):
             for number, step, right in several:
                 record = step.to_bytes(8, "little", signed=True) + np.packbits(right).tobytes()
-                self._hits[number, of_whole].queue(record)
+                self._per_example[number, of_whole].queue(record)
         self._points.queue(("\n".join(lines) + "\n").encode())
         self._flush()
 
-    def add_hits(
+    def add_per_example(
         self, tasks: Sequence[str], ids: NDArray[np.integer[Any]], *, whole: bool = False
     ) -> None:
         """Begin the hits of the last of `tasks`, of its subset or its whole set, with these ids."""
         self._check_open()
-        self._with_hits += tasks[len(self._with_hits) :]
-        file = _HitsFile(self.folder / "hits", self._with_hits, len(tasks) - 1, ids, whole=whole)
-        self._hits[len(tasks) - 1, whole] = file
+        self._recorded_tasks += tasks[len(self._recorded_tasks) :]
+        file = _PerExampleFile(
+            self.folder / "per_example", self._recorded_tasks, len(tasks) - 1, ids, whole=whole
+        )
+        self._per_example[len(tasks) - 1, whole] = file
 
     def gradient(self, line: str) -> None:
         """Append a line to gradients.csv."""
@@ -231,13 +240,13 @@ class RunWriter:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _files(self) -> list[Appender | _HitsFile]:
+    def _files(self) -> list[Appender | _PerExampleFile]:
         points = [self._points] if hasattr(self, "_points") else []
         gradients = [] if self._gradients is None else [self._gradients]
-        return [*self._hits.values(), *points, *gradients]
+        return [*self._per_example.values(), *points, *gradients]
 
 
-class _HitsFile:
+class _PerExampleFile:
     """The hits of one task: begun when there is something to write, and again if that failed.
 
     `tasks` are those of the writer, which has more of them by and by.
@@ -301,18 +310,18 @@ class _HitsFile:
             self._file.close()
 
 
-def _cut_hits(
+def _cut_per_example(
     folder: Path,
     tasks: list[str],
     position: Sequence[tuple[str, tuple[int, str] | None, tuple[int, str] | None]],
-) -> dict[tuple[int, bool], _HitsFile]:
+) -> dict[tuple[int, bool], _PerExampleFile]:
     """Return the files of hits, cut back; those that were begun later are removed."""
     found = {}
     for number, (_, *sizes) in enumerate(position):
         for whole, size in enumerate(sizes):
             if size is not None:
                 empty = np.empty(0, np.int64)
-                file = _HitsFile(folder, tasks, number, empty, whole=bool(whole))
+                file = _PerExampleFile(folder, tasks, number, empty, whole=bool(whole))
                 file.go_on(size)
                 found[number, bool(whole)] = file
     kept = {f"{number}.full" if whole else f"{number}" for number, whole in found}
@@ -341,7 +350,7 @@ def csv_field(text: str) -> str:
 
 def _tidy(folder: Path) -> None:
     """Remove what a process was writing when it was killed; raise if a folder leads elsewhere."""
-    for name in ("hits", "checkpoint"):
+    for name in ("per_example", "checkpoint"):
         check_folder(folder / name)
         for stale in (*folder.glob(BEING_WRITTEN), *folder.glob(f"{name}/{BEING_WRITTEN}")):
             stale.unlink()
@@ -350,7 +359,11 @@ def _tidy(folder: Path) -> None:
 def _make_room(folder: Path, *, overwrite: bool | Literal["unfinished"]) -> None:
     """Raise if `folder` holds a run, or remove that run if it may be replaced."""
     there = [name for name in OURS if (folder / name).exists()]
-    hits = [*folder.glob("hits/*.bin"), *folder.glob("hits/*.npy"), *folder.glob("hits/tasks.json")]
+    hits = [
+        *folder.glob("per_example/*.bin"),
+        *folder.glob("per_example/*.npy"),
+        *folder.glob("per_example/tasks.json"),
+    ]
     saved = [*folder.glob("checkpoint/state.safetensors")]
     if not (there or hits or saved):
         return

@@ -48,7 +48,7 @@ def open_methods(
         for member in members:
             try:
                 run = (
-                    open_run(member.path, hits=alone)
+                    open_run(member.path, per_example=alone)
                     if member.ours
                     else read_input(member.path, given)
                 )
@@ -87,7 +87,7 @@ def described(run: ScoreInput) -> dict[str, object]:
         >>> described(ScoreInput())
         {}
     """
-    said = run.description.get("describe") if isinstance(run, Run) else None
+    said = run.description.get("config") if isinstance(run, Run) else None
     return said if isinstance(said, dict) else {}
 
 

@@ -124,7 +124,7 @@ class Findings:
         """What the runs themselves say is not as published."""
         said: dict[str, None] = {}
         for each in self.cells:
-            described = self.run(each.folders[0]).description.get("describe", {})
+            described = self.run(each.folders[0]).description.get("config", {})
             said |= dict.fromkeys(described.get("deviations", []))
         return list(said)
 

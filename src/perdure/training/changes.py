@@ -33,7 +33,7 @@ def data_changed(folder: Path, data: dict[str, Any]) -> list[str]:
     """Return what differs between the bytes that a run used and those of today."""
     path = folder / "run.json"
     try:
-        used = read_json(path)["describe"]["data"]
+        used = read_json(path)["config"]["data"]
         before = {name: dict(each["sha256"]) for name, each in used.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{path} does not say which data was used; --fresh runs it anew") from None
@@ -71,7 +71,7 @@ def check_unchanged(
     path = folder / "run.json"
     try:
         said = read_json(path)
-        before = said["describe"]
+        before = said["config"]
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{path} does not say what was run; --fresh starts anew") from None
     now = msgspec.to_builtins(config)

@@ -237,7 +237,7 @@ def looks_of(strategies: dict[str, str]) -> dict[str, Look]:
 
 
 def _of(strategy: str) -> Run:
-    return Run(description={"describe": {"strategy": strategy}})
+    return Run(description={"config": {"strategy": strategy}})
 
 
 def on_dark(colour: str) -> str:

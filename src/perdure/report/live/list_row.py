@@ -96,7 +96,7 @@ def state_of(folder: int, path: str, there: Container[str], changed: float) -> s
 class Said(msgspec.Struct):
     """What the list needs of run.json; nothing is taken for what it should be."""
 
-    describe: msgspec.Raw = msgspec.Raw()
+    config: msgspec.Raw = msgspec.Raw()
     setting: Any = None
     tasks: Any = None
     scale: Any = None
@@ -125,16 +125,16 @@ def row_fields(said: Said) -> dict[str, Any]:
     """Return the fields of a Row that run.json decides; what is not as expected is left out.
 
     Example:
-        >>> text = '{"describe": {"strategy": "gem", "seed": 2, "tasks": ["a", "b"]}}'
+        >>> text = '{"config": {"strategy": "gem", "seed": 2, "tasks": ["a", "b"]}}'
         >>> row_fields(msgspec.json.decode(text, type=Said))["of"]
         2
-        >>> row_fields(msgspec.json.decode('{"describe": ["<b>"]}', type=Said))["strategy"]
+        >>> row_fields(msgspec.json.decode('{"config": ["<b>"]}', type=Said))["strategy"]
         ''
     """
     what = _What()
-    if bytes(said.describe):
+    if bytes(said.config):
         with suppress(ValueError, RecursionError):
-            what = _WHAT.decode(said.describe)
+            what = _WHAT.decode(said.config)
     fields: dict[str, Any] = {
         name: _text(getattr(what, name)) for name in ("scenario", "strategy", "model", "setting")
     }

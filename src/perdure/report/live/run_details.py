@@ -39,10 +39,10 @@ def about(said: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what a run is, a name and a value a line.
 
     Example:
-        >>> about({"describe": {"strategy": "gem", "options": {"memory": 400}, "epochs": None}})
+        >>> about({"config": {"strategy": "gem", "options": {"memory": 400}, "epochs": None}})
         [('strategy', 'gem'), ('memory', '400')]
     """
-    what = said.get("describe")
+    what = said.get("config")
     lines = list(_lines(what)) if isinstance(what, dict) else []
     versions, created = said.get("versions"), said.get("created")
     if isinstance(created, str):
