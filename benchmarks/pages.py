@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from playwright.sync_api import sync_playwright
 
-from perdure.report.live.store_watcher import Watching
+from perdure.report.live.store_watcher import StoreWatcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +117,7 @@ def live(folder: Path) -> None:
             f"worst {max(waits):.2f} s; server {share:.0%} of a core, {memory_of(server.pid)} MB"
         )
         drawn_after(address)
-    watching = Watching(store)
+    watching = StoreWatcher(store)
     polls = []
     for _ in range(120):
         begin = time.perf_counter()

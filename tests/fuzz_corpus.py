@@ -13,7 +13,7 @@ import numpy as np
 from perdure import execution, studies, training
 from perdure.data import load
 from perdure.record.many import open_runs
-from perdure.report.live.store_watcher import Watching
+from perdure.report.live.store_watcher import StoreWatcher
 
 from .cli_helpers import COSTS, POINTS, Answer, R, run, table
 from .data_helpers import write_pack
@@ -187,7 +187,7 @@ def _open_runs(pattern: str) -> None:
 
 
 def _watch(store: str) -> None:
-    watching = Watching(Path(store))
+    watching = StoreWatcher(Path(store))
     for _ in range(3):
         watching.poll(list(watching.listing))
     for name in watching.listing:

@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from perdure.report.live.serve import Server, open_port
+from perdure.report.live.serve import LiveServer, open_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ def append(folder: Path, *lines: str) -> None:
 class Live:
     """A server in a thread, and what it answers."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: LiveServer) -> None:
         self.server, self.address = server, server.address
         self.port: int = server._port.getsockname()[1]
 
@@ -110,7 +110,7 @@ def serving(
 ) -> Iterator[Live]:
     """A live page on a free port of this machine."""
     opened = open_port("127.0.0.1", port)
-    server = Server(store, opened, "127.0.0.1", token=token, every=every)
+    server = LiveServer(store, opened, "127.0.0.1", token=token, every=every)
     thread = threading.Thread(target=server.serve_here)
     thread.start()
     while not server.started and thread.is_alive():

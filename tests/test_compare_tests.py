@@ -15,9 +15,9 @@ from scipy import stats
 from perdure.metrics import compare_methods
 from perdure.report.figures import ranks
 from perdure.report.load import open_methods
-from perdure.report.page import page
-from perdure.report.page.sections import contents, summaries
-from perdure.report.page.significance import HowTested
+from perdure.report.page import render_page
+from perdure.report.page.sections import build_sections, summarize_methods
+from perdure.report.page.significance import PairTestOptions
 
 from .cli_helpers import refused, run, says, write
 from .compare_helpers import found, printed, spread, store
@@ -192,7 +192,7 @@ def test_nothing_contradicts(seed: int, test: PairTestName, unpaired: bool, tmp_
     by_letters, unlinked = apart_in_figure(figure.axes[0])
     assert by_letters == truth
     assert unlinked <= truth  # equal ranks are joined by any bar there
-    shown = contents(summaries(methods), [], HowTested(test, unpaired, alpha))
+    shown = build_sections(summarize_methods(methods), [], PairTestOptions(test, unpaired, alpha))
     column = [each["id"] for each in shown["ids"]].index("acc")
     assert {row["name"]: row["cells"][column]["letters"] for row in shown["headline"]} == letters
 
@@ -222,20 +222,22 @@ def test_some_random_data_differ_and_some_do_not() -> None:
 def test_the_page_has_the_letters_and_says_where_they_are_from(tmp_path: Path) -> None:
     runs = store(tmp_path, {"er": spread(0.7, 5), "ewc": spread(0.3, 5, 0.02)})
     methods, _ = open_methods([str(runs)])
-    text = page(methods)
+    text = render_page(methods)
     assert re.search(r"<sup>a</sup>.*<sup>b</sup>", text, re.S)
     says(text, "paired t-test, two-sided", "over the 5 seeds in common", "The best mean is bold")
-    floor = page(methods, how=HowTested("permutation"))
+    floor = render_page(methods, how=PairTestOptions("permutation"))
     says(floor, "sign-flip permutation test", "So few seeds cannot go below p = 0.0625")
     assert "<sup>b</sup>" not in floor
     out = tmp_path / "report.html"
     assert run("report", runs, "-o", out, "--test", "wilcoxon", "--unpaired").code == 0
     says(out.read_text(), "Mann-Whitney test", "--test wilcoxon --unpaired", "<sup>b</sup>")
-    alone = page({name: several[:1] for name, several in methods.items()})
+    alone = render_page({name: several[:1] for name, several in methods.items()})
     says(alone, "not tested against each other: 1 seed, and the paired t-test needs 2 or more.")
     three = {**methods, "one": methods["er"][:1]}
-    says(page(three, how=HowTested("welch")), "<sup>b</sup>", "<sup>ab</sup>")  # as compare has it
+    says(
+        render_page(three, how=PairTestOptions("welch")), "<sup>b</sup>", "<sup>ab</sup>"
+    )  # as compare has it
     apart = {"er": methods["er"][:2], "ewc": methods["ewc"][2:]}
-    says(page(apart), "not tested against each other: no seed is in all of er, ewc.")
+    says(render_page(apart), "not tested against each other: no seed is in all of er, ewc.")
     assert not re.search(r"<sup>[a-z]</sup>", alone)
     assert "--alpha is 5" in refused("report", runs, "-o", out, "--alpha", "5")

@@ -11,7 +11,7 @@ import pytest
 
 from perdure.metrics import ScoreMatrix, ScoreScale, Stream
 from perdure.record import InputError, ScoreInput
-from perdure.report.figures import curves, entitle, save, series
+from perdure.report.figures import add_title, curves, save, series
 from perdure.report.load import open_methods
 
 from . import cli_helpers
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from perdure.report.load import Methods
+    from perdure.report.load import RunsByMethod
 
 
 def folders(strategy: str) -> list[Path]:
     return sorted(store().glob(f"*-{strategy}-s*"))
 
 
-def real(*strategies: str) -> Methods:
+def real(*strategies: str) -> RunsByMethod:
     return open_methods([f"{s}={','.join(map(str, folders(s)))}" for s in strategies])[0]
 
 
@@ -213,7 +213,7 @@ def test_names_are_drawn_as_they_are_written(tmp_path: Path) -> None:
     stream = Stream({"$a_b$ <i>": ([1, 2], [0.5, 0.6])}, [("$a_b$ <i>", 2)])
     run = ScoreInput(stream=stream)
     figure = curves({r"_$\frac$": [run], "b\N{COMBINING ACUTE ACCENT}": [run]})
-    entitle(figure, "100 $ & $\\no$")
+    add_title(figure, "100 $ & $\\no$")
     text = save(figure, tmp_path / "x.svg").read_text()
     for said in (r"_$\frac$", "$a_b$ &lt;i&gt;", "100 $ &amp; $\\no$"):
         assert said in text

@@ -14,7 +14,7 @@ from perdure.metrics import ScoreScale
 from perdure.record import InputError, ScoreInput
 from perdure.report import figures
 from perdure.report.figures import changes, heatmaps, panels
-from perdure.report.usable import LeftOutWarning
+from perdure.report.filtering import LeftOutWarning
 
 from .cli_helpers import POINTS, refused, run
 from .matrix_figure_helpers import FIVE, R5, five, image_of, line, source, texts

@@ -11,9 +11,9 @@ from matplotlib.patches import Polygon
 
 from perdure.metrics import Costs, ScoreMatrix, ScoreScale
 from perdure.record import InputError, ScoreInput
-from perdure.report.colours import looks
+from perdure.report.colours import choose_styles
 from perdure.report.figures import fixed, guessing, ranks, rescaled, spider
-from perdure.report.usable import LeftOutWarning
+from perdure.report.filtering import LeftOutWarning
 from perdure.stats import critical_difference, indistinguishable_groups
 from perdure.stats.nemenyi import friedman_p
 
@@ -85,7 +85,7 @@ def test_rescaled_lines_are_means_with_a_band_of_one_sd() -> None:
         assert min(heights) == pytest.approx(mean - sd[k - 1])
         assert max(heights) == pytest.approx(mean + sd[k - 1])
     assert len(aa.collections) == 1  # one run has no spread
-    for drawn, (name, look) in zip(aa.lines, looks(methods).items(), strict=True):
+    for drawn, (name, look) in zip(aa.lines, choose_styles(methods).items(), strict=True):
         assert (drawn.get_label(), drawn.get_color()) == (name, look.colour)
 
 
@@ -252,7 +252,7 @@ def test_critical_differences_are_those_of_demsar_table_5(k: int, q: float) -> N
     )
 
 
-def test_groups_not_apart_are_the_largest_ones() -> None:
+def test_groups_indistinguishable_groups_are_the_largest_ones() -> None:
     """Every pair closer than the difference shares a group, no other does, none is needless."""
     rng = np.random.default_rng(0)
     for _ in range(200):

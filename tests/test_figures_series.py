@@ -14,7 +14,7 @@ from perdure.metrics import Stream
 from perdure.record import InputError, Run, ScoreInput
 from perdure.report.figures import series
 from perdure.report.load import open_methods
-from perdure.report.series_parameter import values_of
+from perdure.report.series_parameter import find_series_parameter
 from perdure.training import make_config, run
 
 from . import cli_helpers
@@ -121,9 +121,9 @@ def test_the_value_is_found(
     made = {each: method(0.5, **said) for each, said in methods.items()}
     if name is None:
         with pytest.raises(InputError, match="differ in no one number"):
-            values_of(made)
+            find_series_parameter(made)
         return
-    found = values_of(made)
+    found = find_series_parameter(made)
     assert (found.name, list(found.of.values())) == (name, values)
 
 

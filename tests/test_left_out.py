@@ -13,10 +13,10 @@ import pytest
 
 from perdure.record import open_run, read_input
 from perdure.report import figures
-from perdure.report.live.store_watcher import Watching
+from perdure.report.filtering import LeftOutWarning
+from perdure.report.live.store_watcher import StoreWatcher
 from perdure.report.load import open_methods
-from perdure.report.page import page
-from perdure.report.usable import LeftOutWarning
+from perdure.report.page import render_page
 
 from .cli_helpers import refused, run
 
@@ -137,7 +137,7 @@ def test_nothing_left_is_one_line(tmp_path: Path, what: str) -> None:
 def test_the_live_page_shows_the_others_and_says_what_is_wrong(store: Path, what: str) -> None:
     make_bad, _ = UNREADABLE[what]
     make_bad(store / "ewc-0")
-    watching = Watching(store)
+    watching = StoreWatcher(store)
     watching.poll()
     for name in ("gem-0", "gem-1", "si-0", "si-1"):
         row = watching.listing[name]
@@ -194,7 +194,7 @@ def test_a_report_shows_runs_of_every_number_of_tasks(tmp_path: Path) -> None:
     for k, tasks in enumerate((3, 3, 2, 1)):
         make(tmp_path / f"a-{k}", points(tasks, 0.1 * k), seed=k)
     methods, _ = open_methods([f"mine={tmp_path}/a-*"])
-    text = page(methods)
+    text = render_page(methods)
     rows = re.findall(r'<tr><th scope="row">(mine[^<]*)</th><td class="number">(\d)<', text)
     assert rows == [("mine (3 tasks)", "2"), ("mine (2 tasks)", "1"), ("mine (1 task)", "1")]
     assert "These runs have 1 or 2 or 3 tasks: no number here says which is better" in text

@@ -17,9 +17,9 @@ from perdure.metrics import Stream
 from perdure.report.live import broadcaster as hub_module
 from perdure.report.live import curves, server
 from perdure.report.live import limits as patience
-from perdure.report.live.broadcaster import Hub, messages_of
-from perdure.report.live.curves import drawn, view_of
-from perdure.report.live.store_watcher import Changes, Watching
+from perdure.report.live.broadcaster import Broadcaster, encode_changes
+from perdure.report.live.curves import make_run_curves, to_curve_message
+from perdure.report.live.store_watcher import StoreChanges, StoreWatcher
 
 from .live_helpers import HEADER, Events, Live, append, make_run, serving
 
@@ -70,17 +70,17 @@ def waiting_bytes(live: Live) -> int:
 
 
 def test_who_does_not_read_is_sent_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 1.0)
+    monkeypatch.setattr(patience, "CLIENT_TIMEOUT", 1.0)
     with serving(tmp_path) as live, clients(live, 40, asking(PLOTLY)):
         until(lambda: waiting_bytes(live) > 0)
         while open_connections(live):
-            assert waiting_bytes(live) <= 40 * 4 * patience.PIECE
+            assert waiting_bytes(live) <= 40 * 4 * patience.CHUNK_BYTES
             assert live.ask("/")[0] == 200
             time.sleep(0.05)
 
 
 def test_who_reads_slowly_gets_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 1.0)
+    monkeypatch.setattr(patience, "CLIENT_TIMEOUT", 1.0)
     with serving(tmp_path) as live:
         whole = live.ask(PLOTLY)[2]
         with clients(live, 1, asking(PLOTLY)) as (line,):
@@ -99,7 +99,7 @@ def test_unread_answers_together_take_no_more_than_a_limit(
 ) -> None:
     one = 1 << 20
     bodies = {f"r{k}": bytes([97 + k]) * one for k in range(12)}
-    monkeypatch.setattr(patience, "MAX_HELD", 3 * one)
+    monkeypatch.setattr(patience, "MAX_UNSENT_BYTES", 3 * one)
     with serving(tmp_path) as live:
         monkeypatch.setattr(live.server.watching, "curves", bodies.__getitem__)
         answers: Any = live.server.config.app
@@ -118,8 +118,8 @@ def test_who_listens_and_does_not_read_is_sent_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run(tmp_path / "one", done=False)
-    monkeypatch.setattr(patience, "PATIENCE", 0.5)
-    monkeypatch.setattr(hub_module, "BEAT", 0.01)
+    monkeypatch.setattr(patience, "CLIENT_TIMEOUT", 0.5)
+    monkeypatch.setattr(hub_module, "KEEPALIVE_SECONDS", 0.01)
     with serving(tmp_path, every=0.01) as live:
         deaf = clients(live, 5, asking("/events?run=one"))
         reader = Events(live.port)
@@ -140,14 +140,19 @@ def test_who_listens_and_does_not_read_is_sent_away(
 
 
 def test_what_waits_for_a_viewer_is_bounded_in_bytes() -> None:
-    hub = Hub()
+    hub = Broadcaster()
     slow = hub.join(frozenset(["r"]))
     for k in range(200):
-        hub.tell(messages_of(Changes(points={"r": {"rows": k, "text": "x" * 200_000}})))
+        hub.tell(encode_changes(StoreChanges(points={"r": {"rows": k, "text": "x" * 200_000}})))
         waiting = list(slow._waiting._queue)  # type: ignore[attr-defined]
-        assert sum(map(len, waiting)) < hub_module.MOST_BYTES + hub_module.LONGEST + 100
-    huge = messages_of(Changes(points={"r": {"text": "x" * (hub_module.LONGEST + 1)}}))
-    assert huge.of_runs["r"] == hub_module.message("redraw", {"name": "r"})
+        assert (
+            sum(map(len, waiting))
+            < hub_module.MAX_PENDING_BYTES + hub_module.MAX_POINTS_BYTES + 100
+        )
+    huge = encode_changes(
+        StoreChanges(points={"r": {"text": "x" * (hub_module.MAX_POINTS_BYTES + 1)}})
+    )
+    assert huge.of_runs["r"] == hub_module.encode_event("redraw", {"name": "r"})
 
 
 def asked_again(live: Live, path: str) -> tuple[int, dict[str, str], bytes]:
@@ -187,7 +192,7 @@ def test_who_neither_asks_nor_reads_keeps_nobody_out(
 
 
 def test_a_body_without_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 0.3)
+    monkeypatch.setattr(patience, "CLIENT_TIMEOUT", 0.3)
     endless = (
         b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n" + b"x" * 9999
     )
@@ -245,14 +250,14 @@ def test_the_largest_answer_is_bounded() -> None:
     rng = np.random.default_rng(0)
     steps = np.arange(5000)
     stream = Stream({f"t{k}": (steps, rng.random(5000)) for k in range(250)})
-    found = drawn(view_of(stream, 1, 1))
+    found = to_curve_message(make_run_curves(stream, 1, 1))
     points = sum(len(curve["steps"]) for curve in (*found["tasks"], found["mean"]))
-    assert curves.MOST_IN_ALL / 2 < points <= curves.MOST_IN_ALL
+    assert curves.MAX_TOTAL_POINTS / 2 < points <= curves.MAX_TOTAL_POINTS
 
 
 def test_one_answer_for_all_who_ask(tmp_path: Path) -> None:
     run = make_run(tmp_path / "one", done=False)
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     first = watching.curves("one")
     assert watching.curves("one") is first
     append(run, "4,b,b,probe,0.75,10")
@@ -280,10 +285,10 @@ def test_a_run_that_takes_long_rests_before_it_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run(tmp_path / "one", done=False)
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     watching.poll(["one"])
-    monkeypatch.setattr("perdure.report.live.run_entry.LONG", -1.0)
-    monkeypatch.setattr("perdure.report.live.run_entry.REST", 1e9)
+    monkeypatch.setattr("perdure.report.live.run_entry.SLOW_READ", -1.0)
+    monkeypatch.setattr("perdure.report.live.run_entry.REST_FACTOR", 1e9)
     append(run, "4,b,b,probe,0.75,10")
     watching.poll(["one"])
     append(run, "5,b,b,probe,0.75,10")

@@ -14,9 +14,9 @@ from perdure.record import read_points
 from perdure.report.live import limits as patience
 from perdure.report.live import server as server_module
 from perdure.report.live import tail
-from perdure.report.live.curves import View, added, view_of
-from perdure.report.live.serve import Server, open_port
-from perdure.report.live.store_watcher import Watching
+from perdure.report.live.curves import RunCurves, find_new_points, make_run_curves
+from perdure.report.live.serve import LiveServer, open_port
+from perdure.report.live.store_watcher import StoreWatcher
 
 from .live_helpers import HEADER, SMALL, Events, append, make_run, serving
 
@@ -29,14 +29,14 @@ WORD = "a-word-that-is-long"
 def test_a_link_to_itself_hides_no_run(tmp_path: Path) -> None:
     make_run(tmp_path / "good")
     (tmp_path / "loop").symlink_to("loop")
-    assert Watching(tmp_path).listing.keys() == {"good"}
+    assert StoreWatcher(tmp_path).listing.keys() == {"good"}
 
 
 def test_scores_of_any_size(tmp_path: Path) -> None:
     points = "1,a,a,probe,1e308,1\n2,b,a,probe,1e308,1\n2,b,b,probe,1e308,1\n"
     run = make_run(tmp_path / "r", HEADER + points)
     (run / "run.json").write_text('{"scale": {"low": null, "high": null}}')
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     watching.poll()
     assert watching.listing["r"].problem == ""
     assert json.loads(watching.curves("r") or b"")["lows"]["0"][0] == 2
@@ -52,7 +52,7 @@ def test_scores_of_any_size(tmp_path: Path) -> None:
 def test_one_odd_file_hides_no_run(tmp_path: Path, file: str, says: str) -> None:
     make_run(tmp_path / "good")
     (make_run(tmp_path / "odd", done=False) / file).write_text(says)
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     assert watching.listing["good"].acc is None or watching.listing["good"].acc > 0
     assert watching.listing["odd"].state == "interrupted"
     assert json.loads(watching.curves("odd") or b"")["row"]["acc"] == 0.45
@@ -67,8 +67,8 @@ def test_a_fault_of_ours_in_one_run_hides_no_other(
     def faulty(*said: object) -> dict[str, object]:
         raise ZeroDivisionError("never thought of")
 
-    monkeypatch.setattr("perdure.report.live.run_entry.summary_of", faulty)
-    watching = Watching(tmp_path)
+    monkeypatch.setattr("perdure.report.live.run_entry.summarize_points", faulty)
+    watching = StoreWatcher(tmp_path)
     watching.poll()
     assert watching.listing.keys() == {"bad", "good"}
     assert "never thought of" in watching.listing["bad"].problem
@@ -79,7 +79,7 @@ def test_a_store_that_is_a_link_is_followed_like_any_other(tmp_path: Path) -> No
     make_run(real / "old")
     (real / "s.study.json").write_text('{"runs": ["old"], "later": 1}')
     (tmp_path / "runs").symlink_to(real)
-    watching = Watching(tmp_path / "runs")
+    watching = StoreWatcher(tmp_path / "runs")
     assert [study.done for study in watching.studies] == [1]
     time.sleep(0.15)  # past the moment in which a folder may change without a new time
     watching.poll()
@@ -91,7 +91,7 @@ def test_a_folder_replaced_by_a_link_shows_nothing_from_there(tmp_path: Path) ->
     make_run(tmp_path / "outside" / "mine", strategy="secret")
     store = tmp_path / "store"
     make_run(store / "shelf" / "mine", strategy="open")
-    watching = Watching(store)
+    watching = StoreWatcher(store)
     assert watching.listing["shelf/mine"].strategy == "open"
     (store / "shelf").rename(tmp_path / "away")
     (store / "shelf").symlink_to(tmp_path / "outside")
@@ -106,10 +106,10 @@ def test_a_folder_replaced_by_a_link_shows_nothing_from_there(tmp_path: Path) ->
 
 
 def test_long_points_are_read_to_their_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail, "PIECE", 4096)
+    monkeypatch.setattr(tail, "PIECE_BYTES", 4096)
     long = HEADER + "".join(f"{k},a,a,probe,0.5,10\n" for k in range(1, 5001))
     make_run(tmp_path / "long", long)
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     for _ in range(20):
         watching.poll()
     assert watching.listing["long"].step == 5000
@@ -118,21 +118,21 @@ def test_long_points_are_read_to_their_end(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_great_leap_is_fetched_and_not_told() -> None:
-    def view(rows: int) -> View:
+    def view(rows: int) -> RunCurves:
         text = HEADER + "".join(f"{k},a,a,probe,0.5,1\n" for k in range(1, rows + 1))
-        return view_of(read_points(text, "points.csv").stream(), rows, 1)
+        return make_run_curves(read_points(text, "points.csv").stream(), rows, 1)
 
-    assert added(view(10), view(900)) is not None
-    assert added(view(10), view(9000)) is None
+    assert find_new_points(view(10), view(900)) is not None
+    assert find_new_points(view(10), view(9000)) is None
 
 
 def test_a_time_to_come_is_no_sign_of_life(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.mkdir()
     (log / "points.csv").write_text(SMALL)
-    assert Watching(tmp_path).listing["log"].state == "running"
+    assert StoreWatcher(tmp_path).listing["log"].state == "running"
     os.utime(log / "points.csv", (time.time() + 86400,) * 2)
-    assert Watching(tmp_path).listing["log"].state == "interrupted"
+    assert StoreWatcher(tmp_path).listing["log"].state == "interrupted"
 
 
 # At the door.
@@ -145,7 +145,7 @@ def test_every_address_of_this_machine_only_answers_to_its_name(tmp_path: Path, 
     except ValueError:
         pytest.skip(f"no {host} here")
     with opened:
-        server = Server(tmp_path, opened, host)
+        server = LiveServer(tmp_path, opened, host)
     with serving(tmp_path) as live:
         assert live.ask("/", Host=server.address.split("/")[2])[0] == 200
         assert live.ask("/", Host="127.0.0.2.evil.example")[0] == 400
@@ -200,7 +200,7 @@ def test_no_other_page_is_let_in(tmp_path: Path) -> None:
 
 
 def test_who_asks_nothing_is_sent_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 0.2)
+    monkeypatch.setattr(patience, "CLIENT_TIMEOUT", 0.2)
     run = make_run(tmp_path / "one", done=False)
     with serving(tmp_path) as live:
         viewer = Events(live.port, "run=one")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perdure.record import RunWriter
-from perdure.report.colours import looks, task_colours
+from perdure.report.colours import choose_styles, task_colours
 
 from .browser_helpers import Visit, browser, colours_of, serious_faults, visit
 from .live_helpers import HEADER, Live, append, make_run, serving
@@ -204,7 +204,7 @@ def test_chosen_runs_are_compared(visit: Visit, live: Live) -> None:
     page = opened(visit, live, one)
     page.get_by_label(f"compare {two}", exact=True).check()
     page.get_by_role("heading", name="2 runs compared").wait_for()
-    wanted = looks({"naive": [], "gem": []})
+    wanted = choose_styles({"naive": [], "gem": []})
     page.wait_for_function(
         "colours => { const drawn = document.getElementById('chart').data.map((t) => t.line.color);"
         " return colours.every((c) => drawn.includes(c)); }",

@@ -18,9 +18,9 @@ import pytest
 
 from perdure.record import InputError
 from perdure.report.live import broadcaster as hub_module
-from perdure.report.live.broadcaster import Hub, messages_of
+from perdure.report.live.broadcaster import Broadcaster, encode_changes
 from perdure.report.live.serve import open_port
-from perdure.report.live.store_watcher import Changes
+from perdure.report.live.store_watcher import StoreChanges
 
 from .live_helpers import Events, Live, append, make_run, serving
 
@@ -273,18 +273,18 @@ def test_a_hundred_look_at_once_and_all_are_told(tmp_path: Path) -> None:
 
 
 def test_who_does_not_keep_up_is_told_to_look_anew() -> None:
-    hub = Hub()
+    hub = Broadcaster()
     slow = hub.join(frozenset(["r"]))
     for k in range(10_000):
-        hub.tell(messages_of(Changes(points={"r": {"rows": k}})))
-    assert slow._waiting.qsize() <= hub_module.MOST_WAITING
+        hub.tell(encode_changes(StoreChanges(points={"r": {"rows": k}})))
+    assert slow._waiting.qsize() <= hub_module.MAX_PENDING
     waiting = [slow._waiting.get_nowait() for _ in range(slow._waiting.qsize())]
-    assert waiting[0] == hub_module.message("again", {})
+    assert waiting[0] == hub_module.encode_event("again", {})
     assert b'"rows":9999' in (waiting[-1] or b"")
 
 
 def test_there_is_an_end_to_how_many_may_look(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "MOST_VIEWERS", 0)
+    monkeypatch.setattr(hub_module, "MAX_VIEWERS", 0)
     assert live.ask("/events")[0] == 503
 
 

@@ -14,8 +14,8 @@ from perdure.record import GrowingPoints, RunWriter, is_locked, open_run, read_p
 from perdure.report.live import run_entry as entry_module
 from perdure.report.live import safe_paths as inside
 from perdure.report.live import tail
-from perdure.report.live.store_watcher import Watching
-from perdure.report.live.studies import Progress
+from perdure.report.live.store_watcher import StoreWatcher
+from perdure.report.live.studies import StudyProgress
 from perdure.studies import run_study, study_of
 
 from .live_helpers import HEADER, SMALL, append, make_run
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from perdure.execution.jobs import Job
 
 
-def drawn(watching: Watching, name: str) -> dict[str, Any]:
+def drawn(watching: StoreWatcher, name: str) -> dict[str, Any]:
     said = watching.curves(name)
     assert said is not None
     found: dict[str, Any] = json.loads(said)
     return found
 
 
-def settle(watching: Watching, viewed: tuple[str, ...] = ()) -> None:
+def settle(watching: StoreWatcher, viewed: tuple[str, ...] = ()) -> None:
     """Poll until everybody was asked."""
     for _ in range(25):
         watching.poll(viewed)
@@ -43,7 +43,7 @@ def settle(watching: Watching, viewed: tuple[str, ...] = ()) -> None:
 
 def test_a_real_store_shows_what_reading_the_runs_whole_gives() -> None:
     store = real_store(("naive", "gem"), 1)
-    watching = Watching(store)
+    watching = StoreWatcher(store)
     settle(watching)
     assert len(watching.listing) == 2
     for name, row in watching.listing.items():
@@ -66,7 +66,7 @@ def test_a_real_store_shows_what_reading_the_runs_whole_gives() -> None:
 
 def test_numbers_by_hand(tmp_path: Path) -> None:
     make_run(tmp_path / "r")
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     settle(watching)
     row = watching.listing["r"]
     assert (row.acc, row.min_acc, row.step, row.tasks) == (0.45, 0.3, 3, 1)
@@ -81,17 +81,17 @@ def test_the_lowest_point_is_drawn_of_a_long_run(tmp_path: Path) -> None:
     scores[17_777] = 0.123
     lines = "".join(f"{k + 1},a,a,probe,{score},10\n" for k, score in enumerate(scores))
     make_run(tmp_path / "r", HEADER + lines)
-    (task,) = drawn(Watching(tmp_path), "r")["tasks"]
+    (task,) = drawn(StoreWatcher(tmp_path), "r")["tasks"]
     assert len(task["steps"]) <= 2000
     assert task["scores"][task["steps"].index(17_778)] == 0.123
 
 
 def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(tmp_path / "r", SMALL + "".join(f"{k},b,b,probe,0.5,9\n" for k in range(4, 900)))
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     watching.poll({"r"})
     read: list[int] = []
-    plain = inside.read_piece
+    plain = inside.read_range
 
     def counted(folder: int, name: str, start: int, most: int) -> bytes:
         data = plain(folder, name, start, most)
@@ -99,7 +99,7 @@ def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             read.append(len(data))
         return data
 
-    monkeypatch.setattr(tail, "read_piece", counted)
+    monkeypatch.setattr(tail, "read_range", counted)
     assert not watching.poll({"r"}).points
     assert not read
     append(run, "900,b,a,probe,0.25,9")
@@ -111,7 +111,7 @@ def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_torn_line_waits_for_its_end(tmp_path: Path) -> None:
     run = make_run(tmp_path / "r", SMALL + "4,b,b,pro", done=False)
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     watching.poll({"r"})
     assert watching.listing["r"].step == 3
     assert watching.listing["r"].problem == ""
@@ -122,7 +122,7 @@ def test_a_torn_line_waits_for_its_end(tmp_path: Path) -> None:
 
 def test_a_letter_cut_in_two_waits_for_its_end(tmp_path: Path) -> None:
     run = make_run(tmp_path / "r", HEADER + "1,é,é,probe,0.5,1\n", done=False)
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     watching.poll({"r"})
     line = "2,é,é,probe,0.75,1\n".encode()
     for piece in (line[:3], line[3:]):
@@ -140,7 +140,7 @@ def test_a_file_that_is_not_just_longer_is_read_anew(tmp_path: Path, how: str) -
     long += "4,b,b,probe,0.7,10\n5,b,b,probe,0.8,10\n"
     other = SMALL + "4,b,b,probe,0.1,10\n"
     run = make_run(tmp_path / "r", long, done=False)
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     watching.poll({"r"})
     path = run / "points.csv"
     if how.startswith("replaced"):
@@ -163,7 +163,7 @@ def test_a_file_that_is_not_just_longer_is_read_anew(tmp_path: Path, how: str) -
 
 
 def test_runs_come_go_and_come_again(tmp_path: Path) -> None:
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     run = make_run(tmp_path / "r")
     assert list(watching.poll().rows) == ["r"]
     shutil.rmtree(run)
@@ -180,7 +180,7 @@ def test_a_run_made_in_the_same_moment_as_the_list_is_found(tmp_path: Path) -> N
         time.time_ns() + 10**12,
     ) * 2  # a clock so coarse that it does not say that something changed
     os.utime(tmp_path, ns=moment)
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     make_run(tmp_path / "r")
     os.utime(tmp_path, ns=moment)
     assert list(watching.poll().rows) == ["r"]
@@ -189,7 +189,7 @@ def test_a_run_made_in_the_same_moment_as_the_list_is_found(tmp_path: Path) -> N
 def test_a_folder_that_is_emptied_or_begun_is_followed(tmp_path: Path) -> None:
     run = make_run(tmp_path / "r")
     (tmp_path / "empty").mkdir()
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     assert list(watching.listing) == ["r"]
     for file in run.iterdir():
         file.unlink()
@@ -199,7 +199,7 @@ def test_a_folder_that_is_emptied_or_begun_is_followed(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_locked_runs_and_then_ends(tmp_path: Path) -> None:
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     with RunWriter(tmp_path / "r", {"config": {"strategy": "gem"}}) as writer:
         assert is_locked(tmp_path / "r")
         writer.points(["1,a,a,probe,0.5,2"])
@@ -221,7 +221,7 @@ def test_a_run_whose_process_died_is_interrupted_and_one_that_failed_says_why(
     (dead / "lock").write_text(json.dumps({"pid": 2**22 + 1, "host": os.uname().nodename}))
     failed = make_run(tmp_path / "failed", done=False)
     (failed / "failed.json").write_text(json.dumps({"error": "loss is nan <b>"}))
-    listing = Watching(tmp_path).listing
+    listing = StoreWatcher(tmp_path).listing
     assert listing["dead"].state == "interrupted"
     assert (listing["failed"].state, listing["failed"].problem) == ("failed", "loss is nan <b>")
 
@@ -245,7 +245,7 @@ BAD_JSON = {
 def test_whatever_run_json_says_the_scores_are_shown(tmp_path: Path) -> None:
     for name, data in BAD_JSON.items():
         (make_run(tmp_path / name) / "run.json").write_bytes(data)
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     settle(watching)
     assert watching.listing.keys() == BAD_JSON.keys()
     for name, row in watching.listing.items():
@@ -276,7 +276,7 @@ def test_whatever_points_say_the_others_are_shown(tmp_path: Path) -> None:
         path = make_run(tmp_path / name) / "points.csv"
         path.write_bytes(data.encode() if isinstance(data, str) else data)
     make_run(tmp_path / "good")
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     settle(watching, ("quotes", "binary"))
     assert watching.listing["good"].acc == 0.45
     for name in BAD_POINTS.keys() - {"quotes", "empty"}:  # these two may still be written
@@ -318,7 +318,7 @@ def test_links_out_of_the_store_are_not_followed(tmp_path: Path) -> None:
         (run / name).unlink(missing_ok=True)
         (run / name).symlink_to(secret / ("run.json" if name == "run.json" else "points.csv"))
     (store / "s.study.json").symlink_to(secret / "run.json")
-    watching = Watching(store)
+    watching = StoreWatcher(store)
     settle(watching, ("r", "link"))
     assert set(watching.listing) == {"r", "link", "shelf/link"}
     assert watching.listing["link"].problem == "a link, which is not followed"
@@ -338,7 +338,7 @@ def test_pipes_and_folders_in_place_of_files_do_not_stop_it(tmp_path: Path) -> N
     os.mkfifo(make_run(tmp_path / "lock is a pipe", done=False) / "lock")
     other = make_run(tmp_path / "big lock", done=False)
     (other / "lock").write_bytes(b"[" * 100_000)
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     settle(watching, ("r", "big lock"))
     for name in ("big lock", "lock is a pipe"):
         assert watching.listing[name].state == "interrupted"
@@ -349,7 +349,7 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
     names = [b"caf\xe9", b"a\nb", b"<img src=x onerror=alert(1)>", "日本".encode(), b"a\\nb"]
     for name in names:
         make_run(tmp_path / os.fsdecode(name))
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     found = set(watching.listing)
     assert {"<img src=x onerror=alert(1)>", "日本", "caf\\udce9", "a\\nb"} <= found
     json.loads(watching.curves("caf\\udce9") or b"")
@@ -357,16 +357,16 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
 
 def test_a_run_itself_can_be_watched(tmp_path: Path) -> None:
     make_run(tmp_path / "mine")
-    assert list(Watching(tmp_path / "mine").listing) == ["mine"]
+    assert list(StoreWatcher(tmp_path / "mine").listing) == ["mine"]
 
 
 def test_what_nobody_looks_at_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(tmp_path / "r")
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     watching.poll({"r"})
     entry = watching._entries["r"]
     assert entry.view is not None
-    monkeypatch.setattr(entry_module, "KEPT", -1.0)
+    monkeypatch.setattr(entry_module, "KEEP_SECONDS", -1.0)
     settle(watching)
     assert entry.view is None
     assert watching.listing["r"].acc == 0.45
@@ -382,7 +382,7 @@ def test_a_study_is_counted_by_its_runs(tmp_path: Path) -> None:
     (tmp_path / "old.study.json").write_text('{"study": {}, "choices": []}')
     (tmp_path / "old.known.json").write_text('{"runs": ["a"], "done": 1}')
     (tmp_path / "bad.study.json").write_text('{"runs": {"x": 1}}')
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     known, study = watching.studies
     assert (study.name, study.done, study.running, study.failed, study.waiting) == ("s", 1, 0, 0, 7)
     assert (known.name, known.done, known.waiting) == ("old", 1, 0)
@@ -399,11 +399,11 @@ def test_a_study_says_what_is_to_come_before_it_comes(tmp_path: Path) -> None:
     seen = []
 
     def execute(jobs: Sequence[Job], told: object) -> None:
-        seen.append(Watching(tmp_path).studies)
+        seen.append(StoreWatcher(tmp_path).studies)
 
     run_study(study_of(plain, "mine"), tmp_path, execute, lambda job, message: None)
     # Three of naive and two of the search of ewc are known, three of ewc follow.
-    assert seen == [[Progress("mine", done=0, running=0, failed=0, waiting=8)]]
+    assert seen == [[StudyProgress("mine", done=0, running=0, failed=0, waiting=8)]]
 
 
 def test_ten_thousand_runs_are_listed_and_cost_little(
@@ -416,14 +416,14 @@ def test_ten_thousand_runs_are_listed_and_cost_little(
         for name in ("run.json", "points.csv", "done.json"):
             os.link(one / name, folder / name)
     asked: list[str] = []
-    plain = entry_module.Entry._look
+    plain = entry_module.RunEntry._look
 
-    def counted(self: entry_module.Entry, folder: int) -> None:
+    def counted(self: entry_module.RunEntry, folder: int) -> None:
         asked.append(self.name)
         plain(self, folder)
 
-    monkeypatch.setattr(entry_module.Entry, "_look", counted)
-    watching = Watching(tmp_path / "store")
+    monkeypatch.setattr(entry_module.RunEntry, "_look", counted)
+    watching = StoreWatcher(tmp_path / "store")
     assert len(watching.listing) == 10_000
     assert len(asked) == 10_000
     asked.clear()

@@ -23,7 +23,7 @@ from perdure.metrics import (
     summary,
 )
 from perdure.record import read_points
-from perdure.report.live.curves import summary_of, view_of
+from perdure.report.live.curves import make_run_curves, summarize_points
 
 from .cli_helpers import COSTS, run, scored
 from .test_summary import ids, some_costs
@@ -167,8 +167,8 @@ def actions(tasks: int) -> dict[str, Callable[[], object]]:
         "matrix": lambda: points.matrix(),
         "grid": lambda: replace(streamed).grid,
         "summary": lambda: summary(matrix, stream=replace(streamed)),
-        "list": lambda: summary_of(points, streamed),
-        "view": lambda: view_of(streamed, 1, 1),
+        "list": lambda: summarize_points(points, streamed),
+        "view": lambda: make_run_curves(streamed, 1, 1),
     }
 
 

@@ -15,11 +15,11 @@ import pytest
 
 from perdure.metrics import METRICS
 from perdure.report.load import open_methods
-from perdure.report.page import page
-from perdure.report.page.command import command_of
-from perdure.report.page.formulas import formula_svg
-from perdure.report.page.narrative import diagnosis, gap_in_words
-from perdure.report.page.plot_data import curves_drawn
+from perdure.report.page import render_page
+from perdure.report.page.command import make_command
+from perdure.report.page.formulas import render_formula
+from perdure.report.page.narrative import describe_stability_gap, diagnose
+from perdure.report.page.plot_data import make_curve_data
 
 from .cli_helpers import run, write
 from .shown_helpers import store
@@ -50,7 +50,7 @@ def points(folder: Path) -> dict[str, dict[int, float]]:
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return page(open_methods([str(store())])[0], command=["runs"])
+    return render_page(open_methods([str(store())])[0], command=["runs"])
 
 
 def test_one_file_holds_everything(text: str) -> None:
@@ -105,7 +105,7 @@ def test_long_curves_keep_their_extremes(tmp_path: Path) -> None:
     scores = rng.random(20_000).round(4)
     lines = [f"{k + 1},a,a,{score}" for k, score in enumerate(scores)]
     path = write(tmp_path, "long.csv", "step,trained,tested,score\n" + "\n".join(lines) + "\n")
-    shown = curves_drawn(open_methods([str(path)])[0])["methods"][0]["tasks"][0]
+    shown = make_curve_data(open_methods([str(path)])[0])["methods"][0]["tasks"][0]
     assert len(shown["x"]) <= 600
     assert (min(shown["y"]), max(shown["y"])) == (scores.min(), scores.max())
     assert scores[shown["x"][int(np.argmin(shown["y"]))] - 1] == scores.min()
@@ -115,14 +115,14 @@ def test_the_way_into_a_dip_is_drawn_whole(tmp_path: Path) -> None:
     lines = [f"{k},{'a' if k <= 5000 else 'b'},a,{k % 7 / 10}" for k in range(1, 10_001)]
     lines += ["10000,b,b,0.5"]
     path = write(tmp_path, "long.csv", "step,trained,tested,score\n" + "\n".join(lines) + "\n")
-    shown = curves_drawn(open_methods([str(path)])[0])["methods"][0]["tasks"][0]
+    shown = make_curve_data(open_methods([str(path)])[0])["methods"][0]["tasks"][0]
     after = [step for step in shown["x"] if step > 5000]
     assert after[:200] == list(range(5001, 5201))
 
 
 def test_headline_and_words_of_a_matrix(tmp_path: Path) -> None:
     path = write(tmp_path, "mine.csv", "0.99,,\n0.30,0.98,\n0.20,0.25,0.97\n")
-    shown = page(open_methods([str(path)])[0])
+    shown = render_page(open_methods([str(path)])[0])
     cells = re.findall(r'<td class="number">([-\d.]+)</td>', shown)
     assert "0.473" in cells  # (.2 + .25 + .97) / 3
     assert "-0.760" in cells  # ((.2 - .99) + (.25 - .98)) / 2
@@ -145,24 +145,26 @@ def test_headline_and_words_of_a_matrix(tmp_path: Path) -> None:
     ],
 )
 def test_the_guides_table(learned: float, bwt: float, acc: float, name: str) -> None:
-    found = diagnosis({"acc.learning": learned, "bwt": bwt, "acc": acc})
+    found = diagnose({"acc.learning": learned, "bwt": bwt, "acc": acc})
     assert found is not None
     assert found.name == name
 
 
 def test_the_gap_in_words() -> None:
-    assert "60 points below" in gap_in_words({"min_acc": 0.3}, 0.9)
-    assert "hardly" in gap_in_words({"min_acc": 0.88}, 0.9)
+    assert "60 points below" in describe_stability_gap({"min_acc": 0.3}, 0.9)
+    assert "hardly" in describe_stability_gap({"min_acc": 0.88}, 0.9)
     # Learned to .6, it rose to .9 while other tasks were learned: it never fell.
-    assert "hardly" in gap_in_words({"min_acc": 0.6, "gap.depth": 0.01}, 0.9)
-    assert "30 points below" in gap_in_words({"min_acc": 0.6, "gap.depth": 0.2}, 0.9)
-    assert gap_in_words({}, 0.9) == ""
+    assert "hardly" in describe_stability_gap({"min_acc": 0.6, "gap.depth": 0.01}, 0.9)
+    assert "30 points below" in describe_stability_gap({"min_acc": 0.6, "gap.depth": 0.2}, 0.9)
+    assert describe_stability_gap({}, 0.9) == ""
     lost = {"min_acc": 0.0, "bwt": -0.9}
-    assert gap_in_words(lost, 0.02) == "on the way older tasks fell to 0.00 and stayed there"
+    assert (
+        describe_stability_gap(lost, 0.02) == "on the way older tasks fell to 0.00 and stayed there"
+    )
 
 
 def test_words_and_name_of_a_reading_agree() -> None:
-    found = diagnosis({"acc.learning": 0.95, "bwt": 0.03, "acc": 0.97})
+    found = diagnose({"acc.learning": 0.95, "bwt": 0.03, "acc": 0.97})
     assert found is not None
     assert found.name == "beneficial transfer"
     assert "gained 3 points" in found.why
@@ -180,7 +182,7 @@ def test_tasks_of_other_names_or_order_are_places(tmp_path: Path, others: tuple[
     one = write(tmp_path, "1.csv", log("x", "y", 0.8))
     two = write(tmp_path, "2.csv", log(*others, 0.4))
     methods = open_methods([f"mine={one},{two}"])[0]
-    [mine] = drawn(page(methods))["methods"]
+    [mine] = drawn(render_page(methods))["methods"]
     assert mine["names"] == ["task no. 1", "task no. 2"]
     first, second = mine["tasks"]
     assert first["x"] == [1, 2, 3, 4]
@@ -188,7 +190,7 @@ def test_tasks_of_other_names_or_order_are_places(tmp_path: Path, others: tuple[
     assert first["low"] == pytest.approx(0.3)
     assert first["ends"] == [[2, pytest.approx(0.6)], [4, pytest.approx(0.3)]]
     assert second["x"] == [3, 4]
-    head = re.search(r"<thead><tr><th[^>]*>after</th>(.*?)</tr>", page(methods))
+    head = re.search(r"<thead><tr><th[^>]*>after</th>(.*?)</tr>", render_page(methods))
     assert head is not None
     assert re.findall(r">([^<]+)<", head[1]) == ["task no. 1", "task no. 2"]
 
@@ -197,10 +199,10 @@ def test_nothing_is_best_among_methods_that_did_other_things(tmp_path: Path) -> 
     two = write(tmp_path, "two.csv", "0.9,\n0.6,0.8\n")
     three = write(tmp_path, "three.csv", "0.9,,\n0.6,0.8,\n0.5,0.5,0.9\n")
     more = write(tmp_path, "more.csv", "0.9,\n0.7,0.8\n")
-    shown = page(open_methods([str(two), str(three)])[0])
+    shown = render_page(open_methods([str(two), str(three)])[0])
     assert 'class="number best"' not in shown
     assert "no number here says which is better" in shown
-    shown = page(open_methods([str(two), str(more)])[0])
+    shown = render_page(open_methods([str(two), str(more)])[0])
     assert 'class="number best"' in shown
     assert "no number here says which is better" not in shown
 
@@ -211,7 +213,7 @@ def test_losses_beside_accuracies_point_no_way(tmp_path: Path) -> None:
         (tmp_path / name / "points.csv").write_text(log("x", "y", 0.8))
         said = {"schema": 3, "config": {"strategy": name}} | ({"scale": scale} if scale else {})
         (tmp_path / name / "run.json").write_text(json.dumps(said))
-    shown = page(open_methods([str(tmp_path)])[0])
+    shown = render_page(open_methods([str(tmp_path)])[0])
     arrows = dict(
         re.findall(r'href="#def-([\w.]+)"[^>]*>[^<]*</a>(?: <span[^>]*>(.)</span>)?</th>', shown)
     )
@@ -236,12 +238,14 @@ def test_the_page_says_which_options_made_it(tmp_path: Path) -> None:
 
 def test_a_reading_says_what_is_missing(tmp_path: Path) -> None:
     path = write(tmp_path, "mine.csv", "0.9\n")
-    assert "bwt is undefined: needs at least 2 tasks, got 1" in page(open_methods([str(path)])[0])
+    assert "bwt is undefined: needs at least 2 tasks, got 1" in render_page(
+        open_methods([str(path)])[0]
+    )
 
 
 @pytest.mark.parametrize("id_", METRICS)
 def test_every_formula_can_be_drawn(id_: str) -> None:
-    svg = formula_svg(METRICS[id_].formula)
+    svg = render_formula(METRICS[id_].formula)
     assert svg.count("M") > 3  # outlines of letters
     assert 'fill="currentColor"' in svg
 
@@ -249,7 +253,7 @@ def test_every_formula_can_be_drawn(id_: str) -> None:
 def test_the_command_gives_the_same_run() -> None:
     folder = next(store().glob("split-digits-gem-s1-*"))
     said = json.loads((folder / "run.json").read_text())["config"]
-    command = command_of(said, [1])
+    command = make_command(said, [1])
     assert command is not None
     answer = run(*shlex.split(command)[1:], "--dry-run")
     assert json.loads(answer.out)[0]["folder"].endswith(folder.name)
@@ -262,7 +266,7 @@ def test_names_from_files_run_nothing(tmp_path: Path) -> None:
         lines = f'step,trained,tested,score\n1,"{HOSTILE}","{HOSTILE}",0.5\n'
         (tmp_path / seed / "points.csv").write_text(lines + f'2,"{HOSTILE}","{HOSTILE}",0.7\n')
         (tmp_path / seed / "run.json").write_text(json.dumps(said))
-    shown = page(open_methods([str(tmp_path)])[0], command=[HOSTILE], title=None)
+    shown = render_page(open_methods([str(tmp_path)])[0], command=[HOSTILE], title=None)
     assert "<img" not in shown.replace("<image", "")
     assert shown.count("<script") == 3
     assert HOSTILE in drawn(shown)["tasks"]
@@ -304,4 +308,4 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[str, ...], messa
 
 
 def test_the_same_runs_give_the_same_file(text: str) -> None:
-    assert page(open_methods([str(store())])[0], command=["runs"]) == text
+    assert render_page(open_methods([str(store())])[0], command=["runs"]) == text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perdure.report.load import open_methods
-from perdure.report.page import page as made
+from perdure.report.page import render_page
 
 from .browser_helpers import browser, colours_of, serious_faults, visit
 from .shown_helpers import store
@@ -38,7 +38,9 @@ SPANS = """() => {
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(made(open_methods([str(store(("naive", "replay")))])[0], command=["runs"]))
+    path.write_text(
+        render_page(open_methods([str(store(("naive", "replay")))])[0], command=["runs"])
+    )
     return path
 
 
@@ -141,7 +143,7 @@ def test_names_from_files_run_nothing(visit: Visit, tmp_path: Path) -> None:
     (folder / "run.json").write_text(json.dumps({"schema": 3, "config": {"strategy": bad}}))
     (folder / "done.json").write_text("{}")
     path = tmp_path / "report.html"
-    path.write_text(made(open_methods([str(folder)])[0], command=[bad]))
+    path.write_text(render_page(open_methods([str(folder)])[0], command=[bad]))
     page = open_page(visit, path)
     page.hover("#curves-plot")
     assert page.evaluate("window.hacked") is None
@@ -153,7 +155,7 @@ def test_long_names_leave_room_for_numbers(visit: Visit, tmp_path: Path) -> None
     name, path = "a" * 200, tmp_path / "report.html"
     (tmp_path / "log.csv").write_text(f"after,{name},b\n{name},0.9,\nb,0.6,0.8\n")
     [run] = open_methods([str(tmp_path / "log.csv")])[0].values()
-    path.write_text(made({name: run, "another one " * 20: run}))
+    path.write_text(render_page({name: run, "another one " * 20: run}))
     page = open_page(visit, path, width=390)
     boxes = [each.bounding_box() for each in page.locator("th").all() if each.is_visible()]
     assert max(box["width"] for box in boxes if box) < 200

@@ -18,7 +18,7 @@ from perdure.metrics import (
     summary_of_runs,
 )
 from perdure.record import InputError, InputOptions, read_input, read_points
-from perdure.report import Grid
+from perdure.report.tables import TextTable
 from perdure.stats import compare_pair, compare_pairs, wilson
 
 from .cli_helpers import run, write
@@ -188,7 +188,7 @@ def test_not_a_number_is_no_score_of_a_live_window() -> None:
 
 
 def test_control_characters_do_not_reach_a_terminal() -> None:
-    assert "\x1b" not in Grid(["id\x1b[31m"], [["a\x1bb"]]).text()
+    assert "\x1b" not in TextTable(["id\x1b[31m"], [["a\x1bb"]]).text()
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from perdure.evaluation.progress import line_of
 from perdure.metrics import ACCURACY, METRICS
 from perdure.metrics.summary_types import name_of
 from perdure.report import figures
-from perdure.report.curve_data import score_name, shared_scale
-from perdure.report.live.store_watcher import Watching
+from perdure.report.curve_data import axis_label, merge_scales
+from perdure.report.live.store_watcher import StoreWatcher
 from perdure.report.load import open_methods
-from perdure.report.page import page
-from perdure.report.task_table import headline_grid, kept_grid
+from perdure.report.page import render_page
+from perdure.report.tables import make_headline_table, make_task_table
 
 from .cli_helpers import run
 from .score_name_helpers import LOSS, NAME, loss_run
@@ -107,17 +107,17 @@ def test_the_progress_line_has_the_words_and_the_sign_of_a_loss() -> None:
 
 def test_the_tables_of_a_run_say_highest_of_a_loss(tmp_path: Path) -> None:
     found = open_run(loss_run(tmp_path / "mine")).summary()
-    grid = kept_grid(found)
+    grid = make_task_table(found)
     assert grid.header == ["task", "learned", "highest since", "at the end", "lost"]
     assert grid.rows[0] == ["a", "2.000", "8.000", "4.000", "2.000"]
-    names = [row[-1] for row in headline_grid(found).rows]
+    names = [row[-1] for row in make_headline_table(found).rows]
     assert f"average maximum {NAME}" in names
     assert not WORDS.search(" ".join(names))
 
 
 def test_the_live_page_is_told_name_direction_and_sign(tmp_path: Path) -> None:
     loss_run(tmp_path / "mine")
-    watching = Watching(tmp_path)
+    watching = StoreWatcher(tmp_path)
     watching.poll()
     row = watching.listing["mine"]
     assert (row.score, row.lower, row.acc, row.min_acc) == (NAME, True, 3.5, 8.0)
@@ -128,7 +128,7 @@ def test_the_live_page_is_told_name_direction_and_sign(tmp_path: Path) -> None:
 def test_a_page_of_losses_has_the_words_of_losses(tmp_path: Path) -> None:
     loss_run(tmp_path / "a")
     loss_run(tmp_path / "b", seed=1)
-    text = page(open_methods([str(tmp_path)])[0])
+    text = render_page(open_methods([str(tmp_path)])[0])
     text = re.sub(r"<script.*?</script>|<style.*?</style>", "", text, flags=re.DOTALL)
     main = text.partition('<section id="definitions"')[0]
     assert not WORDS.search(main), WORDS.search(main)
@@ -163,9 +163,9 @@ def test_the_legend_of_curves_says_highest_of_a_loss(tmp_path: Path) -> None:
 
 
 def test_methods_with_other_names_share_a_plain_axis() -> None:
-    assert score_name(LOSS) == f"{NAME} (lower is better)"
+    assert axis_label(LOSS) == f"{NAME} (lower is better)"
     other = ScoreScale(0, 9, lower_is_better=True, name="loss")
-    assert score_name(shared_scale([LOSS, other])) == "score (lower is better)"
+    assert axis_label(merge_scales([LOSS, other])) == "score (lower is better)"
 
 
 def test_a_notebook_shades_and_names_a_loss() -> None:

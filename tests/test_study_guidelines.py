@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perdure.record import RunSummary
-from perdure.report.study import Line, guidelines, study_grids
+from perdure.report.tables.study import Line, guidelines, study_grids
 
 METRICS = {"acc": 0.5, "bwt": -0.1, "acc.learning": 0.6}
 COSTS = {"seconds_train": 2.0, "peak_bytes": 3e6}

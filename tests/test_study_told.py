@@ -13,7 +13,7 @@ import pytest
 from perdure import execution, studies
 from perdure.cli._study_view import StudyView
 from perdure.record import RunWriter
-from perdure.report.live.store_watcher import Watching
+from perdure.report.live.store_watcher import StoreWatcher
 from perdure.studies import read_study
 
 from .cli_helpers import Answer, refused, run, says, strict, write
@@ -139,7 +139,7 @@ def test_at_any_time_the_states_of_all_runs_add_up(tmp_path: Path, more: str, ho
     def asked(config: RunConfig) -> Any:
         check()
         if (bench.store / "mine.study.json").exists():
-            (study,) = Watching(bench.store).studies
+            (study,) = StoreWatcher(bench.store).studies
             assert study.done + study.running + study.failed + study.waiting == seen[-1]
         return how(config)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.report import Grid
-from perdure.report.terminal import parts
+from perdure.report.tables import TextTable
+from perdure.report.tables.terminal import split_columns
 
 HEADER = ["strategy", "acc", "forgetting.learned", "min_acc", "name"]
 ROWS = [
@@ -29,7 +29,7 @@ def shown(width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERM", "xterm")
     out = Terminal()
-    Grid(HEADER, ROWS, title="a title", right=NUMBERS).show(out)
+    TextTable(HEADER, ROWS, title="a title", right=NUMBERS).show(out)
     return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()
 
 
@@ -53,7 +53,7 @@ def test_wide_terminals_have_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pipes_get_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     out = io.StringIO()
-    Grid(HEADER, ROWS, right=NUMBERS).show(out)
+    TextTable(HEADER, ROWS, right=NUMBERS).show(out)
     assert "\x1b" not in out.getvalue()
     assert len(out.getvalue().splitlines()) == 3
 
@@ -64,7 +64,7 @@ def test_every_column_stands_in_one_part(
 ) -> None:
     header = [f"c{k}".ljust(wide, "x") for k, wide in enumerate(widths)]
     right = data.draw(st.sets(st.sampled_from(header)))
-    blocks = parts([header, ["1"] * len(header)], right, width)
+    blocks = split_columns([header, ["1"] * len(header)], right, width)
     assert [k for block in blocks for k in block if k] == list(range(1, len(header)))
     assert all(block[0] == 0 for block in blocks)
     for block in blocks:

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 from ..metrics import UndefinedMetricError, difference_of_runs
 from ..record import InputError, read_input
-from ..report.example_differences import OnExamples, on_examples_grids, on_examples_words
+from ..report.tables.example_differences import (
+    ExampleComparison,
+    describe_example_comparison,
+    make_example_tables,
+)
 from ._output import print_grids, print_wrapped, say, tell
 
 if TYPE_CHECKING:
@@ -25,7 +29,7 @@ MOST_RUNS = 5  # whose every two are compared: nobody reads the tables of more
 
 def example_differences(
     runs: Mapping[str, Mapping[int | str, RunRef]], *, level: float
-) -> list[OnExamples]:
+) -> list[ExampleComparison]:
     """Return the difference of every two methods, if each is one run folder and any has hits."""
     members = {name: list(mine.values()) for name, mine in runs.items()}
     single = all(len(mine) == 1 and Path(mine[0].path).is_dir() for mine in members.values())
@@ -34,7 +38,7 @@ def example_differences(
     try:
         sources = {name: read_input(mine[0].path) for name, mine in members.items()}
     except InputError as error:  # of hits: everything else has been read before
-        return [OnExamples(*pair, reason=str(error)) for pair in combinations(members, 2)]
+        return [ExampleComparison(*pair, reason=str(error)) for pair in combinations(members, 2)]
     if not any(source.per_example_at_ends for source in sources.values()):
         return []
     return [
@@ -44,8 +48,8 @@ def example_differences(
 
 def _difference(
     first: str, second: str, sources: Mapping[str, ScoreInput], level: float
-) -> OnExamples:
-    found = OnExamples(first, second, level=level)
+) -> ExampleComparison:
+    found = ExampleComparison(first, second, level=level)
     try:
         for name in (first, second):
             if sources[name].matrix is None:
@@ -65,7 +69,7 @@ def _difference(
 
 
 def print_example_differences(
-    every: Sequence[OnExamples],
+    every: Sequence[ExampleComparison],
     ids: Sequence[str],
     scale: ScoreScale,
     form: str,
@@ -78,11 +82,11 @@ def print_example_differences(
     if form == "json" or (form == "csv" and not details):
         return
     for found in every:
-        grids = on_examples_grids(
+        grids = make_example_tables(
             found, ids, scale, percent=percent and form != "csv",
             digits=None if form == "csv" else digits + 2 * percent, per_task=details,
         )  # fmt: skip
-        words = on_examples_words(found)
+        words = describe_example_comparison(found)
         if grids:
             say()
         if form == "latex":

@@ -18,7 +18,7 @@ from .._terminal_text import escape_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..report import Grid
+    from ..report.tables import TextTable
 
 __all__ = [
     "STDIN",
@@ -60,7 +60,7 @@ def print_json(value: Any) -> None:
     say(*text.replace("\x7f", "\\u007f").split("\n"))
 
 
-def print_grids(grids: Sequence[Grid], form: str) -> None:
+def print_grids(grids: Sequence[TextTable], form: str) -> None:
     """Print tables in the form that was asked for, a blank line between them."""
     for k, grid in enumerate(grids):
         if k:

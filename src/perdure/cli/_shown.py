@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..record import InputError, Run, open_run
+from ..report.filtering import summarize_reasons
 from ..report.load import open_methods
-from ..report.usable import first_of
 from ._options import check_percent, require_training
 from ._output import STDIN
 
@@ -85,7 +85,7 @@ def _study(file: Path, store: Path) -> tuple[dict[str, list[ScoreInput]], list[s
             else:
                 methods.setdefault(name, []).append(run)
     if not methods:
-        raise InputError(first_of(broken))
+        raise InputError(summarize_reasons(broken))
     left = len(outcome.waiting) + outcome.later
     notes = [f"{file}: {left} runs of the study are not finished"] if left else []
     return methods, [*notes, *(f"left out: {each}" for each in broken)]

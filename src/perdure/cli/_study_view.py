@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..execution.jobs import Job
-    from ..report import Grid
+    from ..report.tables import TextTable
     from ..studies import Outcome
 
 __all__ = ["StudyView", "in_words"]
@@ -37,7 +37,12 @@ class StudyView:
     """
 
     def __init__(
-        self, before: Outcome, at_once: int, tables: Callable[[], Sequence[Grid]], *, show: bool
+        self,
+        before: Outcome,
+        at_once: int,
+        tables: Callable[[], Sequence[TextTable]],
+        *,
+        show: bool,
     ) -> None:
         self._show, self._at_once, self._tables = show, at_once, tables
         self.ended: Counter[str] = Counter(done=before.finished)
@@ -46,7 +51,7 @@ class StudyView:
         self._running: dict[int, tuple[Job, float, dict[str, Any]]] = {}
         self._took: dict[str, list[float]] = {}  # seconds by kind of run
         self._line_at = self._tables_at = 0.0
-        self._grids: Sequence[Grid] = ()
+        self._grids: Sequence[TextTable] = ()
         self._live: Any = None
 
     def __enter__(self) -> StudyView:

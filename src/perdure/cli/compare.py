@@ -13,11 +13,11 @@ from ..record import InputError, InputOptions, read_input
 from ..record.comparability import missing, notes_of, same_scores, same_tasks
 from ..record.grouping import find_groups, in_words
 from ..record.pairing import only_finished, paired, remarks, same_scenario
-from ..report import Compared, comparison_grids
-from ..report.comparison import comparison_dict, comparison_words
-from ..report.comparison_tables import MANY_PAIRS
-from ..report.scores import reasons
-from ..report.study import COLUMNS
+from ..report.tables import ComparisonReport, make_comparison_tables
+from ..report.tables.comparison import comparison_to_dict, describe_comparison
+from ..report.tables.comparison_tables import MAX_DETAILED_PAIRS
+from ..report.tables.scores import group_reasons
+from ..report.tables.study import COLUMNS
 from ..stats import PairTestName, find_pair_test
 from ._example_differences import example_differences, print_example_differences
 from ._options import check_percent, ids_of, scale_of, whole_of
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..metrics import Summary
     from ..record.grouping import Groups
     from ..record.run_index import RunRef
-    from ..report import Grid
+    from ..report.tables import TextTable
 
     ByMethod = dict[str, dict[int | str, Summary]]
     Runs = dict[str, dict[int | str, RunRef]]
@@ -137,7 +137,7 @@ def compare(
     notes += same_tasks(found, runs, anyway=anyway) + remarks(named)
     notes += notes_of([run for mine in found.values() for run in mine.values()])
     notes += _too_narrow(min(map(len, runs.values()))) if interval == "bca" else []
-    compared = Compared(
+    compared = ComparisonReport(
         {}, {name: {seed: run.path for seed, run in mine.items()} for name, mine in runs.items()},
         by, alpha, interval, level, scale, test, unpaired, against, notes=notes,
     )  # fmt: skip
@@ -151,7 +151,7 @@ def compare(
     return 1 if compared.undefined and (wanted or not compared.metrics) else 0
 
 
-def _compare(compared: Compared, found: ByMethod, runs: Runs, ids: Sequence[str]) -> None:
+def _compare(compared: ComparisonReport, found: ByMethod, runs: Runs, ids: Sequence[str]) -> None:
     """Add every metric to the comparison, or why it is not in it."""
     for id_ in ids:
         if reason := missing(id_, found, runs):
@@ -254,17 +254,17 @@ def _of_what(groups: Groups, found: ByMethod) -> str:
 
 
 def _print(
-    found: Compared, form: str, title: str, *, percent: bool, digits: int, details: bool
+    found: ComparisonReport, form: str, title: str, *, percent: bool, digits: int, details: bool
 ) -> None:
     if form == "json":
-        print_json(comparison_dict(found))
+        print_json(comparison_to_dict(found))
         return
-    words = [f"{title}: {len(found.runs)} methods", *comparison_words(found)]
+    words = [f"{title}: {len(found.runs)} methods", *describe_comparison(found)]
     if found.paired_by == "run.json" and not found.unpaired:
         words[0] += f", seeds {in_words(found.seeds)}"
-    if form == "people" and found.comparisons > MANY_PAIRS and not details:
+    if form == "people" and found.comparisons > MAX_DETAILED_PAIRS and not details:
         words.append("differences with intervals and effects: --details, or --against METHOD")
-    grids = comparison_grids(found, form, percent=percent, digits=digits, details=details)
+    grids = make_comparison_tables(found, form, percent=percent, digits=digits, details=details)
     if form == "latex":
         _print_latex(grids, words)
     elif form == "csv":
@@ -277,7 +277,7 @@ def _print(
             say()
         for line in words:
             print_wrapped(f"- {line}" if form == "markdown" else line, "  ")
-    for line in reasons(found.undefined):
+    for line in group_reasons(found.undefined):
         if form == "people":
             print_wrapped(f"undefined: {line}", "  ")
         else:
@@ -285,7 +285,7 @@ def _print(
     print_notes(found.notes, form)
 
 
-def _print_latex(grids: Sequence[Grid], words: Sequence[str]) -> None:
+def _print_latex(grids: Sequence[TextTable], words: Sequence[str]) -> None:
     """Print tables under what they rest on, in comments: a file of it can be read by a paper."""
     for line in [*words, r"needs \usepackage{booktabs}"]:
         say(f"% {line}")

@@ -10,7 +10,7 @@ from cyclopts import App
 from ..data import DATASETS, locate, verify
 from ..data import fetch as fetch_one
 from ..record import InputError
-from ..report import Grid
+from ..report.tables import TextTable
 from ._output import Flag, print_json, say, tell
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def list_(*, json: Flag = False) -> None:
         for name, info in DATASETS.items()
     ]
     header = ["name", "what", "train / test", "classes", "licence", "where"]
-    Grid(header, rows, right={"train / test", "classes"}).show(sys.stdout)
+    TextTable(header, rows, right={"train / test", "classes"}).show(sys.stdout)
 
 
 @data_app.command

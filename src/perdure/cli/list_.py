@@ -8,8 +8,8 @@ from cyclopts import App
 
 from ..metrics import METRICS, TOOLS
 from ..models import MODELS, describe
-from ..report import Grid
-from ..report.scores import ARROWS
+from ..report.tables import TextTable
+from ..report.tables.scores import ARROWS
 from ..scenarios import SCENARIOS
 from ..strategies import STRATEGIES
 
@@ -25,14 +25,14 @@ def metrics() -> None:
         [id_, ARROWS[metric.better], metric.name, metric.of, metric.source]
         for id_, metric in METRICS.items()
     ]
-    Grid(["id", "", "name", "from", "source"], rows).show(sys.stdout)
+    TextTable(["id", "", "name", "from", "source"], rows).show(sys.stdout)
 
 
 @list_app.command
 def tools() -> None:
     """List the tools and papers that `perdure score --as` knows, with the names they print."""
     rows = [[tool, ", ".join(row.name for row in rows)] for tool, rows in TOOLS.items()]
-    Grid(["--as", "prints"], rows).show(sys.stdout)
+    TextTable(["--as", "prints"], rows).show(sys.stdout)
 
 
 @list_app.command
@@ -43,17 +43,17 @@ def scenarios() -> None:
         for name, each in SCENARIOS.items()
     ]
     header = ["scenario", "tasks", "setting", "data", "model", "what it is"]
-    Grid(header, rows, right={"tasks"}).show(sys.stdout)
+    TextTable(header, rows, right={"tasks"}).show(sys.stdout)
 
 
 @list_app.command
 def strategies() -> None:
     """List the strategies that `perdure run` knows, what they keep, and their papers."""
     rows = [[name, each.about, each.keeps, each.paper] for name, each in STRATEGIES.items()]
-    Grid(["strategy", "what it does", "keeps", "paper"], rows).show(sys.stdout)
+    TextTable(["strategy", "what it does", "keeps", "paper"], rows).show(sys.stdout)
 
 
 @list_app.command
 def models() -> None:
     """List the networks that `perdure run` knows."""
-    Grid(["model", "what it is"], [[name, describe(name)] for name in MODELS]).show(sys.stdout)
+    TextTable(["model", "what it is"], [[name, describe(name)] for name in MODELS]).show(sys.stdout)

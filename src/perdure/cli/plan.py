@@ -16,7 +16,7 @@ from ..metrics import Stream, UndefinedMetricError, min_acc, schedule_steps, wf
 from ..metrics.planning import plan as planned
 from ..record import InputError, read_input
 from ..record.points import INITIAL, PROBE
-from ..report import Grid
+from ..report.tables import TextTable
 from ._options import whole_of, windows_of
 from ._output import STDIN, Flag, form_of, print_grids, print_json, print_notes
 
@@ -253,7 +253,7 @@ def _print(
     table = [_row(row, mine, form) for row, mine in zip(found, seen, strict=True)]
     header = [name for name in table[0] if any(row[name] for row in table)]
     cells = [[row[name] for name in header] for row in table]
-    grid = Grid(header, cells, right=set(header))
+    grid = TextTable(header, cells, right=set(header))
     # As text on a terminal too: rich would cut digits off so many columns to make them fit.
     print_grids([grid], "text" if form == "people" else form)
     print_notes(notes, form)

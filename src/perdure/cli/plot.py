@@ -136,14 +136,14 @@ def plot(
         classes=values_of(classes, "--classes"), setting=setting, upper=upper,
     )  # fmt: skip
     methods, notes = opened(sources, given, store, pool=pool)
-    from ..report.figures import entitle, save
+    from ..report.figures import add_title, save
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
             figure = draw(methods, size=size, **options)
             if title is not None:
-                entitle(figure, title)
+                add_title(figure, title)
             path = save(figure, output, dots)
         except InputError:  # what was left out may be why
             _say([note for note in notes if note.startswith("left out: ")], told)

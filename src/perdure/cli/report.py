@@ -69,8 +69,8 @@ def report(
             f"{output} is a folder, expected a file; name one: -o {output}/report.html"
         )
     try:
-        from ..report.page import page
-        from ..report.page.significance import HowTested
+        from ..report.page import render_page
+        from ..report.page.significance import PairTestOptions
     except ModuleNotFoundError as error:
         raise InputError(
             f"{error.name} is not installed, expected it for pages; pip install 'perdure[report]'"
@@ -87,8 +87,8 @@ def report(
         alpha=None if alpha == 0.05 else alpha,
     )  # fmt: skip
     told = _Counter(sum(map(len, methods.values())))
-    how = HowTested(test, unpaired, alpha)
-    text = page(methods, command=again, left_out=notes, title=title, told=told, how=how)
+    how = PairTestOptions(test, unpaired, alpha)
+    text = render_page(methods, command=again, left_out=notes, title=title, told=told, how=how)
     output.write_text(text, encoding="utf-8")
     for note in notes:
         tell(f"note: {note}")

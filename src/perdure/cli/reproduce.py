@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ..report import Grid
-from ..report.reproduction_table import lines_as_dicts, lines_grid, statements_grid
+from ..report.tables import TextTable
+from ..report.tables.reproduction import lines_as_dicts, lines_grid, statements_grid
 from ..scenarios import find_scenario
 from ._options import require_training
 from ._output import Flag, form_of, print_grids, print_json, say, tell
@@ -115,7 +115,7 @@ def _list(format_: str) -> None:
              "about": entry.about, "data": list(needed), "not_at_hand": sorted(lacking),
              "hours": entry.hours, "gpu_hours": entry.gpu_hours}
         )  # fmt: skip
-    grid = Grid(["entry", "what", "data", "not at hand", "two cores take about"], rows)
+    grid = TextTable(["entry", "what", "data", "not at hand", "two cores take about"], rows)
     if format_ == "json":
         print_json(plain)
     elif format_ == "markdown":

@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from ..metrics import summary_of_runs
 from ..record import InputError, open_run, read_input
-from ..report import headline_grid, kept_grid
+from ..report.tables import make_headline_table, make_task_table
 from ._options import require_training, whole_of
 from ._output import Flag, print_json, say, tell
 from ._progress import SeedBars
@@ -283,13 +283,13 @@ def _print(done: list[Job], notes: list[str], *, json: bool) -> None:
     first = done[0].config
     say(f"{first.scenario}, {first.strategy}, {first.setting}-incremental, {seeds}")
     say(_in_words(first), "")
-    kept = kept_grid(both)
+    kept = make_task_table(both)
     if len(kept.header) > 1:
         kept.show(sys.stdout)
         say()
-    headline_grid(both, names=not sys.stdout.isatty() or get_terminal_size().columns >= 90).show(
-        sys.stdout
-    )
+    make_headline_table(
+        both, names=not sys.stdout.isatty() or get_terminal_size().columns >= 90
+    ).show(sys.stdout)
     say(f"intervals: over {'test examples' if len(done) == 1 else 'seeds'}")
     for line in _too_sparse(done[0]):
         say(line)

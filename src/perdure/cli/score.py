@@ -21,8 +21,8 @@ from ..metrics import (
 from ..record import InputError, InputOptions, ScoreInput, read_input
 from ..record.grouping import find_groups, seeds_note
 from ..record.run_index import RunRef
-from ..report import scores_grids, tool_grid
-from ..report.scores import reasons, stacked
+from ..report.tables import make_score_tables, make_tool_table
+from ..report.tables.scores import group_reasons, stack_tables
 from ._options import check_percent, ids_of, scale_of, values_of, weights_of, whole_of, windows_of
 from ._output import (
     STDIN,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from ..metrics import IntervalMethod
     from ..record.grouping import Groups
-    from ..report import Grid
+    from ..report.tables import TextTable
 
 __all__ = ["score"]
 
@@ -165,7 +165,7 @@ def score(
         missing = [id_ for id_ in wanted if id_ not in each.found.metrics]
         if missing and form in ("markdown", "latex", "csv"):
             where = f"{name}: " if len(scored) > 1 else ""
-            for line in reasons({id_: each.found.undefined[id_] for id_ in missing}):
+            for line in group_reasons({id_: each.found.undefined[id_] for id_ in missing}):
                 tell(f"undefined: {where}{line}")
     return int(any(id_ not in each.found.metrics for each in scored.values() for id_ in wanted))
 
@@ -267,14 +267,14 @@ def _print_scored(
         return
     digits = None if form == "csv" else 4
     grids = {
-        name: scores_grids(each.found, percent=percent, per_task=per_task, digits=digits)
+        name: make_score_tables(each.found, percent=percent, per_task=per_task, digits=digits)
         for name, each in scored.items()
     }
     for name in _print_tables(grids, form):
         found = scored[name].found
         if form == "people" and found.undefined:
             say("", "undefined")
-            for line in reasons(found.undefined):
+            for line in group_reasons(found.undefined):
                 print_wrapped(f"  {line}", "    ")
         where = f"{name}: " if len(scored) > 1 and form != "people" else ""
         print_notes([where + note for note in found.notes], form)
@@ -283,7 +283,7 @@ def _print_scored(
     print_notes(notes, form)
 
 
-def _print_tables(grids: Mapping[str, list[Grid]], form: str) -> Iterator[str]:
+def _print_tables(grids: Mapping[str, list[TextTable]], form: str) -> Iterator[str]:
     """Print the tables of each group under its name, and yield the name after them."""
     if form == "csv":
         print_grids(_one_each(grids), form)
@@ -297,12 +297,13 @@ def _print_tables(grids: Mapping[str, list[Grid]], form: str) -> Iterator[str]:
         yield name
 
 
-def _one_each(grids: Mapping[str, list[Grid]]) -> list[Grid]:
+def _one_each(grids: Mapping[str, list[TextTable]]) -> list[TextTable]:
     """Return each table once for all groups, with their names in its first column."""
     if len(grids) == 1:
         return next(iter(grids.values()))
     return [
-        stacked(dict(zip(grids, same, strict=True))) for same in zip(*grids.values(), strict=True)
+        stack_tables(dict(zip(grids, same, strict=True)))
+        for same in zip(*grids.values(), strict=True)
     ]
 
 
@@ -338,7 +339,9 @@ def _print_as(
         print_json({"tool": tool, **found})
         return
     digits = None if form == "csv" else 4
-    grids = {n: [tool_grid(each, tool, percent=percent, digits=digits)] for n, each in rows.items()}
+    grids = {
+        n: [make_tool_table(each, tool, percent=percent, digits=digits)] for n, each in rows.items()
+    }
     for name in _print_tables(grids, form):
         print_notes([note for source in scored[name].sources for note in source.notes], form)
     print_notes(notes, form)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from ..record import InputError, is_locked, load_summary, read_json
-from ..report.study import Line, guidelines, study_grids
+from ..report.tables.study import Line, guidelines, study_grids
 from ._options import ids_of, require_training, whole_of
 from ._output import Flag, form_of, print_grids, print_json, say, tell
 from ._study_known import recall, remember

@@ -48,7 +48,7 @@ def watch(
         raise InputError(f"{store}: no such folder, expected one of runs; `perdure run` makes some")
     live = _live()
     token = _token(live, host, token)
-    server = live.Server(store, live.open_port(host, number), host, token=token)
+    server = live.LiveServer(store, live.open_port(host, number), host, token=token)
     count = len(server.watching.listing)
     say(f"{store}: {count} run{'' if count == 1 else 's'}, shown at {server.address}")
     say("Ctrl-C ends it")

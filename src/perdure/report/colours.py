@@ -1,6 +1,6 @@
 """One look for every method wherever it is drawn: colours that colour-blind readers can tell apart.
 
-Eight hues after Okabe and Ito, yellow left out (unreadable on white). Methods of one family share
+Eight hues after Okabe and Ito, without yellow (unreadable on white). Methods of one family share
 a hue and differ in their dashes, so that black-and-white prints can be read too.
 """
 
@@ -11,20 +11,29 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .._html import HUES
-from .load import strategy_of
+from .load import get_strategy
 
 if TYPE_CHECKING:
-    from .load import Methods
+    from .load import RunsByMethod
 
-__all__ = ["HUES", "Look", "looks", "sequence", "task_colours"]
+__all__ = ["HUES", "LineStyle", "choose_styles", "sequential_colours", "task_colours"]
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY = HUES
 
 # From dark blue to yellow (cividis): what is ordered, memory sizes or many tasks, say.
-ORDERED = ("#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369")
+ORDERED_COLOURS = (
+    "#00224e",
+    "#123570",
+    "#3b496c",
+    "#575d6d",
+    "#707173",
+    "#8a8678",
+    "#a59c74",
+    "#c3b369",
+)
 
 
-class Look(NamedTuple):
+class LineStyle(NamedTuple):
     """How a method is drawn: its colour, and its dashes in the words of both drawing libraries."""
 
     colour: str
@@ -36,46 +45,46 @@ class Look(NamedTuple):
         return {"solid": "solid", "dashed": "dash", "dotted": "dot"}.get(self.dashes, "dashdot")
 
 
-STRATEGIES = {
-    "naive": Look(GREY),
-    "joint": Look(GREY, "dashed"),
-    "single": Look(GREY, "dotted"),
-    "random": Look(GREY, "dashdot"),
-    "cumulative": Look(SKY),
-    "replay": Look(BLUE),
-    "gdumb": Look(BLUE, "dashed"),
-    "gem": Look(VERMILION),
-    "agem": Look(VERMILION, "dashed"),
-    "ewc": Look(GREEN),
-    "si": Look(GREEN, "dashed"),
-    "mas": Look(GREEN, "dotted"),
-    "lwf": Look(PURPLE),
-    "cwr-star": Look(ORANGE),
+STRATEGY_STYLES = {
+    "naive": LineStyle(GREY),
+    "joint": LineStyle(GREY, "dashed"),
+    "single": LineStyle(GREY, "dotted"),
+    "random": LineStyle(GREY, "dashdot"),
+    "cumulative": LineStyle(SKY),
+    "replay": LineStyle(BLUE),
+    "gdumb": LineStyle(BLUE, "dashed"),
+    "gem": LineStyle(VERMILION),
+    "agem": LineStyle(VERMILION, "dashed"),
+    "ewc": LineStyle(GREEN),
+    "si": LineStyle(GREEN, "dashed"),
+    "mas": LineStyle(GREEN, "dotted"),
+    "lwf": LineStyle(PURPLE),
+    "cwr-star": LineStyle(ORANGE),
 }
 
 
-def looks(methods: Methods) -> dict[str, Look]:
+def choose_styles(methods: RunsByMethod) -> dict[str, LineStyle]:
     """Return how each method is drawn: by its strategy, or in order where several share one.
 
     Example:
-        >>> looks({"replay": [], "gem": []})["gem"].colour
+        >>> choose_styles({"replay": [], "gem": []})["gem"].colour
         '#d55e00'
-        >>> len({look.colour for look in looks({"replay m=1": [], "replay m=2": []}).values()})
+        >>> len(set(choose_styles({"replay m=1": [], "replay m=2": []}).values()))
         2
     """
-    strategies = {name: strategy_of(name, runs) for name, runs in methods.items()}
+    strategies = {name: get_strategy(name, runs) for name, runs in methods.items()}
     times = list(strategies.values())
     if len(methods) > 1 and len(set(times)) == 1:
-        return dict(zip(methods, map(Look, sequence(len(methods))), strict=True))
-    found: dict[str, Look] = {}
+        return dict(zip(methods, map(LineStyle, sequential_colours(len(methods))), strict=True))
+    found: dict[str, LineStyle] = {}
     for name, strategy in strategies.items():
-        if strategy in STRATEGIES and times.count(strategy) == 1:
-            found[name] = STRATEGIES[strategy]
+        if strategy in STRATEGY_STYLES and times.count(strategy) == 1:
+            found[name] = STRATEGY_STYLES[strategy]
     free = [
-        Look(hue, dashes)
+        LineStyle(hue, dashes)
         for dashes in ("solid", "dashed", "dotted", "dashdot")
         for hue in HUES
-        if Look(hue, dashes) not in found.values()
+        if LineStyle(hue, dashes) not in found.values()
     ]
     rest = [name for name in methods if name not in found]
     return found | {name: free[k % len(free)] for k, name in enumerate(rest)}
@@ -88,17 +97,19 @@ def task_colours(count: int) -> list[str]:
         >>> task_colours(2), len(task_colours(20))
         (['#0072b2', '#d55e00'], 20)
     """
-    return list(HUES[:count]) if count <= len(HUES) else sequence(count)
+    return list(HUES[:count]) if count <= len(HUES) else sequential_colours(count)
 
 
-def sequence(count: int) -> list[str]:
+def sequential_colours(count: int) -> list[str]:
     """Return colours from dark to light, for what has an order.
 
     Example:
-        >>> sequence(2)
+        >>> sequential_colours(2)
         ['#00224e', '#c3b369']
     """
-    anchors = np.array([[int(c[k : k + 2], 16) for k in (1, 3, 5)] for c in ORDERED])
-    places = np.linspace(0, len(ORDERED) - 1, count) if count > 1 else np.zeros(count)
-    mixed = [np.interp(places, range(len(ORDERED)), anchors[:, k]).round() for k in range(3)]
+    anchors = np.array([[int(c[k : k + 2], 16) for k in (1, 3, 5)] for c in ORDERED_COLOURS])
+    places = np.linspace(0, len(ORDERED_COLOURS) - 1, count) if count > 1 else np.zeros(count)
+    mixed = [
+        np.interp(places, range(len(ORDERED_COLOURS)), anchors[:, k]).round() for k in range(3)
+    ]
     return [f"#{int(r):02x}{int(g):02x}{int(b):02x}" for r, g, b in zip(*mixed, strict=True)]

@@ -7,14 +7,14 @@ names can be drawn together.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..metrics import minimum_after
 from ..metrics.functional.worst_case import first_ends
 from ..record import InputError
-from .bands import Band, band
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,39 +24,69 @@ if TYPE_CHECKING:
     from ..metrics import ScoreScale, Stream
     from ..record import ScoreInput
 
+    Curve = tuple[NDArray[np.int64], NDArray[np.float64]]  # steps, scores
+
 __all__ = [
-    "agreed",
-    "dip_of",
-    "ends_of",
-    "learned_at",
-    "low_of",
-    "no_stream",
-    "one_scale",
-    "score_name",
-    "shared_scale",
-    "streams_of",
-    "switches",
+    "MeanCurve",
+    "average_after_switch",
+    "average_curves",
+    "average_task",
+    "axis_label",
+    "explain_missing_stream",
+    "find_switches",
+    "first_learned_step",
+    "get_streams",
+    "mean_worst_score",
+    "merge_names",
+    "merge_scales",
+    "require_one_scale",
+    "scores_at_task_ends",
     "task_names",
-    "track_of",
     "visit_names",
-    "worst_name",
+    "worst_label",
 ]
 
 
-def streams_of(name: str, runs: Sequence[ScoreInput], thin: int = 1) -> list[Stream]:
-    """Return the stream of each run, with every `thin`-th evaluation, or raise InputError.
+class MeanCurve(NamedTuple):
+    """A curve over runs: mean and sample SD (zero for one run) at the steps all of them have."""
+
+    steps: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    sd: NDArray[np.float64]
+    runs: int
+
+
+def average_curves(curves: Sequence[Curve]) -> MeanCurve:
+    """Return mean and SD of several curves, at the steps that all of them have.
+
+    Example:
+        >>> one, two = ([1, 2, 3], [0.5, 0.6, 0.7]), ([2, 3], [0.8, 0.9])
+        >>> found = average_curves([tuple(map(np.array, one)), tuple(map(np.array, two))])
+        >>> found.steps, found.mean.round(2)
+        (array([2, 3]), array([0.7, 0.8]))
+    """
+    if not curves:
+        return MeanCurve(np.empty(0, np.int64), np.empty(0), np.empty(0), 0)
+    steps = reduce(np.intersect1d, [steps for steps, _ in curves])
+    values = np.array([scores[np.searchsorted(mine, steps)] for mine, scores in curves])
+    sd = values.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(len(steps))
+    return MeanCurve(steps, values.mean(axis=0), sd, len(curves))
+
+
+def get_streams(name: str, runs: Sequence[ScoreInput], thin: int = 1) -> list[Stream]:
+    """Return the stream of each run with every `thin`-th evaluation, or raise InputError.
 
     Example:
         >>> from perdure.metrics import Stream
         >>> from perdure.record import ScoreInput
         >>> run = ScoreInput(stream=Stream({"a": ([1, 2, 3], [0.5, 0.9, 0.2])}))
-        >>> streams_of("mine", [run], thin=2)[0].grid
+        >>> get_streams("mine", [run], thin=2)[0].grid
         array([2])
     """
     found = []
     for run in runs:
         if run.stream is None:
-            raise InputError(f"{name}: {no_stream(run)}")
+            raise InputError(f"{name}: {explain_missing_stream(run)}")
         if thin == 1:
             found.append(run.stream)
         else:  # from points as `perdure score --thin`: the tests of whole sets stay
@@ -65,7 +95,7 @@ def streams_of(name: str, runs: Sequence[ScoreInput], thin: int = 1) -> list[Str
     return found
 
 
-def no_stream(run: ScoreInput) -> str:
+def explain_missing_stream(run: ScoreInput) -> str:
     """Return why a run has no curves, nothing where it has them."""
     if run.stream is not None:
         return ""
@@ -75,29 +105,29 @@ def no_stream(run: ScoreInput) -> str:
     )
 
 
-def one_scale(streams: Iterable[Stream]) -> ScoreScale:
+def require_one_scale(streams: Iterable[Stream]) -> ScoreScale:
     """Return the scale that all streams share; InputError where they cannot stand on one axis."""
     scales = [stream.scale for stream in streams]
     if len({scale.lower_is_better for scale in scales}) > 1:
         raise InputError(
             "some scores are better higher and some lower, expected one kind; draw two"
         )
-    return shared_scale(scales)
+    return merge_scales(scales)
 
 
-def shared_scale(scales: Sequence[ScoreScale]) -> ScoreScale:
+def merge_scales(scales: Sequence[ScoreScale]) -> ScoreScale:
     """Return the first of several scales, called score where they have different names."""
     labels = {scale.label for scale in scales}
     return scales[0] if len(labels) == 1 else replace(scales[0], name="score")
 
 
-def score_name(scale: ScoreScale) -> str:
+def axis_label(scale: ScoreScale) -> str:
     """Return what an axis of such scores is called.
 
     Example:
         >>> from perdure.metrics import ScoreScale
         >>> loss = ScoreScale(0, 9, lower_is_better=True, name="loss")
-        >>> score_name(ScoreScale()), score_name(loss), score_name(ScoreScale(percent=True))
+        >>> axis_label(ScoreScale()), axis_label(loss), axis_label(ScoreScale(percent=True))
         ('accuracy', 'loss (lower is better)', 'accuracy (%)')
     """
     remarks = ["%"] if scale.percent else []
@@ -105,13 +135,13 @@ def score_name(scale: ScoreScale) -> str:
     return f"{scale.label} ({', '.join(remarks)})" if remarks else scale.label
 
 
-def worst_name(scale: ScoreScale) -> str:
+def worst_label(scale: ScoreScale) -> str:
     """Return what the worst score since a task was learned is called in a legend.
 
     Example:
         >>> from perdure.metrics import ScoreScale
         >>> loss = ScoreScale(0, 9, lower_is_better=True, name="loss")
-        >>> worst_name(ScoreScale()), worst_name(loss)
+        >>> worst_label(ScoreScale()), worst_label(loss)
         ('min-ACC', 'highest loss since learned')
     """
     name = scale.label
@@ -127,7 +157,7 @@ def task_names(streams: Sequence[Stream]) -> list[str]:
         >>> task_names([one, two])
         ['-90', 'task no. 2']
     """
-    return agreed([stream.names for stream in streams])
+    return merge_names([stream.names for stream in streams])
 
 
 def visit_names(streams: Sequence[Stream]) -> list[str]:
@@ -138,14 +168,14 @@ def visit_names(streams: Sequence[Stream]) -> list[str]:
         >>> visit_names([Stream({"a": ([1, 2], [0.5, 0.6])}, [("a", 1), ("a", 2)])])
         ['a', 'a']
     """
-    return agreed([[visit.task for visit in stream.spans] for stream in streams])
+    return merge_names([[visit.task for visit in stream.spans] for stream in streams])
 
 
-def agreed(several: Sequence[Sequence[str]]) -> list[str]:
+def merge_names(several: Sequence[Sequence[str]]) -> list[str]:
     """Return the name at each place of several lists, its number where they do not agree.
 
     Example:
-        >>> agreed([["a", "b"], ["a", "c", "d"]])
+        >>> merge_names([["a", "b"], ["a", "c", "d"]])
         ['a', 'task no. 2', 'd']
     """
     count = max(map(len, several), default=0)
@@ -156,32 +186,32 @@ def agreed(several: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def switches(streams: Iterable[Stream]) -> list[int]:
+def find_switches(streams: Iterable[Stream]) -> list[int]:
     """Return the steps after which another task began, in any of the streams.
 
     Example:
         >>> from perdure.metrics import Stream
         >>> scores = {"a": ([1, 4], [0.5, 0.9]), "b": ([4], [0.2])}
-        >>> switches([Stream(scores, [("a", 2), ("b", 4)]), Stream(scores)])
+        >>> find_switches([Stream(scores, [("a", 2), ("b", 4)]), Stream(scores)])
         [2]
     """
     return sorted({last for stream in streams for _, last in stream.spans[:-1]})
 
 
-def track_of(streams: Sequence[Stream], task: int) -> Band:
+def average_task(streams: Sequence[Stream], task: int) -> MeanCurve:
     """Return mean and SD of the scores on a task, at the steps at which all runs tested it.
 
     Example:
         >>> from perdure.metrics import Stream
         >>> runs = [Stream({"a": ([1, 2], [0.5, score])}) for score in (0.5, 0.75)]
-        >>> track_of(runs, 0).mean
+        >>> average_task(runs, 0).mean
         array([0.5  , 0.625])
     """
     curves = [s.tasks[s.names[task]] for s in streams if task < len(s.names)]
     return _shared([curve for curve in curves if len(curve[0])])
 
 
-def dip_of(streams: Sequence[Stream], task: int, switch: int, most: int) -> Band:
+def average_after_switch(streams: Sequence[Stream], task: int, switch: int, most: int) -> MeanCurve:
     """Return the scores on a task up to `most` iterations after a switch, which is step 0.
 
     Nothing from runs that had not learned the task by then; nothing of the task after the next.
@@ -189,7 +219,7 @@ def dip_of(streams: Sequence[Stream], task: int, switch: int, most: int) -> Band
     Example:
         >>> from perdure.metrics import Stream
         >>> stream = Stream({"a": ([1, 2, 3, 4], [0.5, 0.75, 0.25, 0.5])}, [("a", 2), ("a", 4)])
-        >>> found = dip_of([stream], 0, 0, most=1)
+        >>> found = average_after_switch([stream], 0, 0, most=1)
         >>> found.steps, found.mean
         (array([0, 1]), array([0.75, 0.25]))
     """
@@ -208,8 +238,8 @@ def dip_of(streams: Sequence[Stream], task: int, switch: int, most: int) -> Band
     return _shared(curves)
 
 
-def _shared(curves: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> Band:
-    found = band(curves)
+def _shared(curves: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> MeanCurve:
+    found = average_curves(curves)
     if curves and not len(found.steps):
         raise InputError(
             "runs of one method were tested at different steps, expected shared ones; "
@@ -218,13 +248,13 @@ def _shared(curves: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> Band
     return found
 
 
-def learned_at(streams: Sequence[Stream], task: int) -> float:
+def first_learned_step(streams: Sequence[Stream], task: int) -> float:
     """Return the first step at which a run had learned a task; infinity where none did.
 
     Example:
         >>> from perdure.metrics import Stream
         >>> stream = Stream({"a": ([1, 2], [0.9, 0.25])}, spans=[("a", 2)])
-        >>> learned_at([stream], 0), learned_at([stream], 1)
+        >>> first_learned_step([stream], 0), first_learned_step([stream], 1)
         (2, inf)
     """
     learned = [
@@ -235,7 +265,7 @@ def learned_at(streams: Sequence[Stream], task: int) -> float:
     return min(learned, default=np.inf)
 
 
-def low_of(streams: Sequence[Stream], task: int) -> float:
+def mean_worst_score(streams: Sequence[Stream], task: int) -> float:
     """Return the mean over runs of a task's worst score since it was learned, NaN for none.
 
     As in min-ACC: the task learned last takes no part, and the score at its end does not count.
@@ -244,7 +274,7 @@ def low_of(streams: Sequence[Stream], task: int) -> float:
         >>> from perdure.metrics import Stream
         >>> stream = Stream({"a": ([1, 2, 3], [0.9, 0.25, 0.5]), "b": ([3], [0.5])},
         ...                 spans=[("a", 1), ("b", 3)])
-        >>> low_of([stream], 0), low_of([stream], 1)
+        >>> mean_worst_score([stream], 0), mean_worst_score([stream], 1)
         (0.25, nan)
     """
     lows = []
@@ -258,7 +288,7 @@ def low_of(streams: Sequence[Stream], task: int) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def ends_of(
+def scores_at_task_ends(
     runs: Sequence[ScoreInput], task: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the steps at which tasks ended and the score on one of them then: the means over runs.
@@ -267,7 +297,7 @@ def ends_of(
         >>> from perdure.metrics import ScoreMatrix, Stream
         >>> from perdure.record import ScoreInput
         >>> stream = Stream({"a": ([2, 4], [0.9, 0.5]), "b": ([4], [0.8])}, [("a", 2), ("b", 4)])
-        >>> ends_of([ScoreInput(ScoreMatrix([[0.9, 0.1], [0.5, 0.8]]), stream)], 0)
+        >>> scores_at_task_ends([ScoreInput(ScoreMatrix([[0.9, 0.1], [0.5, 0.8]]), stream)], 0)
         (array([2., 4.]), array([0.9, 0.5]))
     """
     known = [

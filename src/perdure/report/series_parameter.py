@@ -8,47 +8,47 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..record import InputError
 from ..record.grouping import unlike
 from ..record.run_index import said_in
-from .load import described
+from .load import get_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .load import Methods
+    from .load import RunsByMethod
 
-__all__ = ["Values", "values_of"]
+__all__ = ["SeriesParameter", "find_series_parameter"]
 
 NUMBER = re.compile(r"(?<![\d.])\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
 
 
-class Values(NamedTuple):
+class SeriesParameter(NamedTuple):
     """What differs, and its value by method, lowest first."""
 
     name: str
     of: dict[str, float]
 
 
-def values_of(methods: Methods) -> Values:
+def find_series_parameter(methods: RunsByMethod) -> SeriesParameter:
     """Return in which one number the methods differ: from their descriptions, or their names.
 
     Example:
-        >>> values_of({"er 2000": [], "er 500": []})
-        Values(name='er', of={'er 500': 500.0, 'er 2000': 2000.0})
+        >>> find_series_parameter({"er 2000": [], "er 500": []})
+        SeriesParameter(name='er', of={'er 500': 500.0, 'er 2000': 2000.0})
     """
     if len(methods) < 2:
         raise InputError(
             f"a series needs at least 2 methods, got {len(methods)}; see perdure compare"
         )
-    said = [said_in(described(runs[0])) if runs else {} for runs in methods.values()]
+    said = [said_in(get_config(runs[0])) if runs else {} for runs in methods.values()]
     strategies = sorted({str(each["strategy"]) for each in said if "strategy" in each})
     if len(strategies) > 1:
         raise InputError(
             f"methods are {', '.join(strategies)}, expected one; draw them with curves"
         )
     found = _described(methods, said) or _named(methods)
-    return Values(found.name, dict(sorted(found.of.items(), key=lambda item: item[1])))
+    return SeriesParameter(found.name, dict(sorted(found.of.items(), key=lambda item: item[1])))
 
 
-def _described(methods: Methods, said: list[dict[str, Any]]) -> Values | None:
+def _described(methods: RunsByMethod, said: list[dict[str, Any]]) -> SeriesParameter | None:
     """Return the value that descriptions tell, or None where they do not tell one."""
     keys = unlike(said)
     if len(keys) != 1 or not all(keys[0] in each for each in said):
@@ -56,11 +56,11 @@ def _described(methods: Methods, said: list[dict[str, Any]]) -> Values | None:
     values = [each[keys[0]] for each in said]
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         short = keys[0].rpartition(".")[2]
-        return Values(short, dict(zip(methods, map(float, values), strict=True)))
+        return SeriesParameter(short, dict(zip(methods, map(float, values), strict=True)))
     return _numbered(dict(zip(methods, map(str, values), strict=True)))
 
 
-def _named(methods: Methods) -> Values:
+def _named(methods: RunsByMethod) -> SeriesParameter:
     found = _numbered({name: name for name in methods})
     if found is None:
         raise InputError(
@@ -70,7 +70,7 @@ def _named(methods: Methods) -> Values:
     return found
 
 
-def _numbered(texts: Mapping[str, str]) -> Values | None:
+def _numbered(texts: Mapping[str, str]) -> SeriesParameter | None:
     """Return the number in texts that are alike otherwise; None where there is no such one."""
     parts = {name: _split(text) for name, text in texts.items()}
     known = [part for part in parts.values() if part is not None]
@@ -80,7 +80,7 @@ def _numbered(texts: Mapping[str, str]) -> Values | None:
     if len(set(values.values())) < len(values):
         return None
     label = " ".join(known[0][::2]).strip(" -_=:,")
-    return Values(label or "value", values)
+    return SeriesParameter(label or "value", values)
 
 
 def _split(text: str) -> tuple[str, float, str] | None:

@@ -1,6 +1,6 @@
 """Figures with matplotlib, a function each: methods in, a figure out; `save` writes it."""
 
-from ._paper import entitle, save
+from ._paper import add_title, save
 from .criteria_charts import fixed, spider
 from .curves import curves
 from .forgetting import forgetting
@@ -12,9 +12,9 @@ from .rescaling import guessing, rescaled
 from .series import series
 
 __all__ = [
+    "add_title",
     "changes",
     "curves",
-    "entitle",
     "fixed",
     "forgetting",
     "gradients",

@@ -7,27 +7,29 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from ._panels import plain
+from ._panels import escape_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from matplotlib.axes import Axes
 
-    from ..colours import Look
-    from ._matrices import Spread
+    from ..colours import LineStyle
+    from ._matrices import MeanAndSD
 
-__all__ = ["lines_by_task"]
+__all__ = ["draw_task_lines"]
 
 
-def lines_by_task(axes: Axes, curves: Mapping[str, Spread], styles: Mapping[str, Look]) -> None:
+def draw_task_lines(
+    axes: Axes, curves: Mapping[str, MeanAndSD], styles: Mapping[str, LineStyle]
+) -> None:
     """Draw a value after each task, tasks counted from 1: the mean, and a band of one SD."""
     for name, over in curves.items():
         k = np.arange(1, len(over.mean) + 1)
         look = styles[name]
         marker = "o" if len(k) <= 20 else ""
         axes.plot(
-            k, over.mean, color=look.colour, ls=look.dashes, label=plain(name), marker=marker,
+            k, over.mean, color=look.colour, ls=look.dashes, label=escape_text(name), marker=marker,
             markersize=axes.xaxis.label.get_fontsize() / 2.7,  # type: ignore[operator]
         )  # fmt: skip
         if over.runs > 1:

@@ -20,26 +20,35 @@ if TYPE_CHECKING:
     from ...metrics import ScoreScale
     from ._paper import Size
 
-__all__ = ["cells", "change_colours", "em", "name_cells", "score_colours", "write_numbers"]
+__all__ = [
+    "draw_cells",
+    "make_change_colours",
+    "make_score_colours",
+    "name_cells",
+    "text_width",
+    "write_numbers",
+]
 
 # Both can be told apart by all colour-blind readers, cividis also in black and white.
-SCORES, CHANGES = "cividis", "PuOr"
-LEAST = 0.6  # of the letters' size: smaller numbers are left out
+SCORE_COLOURMAP, CHANGE_COLOURMAP = "cividis", "PuOr"
+MIN_LETTER_SIZE = 0.6  # of the letters' size: smaller numbers are left out
 UNMEASURED = "#d4d4d4"  # in neither of them
 
 
-def score_colours(scale: ScoreScale, low: float, high: float) -> tuple[str, Normalize]:
+def make_score_colours(scale: ScoreScale, low: float, high: float) -> tuple[str, Normalize]:
     """Return colours and limits for scores: the brighter the better."""
-    return SCORES + ("_r" if scale.lower_is_better else ""), Normalize(low, high)
+    return SCORE_COLOURMAP + ("_r" if scale.lower_is_better else ""), Normalize(low, high)
 
 
-def change_colours(most: float) -> tuple[str, Normalize]:
+def make_change_colours(most: float) -> tuple[str, Normalize]:
     """Return colours and limits for changes: no change is white, gains and losses as strong."""
     most = most or 1.0
-    return CHANGES, TwoSlopeNorm(0.0, -most, most)
+    return CHANGE_COLOURMAP, TwoSlopeNorm(0.0, -most, most)
 
 
-def cells(axes: Axes, values: NDArray[np.float64], colours: tuple[str, Normalize]) -> AxesImage:
+def draw_cells(
+    axes: Axes, values: NDArray[np.float64], colours: tuple[str, Normalize]
+) -> AxesImage:
     """Return the image of a matrix, row 0 on top; what was not measured stays grey."""
     axes.set_facecolor(UNMEASURED)
     axes.grid(visible=False)
@@ -55,7 +64,7 @@ def name_cells(axes: Axes, rows: Sequence[str], columns: Sequence[str], size: Si
     width, points = SIZES[size]
     place = axes.get_subplotspec()
     inches = width / (place.get_geometry()[1] if place is not None else 1)
-    letters = max(map(em, columns)) * len(columns) * (points - 1) / 72
+    letters = max(map(text_width, columns)) * len(columns) * (points - 1) / 72
     axes.tick_params(length=0)
     axes.tick_params(axis="x", rotation=0 if letters < 0.6 * inches else 90)
 
@@ -77,15 +86,15 @@ def write_numbers(
     factor = 100.0 if percent else 1.0
     values = factor * np.concatenate([_shown(image).compressed() for image in images])
     for form in _forms(values, signed=signed, percent=percent):
-        longest = max(em(_number(value, form)) for value in values)
+        longest = max(text_width(_number(value, form)) for value in values)
         letters = min(points - 1, 0.8 * wide / longest, 0.75 * high)
-        if letters >= LEAST * points:
+        if letters >= MIN_LETTER_SIZE * points:
             for image in images:
                 _write(image, form, letters, factor)
             return
 
 
-def em(text: str) -> float:
+def text_width(text: str) -> float:
     """Return about how wide a text is, in sizes of its letters."""
     narrow, broad = text.count("."), sum(map(text.count, "+mwMW…"))
     return 0.64 * len(text) - 0.32 * narrow + 0.25 * broad
@@ -133,7 +142,7 @@ def _fit_names(axes: Axes, wide: float, high: float, points: float) -> None:
         labels = axis.get_ticklabels()
         if axis is axes.xaxis and any(label.get_rotation() != 90 for label in labels):
             continue  # short enough to stand beside each other
-        fits = room >= 1.25 * LEAST * points
+        fits = room >= 1.25 * MIN_LETTER_SIZE * points
         letters = min(points - 1, room / 1.25) if fits else points - 1
         every = 1 if fits else int(np.ceil(1.25 * letters / room))
         for each in [*labels, *(axes.texts if axis is axes.xaxis else [])]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...record import InputError
-from ..curve_data import agreed, shared_scale
-from ..usable import as_many_tasks, usable
-from ._panels import plain, short
+from ..curve_data import merge_names, merge_scales
+from ..filtering import drop_other_task_counts, drop_unusable
+from ._panels import escape_text, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
     from ...metrics import ScoreMatrix, ScoreScale
     from ...record import ScoreInput
-    from ..load import Methods
+    from ..load import RunsByMethod
     from ._paper import Size
 
 __all__ = [
-    "Spread",
-    "folded",
-    "matrices_of",
-    "scale_of",
-    "score_limits",
-    "spread",
-    "tasks_of",
+    "MeanAndSD",
+    "average_runs",
+    "get_matrices",
+    "get_score_limits",
+    "merge_matrix_scales",
+    "short_task_names",
+    "wrap_name",
 ]
 
 # Letters of a task's name on an axis.
-LONGEST = {"column": 14, "page": 22, "slide": 10}
+MAX_TASK_LETTERS = {"column": 14, "page": 22, "slide": 10}
 
 
-class Spread(NamedTuple):
+class MeanAndSD(NamedTuple):
     """Mean and sample SD (zero for one run) over runs, NaN where any of them has no value."""
 
     mean: NDArray[np.float64]
@@ -44,20 +44,20 @@ class Spread(NamedTuple):
     runs: int
 
 
-def spread(values: Sequence[NDArray[np.float64]]) -> Spread:
+def average_runs(values: Sequence[NDArray[np.float64]]) -> MeanAndSD:
     """Return mean and SD over runs of arrays of one shape.
 
     Example:
-        >>> spread([np.array([0.5, 0.7]), np.array([0.7, 0.7])]).mean
+        >>> average_runs([np.array([0.5, 0.7]), np.array([0.7, 0.7])]).mean
         array([0.6, 0.7])
     """
     stacked = np.stack(values)
     sd = stacked.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(stacked.shape[1:])
-    return Spread(stacked.mean(axis=0), sd, len(values))
+    return MeanAndSD(stacked.mean(axis=0), sd, len(values))
 
 
-def matrices_of(
-    methods: Methods,
+def get_matrices(
+    methods: RunsByMethod,
     *,
     together: bool = False,
     lacks: Callable[[ScoreMatrix], str] = lambda matrix: "",  # noqa: ARG005
@@ -71,7 +71,7 @@ def matrices_of(
 
     Example:
         >>> from perdure.record import ScoreInput
-        >>> matrices_of({"er": [ScoreInput(no_matrix="tasks return")]})
+        >>> get_matrices({"er": [ScoreInput(no_matrix="tasks return")]})
         Traceback (most recent call last):
         perdure.record.io.files.InputError: er: no score matrix: tasks return
     """
@@ -82,7 +82,7 @@ def matrices_of(
             return f"no score matrix: {reason}"
         return lacks(run.matrix)
 
-    kept = as_many_tasks(usable(methods, without), together=together)
+    kept = drop_other_task_counts(drop_unusable(methods, without), together=together)
     found = {name: [run.matrix for run in runs if run.matrix] for name, runs in kept.items()}
     _refuse_other_scores(found)
     return found
@@ -100,38 +100,38 @@ def _refuse_other_scores(found: Mapping[str, Sequence[ScoreMatrix]]) -> None:
                 )
 
 
-def scale_of(found: Mapping[str, Sequence[ScoreMatrix]]) -> ScoreScale:
+def merge_matrix_scales(found: Mapping[str, Sequence[ScoreMatrix]]) -> ScoreScale:
     """Return range and direction of all scores, with their name where they share one."""
-    return shared_scale([matrix.scale for several in found.values() for matrix in several])
+    return merge_scales([matrix.scale for several in found.values() for matrix in several])
 
 
-def tasks_of(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tuple[str, ...]:
+def short_task_names(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tuple[str, ...]:
     """Return the names of tasks, short enough for an axis; places where runs order them otherwise.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
         >>> a = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], tasks=["cats", "dogs and wolves"])
         >>> b = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], tasks=["dogs and wolves", "cats"])
-        >>> tasks_of([a, a], "slide"), tasks_of([a, b])
+        >>> short_task_names([a, a], "slide"), short_task_names([a, b])
         (('cats', 'dogs a…ves'), ('task no. 1', 'task no. 2'))
     """
-    names = agreed([matrix.tasks for matrix in matrices])
-    return tuple(short(name, LONGEST.get(size, 22)) for name in names)
+    names = merge_names([matrix.tasks for matrix in matrices])
+    return tuple(shorten(name, MAX_TASK_LETTERS.get(size, 22)) for name in names)
 
 
-def folded(name: str, letters: float) -> str:
+def wrap_name(name: str, letters: float) -> str:
     """Return a name as it is drawn above a panel, on more than one line where it is long."""
-    return "\n".join(map(plain, wrap(name, max(int(letters), 8)))) or "-"
+    return "\n".join(map(escape_text, wrap(name, max(int(letters), 8)))) or "-"
 
 
-def score_limits(scale: ScoreScale, *values: NDArray[np.float64]) -> tuple[float, float]:
+def get_score_limits(scale: ScoreScale, *values: NDArray[np.float64]) -> tuple[float, float]:
     """Return the ends of an axis or colour scale of scores: 0 and 1, or those of other scores.
 
     Example:
         >>> from perdure.metrics import ACCURACY, ScoreScale
-        >>> score_limits(ACCURACY, np.array([0.4]))
+        >>> get_score_limits(ACCURACY, np.array([0.4]))
         (0.0, 1.0)
-        >>> score_limits(ScoreScale(0, 9), np.array([2, 5]))
+        >>> get_score_limits(ScoreScale(0, 9), np.array([2, 5]))
         (2.0, 5.0)
     """
     if scale.is_accuracy:

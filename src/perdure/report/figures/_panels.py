@@ -12,11 +12,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from ..._html import extremes as thinned
 from ...record import InputError
 from ...record.run_index import visible
-from ..bands import thinned
-from ..curve_data import score_name
-from ._paper import SIZES, grid_of
+from ..curve_data import axis_label
+from ._paper import SIZES, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,39 +26,39 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ...metrics import ScoreScale
-    from ..bands import Band
-    from ..colours import Look
+    from ..colours import LineStyle
+    from ..curve_data import MeanCurve
     from ._paper import Size
 
 __all__ = [
-    "BESIDE",
-    "MOST_PANELS",
-    "axis_name",
+    "MAX_COLUMNS",
+    "MAX_PANELS",
+    "add_legend",
     "band_key",
-    "diamond",
+    "check_panel_count",
     "draw_band",
     "draw_switches",
+    "escape_text",
     "fit_scores",
-    "legend",
+    "get_layout",
     "line_key",
-    "low_style",
-    "many",
-    "on_one_scale",
     "percent_ticks",
-    "plain",
-    "shape_of",
-    "short",
+    "score_axis_label",
+    "share_axes",
+    "shorten",
+    "task_end_style",
+    "worst_style",
 ]
 
-MOST_PANELS = 60
-MOST_POINTS = 1000  # of a line: twice what a page's width can show
-BESIDE = {"column": 2, "page": 4, "slide": 4}
-TALL = {1: 0.4, 2: 0.28, 3: 0.22, 4: 0.19, 5: 0.17}  # of a row, as a share of the width
+MAX_PANELS = 60
+MAX_POINTS = 1000  # of a line: twice what a page's width can show
+MAX_COLUMNS = {"column": 2, "page": 4, "slide": 4}
+ROW_HEIGHTS = {1: 0.4, 2: 0.28, 3: 0.22, 4: 0.19, 5: 0.17}  # of a row, as a share of the width
 
 
-def axis_name(scale: ScoreScale) -> str:
+def score_axis_label(scale: ScoreScale) -> str:
     """Return what an axis or a colour bar of scores is called, as it is drawn."""
-    return plain(score_name(scale))
+    return escape_text(axis_label(scale))
 
 
 def percent_ticks(scale: ScoreScale, *axes: Axis) -> None:
@@ -67,21 +67,21 @@ def percent_ticks(scale: ScoreScale, *axes: Axis) -> None:
         axis.set_major_formatter(PercentFormatter(1, symbol=""))
 
 
-def many(count: int, what: str) -> int:
+def check_panel_count(count: int, what: str) -> int:
     """Return so many panels, or refuse what nobody could read."""
-    if count > MOST_PANELS:
-        raise InputError(f"{what} would be {count} panels, expected at most {MOST_PANELS}")
+    if count > MAX_PANELS:
+        raise InputError(f"{what} would be {count} panels, expected at most {MAX_PANELS}")
     return count
 
 
-def shape_of(count: int, size: Size, beside: int | None = None) -> tuple[float, int, int]:
+def get_layout(count: int, size: Size, beside: int | None = None) -> tuple[float, int, int]:
     """Return height (as a share of the width), rows and columns for so many panels."""
-    rows, columns = grid_of(count, beside or BESIDE.get(size, 1))
-    tall = rows * TALL.get(columns, 0.16) * (1.45 if size == "column" else 1)
+    rows, columns = split_into_rows(count, beside or MAX_COLUMNS.get(size, 1))
+    tall = rows * ROW_HEIGHTS.get(columns, 0.16) * (1.45 if size == "column" else 1)
     return tall + 0.06, rows, columns
 
 
-def legend(figure: Figure, keys: Sequence[Line2D | Patch]) -> None:
+def add_legend(figure: Figure, keys: Sequence[Line2D | Patch]) -> None:
     """Put one legend above all panels, where it covers nothing; the figure grows to hold it.
 
     A slide does not grow beyond a screen's height.
@@ -102,19 +102,19 @@ def legend(figure: Figure, keys: Sequence[Line2D | Patch]) -> None:
     figure.set_size_inches(width, min(height, width * 9 / 16) if slide else height)
 
 
-def line_key(label: str, look: Look, **more: Any) -> Line2D:
+def line_key(label: str, look: LineStyle, **more: Any) -> Line2D:
     """Return the sample of a line for the legend."""
     return Line2D(
-        [], [], **({"color": look.colour, "ls": look.dashes, "label": plain(label)} | more)
+        [], [], **({"color": look.colour, "ls": look.dashes, "label": escape_text(label)} | more)
     )
 
 
-def low_style() -> dict[str, Any]:
+def worst_style() -> dict[str, Any]:
     """Return how the worst score since learning is drawn: a thin dotted line."""
     return {"lw": mpl.rcParams["lines.linewidth"] * 0.8, "ls": (0, (1, 1.5))}
 
 
-def diamond(colour: str = "#c00020") -> dict[str, Any]:
+def task_end_style(colour: str = "#c00020") -> dict[str, Any]:
     """Return how a score at the end of a task is drawn."""
     size = mpl.rcParams["font.size"]
     return {
@@ -132,20 +132,20 @@ def band_key(runs: Iterable[int]) -> list[Patch]:
     return [Patch(facecolor="#6b6b6b", alpha=0.25, label=f"mean ± SD, {several} runs")]
 
 
-def draw_band(axes: Axes, found: Band, look: Look, **more: Any) -> None:
+def draw_band(axes: Axes, found: MeanCurve, look: LineStyle, **more: Any) -> None:
     """Draw the mean as a line and one SD around it, with fewer points but all extremes."""
     low, high = found.mean - found.sd, found.mean + found.sd
     if found.runs > 1:
-        at = np.union1d(thinned(low, MOST_POINTS), thinned(high, MOST_POINTS))
+        at = np.union1d(thinned(low, MAX_POINTS), thinned(high, MAX_POINTS))
         axes.fill_between(
             found.steps[at], low[at], high[at], color=look.colour, alpha=0.2, linewidth=0
         )
-    at = thinned(found.mean, MOST_POINTS)
+    at = thinned(found.mean, MAX_POINTS)
     axes.plot(found.steps[at], found.mean[at], color=look.colour, linestyle=look.dashes, **more)
 
 
 def draw_switches(
-    axes: Axes, steps: Mapping[str, Sequence[int]], looks: Mapping[str, Look]
+    axes: Axes, steps: Mapping[str, Sequence[int]], looks: Mapping[str, LineStyle]
 ) -> None:
     """Draw where tasks change: grey where methods agree, in its colour where one is alone."""
     count = Counter(step for mine in steps.values() for step in set(mine))
@@ -171,9 +171,7 @@ def fit_scores(axes: Axes, scale: ScoreScale, seen: Iterable[float] = ()) -> Non
     axes.set_ylim(max(bottom, scale.low - beyond), min(top, scale.high + beyond))
 
 
-def on_one_scale(
-    panels: Sequence[Axes], columns: int, x: str, y: str, *, whole: bool = True
-) -> None:
+def share_axes(panels: Sequence[Axes], columns: int, x: str, y: str, *, whole: bool = True) -> None:
     """Give panels in rows one scale before anything is drawn on them.
 
     Its numbers and names stand at the left and below only; `whole` numbers on the x axis.
@@ -197,23 +195,23 @@ def on_one_scale(
         figure.supylabel(y, fontsize=size)
 
 
-def short(name: str, most: int) -> str:
+def shorten(name: str, most: int) -> str:
     """Return a name as it is to be read, without its middle where it is long.
 
     Example:
-        >>> short("airplane-automobile", 12)
+        >>> shorten("airplane-automobile", 12)
         'airplan…bile'
     """
     end = most // 3
     cut = name if len(name) <= most else f"{name[: most - 1 - end]}…{name[-end:]}"
-    return plain(cut)
+    return escape_text(cut)
 
 
-def plain(text: str) -> str:
+def escape_text(text: str) -> str:
     r"""Return text that is drawn letter by letter: no formula, nothing that hides in a legend.
 
     Example:
-        >>> plain("a$b$"), plain("_a")
+        >>> escape_text("a$b$"), escape_text("_a")
         ('a\\$b\\$', ' _a')
     """
     text = visible(text).replace("$", r"\$")

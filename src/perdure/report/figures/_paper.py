@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Size = Literal["column", "page", "slide"]
 
-__all__ = ["FORMATS", "SIZES", "drawing", "entitle", "grid_of", "save"]
+__all__ = ["FORMATS", "SIZES", "add_title", "new_figure", "save", "split_into_rows"]
 
 FORMATS = ("pdf", "svg", "png")
 MISSING = r"Glyph (\d+) "  # how matplotlib begins, for every letter and every time it looks for it
@@ -28,13 +28,13 @@ SIZES: dict[str, tuple[float, float]] = {"column": (3.4, 8), "page": (7.0, 8), "
 
 
 @contextmanager
-def drawing(
+def new_figure(
     size: Size, height: float, rows: int = 1, columns: int = 1, **axes: Any
 ) -> Iterator[Figure]:
     """Give a figure with `rows` x `columns` axes to draw on; `height` is a share of its width.
 
     Example:
-        >>> with drawing("page", 0.5, 1, 2) as figure:
+        >>> with new_figure("page", 0.5, 1, 2) as figure:
         ...     _ = figure.axes[0].set_title("left")
         >>> figure.get_size_inches().tolist(), len(figure.axes)
         ([7.0, 3.5], 2)
@@ -64,23 +64,23 @@ def _letters(points: float) -> Any:  # the names of settings are typed one by on
     }
 
 
-def grid_of(count: int, most: int = 4) -> tuple[int, int]:
+def split_into_rows(count: int, most: int = 4) -> tuple[int, int]:
     """Return rows and columns for so many panels, at most `most` beside each other.
 
     Example:
-        >>> grid_of(5), grid_of(3)
+        >>> split_into_rows(5), split_into_rows(3)
         ((2, 4), (1, 3))
     """
     columns = min(count, most)
     return -(-count // columns), columns
 
 
-def entitle(figure: Figure, title: str) -> None:
+def add_title(figure: Figure, title: str) -> None:
     """Put a title above a figure: over its legend, where there is one at the top.
 
     Example:
-        >>> with drawing("page", 0.5) as figure:
-        ...     entitle(figure, "Forgotten")
+        >>> with new_figure("page", 0.5) as figure:
+        ...     add_title(figure, "Forgotten")
         >>> figure.get_suptitle()
         'Forgotten'
     """

@@ -13,13 +13,13 @@ from matplotlib.projections.polar import PolarAxes
 
 from ...metrics import CRITERIA, SummaryOptions, UndefinedMetricError, fixed_curve
 from ...metrics.score_matrix import ZERO_UPPER
-from ..colours import looks
-from ..load import strategy_of
-from ..usable import as_many_tasks, usable
-from ._by_task import lines_by_task
-from ._matrices import folded, matrices_of, scale_of, spread
-from ._panels import axis_name, band_key, legend, line_key, percent_ticks, plain
-from ._paper import SIZES, drawing, grid_of
+from ..colours import choose_styles
+from ..filtering import drop_other_task_counts, drop_unusable
+from ..load import get_strategy
+from ._by_task import draw_task_lines
+from ._matrices import average_runs, get_matrices, merge_matrix_scales, wrap_name
+from ._panels import add_legend, band_key, escape_text, line_key, percent_ticks, score_axis_label
+from ._paper import SIZES, new_figure, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from ...metrics import ScoreMatrix
     from ...record import ScoreInput
-    from ..colours import Look
-    from ..load import Methods
+    from ..colours import LineStyle
+    from ..load import RunsByMethod
     from ._paper import Size
 
 __all__ = ["fixed", "spider"]
@@ -40,7 +40,7 @@ BOUNDS = ("naive", "cumulative")
 MOST = {"column": 2, "page": 3, "slide": 6}  # panels beside each other
 
 
-def spider(methods: Methods, *, size: Size = "page") -> Figure:
+def spider(methods: RunsByMethod, *, size: Size = "page") -> Figure:
     """Return a spider chart of each method's seven criteria, with naive and cumulative as bounds.
 
     Means over the seeds of a method; the larger the area, the better. A criterion that is
@@ -53,12 +53,12 @@ def spider(methods: Methods, *, size: Size = "page") -> Figure:
         >>> figure.axes[0].lines[0].get_ydata().round(2).tolist()[:4]
         [0.77, 0.7, 0.0, 0.1]
     """
-    methods = as_many_tasks(usable(methods, _no_criteria), together=True)
+    methods = drop_other_task_counts(drop_unusable(methods, _no_criteria), together=True)
     values = {name: _criteria(runs) for name, runs in methods.items()}
     bounds = _bounds(methods)
     shown = [name for name in methods if name not in bounds] or bounds
-    styles = looks(methods)
-    rows, _ = grid_of(len(shown), MOST.get(size, 3))
+    styles = choose_styles(methods)
+    rows, _ = split_into_rows(len(shown), MOST.get(size, 3))
     columns = -(-len(shown) // rows)
     width, points = SIZES.get(size, SIZES["page"])
     letters = min(0.7 * points, 2.9 * width / columns)  # "undefined" is shorter than a spoke
@@ -66,21 +66,21 @@ def spider(methods: Methods, *, size: Size = "page") -> Figure:
     if size != "slide":
         height = min((1.1 if columns > 1 else 0.8) * rows / columns + 0.1, 9 / width)
     polar = {"projection": "polar"}
-    with drawing(size, height, rows, columns, subplot_kw=polar) as figure:
+    with new_figure(size, height, rows, columns, subplot_kw=polar) as figure:
         for axes, name in zip(figure.axes, shown, strict=False):
             assert isinstance(axes, PolarAxes)
-            _web(axes, folded(name, 110 * width / points / columns), values[name], letters)
+            _web(axes, wrap_name(name, 110 * width / points / columns), values[name], letters)
             for each in [*(bound for bound in bounds if bound != name), name]:
                 _polygon(axes, each, values[each], styles[each], own=each == name)
         for empty in figure.axes[len(shown) :]:
             empty.set_axis_off()
         figure.supxlabel(_used(values), fontsize=letters)
         if bounds:  # every other method is named by its panel
-            legend(figure, [line_key(name, styles[name], lw=0.9) for name in bounds])
+            add_legend(figure, [line_key(name, styles[name], lw=0.9) for name in bounds])
     return figure
 
 
-def fixed(methods: Methods, *, size: Size = "page") -> Figure:
+def fixed(methods: RunsByMethod, *, size: Size = "page") -> Figure:
     """Return after each task the mean score over all tasks, learned or not, by method.
 
     Means over seeds, with a band of one SD. Tasks must be tested before they are learned.
@@ -92,21 +92,21 @@ def fixed(methods: Methods, *, size: Size = "page") -> Figure:
         >>> figure.axes[0].lines[0].get_ydata().tolist()
         [0.5, 0.7]
     """
-    found = matrices_of(methods, together=True, lacks=_not_all_tested)
+    found = get_matrices(methods, together=True, lacks=_not_all_tested)
     curves = {
-        name: spread([fixed_curve(matrix.scores) for matrix in several])
+        name: average_runs([fixed_curve(matrix.scores) for matrix in several])
         for name, several in found.items()
     }
-    scale = scale_of(found)
+    scale = merge_matrix_scales(found)
     height = {"column": 0.75, "page": 0.5, "slide": 0.5625}.get(size, 0.6)
-    with drawing(size, height) as figure:
+    with new_figure(size, height) as figure:
         axes = figure.axes[0]
-        lines_by_task(axes, curves, looks(methods))
-        axes.set(xlabel="tasks learned", ylabel=f"{axis_name(scale)} over all tasks")
+        draw_task_lines(axes, curves, choose_styles(methods))
+        axes.set(xlabel="tasks learned", ylabel=f"{score_axis_label(scale)} over all tasks")
         percent_ticks(scale, axes.yaxis)
         if scale.is_accuracy:
             axes.set_ylim(0, 1.02)
-        legend(figure, [*axes.lines, *band_key(map(len, found.values()))])
+        add_legend(figure, [*axes.lines, *band_key(map(len, found.values()))])
     return figure
 
 
@@ -158,9 +158,9 @@ def _used(values: Mapping[str, Mapping[str, float]]) -> str:
     return f"{used}; undefined: {', '.join(missing)}" if missing else used
 
 
-def _bounds(methods: Methods) -> list[str]:
+def _bounds(methods: RunsByMethod) -> list[str]:
     """Return the methods that bound the others: naive and cumulative, if there is one of each."""
-    strategies = {name: strategy_of(name, runs) for name, runs in methods.items()}
+    strategies = {name: get_strategy(name, runs) for name, runs in methods.items()}
     named = list(strategies.values())
     return [name for name, each in strategies.items() if each in BOUNDS and named.count(each) == 1]
 
@@ -195,13 +195,21 @@ def _upright(angle: float) -> float:
     return turned if -90 <= turned <= 90 else turned + 180
 
 
-def _polygon(axes: Axes, name: str, values: Mapping[str, float], look: Look, *, own: bool) -> None:
+def _polygon(
+    axes: Axes, name: str, values: Mapping[str, float], look: LineStyle, *, own: bool
+) -> None:
     """Draw a method's line around, with gaps where a criterion is undefined."""
     around = np.append(_angles(), 2 * np.pi)
     radii = np.array([*values.values(), next(iter(values.values()))])
     style: dict[str, Any] = {"marker": "o", "ms": 3, "zorder": 3} if own else {"lw": 0.9}
     axes.plot(
-        around, radii, color=look.colour, ls=look.dashes, label=plain(name), clip_on=False, **style
+        around,
+        radii,
+        color=look.colour,
+        ls=look.dashes,
+        label=escape_text(name),
+        clip_on=False,
+        **style,
     )
     if not np.isnan(radii).any():
         axes.fill(around, radii, color=look.colour, alpha=0.2 if own else 0.07, lw=0)

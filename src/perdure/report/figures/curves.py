@@ -10,40 +10,40 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...record import InputError
-from ..colours import Look, looks, sequence
+from ..colours import LineStyle, choose_styles, sequential_colours
 from ..curve_data import (
-    dip_of,
-    ends_of,
-    learned_at,
-    low_of,
-    no_stream,
-    one_scale,
-    streams_of,
-    switches,
+    average_after_switch,
+    average_task,
+    explain_missing_stream,
+    find_switches,
+    first_learned_step,
+    get_streams,
+    mean_worst_score,
+    require_one_scale,
+    scores_at_task_ends,
     task_names,
-    track_of,
     visit_names,
-    worst_name,
+    worst_label,
 )
-from ..usable import as_many_tasks, usable
+from ..filtering import drop_other_task_counts, drop_unusable
 from ._panels import (
-    BESIDE,
-    axis_name,
+    MAX_COLUMNS,
+    add_legend,
     band_key,
-    diamond,
+    check_panel_count,
     draw_band,
     draw_switches,
     fit_scores,
-    legend,
+    get_layout,
     line_key,
-    low_style,
-    many,
-    on_one_scale,
     percent_ticks,
-    shape_of,
-    short,
+    score_axis_label,
+    share_axes,
+    shorten,
+    task_end_style,
+    worst_style,
 )
-from ._paper import drawing
+from ._paper import new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,23 +56,23 @@ if TYPE_CHECKING:
 
     from ...metrics import Stream
     from ...record import ScoreInput
-    from ..load import Methods
+    from ..load import RunsByMethod
     from ._paper import Size
 
 __all__ = ["curves"]
 
 
-class Track(NamedTuple):
+class CurveGroup(NamedTuple):
     """What one line of every panel is drawn from."""
 
     label: str
-    look: Look
+    look: LineStyle
     streams: list[Stream]
     runs: Sequence[ScoreInput]
 
 
 def curves(
-    methods: Methods,
+    methods: RunsByMethod,
     *,
     size: Size = "page",
     tasks: int | None = None,
@@ -103,7 +103,7 @@ def curves(
     for name, value in (("tasks", tasks), ("zoom", zoom), *(("thin", each) for each in thin)):
         if value is not None and value < 1:
             raise InputError(f"{name} is {value}, expected a whole number of at least 1")
-    methods = as_many_tasks(usable(methods, no_stream), together=False)
+    methods = drop_other_task_counts(drop_unusable(methods, explain_missing_stream), together=False)
     tracks = _tracks(methods, tuple(dict.fromkeys(thin)))
     for track in tracks:
         if not any(len(stream.grid) for stream in track.streams):
@@ -112,16 +112,16 @@ def curves(
             )
     if zoom is not None:
         return _zoomed(tracks, size, tasks, zoom)
-    return whole(tracks, size, tasks)
+    return draw_curves(tracks, size, tasks)
 
 
-def _tracks(methods: Methods, thin: tuple[int, ...]) -> list[Track]:
+def _tracks(methods: RunsByMethod, thin: tuple[int, ...]) -> list[CurveGroup]:
     if not thin:
         raise InputError("nothing to draw, expected at least one periodicity")
     if len(thin) == 1:
-        look = looks(methods)
+        look = choose_styles(methods)
         return [
-            Track(name, look[name], streams_of(name, runs, thin[0]), runs)
+            CurveGroup(name, look[name], get_streams(name, runs, thin[0]), runs)
             for name, runs in methods.items()
         ]
     if len(methods) > 1:
@@ -131,8 +131,8 @@ def _tracks(methods: Methods, thin: tuple[int, ...]) -> list[Track]:
         )
     [(name, runs)] = methods.items()
     return [
-        Track(_period(runs, every), Look(colour), streams_of(name, runs, every), runs)
-        for every, colour in zip(sorted(thin), sequence(len(thin)), strict=True)
+        CurveGroup(_period(runs, every), LineStyle(colour), get_streams(name, runs, every), runs)
+        for every, colour in zip(sorted(thin), sequential_colours(len(thin)), strict=True)
     ]
 
 
@@ -145,40 +145,42 @@ def _period(runs: Sequence[ScoreInput], every: int) -> str:
     return "every iteration" if between * every == 1 else f"every {between * every} iterations"
 
 
-def whole(
-    tracks: Sequence[Track],
+def draw_curves(
+    tracks: Sequence[CurveGroup],
     size: Size,
     tasks: int | None,
     beside: Callable[[Axes], None] | None = None,
 ) -> Figure:
     """Return the figure of all iterations; `beside` draws one panel more, the last."""
     streams = [stream for track in tracks for stream in track.streams]
-    scale = one_scale(streams)
+    scale = require_one_scale(streams)
     names = task_names(streams)[:tasks]
-    count = many(len(names), f"{len(names)} tasks; with fewer (tasks) it") + bool(beside)
-    height, rows, columns = shape_of(count, size)
-    steps = {track.label: switches(track.streams) for track in tracks}
+    count = check_panel_count(len(names), f"{len(names)} tasks; with fewer (tasks) it") + bool(
+        beside
+    )
+    height, rows, columns = get_layout(count, size)
+    steps = {track.label: find_switches(track.streams) for track in tracks}
     look = {track.label: track.look for track in tracks}
-    with drawing(size, height, rows, columns) as figure:
+    with new_figure(size, height, rows, columns) as figure:
         for axes in figure.axes[count:]:
             axes.set_visible(False)
         panels = figure.axes[: len(names)] if beside else figure.axes
         percent_ticks(scale, panels[0].yaxis)
-        on_one_scale(panels, columns, "iterations", axis_name(scale))
+        share_axes(panels, columns, "iterations", score_axis_label(scale))
         for k, (axes, name) in enumerate(zip(figure.axes, names, strict=False)):
             draw_switches(axes, steps, look)
             _draw_task(axes, tracks, k)
-            axes.set_title(short(name, 40 // columns + 12))
+            axes.set_title(shorten(name, 40 // columns + 12))
         fit_scores(figure.axes[0], scale, _seen(tracks, len(names)))
         if beside:
             beside(figure.axes[count - 1])
-        legend(figure, keys_of(tracks))
+        add_legend(figure, make_legend_keys(tracks))
     return figure
 
 
-def _draw_task(axes: Axes, tracks: Sequence[Track], task: int) -> None:
+def _draw_task(axes: Axes, tracks: Sequence[CurveGroup], task: int) -> None:
     for track in tracks:
-        found = track_of(track.streams, task)
+        found = average_task(track.streams, task)
         if not len(found.steps):
             continue
         draw_band(axes, found, track.look)
@@ -189,84 +191,93 @@ def _draw_task(axes: Axes, tracks: Sequence[Track], task: int) -> None:
             axes.plot(steps, scores, **_diamond(tracks, track.look))
 
 
-def _ends(track: Track, task: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _ends(track: CurveGroup, task: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return steps and scores at task ends since the task was learned, which the axis fits."""
-    steps, scores = ends_of(track.runs, task)
-    since = steps >= learned_at(track.streams, task)
+    steps, scores = scores_at_task_ends(track.runs, task)
+    since = steps >= first_learned_step(track.streams, task)
     return steps[since], scores[since]
 
 
-def _seen(tracks: Sequence[Track], tasks: int) -> list[float]:
+def _seen(tracks: Sequence[CurveGroup], tasks: int) -> list[float]:
     """Return lows and highs of the scores on tasks from when they were learned on."""
     found = []
     for track in tracks:
         for k in range(tasks):
-            drawn = track_of(track.streams, k)
+            drawn = average_task(track.streams, k)
             found += _ends(track, k)[1].tolist()
-            after = drawn.steps >= learned_at(track.streams, k)
+            after = drawn.steps >= first_learned_step(track.streams, k)
             if after.any():
-                found += [float((drawn.mean - drawn.sd)[after].min()), low_of(track.streams, k)]
+                found += [
+                    float((drawn.mean - drawn.sd)[after].min()),
+                    mean_worst_score(track.streams, k),
+                ]
                 found += [float((drawn.mean + drawn.sd)[after].max())]
     return [each for each in found if not np.isnan(each)]
 
 
-def _draw_low(axes: Axes, track: Track, task: int) -> None:
-    low = low_of(track.streams, task)
+def _draw_low(axes: Axes, track: CurveGroup, task: int) -> None:
+    low = mean_worst_score(track.streams, task)
     if not np.isnan(low):
-        axes.axhline(low, color=track.look.colour, **low_style())
+        axes.axhline(low, color=track.look.colour, **worst_style())
 
 
-def _diamond(tracks: Sequence[Track], look: Look) -> dict[str, Any]:
+def _diamond(tracks: Sequence[CurveGroup], look: LineStyle) -> dict[str, Any]:
     """Return the look of task ends: red, or the method's colour where there are several."""
-    return diamond() if len({id(track.runs) for track in tracks}) == 1 else diamond(look.colour)
+    return (
+        task_end_style()
+        if len({id(track.runs) for track in tracks}) == 1
+        else task_end_style(look.colour)
+    )
 
 
-def keys_of(tracks: Sequence[Track], *, zoomed: bool = False) -> list[Line2D | Patch]:
+def make_legend_keys(tracks: Sequence[CurveGroup], *, zoomed: bool = False) -> list[Line2D | Patch]:
     """Return the samples for the legend: the lines, and what the marks mean."""
     streams = [stream for track in tracks for stream in track.streams]
-    dark = Look("#333333")
+    dark = LineStyle("#333333")
     keys: list[Line2D | Patch] = [line_key(track.label, track.look) for track in tracks]
     keys += band_key(len(track.streams) for track in tracks)
-    if any(not np.isnan(low_of(t.streams, k)) for t in tracks for k in range(_learned(t))):
-        keys.append(line_key(worst_name(one_scale(streams)), dark, **low_style()))
-    if not zoomed and any(len(ends_of(track.runs, 0)[0]) for track in tracks):
+    if any(
+        not np.isnan(mean_worst_score(t.streams, k)) for t in tracks for k in range(_learned(t))
+    ):
+        keys.append(line_key(worst_label(require_one_scale(streams)), dark, **worst_style()))
+    if not zoomed and any(len(scores_at_task_ends(track.runs, 0)[0]) for track in tracks):
         keys.append(line_key("task end", dark, **_diamond(tracks, dark)))
     return keys
 
 
-def _learned(track: Track) -> int:
+def _learned(track: CurveGroup) -> int:
     return max(len(stream.names) for stream in track.streams)
 
 
-def _zoomed(tracks: Sequence[Track], size: Size, tasks: int | None, zoom: int) -> Figure:
+def _zoomed(tracks: Sequence[CurveGroup], size: Size, tasks: int | None, zoom: int) -> Figure:
     streams = [stream for track in tracks for stream in track.streams]
-    scale = one_scale(streams)
+    scale = require_one_scale(streams)
     names, starts = task_names(streams), visit_names(streams)[1:]
     if not starts:
         raise InputError("zoom is on switches between tasks, and these runs have none")
     shown = min(tasks or len(starts), len(starts), len(names))
     panels = [(s, k) for s in range(len(starts)) for k in range(shown) if _any(tracks, k, s)]
-    many(len(panels), f"zoom on {shown} tasks; with fewer (tasks) it")
-    square = 1 < shown <= BESIDE[size]  # a row a switch, a column a task
+    check_panel_count(len(panels), f"zoom on {shown} tasks; with fewer (tasks) it")
+    square = 1 < shown <= MAX_COLUMNS[size]  # a row a switch, a column a task
     count = len(starts) * shown if square else len(panels)
-    height, rows, columns = shape_of(count, size, shown if square else None)
-    with drawing(size, height, rows, columns) as figure:
+    height, rows, columns = get_layout(count, size, shown if square else None)
+    with new_figure(size, height, rows, columns) as figure:
         used = [s * columns + k if square else at for at, (s, k) in enumerate(panels)]
         for at, axes in enumerate(figure.axes):
             axes.set_visible(at in used)
         percent_ticks(scale, figure.axes[0].yaxis)
-        on_one_scale(figure.axes, columns, "iterations after the switch", axis_name(scale))
+        share_axes(figure.axes, columns, "iterations after the switch", score_axis_label(scale))
         for at, (s, k) in zip(used, panels, strict=True):
             axes = figure.axes[at]
             for track in tracks:
-                draw_band(axes, dip_of(track.streams, k, s, zoom), track.look)
+                draw_band(axes, average_after_switch(track.streams, k, s, zoom), track.look)
                 _draw_low(axes, track, k)
             most = 24 // columns + 5
-            axes.set_title(f"{short(names[k], most)} when {short(starts[s], most)} starts")
+            axes.set_title(f"{shorten(names[k], most)} when {shorten(starts[s], most)} starts")
         fit_scores(figure.axes[0], scale)
-        legend(figure, keys_of(tracks, zoomed=True))
+        add_legend(figure, make_legend_keys(tracks, zoomed=True))
     return figure
 
 
-def _any(tracks: Sequence[Track], task: int, switch: int) -> bool:
-    return any(len(dip_of(track.streams, task, switch, 1).steps) for track in tracks)
+def _any(tracks: Sequence[CurveGroup], task: int, switch: int) -> bool:
+    return any(len(average_after_switch(track.streams, task, switch, 1).steps) for track in tracks)

@@ -8,11 +8,11 @@ import numpy as np
 
 from ...metrics import forgetting_pairs
 from ...record import InputError
-from ..colours import looks
-from ..curve_data import shared_scale
-from ..usable import as_many_tasks, usable
-from ._panels import many, on_one_scale, percent_ticks, plain, shape_of, short
-from ._paper import drawing
+from ..colours import choose_styles
+from ..curve_data import merge_scales
+from ..filtering import drop_other_task_counts, drop_unusable
+from ._panels import check_panel_count, escape_text, get_layout, percent_ticks, share_axes, shorten
+from ._paper import new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from ...metrics import ScoreScale
     from ...record import ScoreInput
-    from ..colours import Look
-    from ..load import Methods
+    from ..colours import LineStyle
+    from ..load import RunsByMethod
     from ._paper import Size
 
     Pairs = list[dict[tuple[int, int], tuple[float, float]]]  # of each run
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["forgetting"]
 
 
-def forgetting(methods: Methods, *, size: Size = "page", window: int = 10) -> Figure:
+def forgetting(methods: RunsByMethod, *, size: Size = "page", window: int = 10) -> Figure:
     """Return FORG against windowed forgetting, a point for each older task after each task.
 
     Bold points are means over the runs of a method, light ones single runs; Pearson's correlation
@@ -54,22 +54,24 @@ def forgetting(methods: Methods, *, size: Size = "page", window: int = 10) -> Fi
     """
     if window < 2:
         raise InputError(f"window is {window}, expected at least 2 evaluations: one cannot drop")
-    methods = as_many_tasks(usable(methods, lambda run: _lacks(run, window)), together=False)
+    methods = drop_other_task_counts(
+        drop_unusable(methods, lambda run: _lacks(run, window)), together=False
+    )
     found = {name: _pairs(runs, window) for name, runs in methods.items()}
-    look = looks(methods)
+    look = choose_styles(methods)
     scale = _scale(methods)
-    height, rows, columns = shape_of(many(len(found), f"{len(found)} methods"), size)
-    with drawing(size, height * 1.2, rows, columns) as figure:
+    height, rows, columns = get_layout(check_panel_count(len(found), f"{len(found)} methods"), size)
+    with new_figure(size, height * 1.2, rows, columns) as figure:
         for axes in figure.axes[len(found) :]:
             axes.set_visible(False)
         percent = " (%)" if scale.percent else ""
         x = f"largest {_drop(scale)} within {window} tests (WF{window}){percent}"
         percent_ticks(scale, figure.axes[0].xaxis, figure.axes[0].yaxis)
-        on_one_scale(figure.axes, columns, x, f"forgotten (FORG){percent}", whole=False)
+        share_axes(figure.axes, columns, x, f"forgotten (FORG){percent}", whole=False)
         for axes, (name, pairs) in zip(figure.axes, found.items(), strict=False):
             rho = _draw(axes, pairs, look[name])
             said = "ρ is undefined" if rho is None else f"ρ = {rho:.2f}".replace("-", "−")
-            axes.set_title(f"{short(name, 90 // columns - 10)}\n{said}")
+            axes.set_title(f"{shorten(name, 90 // columns - 10)}\n{said}")
     return figure
 
 
@@ -92,19 +94,19 @@ def _pairs(runs: Sequence[ScoreInput], window: int) -> Pairs:
     ]
 
 
-def _scale(methods: Methods) -> ScoreScale:
+def _scale(methods: RunsByMethod) -> ScoreScale:
     runs = [run for several in methods.values() for run in several]
-    return shared_scale([run.matrix.scale for run in runs if run.matrix is not None])
+    return merge_scales([run.matrix.scale for run in runs if run.matrix is not None])
 
 
 def _drop(scale: ScoreScale) -> str:
     """Return how getting worse is called: of an accuracy a drop, of a loss its rise."""
     if scale.label == "accuracy":
         return "drop"
-    return f"{'rise' if scale.lower_is_better else 'drop'} of {plain(scale.label)}"
+    return f"{'rise' if scale.lower_is_better else 'drop'} of {escape_text(scale.label)}"
 
 
-def _draw(axes: Axes, pairs: Pairs, look: Look) -> float | None:
+def _draw(axes: Axes, pairs: Pairs, look: LineStyle) -> float | None:
     """Draw the points of a method; return the correlation of the means, None where undefined."""
     shared = [key for key in pairs[0] if all(key in run for run in pairs)]
     all_ = np.array([[run[key] for key in shared] for run in pairs]).reshape(len(pairs), -1, 2)

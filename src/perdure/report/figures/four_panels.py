@@ -13,10 +13,17 @@ import numpy as np
 from ..._suggestions import suggest_names
 from ...record import InputError
 from ..colours import BLUE, ORANGE, VERMILION, task_colours
-from ._cells import cells, em, name_cells, score_colours, write_numbers
-from ._matrices import Spread, matrices_of, scale_of, score_limits, spread, tasks_of
-from ._panels import axis_name, percent_ticks, plain
-from ._paper import SIZES, drawing
+from ._cells import draw_cells, make_score_colours, name_cells, text_width, write_numbers
+from ._matrices import (
+    MeanAndSD,
+    average_runs,
+    get_matrices,
+    get_score_limits,
+    merge_matrix_scales,
+    short_task_names,
+)
+from ._panels import escape_text, percent_ticks, score_axis_label
+from ._paper import SIZES, new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ...metrics import ScoreMatrix, ScoreScale
-    from ..load import Methods
+    from ..load import RunsByMethod
     from ._paper import Size
 
 __all__ = ["panels"]
@@ -35,7 +42,7 @@ SHAPES = {"column": (4, 1, 2.6), "page": (2, 2, 0.75), "slide": (2, 2, 0.5625)}
 NAMED = 10  # tasks in a legend; of more, only some
 
 
-def panels(methods: Methods, *, size: Size = "page", method: str | None = None) -> Figure:
+def panels(methods: RunsByMethod, *, size: Size = "page", method: str | None = None) -> Figure:
     """Return four panels of one method, means over its seeds with SDs where there are several.
 
     Args:
@@ -51,18 +58,18 @@ def panels(methods: Methods, *, size: Size = "page", method: str | None = None) 
         [np.float64(0.3)]
     """
     name = _chosen(methods, method)
-    matrices = matrices_of({name: methods[name]})[name]
-    tasks, scale = tasks_of(matrices, size), scale_of({name: matrices})
-    scores = spread([matrix.scores for matrix in matrices])
+    matrices = get_matrices({name: methods[name]})[name]
+    tasks, scale = short_task_names(matrices, size), merge_matrix_scales({name: matrices})
+    scores = average_runs([matrix.scores for matrix in matrices])
     rows, columns, height = SHAPES.get(size, (2, 2, 1.0))
-    with drawing(size, height + _turned(tasks, size), rows, columns) as figure:
+    with new_figure(size, height + _turned(tasks, size), rows, columns) as figure:
         of_matrix, of_ends, of_losses, over_time = figure.axes
         _matrix(figure, of_matrix, scores, scale, tasks, size)
         _learned_and_kept(of_ends, matrices, size)
         _forgetting(of_losses, matrices)
         _trajectories(over_time, scores, tasks)
         for axes in (of_ends, over_time):
-            axes.set_ylabel(axis_name(scale))
+            axes.set_ylabel(score_axis_label(scale))
             percent_ticks(scale, axes.yaxis)
             if scale.is_accuracy:
                 axes.set_ylim(0, 1.05)
@@ -70,12 +77,12 @@ def panels(methods: Methods, *, size: Size = "page", method: str | None = None) 
             _tasks_below(axes, tasks, size, columns)
         over_time.set_xlabel("after learning")
         runs = f" (mean and SD of {len(matrices)} runs)" if len(matrices) > 1 else ""
-        figure.suptitle(f"{plain(name)}{runs}", fontsize=SIZES[size][1])
+        figure.suptitle(f"{escape_text(name)}{runs}", fontsize=SIZES[size][1])
         write_numbers(figure, size, percent=scale.percent)
     return figure
 
 
-def _chosen(methods: Methods, method: str | None) -> str:
+def _chosen(methods: RunsByMethod, method: str | None) -> str:
     if method is not None and method not in methods:
         raise InputError(
             f"no method is called {method!r:.60}; {suggest_names(method, methods)}"
@@ -90,19 +97,26 @@ def _chosen(methods: Methods, method: str | None) -> str:
 
 
 def _matrix(
-    figure: Figure, axes: Axes, scores: Spread, scale: ScoreScale, tasks: Sequence[str], size: Size
+    figure: Figure,
+    axes: Axes,
+    scores: MeanAndSD,
+    scale: ScoreScale,
+    tasks: Sequence[str],
+    size: Size,
 ) -> None:
-    image = cells(axes, scores.mean, score_colours(scale, *score_limits(scale, scores.mean)))
+    image = draw_cells(
+        axes, scores.mean, make_score_colours(scale, *get_score_limits(scale, scores.mean))
+    )
     name_cells(axes, tasks, tasks, size)
     axes.set(xlabel="tested on", ylabel="after learning", title="Scores after each task")
-    bar = figure.colorbar(image, ax=axes, label=axis_name(scale))
+    bar = figure.colorbar(image, ax=axes, label=score_axis_label(scale))
     percent_ticks(scale, bar.ax.yaxis)
 
 
 def _learned_and_kept(axes: Axes, matrices: Sequence[ScoreMatrix], size: Size) -> None:
     """Draw each task's score when it was learned beside its score at the end."""
-    learned = spread([matrix.scores.diagonal() for matrix in matrices])
-    kept = spread([matrix.scores[-1] for matrix in matrices])
+    learned = average_runs([matrix.scores.diagonal() for matrix in matrices])
+    kept = average_runs([matrix.scores[-1] for matrix in matrices])
     places = np.arange(len(learned.mean))
     _bars(axes, places - 0.2, learned, 0.4, BLUE, "when learned")
     _bars(axes, places + 0.2, kept, 0.4, ORANGE, "at the end")
@@ -114,7 +128,7 @@ def _learned_and_kept(axes: Axes, matrices: Sequence[ScoreMatrix], size: Size) -
 def _forgetting(axes: Axes, matrices: Sequence[ScoreMatrix]) -> None:
     """Draw how much each task but the last has lost since it was learned; gains are negative."""
     better = [matrix.higher_is_better for matrix in matrices]
-    lost = spread([(r.diagonal() - r[-1])[:-1] for r in better])
+    lost = average_runs([(r.diagonal() - r[-1])[:-1] for r in better])
     colours = [VERMILION if value > 0 else BLUE for value in lost.mean]
     _bars(axes, np.arange(len(lost.mean)), lost, 0.6, colours)
     axes.axhline(0, color="black", linewidth=0.8)
@@ -128,7 +142,7 @@ def _forgetting(axes: Axes, matrices: Sequence[ScoreMatrix]) -> None:
 
 
 def _bars(
-    axes: Axes, places: np.ndarray, over: Spread, width: float, colour: object, label: str = ""
+    axes: Axes, places: np.ndarray, over: MeanAndSD, width: float, colour: object, label: str = ""
 ) -> None:
     errors = over.sd if over.runs > 1 else None
     line = {"elinewidth": 1, "ecolor": "black"}
@@ -140,7 +154,7 @@ def _bars(
     axes.set_axisbelow(True)
 
 
-def _trajectories(axes: Axes, scores: Spread, tasks: Sequence[str]) -> None:
+def _trajectories(axes: Axes, scores: MeanAndSD, tasks: Sequence[str]) -> None:
     """Draw each task's score from when it was learned on."""
     colours = task_colours(len(tasks))
     drawn = [
@@ -164,7 +178,7 @@ def _turned(tasks: Sequence[str], size: Size) -> float:
     """Return how much higher a page gets where long names of tasks are turned; a slide cannot."""
     rows, columns, _ = SHAPES.get(size, (2, 2, 1.0))
     width, points = SIZES.get(size, SIZES["page"])
-    longest = max(map(em, tasks)) * points / 72
+    longest = max(map(text_width, tasks)) * points / 72
     turned = size != "slide" and longest * len(tasks) > 0.6 * width / columns
     return rows * longest / width if turned else 0.0
 
@@ -172,7 +186,7 @@ def _turned(tasks: Sequence[str], size: Size) -> float:
 def _tasks_below(axes: Axes, tasks: Sequence[str], size: Size, columns: int) -> None:
     width, points = SIZES[size]
     inches = 0.6 * width / columns
-    turned = max(map(em, tasks)) * len(tasks) * points / 72 > inches
+    turned = max(map(text_width, tasks)) * len(tasks) * points / 72 > inches
     every = math.ceil(1.25 * points * len(tasks) / 72 / inches) if turned else 1
     axes.set_xticks(range(0, len(tasks), every), tasks[::every])
     axes.set_xlim(-0.6, len(tasks) - 0.4)

@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from ...record import InputError, Run
-from ..bands import Band, band
-from ..colours import looks
-from ..curve_data import agreed, switches
-from ..usable import as_many_tasks, usable
+from ..colours import choose_styles
+from ..curve_data import MeanCurve, average_curves, find_switches, merge_names
+from ..filtering import drop_other_task_counts, drop_unusable
 from ._panels import (
+    add_legend,
     band_key,
+    check_panel_count,
     draw_band,
     draw_switches,
-    legend,
+    get_layout,
     line_key,
-    many,
-    on_one_scale,
-    shape_of,
-    short,
+    share_axes,
+    shorten,
 )
-from ._paper import drawing
+from ._paper import new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
 
     from ...record import ScoreInput
     from ...record.gradients_file import Gradients
-    from ..bands import Curve
-    from ..load import Methods
+    from ..curve_data import Curve
+    from ..load import RunsByMethod
     from ._paper import Size
 
     Norms = Mapping[str, Sequence[Gradients]]  # of the runs of each method
@@ -47,7 +46,7 @@ Term = Literal["stability", "plasticity", "both"]
 
 
 def gradients(
-    methods: Methods, *, size: Size = "page", zoom: int | None = None, term: Term = "stability"
+    methods: RunsByMethod, *, size: Size = "page", zoom: int | None = None, term: Term = "stability"
 ) -> Figure:
     r"""Return the L2 norms of gradients over training, mean and SD over the runs of a method.
 
@@ -70,7 +69,7 @@ def gradients(
         raise InputError(f"term is {term!r:.40}, expected stability, plasticity or both")
     if zoom is not None and zoom < 1:
         raise InputError(f"zoom is {zoom}, expected a whole number of at least 1")
-    methods = as_many_tasks(usable(methods, _lacks), together=False)
+    methods = drop_other_task_counts(drop_unusable(methods, _lacks), together=False)
     norms = {name: _recorded(runs) for name, runs in methods.items()}
     terms = [term] if term != "both" else ["stability", "plasticity"]
     whole = {
@@ -101,8 +100,8 @@ def _curve(norms: Gradients, term: str) -> Curve:
     return norms.step[there], values[there]
 
 
-def _band(found: Sequence[Curve]) -> Band:
-    return band([curve for curve in found if len(curve[0])])
+def _band(found: Sequence[Curve]) -> MeanCurve:
+    return average_curves([curve for curve in found if len(curve[0])])
 
 
 def _starts(norms: Gradients) -> list[int]:
@@ -112,18 +111,18 @@ def _starts(norms: Gradients) -> list[int]:
     return [0, *changed.tolist()] if len(trained) else []
 
 
-def _whole(methods: Methods, found: Mapping[tuple[str, str], Band], size: Size) -> Figure:
+def _whole(methods: RunsByMethod, found: Mapping[tuple[str, str], MeanCurve], size: Size) -> Figure:
     terms = list(dict.fromkeys(term for term, _ in found))
-    look = looks(methods)
+    look = choose_styles(methods)
     steps = {
-        name: switches([run.stream for run in runs if run.stream is not None])
+        name: find_switches([run.stream for run in runs if run.stream is not None])
         for name, runs in methods.items()
     }
-    height, rows, columns = shape_of(len(terms), size, beside=1)
-    with drawing(size, height, rows, columns) as figure:
+    height, rows, columns = get_layout(len(terms), size, beside=1)
+    with new_figure(size, height, rows, columns) as figure:
         for k, (axes, term) in enumerate(zip(figure.axes, terms, strict=True), start=1):
             x = "iterations" if k == rows else ""
-            on_one_scale([axes], columns, x, f"{term}\ngradient norm")
+            share_axes([axes], columns, x, f"{term}\ngradient norm")
             draw_switches(axes, steps, look)
             for name in methods:
                 draw_band(axes, found[term, name], look[name])
@@ -132,10 +131,12 @@ def _whole(methods: Methods, found: Mapping[tuple[str, str], Band], size: Size) 
     return figure
 
 
-def _zoomed(methods: Methods, norms: Norms, terms: Sequence[str], size: Size, zoom: int) -> Figure:
-    look = looks(methods)
+def _zoomed(
+    methods: RunsByMethod, norms: Norms, terms: Sequence[str], size: Size, zoom: int
+) -> Figure:
+    look = choose_styles(methods)
     runs_of = [run for several in norms.values() for run in several]
-    names = agreed([[run.trained[at] for at in _starts(run)] for run in runs_of])
+    names = merge_names([[run.trained[at] for at in _starts(run)] for run in runs_of])
     found = {
         (term, k): {name: _start(runs, term, k, zoom) for name, runs in norms.items()}
         for term in terms
@@ -145,19 +146,19 @@ def _zoomed(methods: Methods, norms: Norms, terms: Sequence[str], size: Size, zo
     panels = [key for key, mine in found.items() if any(b.mean.any() for b in mine.values())]
     blocks = {term: [k for each, k in panels if each == term] for term in terms}
     most = max(map(len, blocks.values()))
-    _, _, columns = shape_of(many(most, f"zoom on {len(names)} tasks"), size)
+    _, _, columns = get_layout(check_panel_count(most, f"zoom on {len(names)} tasks"), size)
     rows = sum(-(-len(tasks) // columns) for tasks in blocks.values())
-    height, _, _ = shape_of(rows * columns, size, columns)
-    with drawing(size, height, rows, columns) as figure:
+    height, _, _ = get_layout(rows * columns, size, columns)
+    with new_figure(size, height, rows, columns) as figure:
         rest = list(figure.axes)
         for term, tasks in blocks.items():
             mine, rest = _split(rest, len(tasks), columns)
             x = "" if rest else "iterations of the task"
-            on_one_scale(mine, columns, x, f"{term}\ngradient norm")
+            share_axes(mine, columns, x, f"{term}\ngradient norm")
             for axes, k in zip(mine, tasks, strict=False):
                 for name, norm in found[term, k].items():
                     draw_band(axes, norm, look[name])
-                axes.set_title(short(names[k], 24 // columns + 8))
+                axes.set_title(shorten(names[k], 24 // columns + 8))
             mine[0].set_ylim(bottom=0)
         _add_legend(figure, methods)
     return figure
@@ -171,7 +172,7 @@ def _split(panels: list[Axes], count: int, columns: int) -> tuple[list[Axes], li
     return panels[:end], panels[end:]
 
 
-def _start(runs: Sequence[Gradients], term: str, task: int, zoom: int) -> Band:
+def _start(runs: Sequence[Gradients], term: str, task: int, zoom: int) -> MeanCurve:
     """Return the norms in the first iterations of a task; its first one is 1."""
     curves = []
     for norms in runs:
@@ -187,7 +188,7 @@ def _start(runs: Sequence[Gradients], term: str, task: int, zoom: int) -> Band:
     return _band(curves)
 
 
-def _add_legend(figure: Figure, methods: Methods) -> None:
-    look = looks(methods)
+def _add_legend(figure: Figure, methods: RunsByMethod) -> None:
+    look = choose_styles(methods)
     keys = [line_key(name, look[name]) for name in methods]
-    legend(figure, [*keys, *band_key(len(runs) for runs in methods.values())])
+    add_legend(figure, [*keys, *band_key(len(runs) for runs in methods.values())])

@@ -10,10 +10,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...record import InputError
-from ._cells import cells, change_colours, em, name_cells, score_colours, write_numbers
-from ._matrices import folded, matrices_of, scale_of, score_limits, spread, tasks_of
-from ._panels import axis_name, percent_ticks, plain
-from ._paper import SIZES, drawing, grid_of
+from ._cells import (
+    draw_cells,
+    make_change_colours,
+    make_score_colours,
+    name_cells,
+    text_width,
+    write_numbers,
+)
+from ._matrices import (
+    average_runs,
+    get_matrices,
+    get_score_limits,
+    merge_matrix_scales,
+    short_task_names,
+    wrap_name,
+)
+from ._panels import escape_text, percent_ticks, score_axis_label
+from ._paper import SIZES, new_figure, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...metrics import ScoreMatrix
-    from ..load import Methods
+    from ..load import RunsByMethod
     from ._paper import Size
 
 __all__ = ["changes", "heatmaps"]
@@ -33,7 +47,7 @@ MOST = {"column": 2, "page": 4, "slide": 6}  # panels beside each other
 MANY = 12  # tasks; the names of more would overlap
 
 
-def heatmaps(methods: Methods, *, size: Size = "page") -> Figure:
+def heatmaps(methods: RunsByMethod, *, size: Size = "page") -> Figure:
     """Return a heatmap of each method's scores: row i after learning task i, column j tested on j.
 
     Means over the seeds of a method. All share one colour scale: 0 to 1 for accuracies.
@@ -45,14 +59,16 @@ def heatmaps(methods: Methods, *, size: Size = "page") -> Figure:
         >>> [text.get_text() for text in figure.axes[0].texts]
         ['0.90', '0.10', '0.60', '0.80']
     """
-    found = matrices_of(methods)
-    means = {name: spread([m.scores for m in several]).mean for name, several in found.items()}
-    scale = scale_of(found)
-    colours = score_colours(scale, *score_limits(scale, *means.values()))
-    return _grid(means, found, colours, axis_name(scale), size)
+    found = get_matrices(methods)
+    means = {
+        name: average_runs([m.scores for m in several]).mean for name, several in found.items()
+    }
+    scale = merge_matrix_scales(found)
+    colours = make_score_colours(scale, *get_score_limits(scale, *means.values()))
+    return _grid(means, found, colours, score_axis_label(scale), size)
 
 
-def changes(methods: Methods, *, size: Size = "page") -> Figure:
+def changes(methods: RunsByMethod, *, size: Size = "page") -> Figure:
     """Return heatmaps of what learning a task did to the scores: R[i, j] - R[i-1, j] in row i.
 
     Rows begin with the second task. Gains are positive, also where lower scores are better.
@@ -64,9 +80,9 @@ def changes(methods: Methods, *, size: Size = "page") -> Figure:
         >>> [text.get_text() for text in figure.axes[0].texts]
         ['-0.30', '+0.70']
     """
-    found = matrices_of(methods, lacks=_one_task)
+    found = get_matrices(methods, lacks=_one_task)
     steps = {
-        name: spread([np.diff(m.higher_is_better, axis=0) for m in several]).mean
+        name: average_runs([np.diff(m.higher_is_better, axis=0) for m in several]).mean
         for name, several in found.items()
     }
     measured = [each[~np.isnan(each)] for each in steps.values()]
@@ -75,10 +91,10 @@ def changes(methods: Methods, *, size: Size = "page") -> Figure:
             "no task was tested after two tasks in a row, expected one: a change is between two"
         )
     most = float(np.abs(np.concatenate(measured)).max())
-    scale = scale_of(found)
-    change = f"{'fall' if scale.lower_is_better else 'rise'} of {plain(scale.label)}"
+    scale = merge_matrix_scales(found)
+    change = f"{'fall' if scale.lower_is_better else 'rise'} of {escape_text(scale.label)}"
     label = f"{change} ({'%, ' if scale.percent else ''}gains are positive)"
-    return _grid(steps, found, change_colours(most), label, size, signed=True)
+    return _grid(steps, found, make_change_colours(most), label, size, signed=True)
 
 
 def _one_task(matrix: ScoreMatrix) -> str:
@@ -96,16 +112,16 @@ def _grid(
     signed: bool = False,
 ) -> Figure:
     """Return a heatmap for each method, task names on the outer axes only where all share them."""
-    rows, _ = grid_of(len(values), MOST.get(size, 4))
+    rows, _ = split_into_rows(len(values), MOST.get(size, 4))
     columns = -(-len(values) // rows)
-    tasks = {name: tasks_of(several, size) for name, several in found.items()}
+    tasks = {name: short_task_names(several, size) for name, several in found.items()}
     shared = len(set(tasks.values())) == 1
-    with drawing(size, _height(rows, columns, tasks, size), rows, columns) as figure:
+    with new_figure(size, _height(rows, columns, tasks, size), rows, columns) as figure:
         panels = list(figure.axes)
         for k, (axes, (name, each)) in enumerate(zip(panels, values.items(), strict=False)):
-            image = cells(axes, each, colours)
+            image = draw_cells(axes, each, colours)
             name_cells(axes, tasks[name][-len(each) :], tasks[name], size)
-            axes.set_title(folded(name, 100 * SIZES[size][0] / SIZES[size][1] / columns))
+            axes.set_title(wrap_name(name, 100 * SIZES[size][0] / SIZES[size][1] / columns))
             if shared and len(values) <= k + columns < rows * columns:
                 _names_in_gap(axes, tasks[name])
             if shared:
@@ -115,8 +131,8 @@ def _grid(
         figure.supxlabel("tested on", fontsize=SIZES[size][1])
         figure.supylabel("after learning", fontsize=SIZES[size][1])
         bar = figure.colorbar(image, ax=panels, label=label, aspect=30, fraction=0.05)
-        percent_ticks(scale_of(found), bar.ax.yaxis)
-        write_numbers(figure, size, signed=signed, percent=scale_of(found).percent)
+        percent_ticks(merge_matrix_scales(found), bar.ax.yaxis)
+        write_numbers(figure, size, signed=signed, percent=merge_matrix_scales(found).percent)
     return figure
 
 
@@ -133,7 +149,7 @@ def _names_in_gap(axes: Axes, names: Sequence[str]) -> None:
 def _height(rows: int, columns: int, tasks: Mapping[str, Sequence[str]], size: Size) -> float:
     """Return the height of a figure of about square panels, as a share of its width."""
     width, points = SIZES.get(size, SIZES["page"])
-    names = max(em(name) for several in tasks.values() for name in several) * points / 72
+    names = max(text_width(name) for several in tasks.values() for name in several) * points / 72
     panel = (width - names - 10 * points / 72) / columns  # beside a colour bar and its numbers
     inches = rows * (panel + 2.5 * points / 72) + names + 0.3
     return min(inches, 9 * width / 16 if size == "slide" else 9.0) / width

@@ -17,11 +17,11 @@ from ...stats import (
     min_attainable_p,
 )
 from ...stats.pairwise import rounded
-from ..colours import looks
-from ..seeds import places_by_seed
-from ..usable import as_many_tasks, usable
-from ._panels import short
-from ._paper import SIZES, drawing
+from ..colours import choose_styles
+from ..filtering import drop_other_task_counts, drop_unusable
+from ..load import index_by_seed
+from ._panels import shorten
+from ._paper import SIZES, new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ...metrics import MethodsComparison, ScoreScale, Summary
     from ...record import ScoreInput
     from ...stats import PairTestName
-    from ..load import Methods
+    from ..load import RunsByMethod
     from ._paper import Size
 
     Seed = int | str
@@ -54,7 +54,7 @@ class _Joined(NamedTuple):
 
 
 def ranks(
-    methods: Methods,
+    methods: RunsByMethod,
     *,
     size: Size = "page",
     metric: str = "acc",
@@ -101,9 +101,9 @@ def ranks(
     title = "\n".join(fill(line, _letters(size)) for line in [about, *joined.reasons])
     above = 1.2 if joined.difference is None else 2.6  # the ruler, in lines of text
     lines = above + STEP * len(joined.groups) + len(mean) / 2 + title.count("\n")
-    with drawing(size, _height(lines, size)) as figure:
+    with new_figure(size, _height(lines, size)) as figure:
         axes = figure.axes[0]
-        colours = {name: look.colour for name, look in looks(methods).items()}
+        colours = {name: look.colour for name, look in choose_styles(methods).items()}
         tags = {name: _tag(name, joined.letters, LETTERS[size]) for name in mean}
         _names(axes, mean, tags, colours, 0.6 + STEP * len(joined.groups))
         _bars(axes, joined.groups, mean)
@@ -145,7 +145,7 @@ def _by_nemenyi(values: Values, found: MethodsComparison, alpha: float) -> _Join
     return _Joined(indistinguishable_groups(found.ranks, difference), {}, reasons, difference)
 
 
-def _values(methods: Methods, metric: str, *, unpaired: bool) -> tuple[Values, ScoreScale]:
+def _values(methods: RunsByMethod, metric: str, *, unpaired: bool) -> tuple[Values, ScoreScale]:
     """Return the metric of every run by method and seed, and the scale of the scores."""
     if len(methods) < 2:
         raise InputError(f"{len(methods)} method(s), expected two or more: ranks are among methods")
@@ -160,8 +160,8 @@ def _values(methods: Methods, metric: str, *, unpaired: bool) -> tuple[Values, S
         reason = found.undefined.get(metric, "not computed")
         return "" if metric in found.metrics else f"{metric} is undefined: {reason}"
 
-    every = places_by_seed(methods, unpaired=unpaired)  # before any is left out: order may pair
-    kept = as_many_tasks(usable(methods, lacks), together=True)
+    every = index_by_seed(methods, unpaired=unpaired)  # before any is left out: order may pair
+    kept = drop_other_task_counts(drop_unusable(methods, lacks), together=True)
     if len(kept) < 2:
         raise InputError("1 method is left, expected two or more: ranks are among methods")
     places = {
@@ -213,7 +213,7 @@ def _letters(size: Size) -> int:
 
 def _tag(name: str, letters: Mapping[str, str], most: int) -> str:
     mine = f" ({letters[name]})" if letters else ""
-    return short(name, max(most - len(mine), 4)) + mine
+    return shorten(name, max(most - len(mine), 4)) + mine
 
 
 def _every(tags: Sequence[str], size: Size) -> int:

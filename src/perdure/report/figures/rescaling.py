@@ -12,11 +12,11 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from ...metrics import UndefinedMetricError, aa_curve, af_curve, beta, gamma, raa_curve, raf_curve
-from ..colours import BLUE, VERMILION, looks
-from ._by_task import lines_by_task
-from ._matrices import Spread, matrices_of, scale_of, spread
-from ._panels import band_key, legend, percent_ticks, plain
-from ._paper import drawing, grid_of
+from ..colours import BLUE, VERMILION, choose_styles
+from ._by_task import draw_task_lines
+from ._matrices import MeanAndSD, average_runs, get_matrices, merge_matrix_scales
+from ._panels import add_legend, band_key, escape_text, percent_ticks
+from ._paper import new_figure, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...metrics import ScoreMatrix, Setting
-    from ..colours import Look
-    from ..load import Methods
+    from ..colours import LineStyle
+    from ..load import RunsByMethod
     from ._paper import Size
 
     Curve = Callable[[ScoreMatrix], NDArray[np.float64]]
@@ -37,7 +37,7 @@ __all__ = ["guessing", "rescaled"]
 HEIGHTS = {"column": 1.05, "page": 0.65, "slide": 0.5625}
 
 
-def rescaled(methods: Methods, *, size: Size = "page") -> Figure:
+def rescaled(methods: RunsByMethod, *, size: Size = "page") -> Figure:
     """Return AA beside RAA and AF beside RAF after each task, a line for each method.
 
     Means over seeds, with a band of one SD. Every source must say how many classes a task brings.
@@ -50,30 +50,30 @@ def rescaled(methods: Methods, *, size: Size = "page") -> Figure:
         >>> figure.axes[1].lines[0].get_ydata().round(2).tolist()
         [0.45, 0.7]
     """
-    found = matrices_of(methods, lacks=lambda matrix: _lacks(matrix, 2))
+    found = get_matrices(methods, lacks=lambda matrix: _lacks(matrix, 2))
     curves: dict[str, Curve] = {
         "$AA_k$": lambda m: aa_curve(m.scores),
         "$RAA_k$": lambda m: raa_curve(m.scores, **_of(m)),
         "$AF_k$": lambda m: af_curve(m.scores),
         "$RAF_k$": lambda m: raf_curve(m.scores, **_of(m)),
     }
-    with drawing(size, HEIGHTS.get(size, 1.0), 2, 2, sharex=True) as figure:
+    with new_figure(size, HEIGHTS.get(size, 1.0), 2, 2, sharex=True) as figure:
         aa, raa, af, raf = figure.axes
         for axes, (label, curve) in zip(figure.axes, curves.items(), strict=True):
-            _draw(axes, curve, found, looks(methods), 17 if size == "column" else 30)
-            axes.set_ylabel(label + " (%)" * scale_of(found).percent)
-            percent_ticks(scale_of(found), axes.yaxis)
+            _draw(axes, curve, found, choose_styles(methods), 17 if size == "column" else 30)
+            axes.set_ylabel(label + " (%)" * merge_matrix_scales(found).percent)
+            percent_ticks(merge_matrix_scales(found), axes.yaxis)
         for axes in (aa, raa):
             axes.set_ylim(0, 1.02)
         ends = [*af.get_ylim(), *raf.get_ylim()] if raf.lines else af.get_ylim()
         for axes in (af, raf):
             axes.set_ylim(min(ends), max(ends))
             axes.set_xlabel("after task $k$")
-        legend(figure, [*aa.lines, *band_key(map(len, found.values()))])
+        add_legend(figure, [*aa.lines, *band_key(map(len, found.values()))])
     return figure
 
 
-def guessing(methods: Methods, *, size: Size = "page") -> Figure:
+def guessing(methods: RunsByMethod, *, size: Size = "page") -> Figure:
     r"""Return the factors $\gamma_k$ (from AA to RAA) and $\beta_k$ (from AF to RAF), task by task.
 
     A panel for every different list of class counts among the sources.
@@ -85,18 +85,18 @@ def guessing(methods: Methods, *, size: Size = "page") -> Figure:
         >>> guessing({"er": [er]}).axes[0].lines[0].get_ydata().tolist()
         [0.5, 1.0]
     """
-    found = matrices_of(methods, lacks=_lacks)
+    found = get_matrices(methods, lacks=_lacks)
     counts: dict[tuple[tuple[float, ...], Setting], None] = {}
     for several in found.values():
         counts |= {(tuple(_of(m)["classes"].tolist()), _of(m)["setting"]): None for m in several}
-    rows, columns = grid_of(len(counts), 1 if size == "column" else 3)
+    rows, columns = split_into_rows(len(counts), 1 if size == "column" else 3)
     height = {"column": 0.75, "page": 0.7, "slide": 0.5625}.get(size, 0.7) * rows / columns
-    with drawing(size, max(height, 0.45), rows, columns) as figure:
+    with new_figure(size, max(height, 0.45), rows, columns) as figure:
         for axes, (classes, setting) in zip(figure.axes, counts, strict=False):
             _factors(axes, classes, setting)
         for empty in figure.axes[len(counts) :]:
             empty.set_axis_off()
-        legend(figure, list(figure.axes[0].lines))
+        add_legend(figure, list(figure.axes[0].lines))
     return figure
 
 
@@ -126,20 +126,20 @@ def _draw(
     axes: Axes,
     curve: Curve,
     found: Mapping[str, Sequence[ScoreMatrix]],
-    styles: Mapping[str, Look],
+    styles: Mapping[str, LineStyle],
     letters: int,
 ) -> None:
     """Draw a curve of each method, and say of which it is undefined; of all, also why."""
-    over: dict[str, Spread] = {}
+    over: dict[str, MeanAndSD] = {}
     left: dict[str, str] = {}
     for name, several in found.items():
         try:
-            over[name] = spread([curve(matrix) for matrix in several])
+            over[name] = average_runs([curve(matrix) for matrix in several])
         except UndefinedMetricError as reason:
             left[name] = f"undefined: {reason}"
-    lines_by_task(axes, over, styles)
+    draw_task_lines(axes, over, styles)
     if left and over:
-        axes.set_title(fill(f"undefined for {', '.join(map(plain, left))}", 2 * letters))
+        axes.set_title(fill(f"undefined for {', '.join(map(escape_text, left))}", 2 * letters))
     elif left:
         words = fill(next(iter(left.values())), letters)
         axes.text(0.5, 0.5, words, ha="center", va="center", transform=axes.transAxes)

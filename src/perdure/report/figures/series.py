@@ -13,12 +13,12 @@ import numpy as np
 from ...metrics import SummaryOptions, find_metric
 from ...metrics.summary_types import name_of
 from ...record import InputError
-from ..colours import Look, sequence
-from ..curve_data import no_stream, one_scale, streams_of
-from ..series_parameter import values_of
-from ..usable import as_many_tasks, usable
-from ._panels import percent_ticks, plain
-from .curves import Track, whole
+from ..colours import LineStyle, sequential_colours
+from ..curve_data import explain_missing_stream, get_streams, require_one_scale
+from ..filtering import drop_other_task_counts, drop_unusable
+from ..series_parameter import find_series_parameter
+from ._panels import escape_text, percent_ticks
+from .curves import CurveGroup, draw_curves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from ...metrics import ScoreScale
     from ...record import ScoreInput
-    from ..load import Methods
-    from ..series_parameter import Values
+    from ..load import RunsByMethod
+    from ..series_parameter import SeriesParameter
     from ._paper import Size
 
     Spread = list[list[float]]  # the metric of every run, by value
@@ -42,7 +42,7 @@ LETTERS = 24  # of all names in the legend that fit next to each other
 
 
 def series(
-    methods: Methods,
+    methods: RunsByMethod,
     *,
     size: Size = "page",
     tasks: int | None = None,
@@ -76,16 +76,23 @@ def series(
         raise InputError("no metrics to draw, expected ids like acc; see perdure explain")
     for id_ in only:
         find_metric(id_)  # one that does not exist is named with those that are like it
-    methods = as_many_tasks(usable(methods, lambda run: _lacks(run, only)), together=False)
-    values = values_of(methods)
+    methods = drop_other_task_counts(
+        drop_unusable(methods, lambda run: _lacks(run, only)), together=False
+    )
+    values = find_series_parameter(methods)
     found = {id_: _measured(methods, values, id_) for id_ in only}
     tracks = [
-        Track(
-            f"{values.name} {value:g}", Look(colour), streams_of(name, methods[name]), methods[name]
+        CurveGroup(
+            f"{values.name} {value:g}",
+            LineStyle(colour),
+            get_streams(name, methods[name]),
+            methods[name],
         )
-        for (name, value), colour in zip(values.of.items(), sequence(len(methods)), strict=True)
+        for (name, value), colour in zip(
+            values.of.items(), sequential_colours(len(methods)), strict=True
+        )
     ]
-    scale = one_scale(stream for track in tracks for stream in track.streams)
+    scale = require_one_scale(stream for track in tracks for stream in track.streams)
     named = {_called(id_, scale): spread for id_, spread in found.items()}
 
     def beside(axes: Axes) -> None:
@@ -93,17 +100,17 @@ def series(
         if all(find_metric(id_).unit == "score" for id_ in only):
             percent_ticks(scale, axes.yaxis)
 
-    return whole(tracks, size, tasks, beside=beside)
+    return draw_curves(tracks, size, tasks, beside=beside)
 
 
 def _called(id_: str, scale: ScoreScale) -> str:
     """Return the id, or the metric's name in words of the score where that is no accuracy."""
-    return id_ if scale.label == "accuracy" else plain(name_of(find_metric(id_), scale))
+    return id_ if scale.label == "accuracy" else escape_text(name_of(find_metric(id_), scale))
 
 
 def _lacks(run: ScoreInput, ids: Sequence[str]) -> str:
     """Return why a run cannot be drawn, nothing where it can."""
-    if why := no_stream(run):
+    if why := explain_missing_stream(run):
         return why
     found = run.summary(SummaryOptions(only=frozenset(ids), intervals=False))
     for id_ in ids:
@@ -113,7 +120,7 @@ def _lacks(run: ScoreInput, ids: Sequence[str]) -> str:
     return ""
 
 
-def _measured(methods: Methods, values: Values, id_: str) -> Spread:
+def _measured(methods: RunsByMethod, values: SeriesParameter, id_: str) -> Spread:
     """Return a metric of every run, by value."""
     options = SummaryOptions(only=frozenset({id_}), intervals=False)
     return [
@@ -121,7 +128,7 @@ def _measured(methods: Methods, values: Values, id_: str) -> Spread:
     ]
 
 
-def _draw(axes: Axes, values: Values, found: dict[str, Spread]) -> None:
+def _draw(axes: Axes, values: SeriesParameter, found: dict[str, Spread]) -> None:
     """Draw metrics against the values: at even distances where these are far apart."""
     given = list(values.of.values())
     wide = min(given) > 0 and max(given) / min(given) >= WIDE

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Guard", "is_loopback"]
+__all__ = ["AuthMiddleware", "is_loopback"]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
@@ -45,7 +45,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Guard:
+class AuthMiddleware:
     """Lets requests through to `app` that may read, and adds headers to every answer.
 
     Args:

@@ -13,19 +13,26 @@ from .limits import max_connections
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from .store_watcher import Changes
+    from .store_watcher import StoreChanges
 
-__all__ = ["Full", "Hub", "Messages", "Viewer", "message", "messages_of"]
+__all__ = [
+    "Broadcaster",
+    "EncodedChanges",
+    "TooManyViewersError",
+    "Viewer",
+    "encode_changes",
+    "encode_event",
+]
 
-MOST_VIEWERS = 500
-MOST_WAITING = 32  # messages of a viewer who does not keep up
-MOST_BYTES = 1 << 20  # of these messages
-LONGEST = 256 << 10  # bytes of a message about points; more are fetched
-BEAT = 15.0  # seconds after which a quiet connection is shown to be alive
-ROWS = 500  # more changed rows than this are fetched as a whole list
+MAX_VIEWERS = 500
+MAX_PENDING = 32  # messages of a viewer who does not keep up
+MAX_PENDING_BYTES = 1 << 20  # of these messages
+MAX_POINTS_BYTES = 256 << 10  # bytes of a message about points; more are fetched
+KEEPALIVE_SECONDS = 15.0  # seconds after which a quiet connection is shown to be alive
+MAX_CHANGED_ROWS = 500  # more changed rows than this are fetched as a whole list
 
 
-class Full(RuntimeError):
+class TooManyViewersError(RuntimeError):
     """Too many look already."""
 
 
@@ -34,15 +41,15 @@ class Viewer:
 
     def __init__(self, runs: frozenset[str]) -> None:
         self.runs = runs
-        self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
+        self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_PENDING)
         self._bytes = 0  # of what waits
 
     def tell(self, said: bytes | None) -> None:
         """Have something sent; whoever does not keep up is told to look anew instead."""
-        if self._waiting.full() or self._bytes > MOST_BYTES:
+        if self._waiting.full() or self._bytes > MAX_PENDING_BYTES:
             while not self._waiting.empty():
                 self._waiting.get_nowait()
-            self._waiting.put_nowait(message("again", {}))
+            self._waiting.put_nowait(encode_event("again", {}))
             self._bytes = 0
         self._waiting.put_nowait(said)
         self._bytes += len(said or b"")
@@ -51,7 +58,7 @@ class Viewer:
         """Yield what is to be sent, and something at times when there is nothing."""
         while True:
             try:
-                said = await asyncio.wait_for(self._waiting.get(), BEAT)
+                said = await asyncio.wait_for(self._waiting.get(), KEEPALIVE_SECONDS)
             except TimeoutError:
                 said = b": still here\n\n"
             if said is None:
@@ -60,7 +67,7 @@ class Viewer:
             yield said
 
 
-class Hub:
+class Broadcaster:
     """The viewers, by what they look at."""
 
     def __init__(self) -> None:
@@ -69,10 +76,10 @@ class Hub:
         self._closed = False
 
     def join(self, runs: frozenset[str]) -> Viewer:
-        """Return a new viewer, or raise Full."""
-        most = min(MOST_VIEWERS, max_connections() * 5 // 8)  # the others are for those who ask
+        """Return a new viewer, or raise TooManyViewersError."""
+        most = min(MAX_VIEWERS, max_connections() * 5 // 8)  # the others are for those who ask
         if len(self._viewers) >= most or self._closed:
-            raise Full
+            raise TooManyViewersError
         viewer = Viewer(runs)
         self._viewers.add(viewer)
         return viewer
@@ -85,7 +92,7 @@ class Hub:
         """Return the runs that somebody looks at."""
         return set().union(*(viewer.runs for viewer in self._viewers))
 
-    def tell(self, messages: Messages) -> None:
+    def tell(self, messages: EncodedChanges) -> None:
         """Tell everybody what concerns them."""
         for viewer in self._viewers:
             for said in messages.to_all:
@@ -100,39 +107,41 @@ class Hub:
             viewer.tell(None)
 
 
-class Messages(NamedTuple):
+class EncodedChanges(NamedTuple):
     """What everybody is told, and what those are told who look at a run."""
 
     to_all: Sequence[bytes]
     of_runs: dict[str, bytes]
 
 
-def messages_of(changes: Changes) -> Messages:
+def encode_changes(changes: StoreChanges) -> EncodedChanges:
     """Return what to tell of changes: what several are told is written once."""
-    of_runs = {name: message("redraw", {"name": name}) for name in changes.again}
+    of_runs = {name: encode_event("redraw", {"name": name}) for name in changes.again}
     for name, points in changes.points.items():
-        said = message("points", {"name": name, **points})
-        of_runs[name] = said if len(said) <= LONGEST else message("redraw", {"name": name})
-    return Messages(_to_all(changes), of_runs)
+        said = encode_event("points", {"name": name, **points})
+        of_runs[name] = (
+            said if len(said) <= MAX_POINTS_BYTES else encode_event("redraw", {"name": name})
+        )
+    return EncodedChanges(_to_all(changes), of_runs)
 
 
-def _to_all(changes: Changes) -> Sequence[bytes]:
+def _to_all(changes: StoreChanges) -> Sequence[bytes]:
     said = []
-    if len(changes.rows) > ROWS:
-        said.append(message("relist", {}))
+    if len(changes.rows) > MAX_CHANGED_ROWS:
+        said.append(encode_event("relist", {}))
     elif changes.rows or changes.gone:
         rows = {"rows": list(changes.rows.values()), "gone": changes.gone, "rev": changes.rev}
-        said.append(message("rows", rows))
+        said.append(encode_event("rows", rows))
     if changes.studies is not None:
-        said.append(message("studies", {"studies": changes.studies}))
+        said.append(encode_event("studies", {"studies": changes.studies}))
     return said
 
 
-def message(kind: str, data: Any) -> bytes:
+def encode_event(kind: str, data: Any) -> bytes:
     r"""Return one event as it goes over the line.
 
     Example:
-        >>> message("rows", {"gone": ["a\nb"]})
+        >>> encode_event("rows", {"gone": ["a\nb"]})
         b'event: rows\ndata: {"gone":["a\\nb"]}\n\n'
     """
     return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"

@@ -7,30 +7,38 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..._html import extremes as thinned
 from ...metrics import UndefinedMetricError, min_acc
 from ...record import Run
-from ..bands import thinned
-from ..colours import looks, task_colours
-from .list_row import shown
+from ..colours import choose_styles, task_colours
+from .list_row import escape_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...metrics import Stream
     from ...record import Points
-    from ..colours import Look
+    from ..colours import LineStyle
 
     Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
 
-__all__ = ["View", "added", "drawn", "looks_of", "on_dark", "summary_of", "view_of"]
+__all__ = [
+    "RunCurves",
+    "choose_run_styles",
+    "find_new_points",
+    "lighten_for_dark",
+    "make_run_curves",
+    "summarize_points",
+    "to_curve_message",
+]
 
-MOST_POINTS = 2000  # of a curve
-MOST_IN_ALL = 200_000  # of all curves of a run
-MOST_TASKS = 200
+MAX_POINTS = 2000  # of a curve
+MAX_TOTAL_POINTS = 200_000  # of all curves of a run
+MAX_TASKS = 200
 DASHES = ("solid", "dashed", "dotted", "dashdot")
 
 
-class Low(NamedTuple):
+class WorstScore(NamedTuple):
     """Where a task did worst since it was learned, and how well it did when it was."""
 
     step: int
@@ -39,32 +47,33 @@ class Low(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class RunCurves:
     """A run's curves in full; `rows` and `begun` say from how much of which file."""
 
     tasks: dict[str, Curve]
     mean: Curve  # over the tasks seen by then
     visits: list[tuple[str, int, int]]  # task, first and last step
-    lows: dict[str, Low]  # of tasks that were left behind
+    lows: dict[str, WorstScore]  # of tasks that were left behind
     left_out: int
     rows: int
     begun: int
 
 
-def view_of(stream: Stream, rows: int, begun: int) -> View:
+def make_run_curves(stream: Stream, rows: int, begun: int) -> RunCurves:
     """Return what is drawn of a run.
 
     Example:
         >>> from perdure.record import read_points
         >>> text = "step,trained,tested,score|1,a,a,0.9|2,b,a,0.2|2,b,b,0.5|3,b,a,0.6|3,b,b,0.8|"
-        >>> view = view_of(read_points(text.replace("|", chr(10)), "points.csv").stream(), 5, 1)
+        >>> points = read_points(text.replace("|", chr(10)), "points.csv")
+        >>> view = make_run_curves(points.stream(), 5, 1)
         >>> view.lows["a"], view.mean[1].round(2)
-        (Low(step=2, score=0.2, learned=0.9), array([0.9 , 0.35, 0.7 ]))
+        (WorstScore(step=2, score=0.2, learned=0.9), array([0.9 , 0.35, 0.7 ]))
     """
     visits = _visits(stream)
-    tasks = {name: stream.tasks[name] for name in stream.names[:MOST_TASKS]}
-    return View(
-        tasks, _mean(tasks, visits), visits[:MOST_TASKS], _lows(stream, visits),
+    tasks = {name: stream.tasks[name] for name in stream.names[:MAX_TASKS]}
+    return RunCurves(
+        tasks, _mean(tasks, visits), visits[:MAX_TASKS], _lows(stream, visits),
         len(stream.names) - len(tasks), rows, begun,
     )  # fmt: skip
 
@@ -77,19 +86,19 @@ def _visits(stream: Stream) -> list[tuple[str, int, int]]:
     return found
 
 
-def _lows(stream: Stream, visits: list[tuple[str, int, int]]) -> dict[str, Low]:
+def _lows(stream: Stream, visits: list[tuple[str, int, int]]) -> dict[str, WorstScore]:
     """Return where each task that was left behind did worst since the end of its first visit."""
     ends: dict[str, int] = {}
     for task, _, last in visits[:-1]:
         ends.setdefault(task, last)
     found = {}
-    for task, end in list(ends.items())[:MOST_TASKS]:
+    for task, end in list(ends.items())[:MAX_TASKS]:
         steps, scores = stream.tasks[task]
         start = int(np.searchsorted(steps, end, side="right"))
         if start < len(steps):
             at = start + int(stream.higher_is_better(task)[start:].argmin())
             learned = float(scores[start - 1]) if start else None
-            found[task] = Low(int(steps[at]), float(scores[at]), learned)
+            found[task] = WorstScore(int(steps[at]), float(scores[at]), learned)
     return found
 
 
@@ -111,14 +120,14 @@ def _mean(tasks: dict[str, Curve], visits: list[tuple[str, int, int]]) -> Curve:
     return steps[count > 0], total[count > 0] / count[count > 0]
 
 
-def summary_of(points: Points, stream: Stream) -> dict[str, Any]:
+def summarize_points(points: Points, stream: Stream) -> dict[str, Any]:
     """Return what the list shows of a run's points, and of the stream they make.
 
     Example:
         >>> from perdure.record import read_points
         >>> text = "step,trained,tested,score|1,a,a,0.9|2,b,a,0.2|2,b,b,0.5|"
         >>> points = read_points(text.replace("|", chr(10)), "p")
-        >>> summary_of(points, points.stream())["acc"]
+        >>> summarize_points(points, points.stream())["acc"]
         0.35
     """
     ended = points.finished()
@@ -140,22 +149,22 @@ def summary_of(points: Points, stream: Stream) -> dict[str, Any]:
     }
 
 
-def drawn(view: View, tasks: int = 0) -> dict[str, Any]:
+def to_curve_message(view: RunCurves, tasks: int = 0) -> dict[str, Any]:
     """Return a view as plain data, thinned for the eye: the lowest and highest are true.
 
     Colours are those of a run with so many `tasks`, where that is known.
     """
-    colours = task_colours(max(len(view.tasks), min(tasks, MOST_TASKS)))
-    most = min(MOST_POINTS, MOST_IN_ALL // (len(view.tasks) + 1))
+    colours = task_colours(max(len(view.tasks), min(tasks, MAX_TASKS)))
+    most = min(MAX_POINTS, MAX_TOTAL_POINTS // (len(view.tasks) + 1))
     return {
         "begun": view.begun,
         "rows": view.rows,
         "left_out": view.left_out,
         "tasks": [
             {
-                "name": shown(name)[:200],
+                "name": escape_name(name)[:200],
                 "colour": colour,
-                "dark": on_dark(colour),
+                "dark": lighten_for_dark(colour),
                 **_thin(curve, most),
             }
             for (name, curve), colour in zip(view.tasks.items(), colours, strict=False)
@@ -165,7 +174,7 @@ def drawn(view: View, tasks: int = 0) -> dict[str, Any]:
     }
 
 
-def added(before: View, now: View) -> dict[str, Any] | None:
+def find_new_points(before: RunCurves, now: RunCurves) -> dict[str, Any] | None:
     """Return what `now` has more than `before`; None if it is not just longer."""
     names = list(now.tasks)
     if before.begun != now.begun or names[: len(before.tasks)] != list(before.tasks):
@@ -173,7 +182,7 @@ def added(before: View, now: View) -> dict[str, Any] | None:
     curves = {}
     for number, name in enumerate(names):
         more = _more(before.tasks.get(name), now.tasks[name])
-        if more is None or len(more["steps"]) > MOST_POINTS:  # so many come thinned
+        if more is None or len(more["steps"]) > MAX_POINTS:  # so many come thinned
             return None
         if more["steps"]:
             curves[number] = more
@@ -186,7 +195,7 @@ def added(before: View, now: View) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _marks(view: View) -> dict[str, Any]:
+def _marks(view: RunCurves) -> dict[str, Any]:
     """Return the switches, and where each task did worst, tasks by number."""
     numbers = {name: number for number, name in enumerate(view.tasks)}
     return {
@@ -215,20 +224,20 @@ def _plain(curve: Curve) -> dict[str, Any]:
     return {"steps": curve[0].tolist(), "scores": curve[1].round(6).tolist()}
 
 
-def looks_of(strategies: dict[str, str]) -> dict[str, Look]:
+def choose_run_styles(strategies: dict[str, str]) -> dict[str, LineStyle]:
     """Return how runs are drawn beside each other, by each one's strategy.
 
     A strategy has its colour, runs of it differ in their dashes; of one only, in their colours.
 
     Example:
-        >>> found = looks_of({"a": "gem", "b": "naive", "c": "gem"})
+        >>> found = choose_run_styles({"a": "gem", "b": "naive", "c": "gem"})
         >>> found["a"], found["c"]
-        (Look(colour='#d55e00', dashes='solid'), Look(colour='#d55e00', dashes='dashed'))
+        (LineStyle(colour='#d55e00', dashes='solid'), LineStyle(colour='#d55e00', dashes='dashed'))
     """
     kinds = {kind: [_of(kind)] for kind in strategies.values()}
     if len(kinds) < 2:
-        return looks({name: [_of(kind)] for name, kind in strategies.items()})
-    found, by_kind = {}, looks(kinds)
+        return choose_styles({name: [_of(kind)] for name, kind in strategies.items()})
+    found, by_kind = {}, choose_styles(kinds)
     for kind, look in by_kind.items():
         first = DASHES.index(look.dashes)
         for k, name in enumerate(name for name, mine in strategies.items() if mine == kind):
@@ -240,11 +249,11 @@ def _of(strategy: str) -> Run:
     return Run(description={"config": {"strategy": strategy}})
 
 
-def on_dark(colour: str) -> str:
+def lighten_for_dark(colour: str) -> str:
     """Return a colour light enough to be seen on a dark ground.
 
     Example:
-        >>> on_dark("#00224e"), on_dark("#c3b369")
+        >>> lighten_for_dark("#00224e"), lighten_for_dark("#c3b369")
         ('#7f90a6', '#c3b369')
     """
     parts = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)], dtype=np.float64)

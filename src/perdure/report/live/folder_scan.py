@@ -6,19 +6,19 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from .list_row import FILES, shown
-from .safe_paths import opened
+from .list_row import FILES, escape_name
+from .safe_paths import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Folder", "Shelves"]
+__all__ = ["FolderScan", "StoreFolder"]
 
-MOST = 100_000  # folders
-UNSURE = 100_000_000  # ns: what changed so shortly ago may change again within the same tick
+MAX_FOLDERS = 100_000  # folders
+CLOCK_TICK_NS = 100_000_000  # ns: what changed so shortly ago may change again within the same tick
 
 
-class Folder(NamedTuple):
+class StoreFolder(NamedTuple):
     """A folder that may be a run. A link is shown, not followed."""
 
     path: str
@@ -27,14 +27,14 @@ class Folder(NamedTuple):
     top: bool = False  # it may be a store itself
 
 
-class Shelves:
+class FolderScan:
     """The folders of a store, listed again when they can have changed."""
 
     def __init__(self, store: str) -> None:
         self.store = store
-        self._known: dict[str, tuple[int, list[Folder]]] = {}
+        self._known: dict[str, tuple[int, list[StoreFolder]]] = {}
 
-    def find(self, stores: Iterable[str], *, anyway: bool = False) -> dict[str, Folder] | None:
+    def find(self, stores: Iterable[str], *, anyway: bool = False) -> dict[str, StoreFolder] | None:
         """Return all folders by name, None if they are the same as before.
 
         Args:
@@ -52,31 +52,33 @@ class Shelves:
             known = before.get(shelf)
             if known is None or known[0] != when or anyway:
                 changed = True
-                known = (when if time.time_ns() - when > UNSURE else -2, self._list(shelf))
+                known = (when if time.time_ns() - when > CLOCK_TICK_NS else -2, self._list(shelf))
             self._known[shelf] = known
         if not changed:
             return None
-        found: dict[str, Folder] = {}
+        found: dict[str, StoreFolder] = {}
         for _, folders in self._known.values():
-            for folder in folders[: MOST - len(found)]:
+            for folder in folders[: MAX_FOLDERS - len(found)]:
                 found.setdefault(folder.name, folder)
         return found
 
-    def _list(self, shelf: str) -> list[Folder]:
+    def _list(self, shelf: str) -> list[StoreFolder]:
         top = shelf == self.store
         own = os.path.basename(shelf)  # noqa: PTH119
-        before = "" if top else shown(own) + "/"
+        before = "" if top else escape_name(own) + "/"
         folders, run = [], False
         try:
-            with opened(shelf) as folder, os.scandir(folder) as found:
+            with open_folder(shelf) as folder, os.scandir(folder) as found:
                 for each in found:
                     run = run or each.name in FILES[:2]
                     if _is_folder(each) and not each.name.startswith("."):
-                        path, name = f"{shelf}/{each.name}", before + shown(each.name)
-                        folders.append(Folder(path, name, each.is_symlink(), top))
+                        path, name = f"{shelf}/{each.name}", before + escape_name(each.name)
+                        folders.append(StoreFolder(path, name, each.is_symlink(), top))
         except OSError:
             return []
-        return [Folder(shelf, shown(own))] if top and run else folders  # the store is a run
+        return (
+            [StoreFolder(shelf, escape_name(own))] if top and run else folders
+        )  # the store is a run
 
 
 def _is_folder(each: os.DirEntry[str]) -> bool:

@@ -12,12 +12,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Impatient", "InPieces", "max_connections"]
+__all__ = ["ChunkedResponses", "TimeLimitedConnection", "max_connections"]
 
-PATIENCE = 20.0  # seconds to send a request, and to read a piece of an answer
+CLIENT_TIMEOUT = 20.0  # seconds to send a request, and to read a piece of an answer
 MAX_CONNECTIONS = 800
-PIECE = 32 << 10  # bytes of an answer that wait in a connection
-MAX_HELD = 128 << 20  # bytes of all answers that are being sent
+CHUNK_BYTES = 32 << 10  # bytes of an answer that wait in a connection
+MAX_UNSENT_BYTES = 128 << 20  # bytes of all answers that are being sent
 
 
 def max_connections() -> int:
@@ -25,7 +25,7 @@ def max_connections() -> int:
     return min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
-class Impatient(H11Protocol):
+class TimeLimitedConnection(H11Protocol):
     """Uvicorn's HTTP connection, which by itself waits forever for requests and for readers."""
 
     _answered: object = None  # the last request that was seen answered
@@ -35,15 +35,17 @@ class Impatient(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start to wait; of too many connections, the one that waits for longest is closed."""
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=PIECE)
+        transport.set_write_buffer_limits(high=CHUNK_BYTES)
         # By itself the system takes megabytes, and shows long after that some were read.
-        transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_SNDBUF, 4 * PIECE)
+        transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_SNDBUF, 4 * CHUNK_BYTES)
         self.waits_since = self.loop.time()
-        ours = [c for c in self.connections if isinstance(c, Impatient)]
+        ours = [c for c in self.connections if isinstance(c, TimeLimitedConnection)]
         open_ = [c for c in ours if not c.transport.is_closing()]
         if len(open_) > max_connections():
-            min(filter(Impatient.waits, open_), key=lambda c: c.waits_since).transport.abort()
-        self.loop.call_later(PATIENCE, self._wait_no_more)
+            min(
+                filter(TimeLimitedConnection.waits, open_), key=lambda c: c.waits_since
+            ).transport.abort()
+        self.loop.call_later(CLIENT_TIMEOUT, self._wait_no_more)
 
     def waits(self) -> bool:
         """Return whether it is the client's turn, to ask or to read."""
@@ -62,7 +64,7 @@ class Impatient(H11Protocol):
         """Give the client some time to read what waits for it."""
         super().pause_writing()
         self.waits_since = self.loop.time()
-        self._unread = self.loop.call_later(PATIENCE, self.transport.abort)
+        self._unread = self.loop.call_later(CLIENT_TIMEOUT, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Note that the client has read."""
@@ -80,10 +82,10 @@ class Impatient(H11Protocol):
             self.transport.abort()
             return
         self._answered = self.cycle if done else None
-        self.loop.call_later(PATIENCE, self._wait_no_more)
+        self.loop.call_later(CLIENT_TIMEOUT, self._wait_no_more)
 
 
-class InPieces:
+class ChunkedResponses:
     """Sends the answers of `app` piece by piece, so that none waits as a whole in a connection.
 
     An answer is held until its client has read it. Where all together are too large, those whose
@@ -101,13 +103,13 @@ class InPieces:
 
         async def in_pieces(sent: Message) -> None:
             body = sent.get("body", b"")
-            if len(body) <= PIECE:
+            if len(body) <= CHUNK_BYTES:
                 await send(sent)
                 return
             self._hold(task, body)
-            for start in range(0, len(body), PIECE):
-                more = start + PIECE < len(body) or sent.get("more_body", False)
-                piece = {**sent, "body": body[start : start + PIECE], "more_body": more}
+            for start in range(0, len(body), CHUNK_BYTES):
+                more = start + CHUNK_BYTES < len(body) or sent.get("more_body", False)
+                piece = {**sent, "body": body[start : start + CHUNK_BYTES], "more_body": more}
                 await send(piece)
                 await asyncio.sleep(0)  # a client who is gone is noticed, others have their turn
                 self._held[task] = self._held.pop(task, body)
@@ -120,7 +122,7 @@ class InPieces:
 
     def _hold(self, task: asyncio.Task[None], body: bytes) -> None:
         self._held[task] = body
-        while len(self._held) > 1 and self.held() > MAX_HELD:
+        while len(self._held) > 1 and self.held() > MAX_UNSENT_BYTES:
             slowest = next(iter(self._held))
             del self._held[slowest]
             slowest.cancel()

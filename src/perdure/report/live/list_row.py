@@ -14,33 +14,33 @@ import msgspec
 from ...metrics import ACCURACY, ScoreScale
 from ...metrics.score_matrix import LONGEST_NAME
 from ...record import is_locked
-from .safe_paths import read_small, size_of
+from .safe_paths import read_file, stat_file
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
 __all__ = [
     "FILES",
-    "LONGEST",
     "MAX_JSON",
-    "Row",
-    "Said",
-    "described",
-    "failure",
-    "row_fields",
-    "scale_of",
-    "shown",
-    "state_of",
+    "MAX_TEXT",
+    "ListRow",
+    "RunHeader",
+    "escape_name",
+    "get_state",
+    "make_row_fields",
+    "read_failure",
+    "read_header",
+    "read_scale",
 ]
 
 FILES = ("run.json", "points.csv", "done.json", "failed.json", "lock")
 MAX_JSON = 4 << 20
 MAX_LOCK = 4096
 RECENT = 60.0  # seconds: a log of another tool has no lock, it runs while it grows
-LONGEST = 200  # letters of anything that a file says
+MAX_TEXT = 200  # letters of anything that a file says
 
 
-class Row(msgspec.Struct, frozen=True):
+class ListRow(msgspec.Struct, frozen=True):
     """One line of the list. `rev` grows with every change of any line."""
 
     name: str
@@ -62,11 +62,11 @@ class Row(msgspec.Struct, frozen=True):
     rev: int = 0
 
 
-def shown(name: str) -> str:
+def escape_name(name: str) -> str:
     r"""Return a name from a disk as text that can be sent: what is no letter is written out.
 
     Example:
-        >>> shown("a\nb"), shown("\udcff")
+        >>> escape_name("a\nb"), escape_name("\udcff")
         ('a\\nb', '\\udcff')
     """
     if name.isascii() and name.isprintable():
@@ -79,21 +79,21 @@ def _written_out(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
 
 
-def state_of(folder: int, path: str, there: Container[str], changed: float) -> str:
+def get_state(folder: int, path: str, there: Container[str], changed: float) -> str:
     """Return how a run stands, by the files that are there."""
     if "done.json" in there:
         return "finished"
     if "failed.json" in there:
         return "failed"
     if "lock" in there:
-        size = size_of(folder, "lock")
+        size = stat_file(folder, "lock")
         alive = size is not None and size[1] <= MAX_LOCK and is_locked(Path(path))
         return "running" if alive else "interrupted"
     foreign = "run.json" not in there
     return "running" if foreign and abs(time.time() - changed) < RECENT else "interrupted"
 
 
-class Said(msgspec.Struct):
+class RunHeader(msgspec.Struct):
     """What the list needs of run.json; nothing is taken for what it should be."""
 
     config: msgspec.Raw = msgspec.Raw()
@@ -111,24 +111,25 @@ class _What(msgspec.Struct):
     tasks: Any = None
 
 
-def described(folder: int) -> tuple[Said, str]:
+def read_header(folder: int) -> tuple[RunHeader, str]:
     """Return what run.json says, and what is wrong with it."""
     try:
-        return _SAID.decode(read_small(folder, "run.json", MAX_JSON)), ""
+        return _SAID.decode(read_file(folder, "run.json", MAX_JSON)), ""
     except FileNotFoundError:
-        return Said(), ""
+        return RunHeader(), ""
     except (OSError, ValueError, RecursionError) as error:
-        return Said(), shown(f"run.json cannot be read: {error}")[:LONGEST]
+        return RunHeader(), escape_name(f"run.json cannot be read: {error}")[:MAX_TEXT]
 
 
-def row_fields(said: Said) -> dict[str, Any]:
-    """Return the fields of a Row that run.json decides; what is not as expected is left out.
+def make_row_fields(said: RunHeader) -> dict[str, Any]:
+    """Return the fields of a ListRow that run.json decides; what is not as expected is left out.
 
     Example:
         >>> text = '{"config": {"strategy": "gem", "seed": 2, "tasks": ["a", "b"]}}'
-        >>> row_fields(msgspec.json.decode(text, type=Said))["of"]
+        >>> make_row_fields(msgspec.json.decode(text, type=RunHeader))["of"]
         2
-        >>> row_fields(msgspec.json.decode('{"config": ["<b>"]}', type=Said))["strategy"]
+        >>> odd = msgspec.json.decode('{"config": ["<b>"]}', type=RunHeader)
+        >>> make_row_fields(odd)["strategy"]
         ''
     """
     what = _What()
@@ -146,14 +147,14 @@ def row_fields(said: Said) -> dict[str, Any]:
     return fields
 
 
-_SAID, _WHAT = msgspec.json.Decoder(Said), msgspec.json.Decoder(_What)
+_SAID, _WHAT = msgspec.json.Decoder(RunHeader), msgspec.json.Decoder(_What)
 
 
-def scale_of(said: Said) -> ScoreScale:
+def read_scale(said: RunHeader) -> ScoreScale:
     """Return range, direction and name of a run's scores, accuracies where it does not say.
 
     Example:
-        >>> scale_of(Said(scale={"lower_is_better": True})).lower_is_better
+        >>> read_scale(RunHeader(scale={"lower_is_better": True})).lower_is_better
         True
     """
     scale = said.scale
@@ -171,14 +172,14 @@ def scale_of(said: Said) -> ScoreScale:
     return ACCURACY
 
 
-def failure(folder: int) -> str:
+def read_failure(folder: int) -> str:
     """Return why a run has failed."""
     try:
-        said = json.loads(read_small(folder, "failed.json", MAX_JSON))
-        return shown(str(said["error"]))[:LONGEST]
+        said = json.loads(read_file(folder, "failed.json", MAX_JSON))
+        return escape_name(str(said["error"]))[:MAX_TEXT]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "it failed, and the reason cannot be read"
 
 
 def _text(value: object) -> str:
-    return shown(value)[:LONGEST] if isinstance(value, str) else ""
+    return escape_name(value)[:MAX_TEXT] if isinstance(value, str) else ""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...record import read_costs
-from .list_row import LONGEST, MAX_JSON, shown
-from .safe_paths import read_small
+from .list_row import MAX_JSON, MAX_TEXT, escape_name
+from .safe_paths import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["about", "about_in", "costs_in"]
+__all__ = ["list_details", "read_details", "read_task_costs"]
 
 MAX_COSTS = 4 << 20
 MOST = 40  # lines
@@ -26,20 +26,21 @@ PLAIN = (
 )  # fmt: skip
 
 
-def about_in(folder: int) -> list[tuple[str, str]]:
+def read_details(folder: int) -> list[tuple[str, str]]:
     """Return what run.json says of a run; nothing if it cannot be read."""
     try:
-        said = msgspec.json.decode(read_small(folder, "run.json", MAX_JSON))
+        said = msgspec.json.decode(read_file(folder, "run.json", MAX_JSON))
     except (OSError, ValueError, RecursionError):
         return []
-    return about(said) if isinstance(said, dict) else []
+    return list_details(said) if isinstance(said, dict) else []
 
 
-def about(said: dict[str, Any]) -> list[tuple[str, str]]:
+def list_details(said: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what a run is, a name and a value a line.
 
     Example:
-        >>> about({"config": {"strategy": "gem", "options": {"memory": 400}, "epochs": None}})
+        >>> config = {"strategy": "gem", "options": {"memory": 400}, "epochs": None}
+        >>> list_details({"config": config})
         [('strategy', 'gem'), ('memory', '400')]
     """
     what = said.get("config")
@@ -50,7 +51,7 @@ def about(said: dict[str, Any]) -> list[tuple[str, str]]:
     if isinstance(versions, dict):
         named = [f"{k} {v}" for k, v in versions.items() if isinstance(v, str)]
         lines.append(("versions", ", ".join(named[:8])))
-    return [(shown(name)[:80], shown(value)[:LONGEST]) for name, value in lines[:MOST]]
+    return [(escape_name(name)[:80], escape_name(value)[:MAX_TEXT]) for name, value in lines[:MOST]]
 
 
 def _lines(what: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -70,10 +71,10 @@ def _word(value: object) -> str:
     return str(value) if isinstance(value, str | int | float) else "…"
 
 
-def costs_in(folder: int) -> list[dict[str, float | None]]:
+def read_task_costs(folder: int) -> list[dict[str, float | None]]:
     """Return what each task cost so far, in order; nothing if it cannot be read."""
     try:
-        text = read_small(folder, "costs.csv", MAX_COSTS).decode()
+        text = read_file(folder, "costs.csv", MAX_COSTS).decode()
         costs, _ = read_costs(text, "costs.csv", ours=True)
     except (OSError, ValueError):
         return []

@@ -12,41 +12,51 @@ import msgspec
 import numpy as np
 
 from ...metrics import ACCURACY
-from .curves import drawn, summary_of, view_of
-from .list_row import FILES, LONGEST, Row, described, failure, row_fields, scale_of, shown, state_of
-from .run_details import about_in, costs_in
-from .safe_paths import opened_run, size_of
-from .tail import Tail
+from .curves import make_run_curves, summarize_points, to_curve_message
+from .list_row import (
+    FILES,
+    MAX_TEXT,
+    ListRow,
+    escape_name,
+    get_state,
+    make_row_fields,
+    read_failure,
+    read_header,
+    read_scale,
+)
+from .run_details import read_details, read_task_costs
+from .safe_paths import open_run_folder, stat_file
+from .tail import PointsTail
 
 if TYPE_CHECKING:
-    from .curves import View
-    from .folder_scan import Folder
+    from .curves import RunCurves
+    from .folder_scan import StoreFolder
 
-__all__ = ["Entry"]
+__all__ = ["RunEntry"]
 
-KEPT = 30.0  # seconds that points are kept after somebody looked at them
-LONG = 0.25  # seconds: a run that takes longer to read is not read again at once,
-REST = 3  # but after so many times as long, unless somebody asks for it
+KEEP_SECONDS = 30.0  # seconds that points are kept after somebody looked at them
+SLOW_READ = 0.25  # seconds: a run that takes longer to read is not read again at once,
+REST_FACTOR = 3  # but after so many times as long, unless somebody asks for it
 
 
-class Entry:
+class RunEntry:
     """A folder that is a run or may become one.
 
     `row` is what the list shows, None for no run; `unread` says that its points changed.
     """
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: StoreFolder) -> None:
         self.folder, self.path, self.name = folder, folder.path, folder.name
-        self.row: Row | None = None
+        self.row: ListRow | None = None
         if folder.link:
-            self.row = Row(folder.name, problem="a link, which is not followed")
+            self.row = ListRow(folder.name, problem="a link, which is not followed")
         self.unread = False
         self.turns = 1  # it is asked at every so many polls
-        self.view: View | None = None
-        self.sent: View | None = None  # what viewers were told of
+        self.view: RunCurves | None = None
+        self.sent: RunCurves | None = None  # what viewers were told of
         self.wanted = 0.0  # when somebody last looked at its curves
         self._lock = Lock()
-        self._tail: Tail | None = None
+        self._tail: PointsTail | None = None
         self._begun = 0
         self._scale = ACCURACY
         self._files: dict[str, tuple[int, int, int] | None] = {}
@@ -67,37 +77,37 @@ class Entry:
             now = _stamps(self.path)
             if now == self._stamps and not (self.row and self.row.state == "running"):
                 return True
-            with opened_run(self.path) as folder:
+            with open_run_folder(self.path) as folder:
                 self._look(folder)
             self._stamps = now
         except (FileNotFoundError, NotADirectoryError):
             return False
         except Exception as error:  # whatever is in one folder, the others are shown
-            self._stands = {"problem": shown(f"cannot be read: {_why(error)}")[:LONGEST]}
+            self._stands = {"problem": escape_name(f"cannot be read: {_why(error)}")[:MAX_TEXT]}
             self._show()
         return True
 
     def _look(self, folder: int) -> None:
-        files = {name: size_of(folder, name) for name in FILES}
+        files = {name: stat_file(folder, name) for name in FILES}
         there = {name: size for name, size in files.items() if size is not None}
         before, self._files = self._files, files
         if not there:
             self.row, self._stands, self._summary = None, {}, {}
             return
         if files["run.json"] != before.get("run.json"):
-            said, problem = described(folder)
-            scale = self._scale = scale_of(said)
+            said, problem = read_header(folder)
+            scale = self._scale = read_scale(said)
             self._fields = {
-                **row_fields(said), "problem": problem, "score": scale.label,
+                **make_row_fields(said), "problem": problem, "score": scale.label,
                 "lower": scale.lower_is_better,
             }  # fmt: skip
         if files["points.csv"] != before.get("points.csv"):
             self.unread = True
         newest = (there.get("points.csv") or next(iter(there.values())))[2] / 1e9
-        state = state_of(folder, self.path, there, newest)
+        state = get_state(folder, self.path, there, newest)
         self._stands = {"state": state, "changed": round(newest, 1)}
         if state == "failed":
-            self._stands["problem"] = failure(folder)
+            self._stands["problem"] = read_failure(folder)
         self._show()
 
     def read_in_turn(self, now: float) -> None:
@@ -109,9 +119,9 @@ class Entry:
         """Read at most so many new pieces of the points, and sum them up in the row."""
         with self._lock:
             began = time.monotonic()
-            tail = self._tail = self._tail or Tail(self._begun)
+            tail = self._tail = self._tail or PointsTail(self._begun)
             try:
-                with opened_run(self.path) as folder:
+                with open_run_folder(self.path) as folder:
                     more = True
                     while more and pieces > 0:
                         more = tail.read(folder, self._scale)
@@ -121,10 +131,10 @@ class Entry:
             self._begun, self.unread = tail.begun, more
             self._sum_up(tail)
             took = time.monotonic() - began
-            self.rests = began + took + (REST * took if took > LONG else 0.0)
+            self.rests = began + took + (REST_FACTOR * took if took > SLOW_READ else 0.0)
         self._show()
 
-    def _sum_up(self, tail: Tail) -> None:
+    def _sum_up(self, tail: PointsTail) -> None:
         rows, have, problem = tail.growing.rows, self.view, tail.problem
         self._empty = not rows
         if have is None or (have.begun, have.rows) != (tail.begun, rows):
@@ -134,11 +144,11 @@ class Entry:
                     points = tail.growing.points()
                     stream = points.stream()
                     with np.errstate(all="ignore"):  # scores without bounds can be of any size
-                        self._summary = summary_of(points, stream)
-                        self.view = view_of(stream, rows, tail.begun)
+                        self._summary = summarize_points(points, stream)
+                        self.view = make_run_curves(stream, rows, tail.begun)
             except Exception as error:  # lines that cannot all be true, or odder
                 problem = problem or _why(error)
-        self._unreadable = problem and shown(f"cannot be read: {problem}")[:LONGEST]
+        self._unreadable = problem and escape_name(f"cannot be read: {problem}")[:MAX_TEXT]
 
     def _show(self) -> None:
         """Put the row together from what is known by now."""
@@ -149,14 +159,18 @@ class Entry:
         if self._unreadable:
             failed = said.get("state") == "failed"  # why is what people look for first
             reasons = [said["problem"], self._unreadable] if failed else [self._unreadable]
-            said["problem"] = "; ".join(reasons)[:LONGEST]
+            said["problem"] = "; ".join(reasons)[:MAX_TEXT]
         elif none and not said.get("problem") and said.get("state") in ("finished", "interrupted"):
             said["problem"] = "no evaluations were recorded"
-        self.row = Row(name=self.name, **said)
+        self.row = ListRow(name=self.name, **said)
 
     def forget(self, now: float) -> None:
         """Let go of points that nobody looks at, once they are summed up."""
-        if now - self.wanted > KEPT and not self.unread and self._lock.acquire(blocking=False):
+        if (
+            now - self.wanted > KEEP_SECONDS
+            and not self.unread
+            and self._lock.acquire(blocking=False)
+        ):
             self._tail, self.view, self.sent, self._answer = None, None, None, None
             self._lock.release()
 
@@ -166,8 +180,8 @@ class Entry:
         if not self.folder.link:
             self.read(pieces=1000)
         found: dict[str, Any] = {"row": self.row, "about": [], "costs": []}
-        with suppress(OSError), opened_run(self.path) as folder:
-            found["about"], found["costs"] = about_in(folder), costs_in(folder)
+        with suppress(OSError), open_run_folder(self.path) as folder:
+            found["about"], found["costs"] = read_details(folder), read_task_costs(folder)
         view, of = self.view, (self.row and self.row.of) or 0
         before = self._answer
         if before is not None and before[0] == (view, found):
@@ -175,7 +189,7 @@ class Entry:
         key = (view, dict(found))
         if view is not None:
             with np.errstate(all="ignore"):
-                found |= drawn(view, of)
+                found |= to_curve_message(view, of)
         answer = msgspec.json.encode(found)
         self._answer = (key, answer)
         return answer

@@ -10,18 +10,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TooLarge", "opened", "opened_run", "read_piece", "read_small", "size_of"]
+__all__ = [
+    "FileTooLargeError",
+    "open_folder",
+    "open_run_folder",
+    "read_file",
+    "read_range",
+    "stat_file",
+]
 
 # A link is an error, a pipe does not make us wait, a program we start does not inherit it.
 FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class TooLarge(OSError):
+class FileTooLargeError(OSError):
     """A file is longer than anything we would write."""
 
 
 @contextmanager
-def opened(path: str, *, folder: int | None = None) -> Iterator[int]:
+def open_folder(path: str, *, folder: int | None = None) -> Iterator[int]:
     """Open a folder, or raise OSError if `path` is a link or no folder."""
     file = os.open(path, FLAGS | os.O_DIRECTORY, dir_fd=folder)
     try:
@@ -31,14 +38,14 @@ def opened(path: str, *, folder: int | None = None) -> Iterator[int]:
 
 
 @contextmanager
-def opened_run(path: str) -> Iterator[int]:
+def open_run_folder(path: str) -> Iterator[int]:
     """Open a run's folder, or raise OSError if it or the folder it lies in is a link."""
     shelf, name = os.path.split(path)
-    with opened(shelf) as outer, opened(name, folder=outer) as inner:
+    with open_folder(shelf) as outer, open_folder(name, folder=outer) as inner:
         yield inner
 
 
-def size_of(folder: int, name: str) -> tuple[int, int, int] | None:
+def stat_file(folder: int, name: str) -> tuple[int, int, int] | None:
     """Return a plain file's inode, size and time of change in ns; None if there is none."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -49,15 +56,15 @@ def size_of(folder: int, name: str) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def read_small(folder: int, name: str, limit: int) -> bytes:
+def read_file(folder: int, name: str, limit: int) -> bytes:
     """Return all of a plain file, or raise OSError."""
-    data = read_piece(folder, name, 0, limit + 1)
+    data = read_range(folder, name, 0, limit + 1)
     if len(data) > limit:
-        raise TooLarge(f"more than {limit >> 20} MiB")
+        raise FileTooLargeError(f"more than {limit >> 20} MiB")
     return data
 
 
-def read_piece(folder: int, name: str, start: int, most: int) -> bytes:
+def read_range(folder: int, name: str, start: int, most: int) -> bytes:
     """Return at most so many bytes of a plain file from `start`, or raise OSError."""
     file = os.open(name, FLAGS, dir_fd=folder)
     try:

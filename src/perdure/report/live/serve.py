@@ -11,21 +11,21 @@ import uvicorn
 
 from ...record import InputError
 from .auth import is_loopback
-from .broadcaster import Hub
-from .limits import Impatient
-from .server import live_app
-from .store_watcher import Watching
+from .broadcaster import Broadcaster
+from .limits import TimeLimitedConnection
+from .server import make_app
+from .store_watcher import StoreWatcher
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Server", "new_token", "open_port"]
+__all__ = ["LiveServer", "new_token", "open_port"]
 
-PORT = 8765
-MORE = 100  # ports after it that are tried
+DEFAULT_PORT = 8765
+PORT_ATTEMPTS = 100  # ports after it that are tried
 
 
-class Server(uvicorn.Server):
+class LiveServer(uvicorn.Server):
     """The live page of a store on a port; `run` serves until it is told to end.
 
     Args:
@@ -45,9 +45,9 @@ class Server(uvicorn.Server):
         token: str | None = None,
         every: float = 0.5,
     ) -> None:
-        self.watching, self._hub, self._port = Watching(store), Hub(), port
+        self.watching, self._hub, self._port = StoreWatcher(store), Broadcaster(), port
         number = port.getsockname()[1]
-        app = live_app(
+        app = make_app(
             self.watching, self._hub, token=token, loopback=is_loopback(host),
             cookie=f"perdure-{number}", every=every,
         )  # fmt: skip
@@ -57,7 +57,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app, log_level="critical", access_log=False, server_header=False, ws="none",
-                timeout_graceful_shutdown=2, http=Impatient,
+                timeout_graceful_shutdown=2, http=TimeLimitedConnection,
             )
         )  # fmt: skip
 
@@ -78,11 +78,11 @@ class Server(uvicorn.Server):
 
 def open_port(host: str, port: int | None) -> socket.socket:
     """Return an open port: the one that was asked for, or the first free one from 8765 on."""
-    wanted = range(PORT, PORT + MORE) if port is None else [port]
+    wanted = range(DEFAULT_PORT, DEFAULT_PORT + PORT_ATTEMPTS) if port is None else [port]
     try:
         family, _, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError):
-        raise InputError(f"--host is {host!r:.60}, expected an address of this machine") from None
+        raise InputError(f"host is {host!r:.60}, expected an address of this machine") from None
     for number in wanted:
         opened = socket.socket(family, socket.SOCK_STREAM)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -94,9 +94,10 @@ def open_port(host: str, port: int | None) -> socket.socket:
             if error.errno == errno.EADDRINUSE and port is None:
                 continue
             why = (error.strerror or str(error)).lower()
-            raise InputError(f"{host} port {number}: {why}; choose another with --port") from None
+            raise InputError(f"{host} port {number}: {why}; choose another with `port=`") from None
         return opened
-    raise InputError(f"ports {PORT} to {PORT + MORE - 1} are taken; choose another with --port")
+    last = DEFAULT_PORT + PORT_ATTEMPTS - 1
+    raise InputError(f"ports {DEFAULT_PORT} to {last} are taken; choose another with `port=`")
 
 
 def new_token() -> str:

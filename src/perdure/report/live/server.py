@@ -18,20 +18,20 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from .auth import Guard
-from .broadcaster import Full, message, messages_of
-from .curves import looks_of, on_dark
-from .limits import InPieces
+from .auth import AuthMiddleware
+from .broadcaster import TooManyViewersError, encode_changes, encode_event
+from .curves import choose_run_styles, lighten_for_dark
+from .limits import ChunkedResponses
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from starlette.requests import Request
 
-    from .broadcaster import Hub
-    from .store_watcher import Watching
+    from .broadcaster import Broadcaster
+    from .store_watcher import StoreWatcher
 
-__all__ = ["live_app"]
+__all__ = ["make_app"]
 
 STATIC = Path(__file__).parent / "static"
 TYPES = {
@@ -42,19 +42,19 @@ TYPES = {
 }
 FILES = ("index.html", "live.css", "live.js", "chart.js", "list.js")
 PLOTLY = "plotly.min.js"
-MOST_RUNS = 24  # that one viewer looks at
-MOST_READING = 4  # runs that are read at once for those who ask
+MAX_COMPARED_RUNS = 24  # that one viewer looks at
+MAX_PARALLEL_READS = 4  # runs that are read at once for those who ask
 
 
-def live_app(
-    watching: Watching,
-    hub: Hub,
+def make_app(
+    watching: StoreWatcher,
+    hub: Broadcaster,
     *,
     token: str | None = None,
     loopback: bool = True,
     cookie: str = "perdure",
     every: float = 0.5,
-) -> InPieces:
+) -> ChunkedResponses:
     """Return the application that shows a store.
 
     Args:
@@ -86,26 +86,26 @@ def live_app(
     app = Starlette(routes=routes, lifespan=polling)
     app.router.redirect_slashes = False
     # Around everything, so that an answer to a fault of ours has its headers too.
-    return InPieces(Guard(app, token=token, loopback=loopback, cookie=cookie))
+    return ChunkedResponses(AuthMiddleware(app, token=token, loopback=loopback, cookie=cookie))
 
 
-async def _poll(watching: Watching, hub: Hub, every: float) -> None:
+async def _poll(watching: StoreWatcher, hub: Broadcaster, every: float) -> None:
     """Look at the disk for everybody, again and again."""
     while True:
         try:
             changes = await run_in_threadpool(watching.poll, hub.viewed())
-            hub.tell(await run_in_threadpool(messages_of, changes))
+            hub.tell(await run_in_threadpool(encode_changes, changes))
         except Exception:  # whatever is in the store, the page goes on
             logging.getLogger(__name__).exception("the store could not be looked at")
         await asyncio.sleep(every)
 
 
 class _Answers:
-    def __init__(self, watching: Watching, hub: Hub) -> None:
+    def __init__(self, watching: StoreWatcher, hub: Broadcaster) -> None:
         self._watching, self._hub = watching, hub
         self._list: tuple[Any, _Kept] | None = None
         # Who waits for these has no thread: there are few, and the others need them.
-        self._writing, self._reading = asyncio.Lock(), asyncio.Semaphore(MOST_READING)
+        self._writing, self._reading = asyncio.Lock(), asyncio.Semaphore(MAX_PARALLEL_READS)
 
     async def page(self, request: Request) -> Response:
         return _answer(request, _kept("index.html"))
@@ -153,8 +153,12 @@ class _Answers:
         rows = {name: listing.get(name) for name in _asked(request)}
         strategies = {name: row.strategy for name, row in rows.items() if row is not None}
         found = {
-            name: {"colour": look.colour, "dark": on_dark(look.colour), "dash": look.plotly}
-            for name, look in looks_of(strategies).items()
+            name: {
+                "colour": look.colour,
+                "dark": lighten_for_dark(look.colour),
+                "dash": look.plotly,
+            }
+            for name, look in choose_run_styles(strategies).items()
         }
         return Response(msgspec.json.encode(found), media_type="application/json")
 
@@ -164,12 +168,12 @@ class _Answers:
             return Response(media_type="text/event-stream")
         try:
             viewer = self._hub.join(frozenset(_asked(request)))
-        except Full:
+        except TooManyViewersError:
             return PlainTextResponse("too many look already", 503)
 
         async def lines() -> AsyncIterator[bytes]:
             try:
-                yield b"retry: 1000\n" + message("hello", self._where())
+                yield b"retry: 1000\n" + encode_event("hello", self._where())
                 async for said in viewer.messages():
                     yield said
             finally:
@@ -179,7 +183,7 @@ class _Answers:
 
 
 def _asked(request: Request) -> list[str]:
-    return list(dict.fromkeys(request.query_params.getlist("run")))[:MOST_RUNS]
+    return list(dict.fromkeys(request.query_params.getlist("run")))[:MAX_COMPARED_RUNS]
 
 
 class _Kept(NamedTuple):

@@ -10,40 +10,40 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .curves import added
-from .folder_scan import Shelves
-from .run_entry import Entry
-from .studies import Progress, progress_of, studies_in
+from .curves import find_new_points
+from .folder_scan import FolderScan
+from .run_entry import RunEntry
+from .studies import StudyProgress, count_progress, find_studies
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from .folder_scan import Folder
-    from .list_row import Row
-    from .studies import Wanted
+    from .folder_scan import StoreFolder
+    from .list_row import ListRow
+    from .studies import StudyRuns
 
-__all__ = ["Changes", "Watching"]
+__all__ = ["StoreChanges", "StoreWatcher"]
 
-SLOW = 3  # an unfinished run that nobody writes is asked every so many polls
-TURNS = {"running": 1, "finished": 20, "failed": 20}
-ANYWAY = 60  # so often the store is listed though a file system does not say that it changed
-SLICE = 0.25  # seconds of a poll for reading the points of runs that nobody looks at
+IDLE_POLLS = 3  # an unfinished run that nobody writes is asked every so many polls
+POLLS_PER_LOOK = {"running": 1, "finished": 20, "failed": 20}
+RESCAN_POLLS = 60  # so often the store is listed though a file system does not say that it changed
+READ_SECONDS = 0.25  # seconds of a poll for reading the points of runs that nobody looks at
 
 
 @dataclass
-class Changes:
+class StoreChanges:
     """What a poll has found: new or changed rows, runs that are gone, new points of runs."""
 
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, ListRow] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
     points: dict[str, dict[str, Any]] = field(default_factory=dict)
     again: list[str] = field(default_factory=list)  # their curves are to be fetched anew
-    studies: list[Progress] | None = None  # None: as before
+    studies: list[StudyProgress] | None = None  # None: as before
     rev: int = 0  # of the list after this
 
 
-class Watching:
+class StoreWatcher:
     r"""The runs of a store, and of the stores in it.
 
     Only `poll` looks at the disk, but for the curves of a run that somebody asks for. A run is
@@ -53,7 +53,7 @@ class Watching:
         >>> import tempfile
         >>> from pathlib import Path
         >>> store = Path(tempfile.mkdtemp())
-        >>> watching = Watching(store)
+        >>> watching = StoreWatcher(store)
         >>> (store / "mine").mkdir()
         >>> _ = (store / "mine" / "points.csv").write_text("step,tested,score\n5,a,0.5\n")
         >>> list(watching.poll().rows), watching.listing["mine"].state
@@ -61,14 +61,14 @@ class Watching:
     """
 
     def __init__(self, store: Path) -> None:
-        self.listing: dict[str, Row] = {}
-        self.studies: list[Progress] = []
+        self.listing: dict[str, ListRow] = {}
+        self.studies: list[StudyProgress] = []
         self.rev = 0
         self.store = os.path.realpath(store)  # links in it are not followed, from here on
-        self._shelves = Shelves(self.store)
-        self._entries: dict[str, Entry] = {}
+        self._shelves = FolderScan(self.store)
+        self._entries: dict[str, RunEntry] = {}
         self._bare: set[str] = set()  # folders in the store that are no runs
-        self._wanted: list[Wanted] = []
+        self._wanted: list[StudyRuns] = []
         self._polls = 0
         for _ in range(2):  # the second time in stores that the first has found
             self.poll(summing_up=False)
@@ -78,14 +78,14 @@ class Watching:
         entry = self._entries.get(name)
         return None if entry is None or entry.row is None else entry.curves()
 
-    def poll(self, viewed: Collection[str] = (), *, summing_up: bool = True) -> Changes:
+    def poll(self, viewed: Collection[str] = (), *, summing_up: bool = True) -> StoreChanges:
         """Return what has changed since the last call.
 
         Args:
             viewed: the runs whose new points somebody wants at once.
             summing_up: spend some time on reading runs that nobody looks at.
         """
-        changes = Changes()
+        changes = StoreChanges()
         began = time.monotonic()
         self._find(changes)
         for entry in self._due(viewed):
@@ -100,9 +100,9 @@ class Watching:
         changes.rev = self.rev
         return changes
 
-    def _find(self, changes: Changes) -> None:
+    def _find(self, changes: StoreChanges) -> None:
         """Get to know new folders, and drop those that are gone."""
-        anyway = self._polls % ANYWAY == 0
+        anyway = self._polls % RESCAN_POLLS == 0
         stores = [self._entries[name].path for name in self._bare]
         found = self._shelves.find(stores, anyway=anyway)
         if found is None:
@@ -112,22 +112,22 @@ class Watching:
                 self._drop(name, changes)
         for name in found.keys() - self._entries.keys():
             self._add(found[name], changes)
-        self._wanted = studies_in(self.store)
+        self._wanted = find_studies(self.store)
         for name in sorted(self._bare):
-            self._wanted += studies_in(self._entries[name].path, name + "/")
+            self._wanted += find_studies(self._entries[name].path, name + "/")
 
-    def _add(self, folder: Folder, changes: Changes) -> None:
-        entry = Entry(folder)
+    def _add(self, folder: StoreFolder, changes: StoreChanges) -> None:
+        entry = RunEntry(folder)
         if entry.look():
             self._entries[folder.name] = entry
             self._tell_row(entry, changes)
 
-    def _drop(self, name: str, changes: Changes) -> None:
+    def _drop(self, name: str, changes: StoreChanges) -> None:
         self._entries.pop(name, None)
         self._bare.discard(name)
         self._tell_gone(name, changes)
 
-    def _due(self, viewed: Collection[str]) -> list[Entry]:
+    def _due(self, viewed: Collection[str]) -> list[RunEntry]:
         """Return whom to ask now: those where something may happen, the others in turns."""
         polls, everybody = self._polls, self._entries.values()
         return [
@@ -136,7 +136,7 @@ class Watching:
             if not (polls + number) % entry.turns or entry.name in viewed
         ]
 
-    def _read(self, entry: Entry, now: float, changes: Changes, *, viewed: bool) -> None:
+    def _read(self, entry: RunEntry, now: float, changes: StoreChanges, *, viewed: bool) -> None:
         runs = entry.row is not None and entry.row.state == "running"
         if (entry.unread and (viewed or runs)) or (viewed and entry.view is None):
             entry.read_in_turn(now)
@@ -147,9 +147,9 @@ class Watching:
             entry.forget(now)
         self._tell_row(entry, changes)
 
-    def _sum_up(self, changes: Changes) -> None:
+    def _sum_up(self, changes: StoreChanges) -> None:
         """Read runs that nobody looks at, the newest first, for as long as there is time."""
-        until = time.monotonic() + SLICE
+        until = time.monotonic() + READ_SECONDS
         unread = (e for e in self._entries.values() if e.unread and e.row is not None)
         for entry in nlargest(200, unread, key=lambda e: e.row.changed if e.row else 0.0):
             entry.read_in_turn(time.monotonic())
@@ -158,9 +158,9 @@ class Watching:
             if time.monotonic() > until:
                 break
 
-    def _tell_row(self, entry: Entry, changes: Changes) -> None:
+    def _tell_row(self, entry: RunEntry, changes: StoreChanges) -> None:
         row, have = entry.row, self.listing.get(entry.name)
-        entry.turns = TURNS.get(row.state if row else "", SLOW)
+        entry.turns = POLLS_PER_LOOK.get(row.state if row else "", IDLE_POLLS)
         if row is None and entry.folder.top:
             self._bare.add(entry.name)
         elif self._bare:
@@ -172,26 +172,26 @@ class Watching:
             self.listing[entry.name] = msgspec.structs.replace(row, rev=self.rev)
             changes.rows[entry.name] = self.listing[entry.name]
 
-    def _tell_gone(self, name: str, changes: Changes) -> None:
+    def _tell_gone(self, name: str, changes: StoreChanges) -> None:
         if self.listing.pop(name, None) is not None:
             self.rev += 1
             changes.gone.append(name)
             changes.rows.pop(name, None)
 
-    def _tell_studies(self, changes: Changes) -> None:
-        if self._polls % ANYWAY and not changes.rows and not changes.gone:
+    def _tell_studies(self, changes: StoreChanges) -> None:
+        if self._polls % RESCAN_POLLS and not changes.rows and not changes.gone:
             return
-        studies = [progress_of(study, self.listing) for study in self._wanted]
+        studies = [count_progress(study, self.listing) for study in self._wanted]
         if studies != self.studies:
             self.studies = changes.studies = studies
 
 
-def _tell_points(entry: Entry, changes: Changes) -> None:
+def _tell_points(entry: RunEntry, changes: StoreChanges) -> None:
     """Note what is new in a run's curves since it was last told."""
     view, sent, entry.sent = entry.view, entry.sent, entry.view
     if view is sent:
         return
-    more = None if view is None or sent is None else added(sent, view)
+    more = None if view is None or sent is None else find_new_points(sent, view)
     if more is None:
         changes.again.append(entry.name)
     else:

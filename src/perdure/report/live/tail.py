@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...record import GrowingPoints, InputError
-from .safe_paths import read_piece, size_of
+from .safe_paths import read_range, stat_file
 
 if TYPE_CHECKING:
     from ...metrics import ScoreScale
 
-__all__ = ["Tail"]
+__all__ = ["PointsTail"]
 
-MOST = 128 << 20  # bytes of a points.csv that are shown
-PIECE = 4 << 20
-KNOWN = 64  # bytes before our place that must not have changed
+MAX_POINTS_BYTES = 128 << 20  # bytes of a points.csv that are shown
+PIECE_BYTES = 4 << 20
+CHECKED_BYTES = 64  # bytes before our place that must not have changed
 
 
-class Tail:
+class PointsTail:
     """How far a points.csv was read. `begun` counts how often it was read from its start.
 
     Args:
@@ -41,7 +41,7 @@ class Tail:
 
         A file that was replaced, cut back or rewritten is read from its start.
         """
-        found = size_of(folder, "points.csv")
+        found = stat_file(folder, "points.csv")
         if found == self.seen and scale == self.scale:
             return False
         if scale != self.scale or not self._is_where_it_was(folder, found):
@@ -49,12 +49,14 @@ class Tail:
         if found is None or self.problem:
             self.seen = found
             return False
-        if found[1] > MOST:
-            self.problem = f"points.csv is larger than {MOST >> 20} MiB; perdure score reads it"
+        if found[1] > MAX_POINTS_BYTES:
+            self.problem = (
+                f"points.csv is larger than {MAX_POINTS_BYTES >> 20} MiB; perdure score reads it"
+            )
             return False
-        data = read_piece(folder, "points.csv", self._place, PIECE)
+        data = read_range(folder, "points.csv", self._place, PIECE_BYTES)
         self._add(data)
-        more = len(data) == PIECE and not self.problem
+        more = len(data) == PIECE_BYTES and not self.problem
         if not more:  # asked before it was read: what came since is seen next time
             self.seen = found
         return more
@@ -68,7 +70,7 @@ class Tail:
         if found is None or found[0] != self._inode or found[1] < self._place:
             return False
         start = self._place - len(self._end)
-        return read_piece(folder, "points.csv", start, len(self._end)) == self._end
+        return read_range(folder, "points.csv", start, len(self._end)) == self._end
 
     def _add(self, data: bytes) -> None:
         try:
@@ -76,7 +78,7 @@ class Tail:
         except (InputError, RecursionError, MemoryError) as error:
             self.problem = str(error)[:300]
             return
-        if not used and len(data) == PIECE:
-            self.problem = f"points.csv has a line of more than {PIECE >> 20} MiB"
+        if not used and len(data) == PIECE_BYTES:
+            self.problem = f"points.csv has a line of more than {PIECE_BYTES >> 20} MiB"
         self._place += used
-        self._end = (self._end + data[:used])[-KNOWN:]
+        self._end = (self._end + data[:used])[-CHECKED_BYTES:]

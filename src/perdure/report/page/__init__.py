@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, select_autoescape
 
-from .plot_data import criteria_drawn, curves_drawn
-from .sections import DEFAULT, contents, summaries
+from .plot_data import make_criteria_data, make_curve_data
+from .sections import DEFAULT_TEST, build_sections, summarize_methods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..load import Methods
-    from .significance import HowTested
+    from ..load import RunsByMethod
+    from .significance import PairTestOptions
 
-__all__ = ["page"]
+__all__ = ["render_page"]
 
 
-def page(
-    methods: Methods,
+def render_page(
+    methods: RunsByMethod,
     *,
     command: Sequence[str] = (),
     left_out: Sequence[str] = (),
     title: str | None = None,
     told: Callable[[int], None] = lambda done: None,  # noqa: ARG005
-    how: HowTested = DEFAULT,
+    how: PairTestOptions = DEFAULT_TEST,
 ) -> str:
     """Return the whole page as text.
 
@@ -41,13 +41,13 @@ def page(
         told: is called with the number of runs that are summarised.
         how: the test that says which methods differ.
     """
-    shown = summaries(methods, told)
-    parts: dict[str, Any] = contents(shown, command, how)
+    shown = summarize_methods(methods, told)
+    parts: dict[str, Any] = build_sections(shown, command, how)
     runs = {each.name: each.runs for each in shown}
-    drawn: dict[str, Any] = curves_drawn(runs)
+    drawn: dict[str, Any] = make_curve_data(runs)
     accurate = [each for each in shown if each.scale.is_accuracy]  # criteria are of those alone
     criteria = {each.name: each.found.metrics for each in accurate}
-    drawn["criteria"] = criteria_drawn(criteria, runs)
+    drawn["criteria"] = make_criteria_data(criteria, runs)
     drawn["score"], drawn["percent"] = parts["score"]["axis"], parts["score"]["percent"]
     here = files("perdure.report.page")
     plotly = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")

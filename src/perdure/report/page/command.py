@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["command_of"]
+__all__ = ["make_command"]
 
 # Options of `perdure run` by the field that they set; what a field is without the option.
 OPTIONS: dict[str, tuple[str, Any]] = {
@@ -31,12 +31,12 @@ OPTIONS: dict[str, tuple[str, Any]] = {
 FLAGS = {"mask_unseen": "--mask", "resample": "--subset-redraw", "unseen": "--unseen"}
 
 
-def command_of(said: Mapping[str, Any], seeds: Sequence[int]) -> str | None:
+def make_command(said: Mapping[str, Any], seeds: Sequence[int]) -> str | None:
     """Return `perdure run …` for a description, every choice written out; None for other runs.
 
     Example:
         >>> said = {"scenario": "split-digits", "strategy": "replay", "epochs": 5, "batch": 10}
-        >>> command_of(said, [0, 1])
+        >>> make_command(said, [0, 1])
         'perdure run split-digits replay --seeds 0,1 --epochs 5 --batch 10'
     """
     if not {"scenario", "strategy", "epochs"} <= said.keys():

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...record import ScoreInput
-    from ..load import Methods
+    from ..load import RunsByMethod
 
-__all__ = ["costs_table"]
+__all__ = ["make_costs_table"]
 
 # Title, divisor, and how the tasks of a run come together.
 COSTS: dict[str, tuple[str, float, Callable[[Any], float]]] = {
@@ -25,11 +25,11 @@ COSTS: dict[str, tuple[str, float, Callable[[Any], float]]] = {
 }
 
 
-def costs_table(methods: Methods) -> dict[str, Any] | None:
+def make_costs_table(methods: RunsByMethod) -> dict[str, Any] | None:
     """Return header and rows, a method each, means over its runs; None where nothing is known.
 
     Example:
-        >>> costs_table({"mine": []}) is None
+        >>> make_costs_table({"mine": []}) is None
         True
     """
     found = {name: {c: _cost(runs, c) for c in COSTS} for name, runs in methods.items()}

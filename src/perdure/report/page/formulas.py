@@ -8,7 +8,7 @@ from html import escape
 from matplotlib.path import Path as Outline
 from matplotlib.textpath import TextPath
 
-__all__ = ["formula_svg"]
+__all__ = ["render_formula"]
 
 POINTS = 15.0
 COMMANDS = {Outline.MOVETO: "M", Outline.LINETO: "L", Outline.CURVE3: "Q", Outline.CURVE4: "C"}
@@ -22,11 +22,11 @@ INSTEAD = (
 )
 
 
-def formula_svg(latex: str) -> str:
+def render_formula(latex: str) -> str:
     r"""Return a formula as an SVG picture in the colour of the text around it.
 
     Example:
-        >>> formula_svg(r"\frac1T \sum_j R_{T,j}")[:17]
+        >>> render_formula(r"\frac1T \sum_j R_{T,j}")[:17]
         '<svg role="img" a'
     """
     known = latex

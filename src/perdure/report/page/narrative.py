@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from ...metrics import ScoreScale
 
-__all__ = ["DIAGNOSED", "Diagnosis", "diagnosis", "gap_in_words", "in_numbers"]
+__all__ = ["DIAGNOSIS_IDS", "Diagnosis", "describe_scores", "describe_stability_gap", "diagnose"]
 
-DIAGNOSED = ("acc", "acc.learning", "bwt")
+DIAGNOSIS_IDS = ("acc", "acc.learning", "bwt")
 
 # High is above these in the guide; what is about 0, and what very negative, it leaves open.
 LEARNED, KEPT = 0.9, 0.8
@@ -29,16 +29,16 @@ class Diagnosis(NamedTuple):
     why: str
 
 
-def diagnosis(metrics: Mapping[str, float], *, percent: bool = False) -> Diagnosis | None:
+def diagnose(metrics: Mapping[str, float], *, percent: bool = False) -> Diagnosis | None:
     """Return what learning, backward transfer and the end say together; None where one is missing.
 
     Example:
-        >>> diagnosis({"acc.learning": 0.98, "bwt": -0.6, "acc": 0.5}).name
+        >>> diagnose({"acc.learning": 0.98, "bwt": -0.6, "acc": 0.5}).name
         'severe forgetting'
-        >>> diagnosis({"acc.learning": 0.95, "bwt": 0.03, "acc": 0.97}).name
+        >>> diagnose({"acc.learning": 0.95, "bwt": 0.03, "acc": 0.97}).name
         'beneficial transfer'
     """
-    if not metrics.keys() >= set(DIAGNOSED):
+    if not metrics.keys() >= set(DIAGNOSIS_IDS):
         return None
     learned, bwt, acc = metrics["acc.learning"], metrics["bwt"], metrics["acc"]
     change = f"{'gained' if bwt > 0 else 'lost'} {100 * abs(bwt):.0f} points"
@@ -66,7 +66,7 @@ def _name(learned: float, bwt: float, acc: float) -> str:
     return "some forgetting" if bwt < 0 else "between the guide's patterns"
 
 
-def gap_in_words(
+def describe_stability_gap(
     metrics: Mapping[str, float], older: float | None, *, percent: bool = False
 ) -> str:
     """Return what older tasks went through between task ends, or nothing where that is not known.
@@ -77,7 +77,7 @@ def gap_in_words(
         percent: write scores in percent.
 
     Example:
-        >>> gap_in_words({"min_acc": 0.4}, 0.9)
+        >>> describe_stability_gap({"min_acc": 0.4}, 0.9)
         'on the way older tasks fell to 0.40, 50 points below their end: a stability gap'
     """
     if "min_acc" not in metrics or older is None:
@@ -95,7 +95,9 @@ def gap_in_words(
     return f"{fell}, {100 * (older - low):.0f} points below their end: a stability gap"
 
 
-def in_numbers(metrics: Mapping[str, float], scale: ScoreScale, older: float | None) -> str | None:
+def describe_scores(
+    metrics: Mapping[str, float], scale: ScoreScale, older: float | None
+) -> str | None:
     """Return what became of scores that are no accuracies; None where a number is missing.
 
     Args:
@@ -106,10 +108,10 @@ def in_numbers(metrics: Mapping[str, float], scale: ScoreScale, older: float | N
     Example:
         >>> from perdure.metrics import ScoreScale
         >>> loss = ScoreScale(0, 9, lower_is_better=True, name="loss")
-        >>> in_numbers({"acc.learning": 0.5, "bwt": -2.0, "acc": 1.5}, loss, None)
+        >>> describe_scores({"acc.learning": 0.5, "bwt": -2.0, "acc": 1.5}, loss, None)
         'mean loss when learned: 0.5; on older tasks it then rose by 2; mean loss at the end: 1.5'
     """
-    if not metrics.keys() >= set(DIAGNOSED):
+    if not metrics.keys() >= set(DIAGNOSIS_IDS):
         return None
     worse, better = ("rose", "fell") if scale.lower_is_better else ("fell", "rose")
     bwt = metrics["bwt"]

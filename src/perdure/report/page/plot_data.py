@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._html import extremes as thinned
 from ...metrics.criteria import CRITERIA
-from ..bands import band, thinned
-from ..colours import looks, task_colours
-from ..curve_data import ends_of, low_of, switches, task_names
+from ..colours import choose_styles, task_colours
+from ..curve_data import (
+    average_curves,
+    find_switches,
+    mean_worst_score,
+    scores_at_task_ends,
+    task_names,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,22 +24,22 @@ if TYPE_CHECKING:
 
     from ...metrics import Stream
     from ...record import ScoreInput
-    from ..load import Methods
+    from ..load import RunsByMethod
 
-__all__ = ["criteria_drawn", "curves_drawn"]
+__all__ = ["make_criteria_data", "make_curve_data"]
 
 MOST = 300  # points of a mean curve, all along it
 NEAR = 240  # points beside them, all that there are after the switches: people zoom in there
 BUDGET = 150_000  # points of all curves of single runs together: what a phone still draws
 
 
-def curves_drawn(methods: Methods) -> dict[str, Any]:
+def make_curve_data(methods: RunsByMethod) -> dict[str, Any]:
     """Return every method's curves by task: the mean over runs with its SD, and each run's own.
 
     Tasks are places, as in `tracks`: the first that is learned stands first, whatever its name.
 
     Example:
-        >>> curves_drawn({})["methods"]
+        >>> make_curve_data({})["methods"]
         []
     """
     told = {
@@ -46,7 +52,7 @@ def curves_drawn(methods: Methods) -> dict[str, Any]:
     tasks = task_names(every)
     each = sum(len(stream.names) for stream in every)
     most = int(np.clip(BUDGET / max(each, 1), 60, 2 * MOST))
-    shown = looks(methods)
+    shown = choose_styles(methods)
     return {
         "tasks": tasks,
         "range": _range(every),
@@ -57,7 +63,7 @@ def curves_drawn(methods: Methods) -> dict[str, Any]:
                 "colour": shown[name].colour,
                 "dash": shown[name].plotly,
                 "runs": len(several),
-                "switches": switches(several),
+                "find_switches": find_switches(several),
                 "names": task_names(several),
                 "tasks": [_task(several, told[name], k) for k in range(len(several[0].names))],
                 "seeds": [_run(stream, most) for stream in several] if len(several) > 1 else [],
@@ -74,10 +80,10 @@ def _range(streams: Sequence[Stream]) -> list[float] | None:
 
 
 def _task(streams: Sequence[Stream], runs: Sequence[ScoreInput], task: int) -> dict[str, Any]:
-    found = band([s.tasks[s.names[task]] for s in streams if task < len(s.names)])
-    kept = _kept(found.steps, found.mean, switches(streams))
-    low = low_of(streams, task)
-    steps, scores = ends_of(runs, task)
+    found = average_curves([s.tasks[s.names[task]] for s in streams if task < len(s.names)])
+    kept = _kept(found.steps, found.mean, find_switches(streams))
+    low = mean_worst_score(streams, task)
+    steps, scores = scores_at_task_ends(runs, task)
     return {
         "x": found.steps[kept].tolist(),
         "y": _rounded(found.mean[kept]),
@@ -110,13 +116,13 @@ def _rounded(values: NDArray[np.float64]) -> list[float]:
     return rounded
 
 
-def criteria_drawn(
-    metrics: Mapping[str, Mapping[str, float]], methods: Methods
+def make_criteria_data(
+    metrics: Mapping[str, Mapping[str, float]], methods: RunsByMethod
 ) -> dict[str, Any] | None:
     """Return the criteria of Díaz-Rodríguez et al. by method, None for fewer than 3.
 
     Example:
-        >>> criteria_drawn({"er": {"acc.lower": 0.5}}, {"er": []}) is None
+        >>> make_criteria_data({"er": {"acc.lower": 0.5}}, {"er": []}) is None
         True
     """
     known = {
@@ -124,7 +130,7 @@ def criteria_drawn(
     }
     if len(known) < 3:
         return None
-    shown = looks(methods)
+    shown = choose_styles(methods)
     return {
         "names": list(known),
         "undefined": [name for name in CRITERIA if name not in known],

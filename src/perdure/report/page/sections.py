@@ -14,31 +14,31 @@ from ..._html import heatmap
 from ...metrics import ACCURACY, METRICS, READINGS, better_of, find_metric, summary_of_runs
 from ...metrics.summary_types import name_of
 from ...record import Run
-from ..curve_data import agreed, score_name, shared_scale
-from ..load import described
-from ..scores import number, reasons
-from .command import command_of
-from .costs import costs_table
-from .narrative import DIAGNOSED, diagnosis, gap_in_words, in_numbers
-from .significance import HowTested, compare_shown, in_words
+from ..curve_data import axis_label, merge_names, merge_scales
+from ..load import get_config
+from ..tables.scores import format_value, group_reasons
+from .command import make_command
+from .costs import make_costs_table
+from .narrative import DIAGNOSIS_IDS, describe_scores, describe_stability_gap, diagnose
+from .significance import PairTestOptions, compare_summaries, describe_significance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ...metrics import MethodsComparison, RunsSummary, ScoreScale, Summary
     from ...record import ScoreInput
-    from ..load import Methods
+    from ..load import RunsByMethod
 
-__all__ = ["Shown", "contents", "summaries"]
+__all__ = ["MethodSummary", "build_sections", "summarize_methods"]
 
 HEADLINE = (
     "acc", "acc.learning", "bwt", "forgetting.best", "min_acc", "wc_acc", "wf10", "gap.depth",
 )  # fmt: skip
-DEFAULT = HowTested()
+DEFAULT_TEST = PairTestOptions()
 
 
 @dataclass
-class Shown:
+class MethodSummary:
     """A method with its runs, what was computed of them, and what a reader should be told."""
 
     name: str
@@ -53,7 +53,10 @@ class Shown:
         return self.each[0].scale
 
 
-def summaries(methods: Methods, told: Callable[[int], None] = lambda done: None) -> list[Shown]:  # noqa: ARG005
+def summarize_methods(
+    methods: RunsByMethod,
+    told: Callable[[int], None] = lambda done: None,  # noqa: ARG005
+) -> list[MethodSummary]:
     """Return every method with all its metrics.
 
     Runs of one method that have other numbers of tasks share no mean: each number is shown apart.
@@ -73,7 +76,9 @@ def summaries(methods: Methods, told: Callable[[int], None] = lambda done: None)
     return shown
 
 
-def _by_tasks(name: str, runs: Sequence[ScoreInput], each: Sequence[Summary]) -> list[Shown]:
+def _by_tasks(
+    name: str, runs: Sequence[ScoreInput], each: Sequence[Summary]
+) -> list[MethodSummary]:
     """Return a method, or one part of it for each number of tasks that its runs have."""
     counts = sorted({len(one.tasks) for one in each}, reverse=True)
     apart = len(counts) > 1
@@ -82,7 +87,7 @@ def _by_tasks(name: str, runs: Sequence[ScoreInput], each: Sequence[Summary]) ->
         mine = [k for k, one in enumerate(each) if len(one.tasks) == count]
         label = f"{name} ({count} task{'' if count == 1 else 's'})" if apart else name
         found = [each[k] for k in mine]
-        method = Shown(label, [runs[k] for k in mine], found, found[0])
+        method = MethodSummary(label, [runs[k] for k in mine], found, found[0])
         if len(mine) > 1:
             method.found = summary_of_runs(method.each)
         method.notes += method.found.notes
@@ -93,14 +98,14 @@ def _by_tasks(name: str, runs: Sequence[ScoreInput], each: Sequence[Summary]) ->
     return shown
 
 
-def contents(
-    shown: Sequence[Shown], command: Sequence[str], how: HowTested = DEFAULT
+def build_sections(
+    shown: Sequence[MethodSummary], command: Sequence[str], how: PairTestOptions = DEFAULT_TEST
 ) -> dict[str, Any]:
     """Return what the template takes: every section as plain data; the command makes it again."""
     ids = [id_ for id_ in HEADLINE if any(id_ in method.found.metrics for method in shown)]
     alike = _alike(shown)
-    scale = shared_scale([method.scale for method in shown])
-    compared, reason = compare_shown(shown if alike else [], ids, how)
+    scale = merge_scales([method.scale for method in shown])
+    compared, reason = compare_summaries(shown if alike else [], ids, how)
     return {
         "title": _title(shown),
         "about": _about(shown),
@@ -109,12 +114,12 @@ def contents(
         "score": _score(shown),
         "ids": [_column(id_, shown) for id_ in ids],
         "unlike": "" if alike else _unlike(shown),
-        "tested": in_words(compared, reason, how),
+        "tested": describe_significance(compared, reason, how),
         "headline": [_headline(method, ids, shown if alike else [], compared) for method in shown],
         "every": _every(shown),
         "readings": [_reading(method) for method in shown],
         "heatmaps": [_heatmap(method) for method in shown],
-        "costs": costs_table({method.name: method.runs for method in shown}),
+        "costs": make_costs_table({method.name: method.runs for method in shown}),
         "warnings": [_warnings(method) for method in shown],
         "definitions": [_definition(id_, scale) for id_ in ids],
         "again": [_again(method) for method in shown],
@@ -122,15 +127,15 @@ def contents(
     }
 
 
-def _title(shown: Sequence[Shown]) -> str:
-    said = [described(run) for method in shown for run in method.runs]
+def _title(shown: Sequence[MethodSummary]) -> str:
+    said = [get_config(run) for method in shown for run in method.runs]
     names = dict.fromkeys(str(each["scenario"]) for each in said if "scenario" in each)
     return ", ".join(names) or ", ".join(method.name for method in shown)
 
 
-def _about(shown: Sequence[Shown]) -> str:
+def _about(shown: Sequence[MethodSummary]) -> str:
     """Return what ran in one line: settings, networks, tasks, methods and runs."""
-    said = [described(run) for method in shown for run in method.runs]
+    said = [get_config(run) for method in shown for run in method.runs]
     settings = dict.fromkeys(f"{each['setting']}-incremental" for each in said if "setting" in each)
     models = dict.fromkeys(str(each["model"]) for each in said if "model" in each)
     runs = sum(len(method.runs) for method in shown)
@@ -140,9 +145,9 @@ def _about(shown: Sequence[Shown]) -> str:
     return ", ".join([*settings, *models, *words])
 
 
-def _ran(method: Shown) -> dict[str, Any]:
-    said = described(method.runs[0])
-    seeds = [described(run).get("seed") for run in method.runs]
+def _ran(method: MethodSummary) -> dict[str, Any]:
+    said = get_config(method.runs[0])
+    seeds = [get_config(run).get("seed") for run in method.runs]
     keys = ("scenario", "setting", "strategy", "model", "optimizer", "epochs", "batch")
     facts = {key: said[key] for key in keys if said.get(key) not in (None, "")}
     unfinished = sum(isinstance(run, Run) and not run.finished for run in method.runs)
@@ -156,16 +161,16 @@ def _ran(method: Shown) -> dict[str, Any]:
     }
 
 
-def _alike(shown: Sequence[Shown]) -> bool:
+def _alike(shown: Sequence[MethodSummary]) -> bool:
     """Return whether the methods did the same thing, so that one may be called the best."""
-    said = [described(method.runs[0]) for method in shown]
+    said = [get_config(method.runs[0]) for method in shown]
     known = [{str(each[key]) for each in said if key in each} for key in ("scenario", "setting")]
     scales = {(method.scale, method.scale.label) for method in shown}
     counts = {len(method.found.tasks) for method in shown}
     return len(scales) == len(counts) == 1 and all(len(each) < 2 for each in known)
 
 
-def _unlike(shown: Sequence[Shown]) -> str:
+def _unlike(shown: Sequence[MethodSummary]) -> str:
     """Return why no method is called the best."""
     counts = sorted({len(method.found.tasks) for method in shown})
     if len(counts) == 1:
@@ -175,14 +180,14 @@ def _unlike(shown: Sequence[Shown]) -> str:
     return f"{what}: no number here says which is better."
 
 
-def _score(shown: Sequence[Shown]) -> dict[str, Any]:
+def _score(shown: Sequence[MethodSummary]) -> dict[str, Any]:
     """Return what the page calls the scores: their name and direction where methods share them."""
     scales = [method.scale for method in shown]
-    scale = shared_scale(scales)
+    scale = merge_scales(scales)
     one_way = len({each.lower_is_better for each in scales}) == 1
     return {
         "name": scale.label,
-        "axis": score_name(scale) if one_way else scale.label,
+        "axis": axis_label(scale) if one_way else scale.label,
         "worst": scale.worst if one_way else "worst",
         "percent": scale.percent,
         "lower": any(each.lower_is_better for each in scales),
@@ -190,13 +195,13 @@ def _score(shown: Sequence[Shown]) -> dict[str, Any]:
     }
 
 
-def _tasks(method: Shown) -> list[str]:
+def _tasks(method: MethodSummary) -> list[str]:
     """Return the names of its tasks; places where its runs name or order them otherwise."""
-    return agreed([one.tasks for one in method.each])
+    return merge_names([one.tasks for one in method.each])
 
 
-def _column(id_: str, shown: Sequence[Shown]) -> dict[str, str]:
-    scale = shared_scale([method.scale for method in shown])
+def _column(id_: str, shown: Sequence[MethodSummary]) -> dict[str, str]:
+    scale = merge_scales([method.scale for method in shown])
     ways = {better_of(id_, method.scale) for method in shown}
     way = ways.pop() if len(ways) == 1 else ""  # losses beside accuracies
     in_percent = scale.percent and find_metric(id_).unit != "none"
@@ -210,9 +215,9 @@ def _column(id_: str, shown: Sequence[Shown]) -> dict[str, str]:
 
 
 def _headline(
-    method: Shown,
+    method: MethodSummary,
     ids: Sequence[str],
-    shown: Sequence[Shown],
+    shown: Sequence[MethodSummary],
     compared: Mapping[str, MethodsComparison],
 ) -> dict[str, Any]:
     cells: list[dict[str, Any]] = []
@@ -223,7 +228,7 @@ def _headline(
             cells.append({"why": method.found.undefined.get(id_, "not computed")})
             continue
         unit = find_metric(id_).unit
-        shown_as = partial(number, unit=unit, percent=percent, digits=3 + percent)
+        shown_as = partial(format_value, unit=unit, percent=percent, digits=3 + percent)
         text = shown_as(value)
         sd = getattr(method.found, "sd", {}).get(id_)
         if sd is not None:
@@ -242,14 +247,16 @@ def _headline(
     return {"name": method.name, "runs": len(method.runs), "cells": cells}
 
 
-def _every(shown: Sequence[Shown]) -> dict[str, Any]:
+def _every(shown: Sequence[MethodSummary]) -> dict[str, Any]:
     """Return all metrics that any method has, a row each: few read them, some look for one."""
-    rows, scale = [], shared_scale([method.scale for method in shown])
+    rows, scale = [], merge_scales([method.scale for method in shown])
     for id_ in dict.fromkeys(id_ for method in shown for id_ in method.found.metrics):
         metric = find_metric(id_)
         values = [method.found.metrics.get(id_) for method in shown]
         cells = [
-            "" if value is None else number(value, metric.unit, percent=scale.percent, digits=4)
+            ""
+            if value is None
+            else format_value(value, metric.unit, percent=scale.percent, digits=4)
             for value in values
         ]
         unit = " (%)" if scale.percent and metric.unit != "none" else ""
@@ -257,7 +264,7 @@ def _every(shown: Sequence[Shown]) -> dict[str, Any]:
     return {"methods": [method.name for method in shown], "rows": rows}
 
 
-def _is_best(method: Shown, id_: str, shown: Sequence[Shown]) -> bool:
+def _is_best(method: MethodSummary, id_: str, shown: Sequence[MethodSummary]) -> bool:
     values = [each.found.metrics[id_] for each in shown if id_ in each.found.metrics]
     if len(values) < 2:
         return False
@@ -265,25 +272,26 @@ def _is_best(method: Shown, id_: str, shown: Sequence[Shown]) -> bool:
     # As printed: two equal numbers of which one is bold would puzzle a reader.
     unit = find_metric(id_).unit
     mine, top = (
-        number(value, unit, percent=False, digits=3) for value in (method.found.metrics[id_], best)
+        format_value(value, unit, percent=False, digits=3)
+        for value in (method.found.metrics[id_], best)
     )
     return mine == top
 
 
-def _reading(method: Shown) -> dict[str, str]:
+def _reading(method: MethodSummary) -> dict[str, str]:
     finals = method.found.per_task.get("acc", [])[:-1]
     known = [value for value in finals if value is not None]
     older = float(np.mean(known)) if known else None
     if method.scale.label != ACCURACY.label:
-        why = in_numbers(method.found.metrics, method.scale, older)
+        why = describe_scores(method.found.metrics, method.scale, older)
         if why is not None:
             return {"name": method.name, "what": "", "why": why}
-    found = diagnosis(method.found.metrics, percent=method.scale.percent)
+    found = diagnose(method.found.metrics, percent=method.scale.percent)
     if found is None:
-        lacks = next(id_ for id_ in DIAGNOSED if id_ not in method.found.metrics)
+        lacks = next(id_ for id_ in DIAGNOSIS_IDS if id_ not in method.found.metrics)
         why = f"{lacks} is undefined: {method.found.undefined.get(lacks, 'not computed')}"
         return {"name": method.name, "what": "", "why": why}
-    gap = gap_in_words(method.found.metrics, older, percent=method.scale.percent)
+    gap = describe_stability_gap(method.found.metrics, older, percent=method.scale.percent)
     return {
         "name": method.name,
         "what": found.name,
@@ -291,7 +299,7 @@ def _reading(method: Shown) -> dict[str, str]:
     }
 
 
-def _heatmap(method: Shown) -> dict[str, str]:
+def _heatmap(method: MethodSummary) -> dict[str, str]:
     matrices = [run.matrix for run in method.runs if run.matrix is not None]
     if len(matrices) < len(method.runs):
         why = next(run.no_matrix for run in method.runs if run.matrix is None)
@@ -306,7 +314,7 @@ def _heatmap(method: Shown) -> dict[str, str]:
     return {"name": method.name, "html": html}
 
 
-def _warnings(method: Shown) -> dict[str, Any]:
+def _warnings(method: MethodSummary) -> dict[str, Any]:
     bias: dict[str, float] = {}
     for one in method.each:
         for id_, most in one.bias.items():
@@ -318,7 +326,7 @@ def _warnings(method: Shown) -> dict[str, Any]:
     return {
         "name": method.name,
         "notes": [*subset, *method.notes],
-        "undefined": reasons(method.found.undefined),
+        "undefined": group_reasons(method.found.undefined),
     }
 
 
@@ -327,7 +335,7 @@ def _side(id_: str) -> str:
 
 
 def _definition(id_: str, scale: ScoreScale) -> dict[str, str]:
-    from .formulas import formula_svg
+    from .formulas import render_formula
 
     metric = find_metric(id_)
     base = next(name for name, row in METRICS.items() if row is metric)
@@ -335,22 +343,22 @@ def _definition(id_: str, scale: ScoreScale) -> dict[str, str]:
     return {
         "id": id_,
         "name": name_of(metric, scale),
-        "formula": formula_svg(metric.formula),
+        "formula": render_formula(metric.formula),
         "source": metric.source,
         "differs": reading.differs,
         "meaning": f"{reading.good if accuracy else ''} {reading.meaning}".strip(),
     }
 
 
-def _again(method: Shown) -> dict[str, Any]:
+def _again(method: MethodSummary) -> dict[str, Any]:
     run = method.runs[0]
-    said = described(run)
+    said = get_config(run)
     about: Mapping[str, Any] = run.description if isinstance(run, Run) else {}
     versions = about.get("versions")
-    seeds = [s for each in method.runs if isinstance(s := described(each).get("seed"), int)]
+    seeds = [s for each in method.runs if isinstance(s := get_config(each).get("seed"), int)]
     return {
         "name": method.name,
-        "command": command_of(said, seeds),
+        "command": make_command(said, seeds),
         "versions": versions if isinstance(versions, dict) else {},
         "cpu": about.get("cpu") or "",
         "data": _hashes(said.get("data")),

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...metrics import common_seeds, compare_methods
 from ...record import InputError
 from ...stats import find_pair_test, min_attainable_p
-from ..comparison import describe_test
-from ..seeds import places_by_seed
+from ..load import index_by_seed
+from ..tables.comparison import describe_test
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...metrics import MethodsComparison
     from ...stats import PairTestName
-    from .sections import Shown
+    from .sections import MethodSummary
 
-__all__ = ["HowTested", "compare_shown", "in_words"]
+__all__ = ["PairTestOptions", "compare_summaries", "describe_significance"]
 
 
-class HowTested(NamedTuple):
+class PairTestOptions(NamedTuple):
     """The test of every pair of methods, as `perdure compare` takes it."""
 
     test: PairTestName = "t"
@@ -28,15 +28,15 @@ class HowTested(NamedTuple):
     alpha: float = 0.05
 
 
-def compare_shown(
-    shown: Sequence[Shown], ids: Sequence[str], how: HowTested
+def compare_summaries(
+    shown: Sequence[MethodSummary], ids: Sequence[str], how: PairTestOptions
 ) -> tuple[dict[str, MethodsComparison], str]:
     """Return the comparison by every metric that all runs have, and why there is none."""
     if len(shown) < 2:
         return {}, ""
     chosen = find_pair_test(how.test, unpaired=how.unpaired)
     try:
-        places = places_by_seed(
+        places = index_by_seed(
             {method.name: method.runs for method in shown}, unpaired=not chosen.paired
         )
     except InputError as error:
@@ -59,7 +59,9 @@ def compare_shown(
     return compared, ""
 
 
-def in_words(compared: dict[str, MethodsComparison], reason: str, how: HowTested) -> str:
+def describe_significance(
+    compared: dict[str, MethodsComparison], reason: str, how: PairTestOptions
+) -> str:
     """Return what letters mean and where they come from, or why there are none."""
     if reason:
         return f"Methods are not tested against each other: {reason}."

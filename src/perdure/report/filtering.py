@@ -13,16 +13,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..record import ScoreInput
-    from .load import Methods
+    from .load import RunsByMethod
 
-__all__ = ["LeftOutWarning", "as_many_tasks", "first_of", "tasks_in", "usable"]
+__all__ = [
+    "LeftOutWarning",
+    "count_tasks",
+    "drop_other_task_counts",
+    "drop_unusable",
+    "summarize_reasons",
+]
 
 
 class LeftOutWarning(UserWarning):
     """A run is not shown, and why."""
 
 
-def usable(methods: Methods, lacks: Callable[[ScoreInput], str]) -> dict[str, list[ScoreInput]]:
+def drop_unusable(
+    methods: RunsByMethod, lacks: Callable[[ScoreInput], str]
+) -> dict[str, list[ScoreInput]]:
     """Return the methods with the runs that lack nothing, and warn of every other run.
 
     Args:
@@ -33,30 +41,30 @@ def usable(methods: Methods, lacks: Callable[[ScoreInput], str]) -> dict[str, li
 
     Example:
         >>> from perdure.record import ScoreInput
-        >>> usable({"er": [ScoreInput(no_matrix="tasks return")]}, lambda run: run.no_matrix)
+        >>> drop_unusable({"er": [ScoreInput(no_matrix="tasks return")]}, lambda run: run.no_matrix)
         Traceback (most recent call last):
         perdure.record.io.files.InputError: er: tasks return
     """
     return _kept(methods, lambda _, run: lacks(run))
 
 
-def as_many_tasks(methods: Methods, *, together: bool) -> dict[str, list[ScoreInput]]:
+def drop_other_task_counts(methods: RunsByMethod, *, together: bool) -> dict[str, list[ScoreInput]]:
     """Return the methods without runs that have another number of tasks than most.
 
     Args:
         methods: by name.
         together: than most of all runs; else than most runs of the same method.
     """
-    counts = {name: Counter(map(tasks_in, runs)) for name, runs in methods.items()}
+    counts = {name: Counter(map(count_tasks, runs)) for name, runs in methods.items()}
     if together:
         everywhere = sum(counts.values(), Counter[int]())
         counts = dict.fromkeys(methods, everywhere)
     usual = {name: max(c, key=lambda n: (c[n], n)) for name, c in counts.items() if c}
 
     def lacks(name: str, run: ScoreInput) -> str:
-        if tasks_in(run) == usual[name]:
+        if count_tasks(run) == usual[name]:
             return ""
-        return f"{tasks_in(run)} task(s) where most runs have {usual[name]}{_state(run)}"
+        return f"{count_tasks(run)} task(s) where most runs have {usual[name]}{_state(run)}"
 
     return _kept(methods, lacks)
 
@@ -69,11 +77,11 @@ def _state(run: ScoreInput) -> str:
     return "; it is unfinished" if why is None else f"; it failed: {' '.join(why.split())}"
 
 
-def first_of(left: Sequence[str]) -> str:
+def summarize_reasons(left: Sequence[str]) -> str:
     """Return the first reason, and how many more runs are left out, where nothing is left.
 
     Example:
-        >>> first_of(["a: no evaluations", "b: no evaluations"])
+        >>> summarize_reasons(["a: no evaluations", "b: no evaluations"])
         'a: no evaluations (1 other run cannot be shown either)'
     """
     others = len(left) - 1
@@ -81,14 +89,16 @@ def first_of(left: Sequence[str]) -> str:
     return left[0] + (f" ({runs} cannot be shown either)" if others else "")
 
 
-def tasks_in(run: ScoreInput) -> int:
+def count_tasks(run: ScoreInput) -> int:
     """Return how many tasks a run has learned, as far as it can be scored."""
     if run.matrix is not None:
         return len(run.matrix.tasks)
     return len({visit.task for visit in run.stream.spans}) if run.stream is not None else 0
 
 
-def _kept(methods: Methods, lacks: Callable[[str, ScoreInput], str]) -> dict[str, list[ScoreInput]]:
+def _kept(
+    methods: RunsByMethod, lacks: Callable[[str, ScoreInput], str]
+) -> dict[str, list[ScoreInput]]:
     kept: dict[str, list[ScoreInput]] = {}
     left: list[str] = []
     for name, runs in methods.items():
@@ -100,7 +110,7 @@ def _kept(methods: Methods, lacks: Callable[[str, ScoreInput], str]) -> dict[str
     if not kept:
         if not left:
             raise InputError("nothing to draw, expected one method or more")
-        raise InputError(first_of(left))
+        raise InputError(summarize_reasons(left))
     for each in left:
         warnings.warn(f"left out: {each}", LeftOutWarning, stacklevel=2)
     return kept

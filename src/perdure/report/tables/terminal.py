@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .grid import Grid
+    from .text_table import TextTable
 
-__all__ = ["parts", "show"]
+__all__ = ["print_table", "split_columns"]
 
-GAP = 2  # blanks between columns
-LEAST = 12  # characters that a column of words may be folded to
+COLUMN_GAP = 2  # blanks between columns
+MIN_TEXT_WIDTH = 12  # characters that a column of words may be folded to
 
 
-def show(grid: Grid, out: TextIO) -> None:
+def print_table(grid: TextTable, out: TextIO) -> None:
     """Write a table to a terminal; no number is cut or folded, words are."""
     from rich.console import Console  # imported here: not needed for --json and pipes
     from rich.table import Table
@@ -23,7 +23,7 @@ def show(grid: Grid, out: TextIO) -> None:
 
     console = Console(file=out, highlight=False)
     rows = grid.cells()
-    blocks = parts([grid.header, *rows], grid.right, console.width)
+    blocks = split_columns([grid.header, *rows], grid.right, console.width)
     names = max(len(row[0]) for row in [grid.header, *rows])
     for place, columns in enumerate(blocks):
         title = grid.title if not place else None
@@ -44,7 +44,7 @@ def show(grid: Grid, out: TextIO) -> None:
         console.print(table)
 
 
-def parts(table: Sequence[Sequence[str]], right: set[str], width: int) -> list[list[int]]:
+def split_columns(table: Sequence[Sequence[str]], right: set[str], width: int) -> list[list[int]]:
     """Return which columns stand beside each other; the first is in every part.
 
     Args:
@@ -54,19 +54,19 @@ def parts(table: Sequence[Sequence[str]], right: set[str], width: int) -> list[l
 
     Example:
         >>> table = [["id", "one", "two"], ["a", "0.123", "0.456"]]
-        >>> parts(table, {"one", "two"}, 80), parts(table, {"one", "two"}, 12)
+        >>> split_columns(table, {"one", "two"}, 80), split_columns(table, {"one", "two"}, 12)
         ([[0, 1, 2]], [[0, 1], [0, 2]])
     """
     widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
     least = [
-        wide if name in right or not k else min(wide, LEAST)
+        wide if name in right or not k else min(wide, MIN_TEXT_WIDTH)
         for k, (name, wide) in enumerate(zip(table[0], widths, strict=True))
     ]
     blocks, used = [[0]], least[0]
     for k in range(1, len(least)):
-        if used + GAP + least[k] > width and len(blocks[-1]) > 1:
+        if used + COLUMN_GAP + least[k] > width and len(blocks[-1]) > 1:
             blocks.append([0])
             used = least[0]
         blocks[-1].append(k)
-        used += GAP + least[k]
+        used += COLUMN_GAP + least[k]
     return blocks

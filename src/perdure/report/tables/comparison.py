@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from ..metrics import ACCURACY, MethodsComparison, ScoreScale, find_metric
-from ..stats import find_pair_test, min_attainable_p, seeds_needed
-from .example_differences import on_examples_dict
+from ...metrics import ACCURACY, MethodsComparison, ScoreScale, find_metric
+from ...stats import find_pair_test, min_attainable_p, seeds_needed
+from .example_differences import example_comparison_to_dict
 
 if TYPE_CHECKING:
-    from ..metrics import IntervalMethod
-    from ..stats import PairTest, PairTestName
-    from .example_differences import OnExamples
+    from ...metrics import IntervalMethod
+    from ...stats import PairTest, PairTestName
+    from .example_differences import ExampleComparison
 
-__all__ = ["Compared", "comparison_dict", "comparison_words", "describe_test"]
+__all__ = ["ComparisonReport", "comparison_to_dict", "describe_comparison", "describe_test"]
 
 
 @dataclass
-class Compared:
+class ComparisonReport:
     """Methods compared by several metrics, and how: what every written form is made from.
 
     `runs` are the paths of each method, by seed; `paired_by` is `run.json` or `file order`.
@@ -38,7 +38,7 @@ class Compared:
     against: str | None = None
     undefined: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    on_examples: list[OnExamples] = field(default_factory=list)
+    on_examples: list[ExampleComparison] = field(default_factory=list)
 
     @property
     def seeds(self) -> list[int | str]:
@@ -81,7 +81,7 @@ class Compared:
         )
 
 
-def comparison_words(found: Compared) -> list[str]:
+def describe_comparison(found: ComparisonReport) -> list[str]:
     """Return what the numbers rest on: pairing, seeds, tests, and what these can tell at all."""
     if not found.metrics:
         return []
@@ -114,7 +114,7 @@ def describe_test(test: PairTest) -> str:
     return f"{test.name}, two-sided; it assumes that {test.assumes}"
 
 
-def _over_what(found: Compared) -> list[str]:
+def _over_what(found: ComparisonReport) -> list[str]:
     counts = {name: len(runs) for name, runs in found.runs.items()}
     common = len(found.seeds)
     each = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -133,7 +133,7 @@ def _over_what(found: Compared) -> list[str]:
     return [*lines, "seeds are paired by file order: the first of each group, the second, …"]
 
 
-def _what_marks_say(found: Compared) -> list[str]:
+def _what_marks_say(found: ComparisonReport) -> list[str]:
     if found.against is not None:
         return [f"* differs from {found.against} at alpha = {found.alpha:g}"]
     if not any(one.letters for one in found.metrics.values()):
@@ -144,7 +144,7 @@ def _what_marks_say(found: Compared) -> list[str]:
     ]
 
 
-def _what_seeds_can_tell(found: Compared) -> list[str]:
+def _what_seeds_can_tell(found: ComparisonReport) -> list[str]:
     """Return what so few seeds cannot tell, whatever the scores."""
     test, least, family = found.pair_test, found.min_attainable_p, found.comparisons
     counts = [len(runs) for runs in found.runs.values()]
@@ -162,7 +162,7 @@ def _what_seeds_can_tell(found: Compared) -> list[str]:
     return [f"{cannot}; it takes at least {found.seeds_needed}"]
 
 
-def _remarks(found: Compared) -> list[str]:
+def _remarks(found: ComparisonReport) -> list[str]:
     """Return what is special about the data of some pairs, with the ids it is true of."""
     ids: dict[str, list[str]] = {}
     for id_, one in found.metrics.items():
@@ -172,7 +172,7 @@ def _remarks(found: Compared) -> list[str]:
     return [f"{remark} ({', '.join(several)})" for remark, several in ids.items()]
 
 
-def comparison_dict(found: Compared) -> dict[str, Any]:
+def comparison_to_dict(found: ComparisonReport) -> dict[str, Any]:
     """Return plain lists and numbers, ready for JSON."""
     by_seed = found.paired_by == "run.json"
     return {
@@ -204,7 +204,7 @@ def comparison_dict(found: Compared) -> dict[str, Any]:
         "metrics": {id_: _metric_dict(one) for id_, one in found.metrics.items()},
         "undefined": found.undefined,
         "notes": found.notes,
-        "on_examples": [on_examples_dict(each) for each in found.on_examples],
+        "on_examples": [example_comparison_to_dict(each) for each in found.on_examples],
     }
 
 

@@ -5,21 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..metrics import better_of, find_metric
-from ..metrics.summary_types import name_of
-from .grid import Grid
-from .scores import ARROWS, number
+from ...metrics import better_of, find_metric
+from ...metrics.summary_types import name_of
+from .scores import ARROWS, format_value
+from .text_table import TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..metrics import RunDifference, ScoreScale
+    from ...metrics import RunDifference, ScoreScale
 
-__all__ = ["OnExamples", "on_examples_dict", "on_examples_grids", "on_examples_words"]
+__all__ = [
+    "ExampleComparison",
+    "describe_example_comparison",
+    "example_comparison_to_dict",
+    "make_example_tables",
+]
 
 
 @dataclass
-class OnExamples:
+class ExampleComparison:
     """Two runs by name, how they differ, or the reason why that cannot be said of examples."""
 
     first: str
@@ -29,15 +34,15 @@ class OnExamples:
     level: float = 0.95
 
 
-def on_examples_grids(
-    found: OnExamples,
+def make_example_tables(
+    found: ExampleComparison,
     ids: Sequence[str],
     scale: ScoreScale,
     *,
     percent: bool = False,
     digits: int | None = 4,
     per_task: bool = False,
-) -> list[Grid]:
+) -> list[TextTable]:
     """Return the differences of two runs with their intervals and, if asked for, of each task."""
     apart = found.difference
     if apart is None:
@@ -53,17 +58,19 @@ def on_examples_grids(
         each = [_number(apart.metrics[id_], id_, percent, digits), ends, _verdict(apart, id_)]
         rows.append([id_, ARROWS[better_of(id_, scale)], *each, name_of(metric, scale)])
     header = ["id", "better", value, interval, "apart", "name"]
-    grids = [Grid(header, rows, title=title, right={value, interval})]
+    grids = [TextTable(header, rows, title=title, right={value, interval})]
     if per_task:
         cells = [
             [id_, *(_cell(apart, id_, k, percent, digits) for k in range(len(apart.tasks)))]
             for id_ in shown
         ]
-        grids.append(Grid(["each task", *apart.tasks], cells, title=title, right=set(apart.tasks)))
+        grids.append(
+            TextTable(["each task", *apart.tasks], cells, title=title, right=set(apart.tasks))
+        )
     return grids
 
 
-def on_examples_words(found: OnExamples) -> str:
+def describe_example_comparison(found: ExampleComparison) -> str:
     """Return what the differences speak about, or why there are none."""
     if found.difference is None:
         return (
@@ -76,7 +83,7 @@ def on_examples_words(found: OnExamples) -> str:
     )
 
 
-def on_examples_dict(found: OnExamples) -> dict[str, Any]:
+def example_comparison_to_dict(found: ExampleComparison) -> dict[str, Any]:
     """Return plain lists and numbers, ready for JSON."""
     apart = found.difference
     said = {"first": found.first, "second": found.second, "level": found.level}
@@ -89,7 +96,7 @@ def _verdict(apart: RunDifference, id_: str) -> str:
 
 
 def _number(value: float, id_: str, percent: bool, digits: int | None) -> str:
-    return number(value, find_metric(id_).unit, percent=percent, digits=digits)
+    return format_value(value, find_metric(id_).unit, percent=percent, digits=digits)
 
 
 def _ends(ends: tuple[float, float], id_: str, percent: bool, digits: int | None) -> str:

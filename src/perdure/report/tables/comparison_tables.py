@@ -6,26 +6,31 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..metrics import find_metric
-from ..metrics.summary_types import name_of
-from .grid import Grid
-from .scores import ARROWS, number
+from ...metrics import find_metric
+from ...metrics.summary_types import name_of
+from .scores import ARROWS, format_value
+from .text_table import TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..metrics import MethodsComparison
-    from ..stats import Comparison
-    from .comparison import Compared
+    from ...metrics import MethodsComparison
+    from ...stats import Comparison
+    from .comparison import ComparisonReport
 
-__all__ = ["MANY_PAIRS", "comparison_grids"]
+__all__ = ["MAX_DETAILED_PAIRS", "make_comparison_tables"]
 
-MANY_PAIRS = 10  # of more, people see the p-values of all metrics in one table
+MAX_DETAILED_PAIRS = 10  # of more, people see the p-values of all metrics in one table
 
 
-def comparison_grids(
-    found: Compared, form: str, *, percent: bool = False, digits: int = 4, details: bool = False
-) -> list[Grid]:
+def make_comparison_tables(
+    found: ComparisonReport,
+    form: str,
+    *,
+    percent: bool = False,
+    digits: int = 4,
+    details: bool = False,
+) -> list[TextTable]:
     """Return the tables of a form: people, markdown, latex or csv.
 
     For people two tables per metric, its methods and their differences; for papers one table,
@@ -36,7 +41,7 @@ def comparison_grids(
         return [_lines(found), *([_pair_lines(found)] if details else [])]
     shown = partial(_shown, percent=percent, digits=digits)
     if form == "people":
-        short = found.comparisons > MANY_PAIRS and not details
+        short = found.comparisons > MAX_DETAILED_PAIRS and not details
         each = []
         for one in found.metrics.values():
             each.append(_one_metric(found, one, shown, percent))
@@ -55,7 +60,9 @@ def _shown(value: float, id_: str, *, percent: bool, digits: int) -> str:
     if math.isnan(value):
         return ""
     unit = find_metric(id_).unit
-    return number(value, unit, percent=percent, digits=digits + 2 * (percent and unit != "none"))
+    return format_value(
+        value, unit, percent=percent, digits=digits + 2 * (percent and unit != "none")
+    )
 
 
 def _between(low: float | None, high: float | None, id_: str, shown: Callable[..., str]) -> str:
@@ -63,13 +70,13 @@ def _between(low: float | None, high: float | None, id_: str, shown: Callable[..
     return " to ".join(ends) if all(ends) else ""
 
 
-def _percent(found: Compared) -> str:
+def _percent(found: ComparisonReport) -> str:
     return f"{100 * found.level:g}% interval"
 
 
 def _one_metric(
-    found: Compared, one: MethodsComparison, shown: Callable[..., str], percent: bool
-) -> Grid:
+    found: ComparisonReport, one: MethodsComparison, shown: Callable[..., str], percent: bool
+) -> TextTable:
     """Return a metric's table for people, the best method first."""
     name = name_of(find_metric(one.id), found.scale)
     header = ["method", "mean", "SD", _percent(found)]
@@ -85,10 +92,12 @@ def _one_metric(
         rows.append(row)
     title = _titled(one, percent=percent)
     right = set(header) - {"method", "letters"}
-    return Grid(header, rows, title=f"{title} {name}", right=right)
+    return TextTable(header, rows, title=f"{title} {name}", right=right)
 
 
-def _differences(found: Compared, one: MethodsComparison, shown: Callable[..., str]) -> Grid:
+def _differences(
+    found: ComparisonReport, one: MethodsComparison, shown: Callable[..., str]
+) -> TextTable:
     """Return a metric's differences with interval, effect and p, a star where distinguishable."""
     p = "p after Holm" if found.comparisons > 1 else "p"
     header = ["pair", "difference", _percent(found), found.pair_test.effect_name, p]
@@ -102,13 +111,13 @@ def _differences(found: Compared, one: MethodsComparison, shown: Callable[..., s
             f"{first} - {second}", size if size.startswith("-") else f"+{size}", ends, effect,
             _p(pair),
         ])  # fmt: skip
-    return Grid(header, rows, title=f"{one.id} differences", right=set(header[1:]))
+    return TextTable(header, rows, title=f"{one.id} differences", right=set(header[1:]))
 
 
-def _means(found: Compared, shown: Callable[..., str], *, percent: bool) -> Grid:
+def _means(found: ComparisonReport, shown: Callable[..., str], *, percent: bool) -> TextTable:
     """Return mean ± SD of every method and metric, the best bold and the second underlined."""
     header = [_titled(one, percent=percent) for one in found.metrics.values()]
-    grid = Grid(["method", *header], [[name] for name in found.runs], right=set(header))
+    grid = TextTable(["method", *header], [[name] for name in found.runs], right=set(header))
     for k, (id_, one) in enumerate(found.metrics.items(), start=1):
         means = {name: shown(one.means[name].mean, id_) for name in found.runs}
         # As printed: two equal numbers of which one is bold would puzzle a reader.
@@ -129,7 +138,7 @@ def _titled(one: MethodsComparison, *, percent: bool = False) -> str:
     return f"{one.id}{' (%)' if in_percent else ''} {ARROWS[one.better]}"
 
 
-def _intervals(found: Compared, shown: Callable[..., str]) -> Grid:
+def _intervals(found: ComparisonReport, shown: Callable[..., str]) -> TextTable:
     header = [_titled(one) for one in found.metrics.values()]
     rows = [
         [
@@ -141,25 +150,25 @@ def _intervals(found: Compared, shown: Callable[..., str]) -> Grid:
         ]
         for name in found.runs
     ]
-    return Grid(["method", *header], rows, title=_percent(found), right=set(header))
+    return TextTable(["method", *header], rows, title=_percent(found), right=set(header))
 
 
-def _ranks(found: Compared) -> Grid:
+def _ranks(found: ComparisonReport) -> TextTable:
     header = [_titled(one) for one in found.metrics.values()]
     rows = [
         [name, *(f"{one.ranks[name]:.2f}" for one in found.metrics.values() if one.ranks)]
         for name in found.runs
     ]
-    return Grid(["method", *header], rows, title="mean rank over seeds", right=set(header))
+    return TextTable(["method", *header], rows, title="mean rank over seeds", right=set(header))
 
 
-def _tests(found: Compared) -> Grid:
+def _tests(found: ComparisonReport) -> TextTable:
     """Return the corrected p-values, a star where methods are distinguishable."""
     every = list(found.metrics.values())
     rows = [[" - ".join(pair), *(_p(one.pairs[pair]) for one in every)] for pair in every[0].pairs]
     title = f"p after Holm (* below {found.alpha:g})"
     header = list(found.metrics)
-    return Grid(["pair", *header], rows, title=title, right=set(header))
+    return TextTable(["pair", *header], rows, title=title, right=set(header))
 
 
 def _p(pair: Comparison) -> str:
@@ -169,7 +178,7 @@ def _p(pair: Comparison) -> str:
     return size + ("*" if pair.distinguishable else " ")
 
 
-def _lines(found: Compared) -> Grid:
+def _lines(found: ComparisonReport) -> TextTable:
     header = ["id", "better", "method", "n", "mean", "SD", "low", "high", "rank", "letters"]
     rows = []
     for id_, one in found.metrics.items():
@@ -178,10 +187,10 @@ def _lines(found: Compared) -> Grid:
             cells = [_plain(value) for value in numbers]
             letters = one.letters.get(name, "")
             rows.append([id_, one.better, name, str(mean.seeds), *cells, letters])
-    return Grid(header, rows)
+    return TextTable(header, rows)
 
 
-def _pair_lines(found: Compared) -> Grid:
+def _pair_lines(found: ComparisonReport) -> TextTable:
     header = ["id", "first", "second", "difference", "low", "high", "effect", "p"]
     rows = []
     for id_, one in found.metrics.items():
@@ -189,7 +198,7 @@ def _pair_lines(found: Compared) -> Grid:
             numbers = [pair.difference, pair.low, pair.high, pair.effect, pair.p]
             cells = [*map(_plain, numbers), str(pair.distinguishable).lower()]
             rows.append([id_, *names, *cells, pair.verdict, pair.test])
-    return Grid([*header, "distinguishable", "verdict", "test"], rows)
+    return TextTable([*header, "distinguishable", "verdict", "test"], rows)
 
 
 def _plain(value: float | None) -> str:

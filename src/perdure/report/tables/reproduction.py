@@ -5,18 +5,18 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from .grid import Grid
+from .text_table import TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..reproduction.claim import Statement
-    from ..reproduction.comparison import Line
+    from ...reproduction.claim import Statement
+    from ...reproduction.comparison import Line
 
 __all__ = ["lines_as_dicts", "lines_grid", "statements_grid"]
 
 
-def lines_grid(lines: Sequence[Line], digits: int, *, quick: bool = False) -> Grid:
+def lines_grid(lines: Sequence[Line], digits: int, *, quick: bool = False) -> TextTable:
     """Return a row a number: published, measured, and the difference in SDs.
 
     Args:
@@ -38,7 +38,7 @@ def lines_grid(lines: Sequence[Line], digits: int, *, quick: bool = False) -> Gr
         header = ["of", "id", "measured"]
         rows = [[row[1], row[2], row[4]] for row in rows]
     right = {"published", "measured", "difference", "in SDs", "by our definition"}
-    return Grid(header, rows, right=right)
+    return TextTable(header, rows, right=right)
 
 
 def varying(cells: Sequence[Mapping[str, str]]) -> list[str]:
@@ -68,11 +68,11 @@ def _numbers(line: Line, digits: int) -> list[str]:
     ]
 
 
-def statements_grid(said: Sequence[Statement]) -> Grid:
+def statements_grid(said: Sequence[Statement]) -> TextTable:
     """Return a row a statement: whether it holds, and by which numbers."""
     holds = {True: "yes", False: "NO", None: "?"}
     rows = [[holds[each.holds], each.text, each.numbers] for each in said]
-    return Grid(["holds", "statement", "measured"], rows)
+    return TextTable(["holds", "statement", "measured"], rows)
 
 
 def lines_as_dicts(lines: Sequence[Line], *, quick: bool = False) -> list[dict[str, Any]]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..metrics import find_metric
-from ..metrics.seeds import over_seeds
-from .grid import Grid
-from .scores import number
+from ...metrics import find_metric
+from ...metrics.seeds import over_seeds
+from .scores import format_value
+from .text_table import TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..record import RunSummary
+    from ...record import RunSummary
 
 __all__ = ["Line", "guidelines", "study_grids"]
 
@@ -37,7 +37,7 @@ class Line(NamedTuple):
 
 def study_grids(
     lines: Sequence[Line], ids: Sequence[str] = (), *, together: bool = False
-) -> list[Grid]:
+) -> list[TextTable]:
     """Return a table for every scenario, setting and model: mean and SD over seeds.
 
     Args:
@@ -53,7 +53,7 @@ def study_grids(
     return [_grid(f"{s}, {i}-incremental, {m}", mine, ids) for (s, i, m), mine in groups.items()]
 
 
-def _grid(title: str, lines: Sequence[Line], ids: Sequence[str]) -> Grid:
+def _grid(title: str, lines: Sequence[Line], ids: Sequence[str]) -> TextTable:
     shown = [id_ for id_ in ids or COLUMNS if ids or any(_has(line, id_) for line in lines)]
     apart = [f for f in Line._fields[:3] if len({getattr(line, f) for line in lines}) > 1]
     variants = ["variant"] if any(line.variant for line in lines) else []
@@ -76,7 +76,7 @@ def _grid(title: str, lines: Sequence[Line], ids: Sequence[str]) -> Grid:
             each = _costs(line, key)
             cells.append(f"{sum(each) / len(each) / unit:.3g}" if each else "")
         rows.append(cells)
-    return Grid(header, rows, title=title, right={*header} - {*Line._fields})
+    return TextTable(header, rows, title=title, right={*header} - {*Line._fields})
 
 
 def _cell(values: Sequence[float | None], id_: str) -> str:
@@ -84,10 +84,10 @@ def _cell(values: Sequence[float | None], id_: str) -> str:
     if not known or len(known) < len(values):
         return ""
     unit = find_metric(id_).unit
-    mean = number(sum(known) / len(known), unit, percent=False, digits=3)
+    mean = format_value(sum(known) / len(known), unit, percent=False, digits=3)
     if len(known) < 2:
         return mean
-    return f"{mean} ± {number(over_seeds(known).sd, unit, percent=False, digits=3)}"
+    return f"{mean} ± {format_value(over_seeds(known).sd, unit, percent=False, digits=3)}"
 
 
 def _has(line: Line, id_: str) -> bool:

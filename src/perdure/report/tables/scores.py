@@ -5,27 +5,45 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..metrics import RunsSummary, better_of, find_metric
-from ..metrics.summary_types import name_of
-from .grid import Grid
+from ...metrics import RunsSummary, better_of, find_metric
+from ...metrics.summary_types import name_of
+from .text_table import TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..metrics import Metric, ScoreScale, Summary, ToolRow
+    from ...metrics import Metric, ScoreScale, Summary, ToolRow
 
-__all__ = ["reasons", "scale_of", "scores_grids", "stacked", "tool_grid"]
+__all__ = [
+    "get_scale",
+    "group_reasons",
+    "make_headline_table",
+    "make_score_tables",
+    "make_task_table",
+    "make_tool_table",
+    "stack_tables",
+]
 
 ARROWS = {"higher": "↑", "lower": "↓"}
+HEADLINE_IDS = (
+    "acc", "aaa", "acc.learning", "forgetting.learned", "bwt", "min_acc", "wc_acc", "wf10", "wf100",
+    "wp10", "wp100", "gap.depth",
+)  # fmt: skip
+TASK_COLUMNS = {
+    "learned": "acc.learning",
+    "{worst} since": "min_acc",
+    "at the end": "acc",
+    "lost": "forgetting.learned",
+}
 
 
-def scores_grids(
+def make_score_tables(
     found: Summary | RunsSummary,
     *,
     percent: bool = False,
     per_task: bool = False,
     digits: int | None = 4,
-) -> list[Grid]:
+) -> list[TextTable]:
     """Return the headline table and, if asked for, values of each task and after each task."""
     grids = [_headline(found, percent, digits)]
     if per_task:
@@ -37,26 +55,55 @@ def scores_grids(
     return grids
 
 
-def tool_grid(
+def make_task_table(found: Summary | RunsSummary) -> TextTable:
+    """Return for each task how well it was learned, its worst, its end, and what it lost."""
+    worst = get_scale(found).worst
+    columns = {
+        title.format(worst=worst): id_
+        for title, id_ in TASK_COLUMNS.items()
+        if id_ in found.per_task
+    }
+    rows = []
+    for k, task in enumerate(found.tasks):
+        cells = []
+        for id_ in columns.values():
+            each = found.per_task[id_]
+            value = each[k] if k < len(each) else None
+            cells.append(
+                "" if value is None else format_value(value, "score", percent=False, digits=3)
+            )
+        rows.append([task, *cells])
+    return TextTable(["task", *columns], rows, right=set(columns))
+
+
+def make_headline_table(found: Summary | RunsSummary, *, names: bool = True) -> TextTable:
+    """Return the metrics that the papers print, with SD over seeds; without names where narrow."""
+    (grid,) = make_score_tables(found)
+    wanted = [row for row in grid.rows if row[0] in HEADLINE_IDS]
+    width = len(grid.header) - (not names)
+    return TextTable(grid.header[:width], [row[:width] for row in wanted], right=grid.right)
+
+
+def make_tool_table(
     rows: Sequence[ToolRow], tool: str, *, percent: bool = False, digits: int | None = 4
-) -> Grid:
+) -> TextTable:
     """Return the table of another tool's names, its numbers, and our ids beside them."""
     body = []
     for row in rows:
         shown = "undefined"
         if row.value is not None:
             unit = find_metric(row.id).unit if row.id else "score"
-            shown = number(row.value, unit, percent=percent, digits=digits)
+            shown = format_value(row.value, unit, percent=percent, digits=digits)
         body.append([row.name, shown, row.id or "none", row.note])
     value = "value (%)" if percent else "value"
-    return Grid([f"{tool} prints", value, "our id", "remark"], body, right={value})
+    return TextTable([f"{tool} prints", value, "our id", "remark"], body, right={value})
 
 
-def stacked(grids: Mapping[str, Grid]) -> Grid:
+def stack_tables(grids: Mapping[str, TextTable]) -> TextTable:
     """Return tables of several methods as one, with the method in the first column.
 
     Example:
-        >>> stacked({"er": Grid(["id", "value"], [["acc", "0.5"]])}).rows
+        >>> stack_tables({"er": TextTable(["id", "value"], [["acc", "0.5"]])}).rows
         [['er', 'acc', '0.5']]
     """
     columns = dict.fromkeys(name for grid in grids.values() for name in grid.header)
@@ -65,14 +112,14 @@ def stacked(grids: Mapping[str, Grid]) -> Grid:
         for row in grid.rows:
             cells = dict(zip(grid.header, row, strict=True))
             rows.append([method, *(cells.get(name, "") for name in columns)])
-    return Grid(["method", *columns], rows)
+    return TextTable(["method", *columns], rows)
 
 
-def reasons(undefined: Mapping[str, str]) -> list[str]:
+def group_reasons(undefined: Mapping[str, str]) -> list[str]:
     """Return one line for each reason, with the ids that share it.
 
     Example:
-        >>> reasons({"fwt.gem": "needs b", "fwt.learned": "needs b"})
+        >>> group_reasons({"fwt.gem": "needs b", "fwt.learned": "needs b"})
         ['fwt.gem, fwt.learned: needs b']
     """
     by_reason: dict[str, list[str]] = {}
@@ -81,11 +128,11 @@ def reasons(undefined: Mapping[str, str]) -> list[str]:
     return [f"{', '.join(ids)}: {reason}" for reason, ids in by_reason.items()]
 
 
-def number(value: float, unit: str, *, percent: bool, digits: int | None) -> str:
+def format_value(value: float, unit: str, *, percent: bool, digits: int | None) -> str:
     """Return a metric's value as text: percent are of scores only; no digits, all of them.
 
     Example:
-        >>> number(0.25, "score", percent=True, digits=4)
+        >>> format_value(0.25, "score", percent=True, digits=4)
         '25.00'
     """
     if digits is None:
@@ -97,7 +144,7 @@ def number(value: float, unit: str, *, percent: bool, digits: int | None) -> str
     return f"{value:.{digits}f}"
 
 
-def _headline(found: Summary | RunsSummary, percent: bool, digits: int | None) -> Grid:
+def _headline(found: Summary | RunsSummary, percent: bool, digits: int | None) -> TextTable:
     sd = found.sd if isinstance(found, RunsSummary) else {}
     bias = {} if isinstance(found, RunsSummary) else found.bias
     value = "value (%)" if percent else "value"
@@ -116,18 +163,18 @@ def _headline(found: Summary | RunsSummary, percent: bool, digits: int | None) -
             both = [shown(end) for end in found.intervals.get(id_, ())]
             row += (both or ["", ""]) if digits is None else [" to ".join(both)]
         row += [shown(bias[id_]) if id_ in bias else ""] if bias else []
-        rows.append([*row, name_of(metric, scale_of(found))])
+        rows.append([*row, name_of(metric, get_scale(found))])
     right = {value, "SD", "95% interval", "bias at most"}
-    return Grid([*header, "name"], rows, right=right)
+    return TextTable([*header, "name"], rows, right=right)
 
 
 def _direction(found: Summary | RunsSummary, id_: str, *, plain: bool) -> str:
     """Return which way is better: a level of a loss is better when lower."""
-    better = better_of(id_, scale_of(found))
+    better = better_of(id_, get_scale(found))
     return better if plain else ARROWS[better]
 
 
-def scale_of(found: Summary | RunsSummary) -> ScoreScale:
+def get_scale(found: Summary | RunsSummary) -> ScoreScale:
     """Return range, direction and name of the scores of a summary."""
     return found.runs[0].scale if isinstance(found, RunsSummary) else found.scale
 
@@ -138,23 +185,23 @@ def _by_task(
     tasks: Sequence[str],
     percent: bool,
     digits: int | None,
-) -> Grid:
+) -> TextTable:
     width = max((len(each) for each in values.values()), default=0)
     names = list(tasks) if len(tasks) == width else [f"visit {k}" for k in range(width)]
     rows = []
     for id_, each in values.items():
         unit = find_metric({"aa": "acc", "af": "acc", "fixed": "acc"}.get(id_, id_)).unit
         cells = [
-            "" if value is None else number(value, unit, percent=percent, digits=digits)
+            "" if value is None else format_value(value, unit, percent=percent, digits=digits)
             for value in each
         ]
         rows.append([id_, *cells, *[""] * (width - len(cells))])
-    return Grid([what, *names], rows, right=set(names))
+    return TextTable([what, *names], rows, right=set(names))
 
 
 def _intervals_by_task(
     found: Summary | RunsSummary, percent: bool, digits: int | None
-) -> list[Grid]:
+) -> list[TextTable]:
     """Return the intervals of one run's tasks, nothing for several runs."""
     if isinstance(found, RunsSummary) or not found.per_task_intervals:
         return []
@@ -163,8 +210,8 @@ def _intervals_by_task(
         shown = partial(_shown, metric=find_metric(id_), percent=percent, digits=digits)
         cells = ["" if ends is None else " to ".join(map(shown, ends)) for ends in each]
         rows.append([id_, *cells, *[""] * (len(found.tasks) - len(cells))])
-    return [Grid(["95% interval of each task", *found.tasks], rows, right=set(found.tasks))]
+    return [TextTable(["95% interval of each task", *found.tasks], rows, right=set(found.tasks))]
 
 
 def _shown(value: float, metric: Metric, percent: bool, digits: int | None) -> str:
-    return number(value, metric.unit, percent=percent, digits=digits)
+    return format_value(value, metric.unit, percent=percent, digits=digits)

@@ -8,19 +8,19 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
-from .._terminal_text import escape_line
+from ..._terminal_text import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Grid"]
+__all__ = ["TextTable"]
 
 
 Cell = tuple[int, int]  # row, column
 
 
 @dataclass
-class Grid:
+class TextTable:
     """A header and rows of text; columns named in `right` are numbers.
 
     Cells in `best` are bold, and those in `second` underlined, but not in Markdown, which cannot.
@@ -46,7 +46,7 @@ class Grid:
         """Return aligned plain text, for pipes and logs.
 
         Example:
-            >>> print(Grid(["id", "value"], [["acc", "0.5"]], right={"value"}).text())
+            >>> print(TextTable(["id", "value"], [["acc", "0.5"]], right={"value"}).text())
             id   value
             acc    0.5
         """
@@ -66,15 +66,15 @@ class Grid:
         if not out.isatty():
             out.write(self.text() + "\n")
             return
-        from .terminal import show
+        from .terminal import print_table
 
-        show(self, out)
+        print_table(self, out)
 
     def markdown(self) -> str:
         r"""Return a Markdown table.
 
         Example:
-            >>> print(Grid(["id", "value"], [["a|b", "0.5"]], right={"value"}).markdown())
+            >>> print(TextTable(["id", "value"], [["a|b", "0.5"]], right={"value"}).markdown())
             | id | value |
             |---|---:|
             | a\|b | 0.5 |
@@ -90,7 +90,7 @@ class Grid:
         r"""Return a LaTeX table in the booktabs style.
 
         Example:
-            >>> print(Grid(["id", "value"], [["min_acc", "0.5"]], right={"value"}).latex())
+            >>> print(TextTable(["id", "value"], [["min_acc", "0.5"]], right={"value"}).latex())
             \begin{tabular}{lr}
             \toprule
             id & value \\
