@@ -84,7 +84,7 @@ def many_tasks(folder: Path) -> list[tuple[str, str]]:
         (csv, "matrix.csv, 2,000 tasks"),
         (npy, "matrix.npy, 2,000 tasks"),
     ):
-        for only in (["--only", "acc"], ["--only", "min_acc,gap.depth"], []):
+        for only in (["--metrics", "acc"], ["--metrics", "min_acc,gap.depth"], []):
             if only[1:] != ["min_acc,gap.depth"] or path == points:
                 taken = best([str(PERDURE), "score", str(path), *only], times=3)
                 rows.append((f"score {' '.join(only) or 'all'}, {what}", f"{taken:.1f} s"))

@@ -78,7 +78,7 @@ def side_by_side(seeds: int, iterations: int) -> tuple[float, float]:
             "--store",
             store,
         ]
-        command += ["--seeds", str(seeds), "--iterations", str(iterations), "--json"]
+        command += ["--seeds", str(seeds), "--iterations", str(iterations), "--format", "json"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         wall, after = time.perf_counter() - start, os.times()
     busy = after.children_user + after.children_system

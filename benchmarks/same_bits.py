@@ -72,13 +72,13 @@ def measure() -> dict[str, Any]:
             for strategy in RUNS[setting]:
                 runs = sorted(map(str, (store / setting).glob(f"split-digits-{strategy}-s*")))
                 for command in ("score",):
-                    printed = json.loads(perdure(command, *runs, "--json"))
+                    printed = json.loads(perdure(command, *runs, "--format", "json"))
                     result[f"{command} {setting}/{strategy}"] = numbers(printed)
-            printed = json.loads(perdure("compare", str(store / setting), "--json"))
+            printed = json.loads(perdure("compare", str(store / setting), "--format", "json"))
             result[f"compare {setting}"] = numbers(printed)
     for example in ("five_tasks.json", "stability_gap.csv"):
         result[f"score {example}"] = numbers(
-            json.loads(perdure("score", f"examples/{example}", "--json"))
+            json.loads(perdure("score", f"examples/{example}", "--format", "json"))
         )
     return result
 

@@ -11,7 +11,7 @@ for memory in 10 30 100 300; do
 done
 draw() { perdure plot "$@" --dpi 75; }
 draw curves "$runs"/five/*-replay-* "$runs"/five/*-gem-* -o "$here/curves.png" --tasks 4
-draw curves "$runs"/five/*-replay-* -o "$here/periods.png" --tasks 1 --thin 1,10,100
+draw curves "$runs"/five/*-replay-* -o "$here/periods.png" --tasks 1 --subsample 1,10,100
 draw curves "$runs"/five/*-replay-* "$runs"/five/*-gem-* -o "$here/zoom.png" --tasks 2 --zoom 40
 draw gradients "$runs"/five/*-replay-* "$runs"/five/*-gem-* -o "$here/gradients.png" --zoom 40
 draw forgetting "$runs"/five/*-replay-* "$runs"/five/*-gem-* -o "$here/forgetting.png"

@@ -134,8 +134,8 @@ def environment() -> dict[str, str]:
 
 
 def scored(*arguments: str | Path, stdin: bytes = b"", code: int = 0) -> dict[str, Any]:
-    """Return what `perdure score … --json` prints; anything that is not strict JSON fails."""
-    answer = run("score", *arguments, "--json", stdin=stdin)
+    """Return what `perdure score … --format json` prints, which must be strict JSON."""
+    answer = run("score", *arguments, "--format", "json", stdin=stdin)
     assert answer.code == code, answer.err
     assert answer.err == ""
     return strict(answer.out)

@@ -71,4 +71,4 @@ def printed(*arguments: str | Path) -> str:
 
 def found(*arguments: str | Path) -> dict[str, Any]:
     """Return what it prints as JSON."""
-    return strict(printed(*arguments, "--json"))
+    return strict(printed(*arguments, "--format", "json"))

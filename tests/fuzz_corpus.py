@@ -70,28 +70,32 @@ class Kind(NamedTuple):
 
 
 MATRIX = (
-    (8, "score {file} --per-task"), (4, "score {file} --json"), (2, "score {file} --percent"),
-    (2, "score {file} --transposed --upper measured --csv"), (2, "score {file} --as guide"),
-    (2, "score - --markdown"), (3, "score {folder}/matrix.csv --classes {file}"),
+    (8, "score {file} --per-task"),
+    (4, "score {file} --format json"), (2, "score {file} --percent"),
+    (2, "score {file} --transposed --upper measured --format csv"), (2, "score {file} --as guide"),
+    (2, "score - --format markdown"), (3, "score {folder}/matrix.csv --classes {file}"),
     (2, "score {folder}/matrix.csv --initial {file}"),
     (2, "score {folder}/matrix.csv --costs {file}"),
     (3, "compare a={file} b={folder}/matrix.csv"), (2, "score {file} {folder}/matrix.csv"),
-    (2, "plan --like {file}"), (1, "plot heatmaps {file} -o {folder}/out.svg"),
+    (2, "plan --from-run {file}"), (1, "plot heatmaps {file} -o {folder}/out.svg"),
     (1, "report {file} -o {folder}/out.html"), (1, "score {folder}/*"),
 )  # fmt: skip
 RUNS = (
-    (8, "score {parent}"), (4, "score {folder}/runs --json"), (2, "score {parent}/points.csv"),
-    (2, "score {folder}/**/points.csv"), (3, "compare {folder}/runs"), (2, "plan --like {parent}"),
+    (8, "score {parent}"),
+    (4, "score {folder}/runs --format json"), (2, "score {parent}/points.csv"),
+    (2, "score {folder}/**/points.csv"), (3, "compare {folder}/runs"),
+    (2, "plan --from-run {parent}"),
     (2, "open_runs {folder}/runs/*"), (2, "watch {folder}/runs"),
     (1, "plot curves {folder}/runs -o {folder}/out.svg"),
     (1, "plot gradients {folder}/runs -o {folder}/out.svg"),
-    (1, "report {folder}/runs -o {folder}/out.html"), (1, "compare {folder}/runs --csv --details"),
+    (1, "report {folder}/runs -o {folder}/out.html"),
+    (1, "compare {folder}/runs --format csv --details"),
 )  # fmt: skip
 STUDIES = (
     (4, "study status {folder}/small.toml --store {folder}/runs"),
-    (4, "study status {folder}/small.toml --store {folder}/runs --json"),
+    (4, "study status {folder}/small.toml --store {folder}/runs --format json"),
     (4, "study report {folder}/small.toml --store {folder}/runs"),
-    (1, "study report {folder}/small.toml --store {folder}/runs --json"),
+    (1, "study report {folder}/small.toml --store {folder}/runs --format json"),
     (1, "plot heatmaps {folder}/small.toml --store {folder}/runs -o {folder}/out.svg"),
     (1, "report {folder}/small.toml --store {folder}/runs -o {folder}/out.html"),
 )
@@ -100,7 +104,7 @@ RESUME = (
     "{folder}/stopped"
 )
 DATA = (
-    (1, "data list"), (2, "data where mnist"), (3, "data verify mnist --json"),
+    (1, "data list"), (2, "data where mnist"), (3, "data verify mnist --format json"),
     (4, "load mnist"),
 )  # fmt: skip
 KINDS: tuple[tuple[int, Kind], ...] = (

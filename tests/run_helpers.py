@@ -89,7 +89,7 @@ def inside(*arguments: str | Path, terminal: bool = False) -> Answer:
 
 def done(*arguments: str | Path) -> list[Path]:
     """Return the folders of runs that `inside` finished."""
-    answer = inside(*arguments, "--json")
+    answer = inside(*arguments, "--format", "json")
     assert answer.code == 0, answer.err
     return [Path(folder) for folder in json.loads(answer.out)["runs"]]
 

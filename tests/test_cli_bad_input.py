@@ -166,7 +166,7 @@ def test_a_billion_columns_are_refused_without_reading_them(
 @pytest.mark.parametrize("content", [table(), POINTS, "[[0.5]]"])
 def test_a_small_file_needs_little_memory(content: str, tmp_path: Path) -> None:
     path = write(tmp_path, "small", content)
-    answer = start("score", path, "--only", "acc", memory=GIB * 3 // 4)
+    answer = start("score", path, "--metrics", "acc", memory=GIB * 3 // 4)
     assert (answer.code, answer.err) == (0, "")
 
 
@@ -214,22 +214,23 @@ BAD_OPTIONS: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "window_text": (["--window", "ten"], ("--window", "'ten'", "expected")),
     "window_blank": (["--window", "10,"], ("--window", "expected")),
     "window_fraction": (["--window", "1.5"], ("--window", "'1.5'", "expected")),
-    "thin_zero": (["--thin", "0"], ("--thin", "0", "at least 1")),
-    "thin_negative": (["--thin=-3"], ("--thin", "-3", "at least 1")),
-    "thin_text": (["--thin", "x"], ("--thin", "x")),
-    "thin_fraction": (["--thin", "1.5"], ("--thin", "1.5")),
+    "thin_zero": (["--subsample", "0"], ("--subsample", "0", "at least 1")),
+    "thin_negative": (["--subsample=-3"], ("--subsample", "-3", "at least 1")),
+    "thin_text": (["--subsample", "x"], ("--subsample", "x")),
+    "thin_fraction": (["--subsample", "1.5"], ("--subsample", "1.5")),
     "beta_negative": (["--beta=-1"], ("beta", "-1")),
     "beta_fraction": (["--beta", "1.5"], ("--beta", "1.5")),
     "interval": (["--interval", "z"], ("--interval", "t", "bca")),
-    "two_formats": (["--json", "--latex"], ("--json", "--latex")),
+    "two_formats": (["--format", "json", "--format", "latex"], ("--format", "multiple times")),
+    "format": (["--format", "jsn"], ("jsn", "--format", "json", "markdown")),
     "tool": (["--as", "avalance"], ("'avalance'", "did you mean avalanche")),
     "tool_far": (["--as", "zzz"], ("'zzz'", "mammoth")),
-    "only": (["--only", "forgeting.best"], ("'forgeting.best'", "forgetting.best")),
-    "only_far": (["--only", "zzz"], ("'zzz'", "perdure list metrics")),
+    "only": (["--metrics", "forgeting.best"], ("'forgeting.best'", "forgetting.best")),
+    "only_far": (["--metrics", "zzz"], ("'zzz'", "perdure list metrics")),
     "costs_missing": (["--costs", "none.csv"], ("none.csv", "no such file")),
     "costs_twice": (["--costs", "a", "--costs", "b"], ("--costs", "2", "each file")),
-    "hits_twice": (["--hits", "a", "--hits", "b"], ("--hits", "2", "each file")),
-    "hits_of_a_matrix": (["--hits", "h"], ("h:", "points.csv")),
+    "hits_twice": (["--per-example", "a", "--per-example", "b"], ("--per-example", "2", "each")),
+    "hits_of_a_matrix": (["--per-example", "h"], ("h:", "points.csv")),
 }  # fmt: skip
 
 
@@ -259,7 +260,7 @@ def test_files_behind_options_are_named_too(tmp_path: Path) -> None:
     says(refused("score", points, "--classes", "2,2,2"), "class count", "2 tasks", "points.csv")
     says(refused("score", points, "--classes", "2,"), "class count", "task 1")
     says(
-        refused("score", points, "--hits", tmp_path / "per_example"),
+        refused("score", points, "--per-example", tmp_path / "per_example"),
         "per_example",
         "no such folder",
     )

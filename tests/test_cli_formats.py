@@ -32,13 +32,13 @@ from .cli_helpers import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMS = ["people", "markdown", "latex", "csv"]
+FORMS = ["text", "markdown", "latex", "csv"]
 NASTY = ["[red]x[/red]", "[/nope]", "<b>|&", "_a_ %", "\\x{y}", 'say "so", ok', "~^$#*`é"]
 NASTY_MATRIX = json.dumps({"matrix": [[0.5] * len(NASTY)] * len(NASTY), "tasks": NASTY}).encode()
 
 
 def printed(form: str, *arguments: str | Path, stdin: bytes = b"") -> str:
-    answer = run("score", *arguments, *([] if form == "people" else [f"--{form}"]), stdin=stdin)
+    answer = run("score", *arguments, "--format", form, stdin=stdin)
     assert answer.code == 0
     assert all(line.startswith("perdure: note: ") for line in answer.err.splitlines())
     return answer.out
@@ -49,7 +49,7 @@ def cells(form: str, text: str) -> list[list[list[str]]]:
     tables: list[list[list[str]]] = []
     for block in re.split(r"\n\n+", text.strip()):
         lines = block.splitlines()
-        if form == "people":
+        if form == "text":
             tables.append([re.split(r"\s{2,}", line.strip()) for line in lines])
         elif form == "markdown":
             split = [re.split(r"(?<!\\)\|", line.strip("|")) for line in lines]
@@ -86,10 +86,10 @@ def near(form: str, value: Any) -> Any:
 def values(form: str, text: str) -> dict[str, str]:
     """Return the value column of the headline table by id."""
     head, *rows = cells(form, text)[0]
-    named = [plain(form, cell).partition(" ")[0] for cell in head if cell or form != "people"]
+    named = [plain(form, cell).partition(" ")[0] for cell in head if cell or form != "text"]
     at = named.index("value")  # or value (%)
     # A terminal's table has no cell for the blank header over the arrows.
-    place = at + 1 if form == "people" else at
+    place = at + 1 if form == "text" else at
     return {plain(form, row[0]): plain(form, row[place]) for row in rows}
 
 
@@ -122,7 +122,7 @@ def test_per_task_adds_each_task_and_the_curves(form: str) -> None:
     found = scored("-", stdin=text.encode())
     out = printed(form, "-", "--per-task", stdin=text.encode())
     assert len(cells(form, printed(form, "-", stdin=text.encode()))[0]) == len(found["metrics"]) + 1
-    if form == "people":
+    if form == "text":
         says(out, "each task", "after each task", "-0.3800", "0.6867")
         return
     _, each, after = cells(form, out)
@@ -203,7 +203,7 @@ TOOL_ANSWERS = {
 def test_every_tools_names_stand_beside_our_ids(tool: str, tmp_path: Path) -> None:
     costs = write(tmp_path, "costs.csv", COSTS)
     given = ("-", "--initial", B, "--classes", "2,2,2,2,2", "--costs", costs)
-    answer = run("score", *given, "--as", tool, "--json", stdin=table().encode())
+    answer = run("score", *given, "--as", tool, "--format", "json", stdin=table().encode())
     assert (answer.code, answer.err) == (0, "")
     found = strict(answer.out)
     rows = {row["id"]: row["value"] for row in found["rows"]}
@@ -229,13 +229,15 @@ def test_every_tools_names_stand_beside_our_ids(tool: str, tmp_path: Path) -> No
 
 
 def test_a_tool_reads_a_stream_sizes_and_seeds_too(tmp_path: Path) -> None:
-    found = strict(run("score", "-", "--as", "delange2023", "--json", stdin=POINTS.encode()).out)
+    found = strict(
+        run("score", "-", "--as", "delange2023", "--format", "json", stdin=POINTS.encode()).out
+    )
     assert {row["name"]: row["value"] for row in found["rows"]}["WC-ACC"] == pytest.approx(0.45)
-    sized = ("score", "-", "--as", "avalanche", "--sizes", "100,100,200,100,50", "--json")
+    sized = ("score", "-", "--as", "avalanche", "--sizes", "100,100,200,100,50", "--format", "json")
     pooled = strict(run(*sized, stdin=table().encode()).out)["rows"][0]
     assert (pooled["id"], pooled["value"]) == ("acc.pooled", pytest.approx(360 / 550))
     half = write(tmp_path, "h.csv", table(rows=[[cell / 2 for cell in row] for row in R]))
-    both = run("score", write(tmp_path, "m.csv", table()), half, "--as", "m2i", "--json")
+    both = run("score", write(tmp_path, "m.csv", table()), half, "--as", "m2i", "--format", "json")
     assert strict(both.out)["rows"][0]["value"] == pytest.approx(0.682 * 3 / 4)
     both = run("score", half, tmp_path / "m.csv", "--as", "guide")
     says(both.out, "mean of 2 runs")
@@ -276,7 +278,7 @@ def test_seeds_are_printed_with_sd_and_interval(form: str, tmp_path: Path) -> No
     files = seeds(tmp_path)
     found = scored(*files)
     head, *rows = cells(form, printed(form, *files))[0]
-    if form == "people":
+    if form == "text":
         head.insert(1, "")
     named = [plain(form, cell) for cell in head]
     acc = dict(zip(named, next(row for row in rows if row[0] == "acc"), strict=True))

@@ -102,7 +102,7 @@ def test_the_order_of_points_columns_does_not_matter() -> None:
 
 
 def test_thin_keeps_every_second_evaluation(points: Path) -> None:
-    found = scored(points, "--thin", "2", "--window", "2,all")
+    found = scored(points, "--subsample", "2", "--window", "2,all")
     expected = {"min_acc": 0.3, "wf2": (0.6 + 0) / 2, "wp2": (0.4 + 0.2) / 2, "wfall": 0.3}
     assert {id_: found["metrics"][id_] for id_ in expected} == pytest.approx(expected)
     assert found["metrics"]["acc"] == pytest.approx(0.65)  # the matrix is not thinned
@@ -153,7 +153,7 @@ def test_an_unfinished_run_is_scored_over_its_finished_tasks_and_says_so(folder:
 
 def test_hits_give_intervals_on_extremes(folder: Path, points: Path) -> None:
     path = hits(folder)
-    for arguments in ([folder], [points, "--hits", path]):
+    for arguments in ([folder], [points, "--per-example", path]):
         found = scored(*arguments, "--window", "2")
         assert {"min_acc", "wc_acc", "wf2"} <= found["intervals"].keys()
         for id_ in ("min_acc", "wc_acc", "wf2"):
@@ -161,7 +161,7 @@ def test_hits_give_intervals_on_extremes(folder: Path, points: Path) -> None:
             assert 0 <= low <= high <= 1
     assert "min_acc" not in scored(points)["intervals"]
     says(run("score", folder).out, "95% interval")
-    line = refused("score", folder, "--hits", hits(folder, wrong=True))
+    line = refused("score", folder, "--per-example", hits(folder, wrong=True))
     says(line, "per-example", "task 'a' at step 1", "0.4000", "0.5000")
 
 
@@ -205,24 +205,26 @@ def test_help_version_and_unknown_commands() -> None:
 
 def test_exit_code_1_when_a_wanted_metric_is_undefined() -> None:
     matrix = table().encode()
-    answer = run("score", "-", "--only", "acc,fwt.gem", stdin=matrix)
+    answer = run("score", "-", "--metrics", "acc,fwt.gem", stdin=matrix)
     assert (answer.code, answer.err) == (1, "")
     says(answer.out, "0.6620", "fwt.gem: needs the untrained model's scores")
-    found = scored("-", "--only", "fwt.gem", stdin=matrix, code=1)
+    found = scored("-", "--metrics", "fwt.gem", stdin=matrix, code=1)
     assert (found["metrics"], list(found["undefined"])) == ({}, ["fwt.gem"])
-    says(scored("-", "--only", "wf7", stdin=matrix, code=1)["undefined"]["wf7"], "needs a stream")
-    assert start("score", "-", "--only", "fwt.gem", stdin=matrix).code == 1
+    says(
+        scored("-", "--metrics", "wf7", stdin=matrix, code=1)["undefined"]["wf7"], "needs a stream"
+    )
+    assert start("score", "-", "--metrics", "fwt.gem", stdin=matrix).code == 1
 
 
 def test_only_prints_nothing_else() -> None:
-    found = scored("-", "--only", "bwt, acc", "--sizes", "9,9,9,9,9", stdin=table().encode())
+    found = scored("-", "--metrics", "bwt, acc", "--sizes", "9,9,9,9,9", stdin=table().encode())
     assert found["metrics"].keys() == {"acc", "bwt"} == found["per_task"].keys()
     assert (found["undefined"], list(found["intervals"])) == ({}, ["acc"])
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
-    "arguments", [["list", "metrics"], ["score", "-"], ["score", "-", "--json"]]
+    "arguments", [["list", "metrics"], ["score", "-"], ["score", "-", "--format", "json"]]
 )
 def test_a_closed_pipe_is_no_error_of_ours(arguments: list[str], unbuffered: str) -> None:
     read, out = os.pipe()

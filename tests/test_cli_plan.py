@@ -38,7 +38,7 @@ def recorded(folder: Path, every: int = 1, whole: bool = True) -> Path:
 
 
 def planned(*arguments: str | Path) -> dict[str, Any]:
-    answer = run("plan", *arguments, "--json")
+    answer = run("plan", *arguments, "--format", "json")
     assert (answer.code, answer.err) == (0, "")
     return strict(answer.out)
 
@@ -52,7 +52,7 @@ def test_the_shortest_command_is_useful() -> None:
     assert "seen" not in header
     assert len(rows) == 8
     assert rows[1].split()[:5] == ["100", "10", "250", "50", "75000"]
-    assert answer.out.count("--like RUN") == 1
+    assert answer.out.count("--from-run RUN") == 1
 
 
 def test_a_terminal_that_is_narrow_loses_no_digit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_all_forms_have_the_same_numbers() -> None:
     ]  # fmt: skip
     expected = plan([40, 60], n=200, burst=(5, 10), window=None, train_seconds=0.002,
                     example_seconds=30e-6)  # fmt: skip
-    as_csv = run("plan", *wide, "--csv")
+    as_csv = run("plan", *wide, "--format", "csv")
     assert as_csv.err.startswith("perdure: note: ")
     lines = list(csv.DictReader(io.StringIO(as_csv.out)))
     last = lines[-1]
@@ -87,7 +87,7 @@ def test_all_forms_have_the_same_numbers() -> None:
         assert float(last[column]) == rows[-1][name] == pytest.approx(value)
     assert int(last["evaluations"]) == sum(expected.evaluations)
     assert int(last["examples"]) == rows[-1]["examples"] == expected.examples
-    markdown = run("plan", *wide, "--markdown").out.splitlines()
+    markdown = run("plan", *wide, "--format", "markdown").out.splitlines()
     assert len(markdown) == 2 + 6
     says(
         markdown[-1], "| 200 | burst 5,10 |", f"| {expected.bias_wf:.4f} |", f"{expected.share:.1%}"
@@ -104,16 +104,16 @@ def test_a_share_that_changes_lowers_the_bias_and_is_said() -> None:
 
 def test_a_run_gives_length_and_times(tmp_path: Path) -> None:
     folder = recorded(tmp_path)
-    row = planned("--like", folder, "--n", "50", "--every", "1")["plans"][0]
+    row = planned("--from-run", folder, "--n", "50", "--every", "1")["plans"][0]
     assert row["iterations"] == [40, 40, 30]
     assert row["seconds_train"] == pytest.approx(11)
     probes = 50 * (40 * 1 + 40 * 2 + 30 * 3)
     wholes = 200 * (1 + 2 + 3)
     assert row["seconds_eval"] == pytest.approx(6 * probes / (probes + wholes))
-    given = planned("--like", folder, "--train-ms", "1", "--iterations", "7", "--every", "1")
+    given = planned("--from-run", folder, "--train-ms", "1", "--iterations", "7", "--every", "1")
     assert given["plans"][0]["iterations"] == [7, 7, 7]  # what is said overrules the run
     assert given["plans"][0]["seconds_train"] == pytest.approx(0.021)
-    more = planned("--like", folder, "--iterations", "7", "--tasks", "2")["plans"][0]
+    more = planned("--from-run", folder, "--iterations", "7", "--tasks", "2")["plans"][0]
     assert more["iterations"] == [7, 7]
 
 
@@ -123,7 +123,9 @@ def test_seen_is_what_score_says_of_the_thinned_run(
     tmp_path: Path, recorded_every: int, whole: bool
 ) -> None:
     folder = recorded(tmp_path, recorded_every, whole)
-    found = planned("--like", folder, "--n", "50", "--every", "1,2,4,10,40,100", "--window", "5")
+    found = planned(
+        "--from-run", folder, "--n", "50", "--every", "1,2,4,10,40,100", "--window", "5"
+    )
     shown = 0
     for row in found["plans"]:
         if row["every"] % recorded_every:
@@ -131,7 +133,7 @@ def test_seen_is_what_score_says_of_the_thinned_run(
             assert any("lacks evaluations" in note for note in found["notes"])
             continue
         thin = str(row["every"] // recorded_every)
-        metrics = scored(folder, "--thin", thin, "--window", "5")["metrics"]
+        metrics = scored(folder, "--subsample", thin, "--window", "5")["metrics"]
         assert row["seen"] == {id_: metrics[id_] for id_ in ("min_acc", "wf5") if id_ in metrics}
         shown += len(row["seen"])
     assert shown >= 8
@@ -140,27 +142,31 @@ def test_seen_is_what_score_says_of_the_thinned_run(
 
 
 def test_a_burst_sees_the_dip_that_an_even_schedule_misses(tmp_path: Path) -> None:
-    rows = planned("--like", recorded(tmp_path), "--n", "50", "--every", "1,10", "--burst", "4,10")
+    rows = planned(
+        "--from-run", recorded(tmp_path), "--n", "50", "--every", "1,10", "--burst", "4,10"
+    )
     every, tenth, burst = rows["plans"]
     assert burst["seen"]["min_acc"] == every["seen"]["min_acc"] < tenth["seen"]["min_acc"]
     assert burst["examples"] < every["examples"] / 2
-    columns = run("plan", "--like", tmp_path, "--csv").out.splitlines()[0].split(",")
+    columns = run("plan", "--from-run", tmp_path, "--format", "csv").out.splitlines()[0].split(",")
     assert {"min_acc seen", "wf10 seen", "seconds", "share"} <= set(columns)
 
 
 def test_a_run_without_times_says_so_once(tmp_path: Path) -> None:
     path = write(tmp_path, "points.csv", POINTS)
-    found = planned("--like", path, "--every", "1")
+    found = planned("--from-run", path, "--every", "1")
     assert found["plans"][0]["share"] is None
     assert found["plans"][0]["seen"]["min_acc"] == 0.3
     assert sum("times are not known" in note for note in found["notes"]) == 1
     write(tmp_path, "costs.csv", "task,seconds_train,seconds_eval\na,1,1\nb,1,1\n")
-    notes = " ".join(planned("--like", tmp_path)["notes"])
+    notes = " ".join(planned("--from-run", tmp_path)["notes"])
     says(notes, "how many examples were tested", "give --example-us")
     assert "--train-ms" not in notes
     write(tmp_path, "costs.csv", "task,model_bytes\na,1\nb,1\n")
-    says(" ".join(planned("--like", tmp_path)["notes"]), "needs seconds_train", "give --train-ms")
-    answer = run("plan", "--like", "-", "--json", stdin=POINTS.encode())
+    says(
+        " ".join(planned("--from-run", tmp_path)["notes"]), "needs seconds_train", "give --train-ms"
+    )
+    answer = run("plan", "--from-run", "-", "--format", "json", stdin=POINTS.encode())
     assert strict(answer.out)["plans"][0]["iterations"] == [3, 3]
 
 
@@ -168,7 +174,7 @@ def test_a_run_of_losses_gives_times_only(tmp_path: Path) -> None:
     folder = recorded(tmp_path)
     write(folder, "run.json", '{"scale": {"low": 0, "lower_is_better": true}}')
     write(folder, "done.json", "{}")
-    found = planned("--like", folder, "--every", "1")
+    found = planned("--from-run", folder, "--every", "1")
     assert found["plans"][0]["seen"] == {}
     assert found["plans"][0]["share"] is not None
     assert any("not accuracies" in note for note in found["notes"])
@@ -177,7 +183,7 @@ def test_a_run_of_losses_gives_times_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["how long is a task?", "--iterations", "--like RUN"]),
+        ([], ["how long is a task?", "--iterations", "--from-run RUN"]),
         (["--tasks", "5"], ["how long is a task?"]),
         (["--iterations", "500"], ["how many tasks?", "--tasks"]),
         (["--iterations", "5,6", "--tasks", "3"], ["--tasks is 3, expected 2"]),
@@ -187,14 +193,20 @@ def test_a_run_of_losses_gives_times_only(tmp_path: Path) -> None:
         (["--iterations", "5", "--tasks", "2", "--n", "10,"], ["--n is ''", "whole number"]),
         (["--iterations", "5", "--tasks", "2", "--every", "0"], ["--every is '0'"]),
         (["--iterations", "5", "--tasks", "2", "--every", "9" * 30], ["every is 9", "at most"]),
-        (["--iterations", "5", "--tasks", "2", "--burst", "10"], ["--burst is '10'", "FIRST,THEN"]),
-        (["--iterations", "5", "--tasks", "2", "--window", "5,6"], ["--window is '5,6'", "one"]),
+        (
+            ["--iterations", "5", "--tasks", "2", "--burst", "10"],
+            ["--burst is '10'", "like 20,100"],
+        ),
+        (["--iterations", "5", "--tasks", "2", "--window", "5,6"], ["--window is '5,6'", "or all"]),
         (["--iterations", "5", "--tasks", "2", "--accuracy", "90"], ["accuracy is 90", "0 to 1"]),
         (["--iterations", "5", "--tasks", "2", "--accuracy", "-1"], ["accuracy is -1"]),
         (["--iterations", "5", "--tasks", "2", "--train-ms", "-1"], ["--train-ms is -1"]),
         (["--iterations", "5", "--tasks", "2", "--example-us", "nan"], ["--example-us is nan"]),
-        (["--iterations", "5", "--tasks", "2", "--json", "--csv"], ["exclude each other"]),
-        (["--like", "nowhere"], ["nowhere: no such file"]),
+        (
+            ["--iterations", "5", "--tasks", "2", "--format", "json", "--format", "csv"],
+            ["--format", "multiple times"],
+        ),
+        (["--from-run", "nowhere"], ["nowhere: no such file"]),
     ],
 )
 def test_a_mistake_is_one_line(arguments: list[str], words: list[str]) -> None:
@@ -203,12 +215,12 @@ def test_a_mistake_is_one_line(arguments: list[str], words: list[str]) -> None:
 
 def test_a_run_that_cannot_be_followed_is_refused(tmp_path: Path) -> None:
     matrix = write(tmp_path, "matrix.csv", table())
-    says(refused("plan", "--like", matrix), "matrix.csv: a matrix", "a run folder")
+    says(refused("plan", "--from-run", matrix), "matrix.csv: a matrix", "a run folder")
     nobody = write(tmp_path, "nobody.csv", "step,tested,score\n1,a,0.5\n2,a,0.6\n")
-    says(refused("plan", "--like", nobody), "no line says which task was trained")
+    says(refused("plan", "--from-run", nobody), "no line says which task was trained")
     again = "step,trained,tested,score\n1,a,a,0.5\n2,b,a,0.5\n2,b,b,0.5\n3,a,a,0.5\n"
     returns = write(tmp_path, "returns.csv", again)
-    says(refused("plan", "--like", returns), "task 'a' returns", "--iterations")
-    assert planned("--like", returns, "--iterations", "9", "--tasks", "2")["plans"]
-    says(refused("plan", "--like", recorded(tmp_path / "run"), "--tasks", "4"),
+    says(refused("plan", "--from-run", returns), "task 'a' returns", "--iterations")
+    assert planned("--from-run", returns, "--iterations", "9", "--tasks", "2")["plans"]
+    says(refused("plan", "--from-run", recorded(tmp_path / "run"), "--tasks", "4"),
          "--tasks is 4", "different lengths", "--iterations")  # fmt: skip

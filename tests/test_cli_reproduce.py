@@ -80,16 +80,16 @@ def test_the_list_says_what_each_needs(no_data: None) -> None:
     assert lines["delange-rotated"].split()[-4:] == ["mnist", "all", "9", "min"]  # none at hand
     assert "Table 2, Figure 3" in lines["delange-rotated"]
     assert "9 min" in lines["delange-rotated"]
-    plain = json.loads(called("--json").out)
+    plain = json.loads(called("--format", "json").out)
     assert {each["entry"] for each in plain} == set(entries())
-    assert called("--markdown").out.startswith("| entry |")
+    assert called("--format", "markdown").out.startswith("| entry |")
 
 
 @pytest.mark.usefixtures("all_data")
 def test_finished_runs_stand_beside_the_published_numbers(tmp_path: Path) -> None:
     store = tmp_path / "store"
     faked("delange-rotated", store, dict.fromkeys(ROTATED, (0.6, 0.62, 0.64, 0.66, 0.68)))
-    answer = called("delange-rotated", "--store", store, "--json")
+    answer = called("delange-rotated", "--store", store, "--format", "json")
     assert answer.code == 0, answer.err
     (plain,) = json.loads(answer.out)
     numbers = {(each["scenario"], each["id"]): each for each in plain["numbers"]}
@@ -121,7 +121,7 @@ def test_the_printed_table(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert "NO     min-ACC falls more than twice as far" in text
     assert (tmp_path / "out" / "delange-rotated-figure-3.csv").exists()
-    marked = called("delange-rotated", "--store", store, "--markdown").out
+    marked = called("delange-rotated", "--store", store, "--format", "markdown").out
     assert (
         "| 2 | rotated-mnist-80 | min_acc | 69.2 ± 2.2 | 64.0 ± 3.2 | -5.2 | -2.4 (paper) |"
         in marked

@@ -77,13 +77,13 @@ def test_finished_runs_are_not_run_again(three: tuple[Path, str]) -> None:
         answer = inside(*SMALL, "--store", store)
     assert answer.code == 0
     assert answer.out == out
-    says(answer.err, "finished before", "--fresh")
+    says(answer.err, "finished before", "--restart")
     assert {path: path.stat().st_mtime_ns for path in store.rglob("*")} == before
 
 
 def test_json_is_all_there_is_on_stdout(three: tuple[Path, str]) -> None:
     store, _ = three
-    answer = inside(*SMALL, "--store", store, "--json")
+    answer = inside(*SMALL, "--store", store, "--format", "json")
     assert answer.err == ""
     found = strict(answer.out)
     folders = sorted(store.iterdir())
@@ -114,7 +114,7 @@ def test_fewer_and_more_seeds_use_what_is_there(three: tuple[Path, str], tmp_pat
     says(answer.err, "finished before: seed 0", "seed 4 failed: not now")
     assert "1 seed" in answer.out
     with patch("perdure.execution.serial.perform", note):
-        inside(*SMALL, "--store", store, "--fresh", "--seeds", "1")
+        inside(*SMALL, "--store", store, "--restart", "--seeds", "1")
     assert ran == [4, 0]
 
 
@@ -128,11 +128,11 @@ def test_changed_data_is_said(three: tuple[Path, str], tmp_path: Path) -> None:
     assert answer.code == 0
     changed = [line for line in answer.err.splitlines() if "has changed" in line]
     assert len(changed) == 1
-    says(changed[0], str(folder), "digits", digest[:12], "abababababab", "--fresh")
-    notes = strict(inside(*SMALL, "--store", store, "--json").out)["notes"]
+    says(changed[0], str(folder), "digits", digest[:12], "abababababab", "--restart")
+    notes = strict(inside(*SMALL, "--store", store, "--format", "json").out)["notes"]
     assert any("has changed" in note for note in notes)
     (folder / "run.json").write_text("{}")
-    says(judged_refusal(inside(*SMALL, "--store", store)), "run.json", "--fresh")
+    says(judged_refusal(inside(*SMALL, "--store", store)), "run.json", "--restart")
 
 
 def test_the_same_bits_again(three: tuple[Path, str], tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_same_bits_again(three: tuple[Path, str], tmp_path: Path) -> None:
     known = next(path for path in three[0].iterdir() if path.name == alone.name)
     first = (alone / "points.csv").read_bytes()
     assert first == (known / "points.csv").read_bytes()
-    (again,) = done(*SMALL, "--seeds", "1,", "--store", tmp_path / "runs", "--fresh")
+    (again,) = done(*SMALL, "--seeds", "1,", "--store", tmp_path / "runs", "--restart")
     assert again == alone
     assert (again / "points.csv").read_bytes() == first
     for name in ("0.bin", "4.bin", "0.npy"):
@@ -201,8 +201,8 @@ def test_training_is_the_same_however_it_is_watched(tmp_path: Path) -> None:
     rarely = ["--every", "10"]
     for k, more in enumerate(
         (
-            rarely, [*rarely, "--gradients", "3"], [*rarely, "--unseen"], [*rarely, "--no-hits"],
-            [*rarely, "--subset", "all"], ["--every", "3"],
+            rarely, [*rarely, "--gradients", "3"], [*rarely, "--unseen"],
+            [*rarely, "--no-per-example"], [*rarely, "--subset", "all"], ["--every", "3"],
         )
     ):  # fmt: skip
         (folder,) = done(
@@ -213,7 +213,7 @@ def test_training_is_the_same_however_it_is_watched(tmp_path: Path) -> None:
             [(r.step, r.trained, r.tested, r.score) for r in points(folder)
              if r.kind == "full" and r.step > 0 and seen(r.trained, r.tested)]
         )  # fmt: skip
-        assert (folder / "per_example").exists() == ("--no-hits" not in more)
+        assert (folder / "per_example").exists() == ("--no-per-example" not in more)
     assert all(end == ends[0] for end in ends)
 
 
@@ -223,7 +223,7 @@ def seen(trained: str, tested: str) -> bool:
 
 def test_subsets(tmp_path: Path) -> None:
     (folder,) = done(*ONE, "--subset", "20", "--store", tmp_path / "a")
-    (redrawn,) = done(*ONE, "--subset", "20", "--subset-redraw", "--store", tmp_path / "b")
+    (redrawn,) = done(*ONE, "--subset", "20", "--resample", "--store", tmp_path / "b")
     for each in (folder, redrawn):
         lines = (each / "points.csv").read_text().splitlines()[1:]
         counts = {(line.split(",")[3], line.split(",")[5]) for line in lines}
@@ -262,7 +262,7 @@ def test_order_mask_and_setting(tmp_path: Path) -> None:
     (first,) = done(*ONE, "--order", "3", "--store", tmp_path / "b")
     (second,) = done(*ONE, "--order", "4", "--store", tmp_path / "b")
     assert [r.tested for r in points(first)] != [r.tested for r in points(second)]
-    (masked,) = done("split-digits", "naive", *ONE, "--mask", "--store", tmp_path / "c")
+    (masked,) = done("split-digits", "naive", *ONE, "--mask-unseen", "--store", tmp_path / "c")
     begun = [r for r in points(masked) if r.kind == "initial"]
     assert begun[0].score > 0.2  # two classes are left to choose from
     (heads,) = done(*ONE, "--setting", "task", "--store", tmp_path / "d")
@@ -298,7 +298,7 @@ def test_deviations_are_recorded(tmp_path: Path) -> None:
     with real_data():
         (folder,) = done(
             "m2i", "naive", *short, "--image-size", "16", "--setting", "task", "--model", "mlp",
-            "--set", "hidden=4", "--no-hits", "--store", tmp_path,
+            "--set", "hidden=4", "--no-per-example", "--store", tmp_path,
         )  # fmt: skip
     said = json.loads((folder / "run.json").read_text())["config"]
     assert any("omniglot-magi: 16 training" in each for each in said["deviations"])
@@ -331,8 +331,8 @@ BAD: list[tuple[list[str], list[str]]] = [
     (["--iterations", "0"], ["--iterations"]),
     (["--batch", "0"], ["--batch"]),
     (["--patience", "0"], ["--patience"]),
-    (["--held-out", "1"], ["early_stopping_split"]),
-    (["--held-out", "nan"], ["early_stopping_split"]),
+    (["--early-stopping-split", "1"], ["early_stopping_split"]),
+    (["--early-stopping-split", "nan"], ["early_stopping_split"]),
     (["--blur", "2"], ["blur"]),
     (["--blur", "x"], ["--blur", "x"]),
     (["--threads", "0"], ["--threads"]),
@@ -346,7 +346,7 @@ BAD: list[tuple[list[str], list[str]]] = [
     (["--order", "x"], ["--order", "x"]),
     (["--epochs", "1", "--online"], ["--epochs", "--online"]),
     (["--boundaries", "none", "--patience", "2"], ["boundaries", "patience"]),
-    (["--boundaries", "none", "--mask"], ["boundaries", "mask"]),
+    (["--boundaries", "none", "--mask-unseen"], ["boundaries", "mask"]),
     (["--set", "lr"], ["--set", "lr", "NAME=VALUE"]),
     (["--set", "lr="], ["--set"]),
     (["--set", "=1"], ["--set"]),

@@ -130,7 +130,7 @@ def test_failing_seeds_are_named_and_the_others_finish(mine: Path) -> None:
     own = ("--model", "mine:network", "--set", "wrong=0", "--set", "killed=1")
     answer = command(
         "run", "split-digits", "naive", *own, "--epochs", "1", "--every", "10", "--seeds", "3",
-        "--json",
+        "--format", "json",
     )  # fmt: skip
     assert answer.code == 1, answer.err
     found = strict(answer.out)

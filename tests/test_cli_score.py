@@ -96,7 +96,7 @@ def test_every_form_may_come_through_a_pipe(name: str) -> None:
 
 
 def test_a_real_pipe_and_the_module_form(tmp_path: Path) -> None:
-    answer = start("score", "-", "--json", "--initial", B, stdin=table().encode())
+    answer = start("score", "-", "--format", "json", "--initial", B, stdin=table().encode())
     assert (answer.code, answer.err) == (0, "")
     found = strict(answer.out)["metrics"]
     assert {id_: found[id_] for id_ in KNOWN} == pytest.approx(KNOWN, abs=1e-9)

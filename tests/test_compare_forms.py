@@ -72,17 +72,17 @@ def test_json_has_every_number(runs: Path) -> None:
 
 
 def test_bca_level_and_alpha(runs: Path) -> None:
-    narrow = found(runs, "--only", "acc", "--level", "0.5")["metrics"]["acc"]["methods"]["er"]
+    narrow = found(runs, "--metrics", "acc", "--level", "0.5")["metrics"]["acc"]["methods"]["er"]
     ends = stats.t.interval(0.5, 8, np.mean(list(ER.values())), stats.sem(list(ER.values())))
     assert [narrow["low"], narrow["high"]] == pytest.approx(list(ends))
     says(printed(runs, "--interval", "bca", "--level", "0.9"), "90% interval", "BCa", "9 seeds")
-    strict_ = found(runs, "--only", "acc", "--alpha", "0.01", "--test", "permutation")
+    strict_ = found(runs, "--metrics", "acc", "--alpha", "0.01", "--test", "permutation")
     assert {m["letters"] for m in strict_["metrics"]["acc"]["methods"].values()} == {"a"}
     assert (strict_["seeds_needed"], strict_["min_attainable_p"]) == (
         10,
         pytest.approx(3 * 2 / 2**9),
     )
-    by_t = found(runs, "--only", "acc", "--alpha", "0.01")
+    by_t = found(runs, "--metrics", "acc", "--alpha", "0.01")
     assert (by_t["seeds_needed"], by_t["min_attainable_p"]) == (None, None)
 
 
@@ -107,12 +107,12 @@ def test_text_says_what_the_numbers_rest_on(runs: Path, tmp_path: Path) -> None:
 
 
 def test_text_shows_the_best_first(runs: Path) -> None:
-    blocks = printed(runs, "--only", "acc,forgetting.learned").split("\n\n")
+    blocks = printed(runs, "--metrics", "acc,forgetting.learned").split("\n\n")
     pairs = [blocks.pop(2), blocks.pop(3)]
     assert blocks[1].splitlines()[1].split() == [
         "method", "mean", "SD", "95%", "interval", "rank", "n", "letters"
     ]  # fmt: skip
-    answer = found(runs, "--only", "acc,forgetting.learned")["metrics"]
+    answer = found(runs, "--metrics", "acc,forgetting.learned")["metrics"]
     for block, (id_, one) in zip(blocks[1:3], answer.items(), strict=True):
         rows = [line.split() for line in block.splitlines()[2:]]
         sign = 1 if one["better"] == "lower" else -1
@@ -146,28 +146,30 @@ def test_text_shows_the_best_first(runs: Path) -> None:
 def test_many_pairs_are_one_table_of_p(tmp_path: Path) -> None:
     names = [f"m{k}" for k in range(6)]
     runs = store(tmp_path, {name: spread(0.1 * k, 3, 0.01 * k) for k, name in enumerate(names)})
-    blocks = printed(runs, "--only", "acc,bwt").split("\n\n")
+    blocks = printed(runs, "--metrics", "acc,bwt").split("\n\n")
     assert len(blocks) == 5
     says(blocks[3], "p after Holm (* below 0.05)", "m0 - m1", "m4 - m5")
     says(blocks[4], "intervals and effects: --details")
-    assert len(printed(runs, "--only", "acc,bwt", "--details").split("\n\n")) == 6
-    against = printed(runs, "--only", "acc,bwt", "--against", "m0").split("\n\n")
+    assert len(printed(runs, "--metrics", "acc,bwt", "--details").split("\n\n")) == 6
+    against = printed(runs, "--metrics", "acc,bwt", "--against", "m0").split("\n\n")
     assert len(against) == 6  # five pairs are not many
 
 
 def test_percent_and_digits(runs: Path) -> None:
     mean = np.mean(list(ER.values()))
-    says(printed(runs, "--only", "acc", "--percent"), f"{100 * mean:.2f}", "acc (%) ↑")
-    says(printed(runs, "--only", "acc", "--percent", "--digits", "0"), f" {100 * mean:.0f} ")
-    says(printed(runs, "--only", "acc", "--digits", "1"), f" {mean:.1f} ")
-    plain = printed(runs, "--only", "acc", "--csv")
-    assert printed(runs, "--only", "acc", "--csv", "--percent", "--digits", "1") == plain
-    rank = printed(runs, "--only", "uraa", "--percent", "--markdown")
+    says(printed(runs, "--metrics", "acc", "--percent"), f"{100 * mean:.2f}", "acc (%) ↑")
+    says(printed(runs, "--metrics", "acc", "--percent", "--digits", "0"), f" {100 * mean:.0f} ")
+    says(printed(runs, "--metrics", "acc", "--digits", "1"), f" {mean:.1f} ")
+    plain = printed(runs, "--metrics", "acc", "--format", "csv")
+    assert (
+        printed(runs, "--metrics", "acc", "--format", "csv", "--percent", "--digits", "1") == plain
+    )
+    rank = printed(runs, "--metrics", "uraa", "--percent", "--format", "markdown")
     assert "(%)" not in rank  # a ratio is no percentage
 
 
 def test_csv_has_a_line_for_each_metric_and_method(runs: Path) -> None:
-    lines = list(csv.DictReader(io.StringIO(printed(runs, "--csv"))))
+    lines = list(csv.DictReader(io.StringIO(printed(runs, "--format", "csv"))))
     answer = found(runs)["metrics"]
     assert len(lines) == 18
     for line in lines:
@@ -176,7 +178,7 @@ def test_csv_has_a_line_for_each_metric_and_method(runs: Path) -> None:
         assert numbers == [mine[name] for name in ("mean", "sd", "low", "high", "rank")]
         assert (line["letters"], line["n"]) == (mine["letters"], "9")
         assert line["better"] == answer[line["id"]]["better"]
-    _, second = printed(runs, "--csv", "--details", "--only", "acc").split("\n\n")
+    _, second = printed(runs, "--format", "csv", "--details", "--metrics", "acc").split("\n\n")
     pairs = list(csv.DictReader(io.StringIO(second)))
     assert [(pair["first"], pair["second"]) for pair in pairs] == [
         ("er", "ewc"), ("er", "mas"), ("ewc", "mas")
@@ -186,7 +188,7 @@ def test_csv_has_a_line_for_each_metric_and_method(runs: Path) -> None:
 
 
 def test_markdown(runs: Path) -> None:
-    text = printed(runs, "--markdown", "--only", "acc,forgetting.learned")
+    text = printed(runs, "--format", "markdown", "--metrics", "acc,forgetting.learned")
     rows = [re.split(r"\s*\|\s*", line.strip("| ")) for line in text.splitlines()[:5]]
     assert rows[0] == ["method", "acc ↑", "forgetting.learned ↓"]
     assert rows[1] == ["---", "---:", "---:"]
@@ -195,14 +197,14 @@ def test_markdown(runs: Path) -> None:
     assert re.fullmatch(r"0\.\d{4} ± 0\.\d{4}<sup>b</sup>", rows[3][1])
     assert text.count("**") == 4
     says(text, "- seeds are paired by run.json", "- paired t-test", "9 seeds of each")
-    more = printed(runs, "--markdown", "--details")
+    more = printed(runs, "--format", "markdown", "--details")
     says(
         more, "**95% interval**", "**mean rank over seeds**", "**p after Holm", "**acc differences"
     )
 
 
 def test_latex(runs: Path) -> None:
-    text = printed(runs, "--latex", "--only", "acc,forgetting.learned,wc_acc")
+    text = printed(runs, "--format", "latex", "--metrics", "acc,forgetting.learned,wc_acc")
     comments = [line for line in text.splitlines() if line.startswith("% ")]
     says(" ".join(comments), "paired by run.json", "9 seeds", r"\usepackage{booktabs}", "explain")
     body = text.splitlines()[len(comments) :]
@@ -221,7 +223,7 @@ def test_latex(runs: Path) -> None:
         re.fullmatch(rf"\\underline{{{number}}}\\textsuperscript{{b}}", c) for c in second[1:]
     )
     assert all(re.fullmatch(rf"{number}\\textsuperscript{{b}}", c) for c in third[1:])
-    more = printed(runs, "--latex", "--details")
+    more = printed(runs, "--format", "latex", "--details")
     assert more.count(r"\begin{tabular}") == more.count(r"\end{tabular}") == 4 + 6
     says(
         more,
@@ -235,16 +237,19 @@ def test_latex(runs: Path) -> None:
 def test_ties_are_all_best_or_all_second(tmp_path: Path) -> None:
     tied = {"a": {0: 0.5, 1: 0.7}, "b": {0: 0.7, 1: 0.5}, "c": {0: 0.2, 1: 0.1},
             "d": {0: 0.1, 1: 0.2}, "e": {0: 0.0, 1: 0.1}}  # fmt: skip
-    text = printed(store(tmp_path, tied), "--latex", "--only", "acc")
+    text = printed(store(tmp_path, tied), "--format", "latex", "--metrics", "acc")
     rows = [line for line in text.splitlines() if line.endswith(r"\\")][1:]
     marks = [re.findall(r"textbf|underline", row) for row in rows]
     assert marks == [["textbf"], ["textbf"], ["underline"], ["underline"], []]
     near = {"a": {0: 0.50001}, "b": {0: 0.50002}}  # as printed they are the same
-    text = printed(store(tmp_path / "near", near), "--latex", "--only", "acc")
+    text = printed(store(tmp_path / "near", near), "--format", "latex", "--metrics", "acc")
     assert text.count("textbf") == 2
     assert text.count("underline") == 0
     assert (
-        printed(tmp_path / "near", "--latex", "--only", "acc", "--digits", "6").count("textbf") == 1
+        printed(tmp_path / "near", "--format", "latex", "--metrics", "acc", "--digits", "6").count(
+            "textbf"
+        )
+        == 1
     )
 
 
@@ -255,9 +260,9 @@ def test_names_with_markup_come_out_unharmed(tmp_path: Path) -> None:
         files.append(f"{name}=" + ",".join(
             str(write(tmp_path, f"{k}/{seed}.csv", f"{acc},0\n{acc},{acc}\n"))
             for seed, acc in accs.items()))  # fmt: skip
-    latex = printed(*files, "--latex", "--only", "acc")
+    latex = printed(*files, "--format", "latex", "--metrics", "acc")
     says(latex, r"a\_b \& 50\%", r"[red]x\textbar{}y", r"\$\#\{\}\textasciitilde{}")
-    says(printed(*files, "--markdown", "--only", "acc"), r"a_b & 50%", r"\[red]x\|y")
+    says(printed(*files, "--format", "markdown", "--metrics", "acc"), r"a_b & 50%", r"\[red]x\|y")
     assert list(found(*files)["methods"]) == list(nasty)
     answer = run("compare", *files, terminal=True)
     assert (answer.code, answer.err) == (0, "")
@@ -269,9 +274,9 @@ def test_matrices_are_paired_by_file_order(tmp_path: Path) -> None:
         for seed, acc in accs.items():
             write(tmp_path, f"{name}-{seed}.csv", f"{100 * acc},0\n{100 * acc},{100 * acc}\n")
     files = [f"{name}={tmp_path}/{name}-*.csv" for name in METHODS]
-    answer = found(*files, "--only", "acc", "--percent")
+    answer = found(*files, "--metrics", "acc", "--percent")
     assert (answer["paired_by"], answer["seeds_in_common"]) == ("file order", 9)
-    expected = found(store(tmp_path / "runs", METHODS), "--only", "acc")["metrics"]["acc"]
+    expected = found(store(tmp_path / "runs", METHODS), "--metrics", "acc")["metrics"]["acc"]
     assert answer["metrics"]["acc"]["pairs"] == [
         {key: pytest.approx(value) if isinstance(value, float) else value
          for key, value in pair.items()} for pair in expected["pairs"]
@@ -283,40 +288,49 @@ def test_losses_are_better_when_lower(tmp_path: Path) -> None:
     for name, loss in (("good", 1.0), ("bad", 2.0)):
         write(tmp_path, f"{name}.csv", f"{loss},9\n{loss},{loss}\n")
     files = [tmp_path / "bad.csv", tmp_path / "good.csv"]
-    text = printed(*files, "--lower-is-better", "--only", "acc")
+    text = printed(*files, "--lower-is-better", "--metrics", "acc")
     says(text, "acc ↓ average score")
     assert text.index("\ngood") < text.index("\nbad")
-    assert found(*files, "--range", "0,9", "--only", "acc")["metrics"]["acc"]["better"] == "higher"
+    assert (
+        found(*files, "--range", "0,9", "--metrics", "acc")["metrics"]["acc"]["better"] == "higher"
+    )
 
 
 def test_one_seed_has_no_spread(tmp_path: Path) -> None:
     both = store(tmp_path, {"er": {0: 0.7}, "ewc": {0: 0.3}})
-    answer = found(both, "--only", "acc")["metrics"]["acc"]["methods"]["er"]
+    answer = found(both, "--metrics", "acc")["metrics"]["acc"]["methods"]["er"]
     assert (answer["mean"], answer["sd"], answer["low"], answer["letters"]) == (
         0.7,
         None,
         None,
         None,
     )
-    (pair,) = found(both, "--only", "acc")["metrics"]["acc"]["pairs"]
+    (pair,) = found(both, "--metrics", "acc")["metrics"]["acc"]["pairs"]
     assert (pair["difference"], pair["p"], pair["low"]) == (pytest.approx(0.4), None, None)
     says(printed(both), "1 seed: not tested, the paired t-test needs 2 or more", "not tested")
     says(printed(both, "--test", "permutation"), "1 seed cannot go below p = 1")
     for option in (["--unpaired"], ["--against", "er"], ["--test", "wilcoxon"]):
-        for form in ([], ["--json"], ["--markdown", "--details"], ["--csv", "--details"]):
+        for form in (
+            [],
+            ["--format", "json"],
+            ["--format", "markdown", "--details"],
+            ["--format", "csv", "--details"],
+        ):
             assert "nan" not in printed(both, *option, *form)
-    assert "nan" not in printed(both) + printed(both, "--csv") + printed(both, "--latex")
+    assert "nan" not in printed(both) + printed(both, "--format", "csv") + printed(
+        both, "--format", "latex"
+    )
 
 
 def test_what_is_undefined_is_said(runs: Path) -> None:
-    answer = run("compare", runs, "--only", "acc,fwt.gem,clstability")
+    answer = run("compare", runs, "--metrics", "acc,fwt.gem,clstability")
     assert answer.code == 1
     says(answer.out, "undefined: fwt.gem: ", "clstability: is one number", "acc ↑")
-    paper = run("compare", runs, "--only", "fwt.gem", "--csv")
+    paper = run("compare", runs, "--metrics", "fwt.gem", "--format", "csv")
     assert paper.code == 1
     says(paper.err, "perdure: undefined: fwt.gem")
     (runs / "split-x-mas-s3" / "costs.csv").write_text("task,model_bytes\na,1\nb,1\n")
-    one = run("compare", runs, "--only", "ms")
+    one = run("compare", runs, "--metrics", "ms")
     says(one.out, "undefined: ms: in ", "split-x-er-s0")
     by_matrix = [f"er={write(runs.parent, 'a.csv', table())}",
                  f"ewc={write(runs.parent, 'b.csv', table())}"]  # fmt: skip
@@ -326,13 +340,13 @@ def test_what_is_undefined_is_said(runs: Path) -> None:
 
 
 def test_windows_and_batches_of_their_own(runs: Path) -> None:
-    assert list(found(runs, "--only", "wf2,wpall,wp3")["metrics"]) == ["wf2", "wpall", "wp3"]
-    answer = run("compare", runs, "--only", "lca3")
+    assert list(found(runs, "--metrics", "wf2,wpall,wp3")["metrics"]) == ["wf2", "wpall", "wp3"]
+    answer = run("compare", runs, "--metrics", "lca3")
     says(answer.out, "undefined: lca3: ")
     assert "not computed" not in answer.out
 
 
-@pytest.mark.parametrize("form", [[], ["--json"], ["--latex"]])
+@pytest.mark.parametrize("form", [[], ["--format", "json"], ["--format", "latex"]])
 def test_comparing_loads_nothing_heavy(runs: Path, form: list[str]) -> None:
     script = SCORE.replace('"score"', '"compare"').format(arguments=[str(runs), *form])
     assert not {"torch", "duckdb", "matplotlib", "scipy.stats"} & set(loaded(script))

@@ -27,7 +27,7 @@ def groups(*arguments: str | Path) -> dict[str, list[str]]:
 
 
 def compared(*arguments: str | Path) -> dict[str, int]:
-    answer = run("compare", *arguments, "--json", "--only", "acc")
+    answer = run("compare", *arguments, "--format", "json", "--metrics", "acc")
     assert (answer.code, answer.err) == (0, "")
     return {name: each["n"] for name, each in strict(answer.out)["methods"].items()}
 
@@ -117,7 +117,9 @@ def test_runs_are_paired_by_seed_and_not_by_place(tmp_path: Path) -> None:
     by_seed, by = paired(found)
     assert by == "run.json"
     assert [by_seed["ewc"][k].path[-3:] for k in range(3)] == ["-s0", "-s1", "-s2"]
-    answer = run("compare", f"er={tmp_path}/a", f"ewc={tmp_path}/b", "--only", "acc", "--json")
+    answer = run(
+        "compare", f"er={tmp_path}/a", f"ewc={tmp_path}/b", "--metrics", "acc", "--format", "json"
+    )
     acc = strict(answer.out)
     assert acc["seeds_in_common"] == [0, 1, 2]
     assert acc["metrics"]["acc"]["pairs"][0]["difference"] == 0
@@ -133,7 +135,7 @@ def test_one_run_without_a_seed_and_all_are_paired_by_order(tmp_path: Path, seed
     found, _ = find_groups([str(tmp_path)])
     by_seed, by = paired(found)
     assert (by, list(by_seed["er"])) == ("file order", [0, 1])
-    answer = run("compare", tmp_path, "--only", "acc")
+    answer = run("compare", tmp_path, "--metrics", "acc")
     assert answer.code == 0
     says(answer.out, "paired by file order", "x1: no seed")
     assert "paired by run.json" not in answer.out
@@ -166,10 +168,10 @@ REFUSED = [
     (("{runs}", "--level", "95"), ["--level is 95"]),
     (("{runs}", "--digits", "-1"), ["--digits"]),
     (("{runs}", "--digits", "1.5"), ["--digits is '1.5'"]),
-    (("{runs}", "--only", "accu"), ["accu", "acc"]),
-    (("{runs}", "--json", "--latex"), ["exclude"]),
+    (("{runs}", "--metrics", "accu"), ["accu", "acc"]),
+    (("{runs}", "--format", "json", "--format", "latex"), ["--format"]),
     (("{runs}", "--finished", "--unfinished"), ["exclude"]),
-    (("{matrix}", "{runs}/*replay*"), ["m has 1", "replay has 3", "by their order", "--anyway"]),
+    (("{matrix}", "{runs}/*replay*"), ["m has 1", "replay has 3", "by their order", "--force"]),
 ]
 
 
@@ -191,9 +193,9 @@ def test_unfinished_runs_are_named_left_out_or_taken(tmp_path: Path) -> None:
     (tmp_path / "split-x-naive-s1" / "done.json").unlink()
     line = refused("compare", tmp_path)
     says(line, "unfinished: ", "split-x-naive-s1", "--finished", "--unfinished")
-    without = run("compare", tmp_path, "--finished", "--only", "acc")
+    without = run("compare", tmp_path, "--finished", "--metrics", "acc")
     says(without.out, "left out", "naive-s1", "naive 2", "over the 2 seeds that all methods have")
-    says(run("compare", tmp_path, "--unfinished", "--anyway").out, "the run is unfinished")
+    says(run("compare", tmp_path, "--unfinished", "--force").out, "the run is unfinished")
     for k in (0, 2):
         (tmp_path / f"split-x-naive-s{k}" / "done.json").unlink()
     says(refused("compare", tmp_path, "--finished"), "one group only (replay, 3 run(s))")
@@ -203,8 +205,8 @@ def test_unfinished_runs_are_named_left_out_or_taken(tmp_path: Path) -> None:
 def test_scenarios_and_settings_are_not_mixed(tmp_path: Path) -> None:
     store(tmp_path, BOTH)
     store(tmp_path, {"er": spread(0.5, 3)}, scenario="split-y")
-    says(refused("compare", tmp_path), "2 scenarios: split-x (6), split-y (3)", "--anyway")
-    answer = run("compare", tmp_path, "--anyway", "--only", "acc")
+    says(refused("compare", tmp_path), "2 scenarios: split-x (6), split-y (3)", "--force")
+    answer = run("compare", tmp_path, "--force", "--metrics", "acc")
     says(answer.out, "2 scenarios", "split-x naive", "split-y er")
     store(tmp_path, {"er2": spread(0.5, 3)}, setting="task")
     line = refused("compare", tmp_path / "split-x-er2-s0", tmp_path / "split-x-naive-s0")
@@ -216,9 +218,9 @@ def test_runs_that_chose_hyperparameters_are_not_mixed_with_the_others(tmp_path:
     store(tmp_path, {"ewc": spread(0.5, 2)}, validate=0.0)
     store(tmp_path, {"search": spread(0.5, 2)}, validate=0.1)
     assert list(groups(tmp_path)) == ["er", "ewc"]
-    says(run("compare", tmp_path, "--only", "acc").out, "2 of 7 runs", "held-out", "left out")
+    says(run("compare", tmp_path, "--metrics", "acc").out, "2 of 7 runs", "held-out", "left out")
     er, search = f"er={tmp_path}/*er-s*", f"s={tmp_path}/*search*"
-    says(refused("compare", er, search), "2 kinds", "held-out training data (2)", "--anyway")
+    says(refused("compare", er, search), "2 kinds", "held-out training data (2)", "--force")
     store(tmp_path / "more", {"b": spread(0.5, 2)}, validate=0.1)
     assert list(groups(tmp_path / "more", f"{tmp_path}/*search*")) == ["b", "search"]
 
@@ -240,8 +242,8 @@ def test_tasks_must_be_the_same_in_runs_that_belong_together(tmp_path: Path) -> 
     assert run("compare", *both).code == 0  # and is nothing that is paired
     made(tmp_path / "er2", 0.5, {"strategy": "er", "seed": 2}, tasks=("y", "x"))
     line = refused("compare", *both)
-    says(line, "ewc2: tasks x, y (2), and y, x (2) in", "er2", "--anyway")
-    says(run("compare", *both, "--anyway").out, "note: ", "tasks x, y (2)")
+    says(line, "ewc2: tasks x, y (2), and y, x (2) in", "er2", "--force")
+    says(run("compare", *both, "--force").out, "note: ", "tasks x, y (2)")
     for name in ("p", "q"):  # paired they are alike, and yet no mean is of one thing
         write(tmp_path, f"{name}0.csv", table())
         write(tmp_path, f"{name}1.csv", "0.9,0.1\n0.5,0.6\n")
@@ -254,14 +256,14 @@ def test_tasks_must_be_the_same_in_runs_that_belong_together(tmp_path: Path) -> 
 def test_a_bare_matrix_has_no_names_of_tasks_to_compare(tmp_path: Path) -> None:
     bare = write(tmp_path, "bare.csv", "0.9,0.1\n0.5,0.6\n")
     made(tmp_path / "run", 0.5, {"strategy": "er", "seed": 0})
-    assert run("compare", tmp_path / "run", bare, "--only", "acc").code == 0
+    assert run("compare", tmp_path / "run", bare, "--metrics", "acc").code == 0
 
 
 def test_scores_of_another_kind_are_refused_always(tmp_path: Path) -> None:
     made(tmp_path / "a", 0.5, {"strategy": "er", "seed": 0})
     scale = {"low": 0.0, "high": None, "lower_is_better": True}
     made(tmp_path / "b", 0.5, {"strategy": "ewc", "seed": 0}, scale=scale)
-    line = refused("compare", tmp_path / "a", tmp_path / "b", "--anyway")
+    line = refused("compare", tmp_path / "a", tmp_path / "b", "--force")
     says(line, "another range or direction")
 
 
@@ -269,7 +271,7 @@ def test_what_else_differs_is_noted(tmp_path: Path) -> None:
     store(tmp_path, {"er": spread(0.5, 2)})
     store(tmp_path, {"ewc": spread(0.5, 2)}, epochs=5, data={"x": {"sha256": {"f": "1"}}})
     store(tmp_path, {"mas": spread(0.5, 2)}, data={"x": {"sha256": {"f": "2"}, "source": "hub"}})
-    out = run("compare", tmp_path, "--only", "acc").out
+    out = run("compare", tmp_path, "--metrics", "acc").out
     says(out, "groups differ in epochs too: 1 (er, mas); 5 (ewc)", "same bytes of data")
     assert "of_er" not in out  # a method's own options are what is compared
     mixed = (f"a={tmp_path}/*er-s0,{tmp_path}/*ewc-s1", f"b={tmp_path}/*mas*")
@@ -281,7 +283,7 @@ def test_what_else_differs_is_noted(tmp_path: Path) -> None:
 def test_names_from_files_steer_nothing(tmp_path: Path) -> None:
     for k, name in enumerate(("er\nrun", "\x1b[31mred")):
         made(tmp_path / f"{k}", 0.5, {"strategy": name, "seed": 0, "scenario": "a\nb"})
-    answer = run("compare", tmp_path, "--latex", "--only", "acc")
+    answer = run("compare", tmp_path, "--format", "latex", "--metrics", "acc")
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
     assert "\x1b" not in answer.out

@@ -37,7 +37,7 @@ NAIVE = dict(enumerate([0.21, 0.22, 0.18, 0.20, 0.19]))
 
 def test_five_seeds_find_an_obvious_difference(tmp_path: Path) -> None:
     runs = store(tmp_path, {"replay": REPLAY, "naive": NAIVE})
-    (pair,) = found(runs, "--only", "acc")["metrics"]["acc"]["pairs"]
+    (pair,) = found(runs, "--metrics", "acc")["metrics"]["acc"]["pairs"]
     assert pair["distinguishable"]
     assert pair["p"] < 1e-4
     assert pair["test"] == "paired t-test"
@@ -47,17 +47,20 @@ def test_five_seeds_find_an_obvious_difference(tmp_path: Path) -> None:
 
 def test_the_same_difference_on_every_seed_is_said(tmp_path: Path) -> None:
     runs = store(tmp_path, {"replay": {0: 0.8, 1: 0.8}, "naive": {0: 0.2, 1: 0.2}})
-    text = printed(runs, "--only", "acc,wc_acc")
+    text = printed(runs, "--metrics", "acc,wc_acc")
     says(text, "naive - replay: identical difference on all 2 seeds, p = 0 (acc, wc_acc)")
     says(text, "<0.0001*", "2 seeds leave the paired t-test little to go by")
-    (pair,) = found(runs, "--only", "acc")["metrics"]["acc"]["pairs"]
+    (pair,) = found(runs, "--metrics", "acc")["metrics"]["acc"]["pairs"]
     assert (pair["p"], pair["effect"], pair["low"]) == (0.0, None, pytest.approx(-0.6))
 
 
 def test_against_a_baseline_is_a_smaller_family(tmp_path: Path) -> None:
     methods = {"naive": NAIVE, "er": spread(0.25, 5), "ewc": spread(0.21, 5), "replay": REPLAY}
     runs = store(tmp_path, methods)
-    every, some = found(runs, "--only", "acc"), found(runs, "--only", "acc", "--against", "naive")
+    every, some = (
+        found(runs, "--metrics", "acc"),
+        found(runs, "--metrics", "acc", "--against", "naive"),
+    )
     assert (every["test"]["comparisons"], some["test"]["comparisons"]) == (6, 3)
     pairs = some["metrics"]["acc"]["pairs"]
     assert [(pair["first"], pair["second"]) for pair in pairs] == [
@@ -69,10 +72,10 @@ def test_against_a_baseline_is_a_smaller_family(tmp_path: Path) -> None:
     assert pairs[order[0]]["p"] == pytest.approx(3 * raw[order[0]].pvalue)
     assert pairs[order[1]]["p"] == pytest.approx(2 * raw[order[1]].pvalue)
     assert {m["letters"] for m in some["metrics"]["acc"]["methods"].values()} == {None}
-    text = printed(runs, "--only", "acc", "--against", "naive")
+    text = printed(runs, "--metrics", "acc", "--against", "naive")
     says(text, "* differs from naive at alpha = 0.05", "replay - naive", "over 3 pairs")
     assert "letter" not in text
-    table = printed(runs, "--only", "acc", "--against", "naive", "--markdown")
+    table = printed(runs, "--metrics", "acc", "--against", "naive", "--format", "markdown")
     starred = {line.split("|")[1].strip() for line in table.splitlines() if "<sup>" in line}
     assert starred == {pair["first"] for pair in pairs if pair["distinguishable"]}
     message = refused("compare", runs, "--against", "navie")
@@ -84,7 +87,7 @@ def test_unpaired_runs_need_no_seed_in_common(tmp_path: Path) -> None:
     runs = store(tmp_path, {"replay": REPLAY, "naive": later})
     assert "no seed is in all groups" in refused("compare", runs)
     for option in (["--unpaired"], ["--test", "welch"], ["--unpaired", "--test", "permutation"]):
-        answer = found(runs, "--only", "acc", *option)
+        answer = found(runs, "--metrics", "acc", *option)
         assert (answer["paired_by"], answer["test"]["paired"]) == (None, False)
         (pair,) = answer["metrics"]["acc"]["pairs"]
         assert pair["distinguishable"]
@@ -93,7 +96,7 @@ def test_unpaired_runs_need_no_seed_in_common(tmp_path: Path) -> None:
     for name, last in (("a", 0.8), ("b", 0.7), ("c", 0.1)):
         write(tmp_path, f"{name}.csv", f"0.9,0\n{last},0.9\n")
     files = [f"one={tmp_path}/a.csv,{tmp_path}/b.csv", f"other={tmp_path}/c.csv"]
-    answer = found(*files, "--unpaired", "--only", "acc")
+    answer = found(*files, "--unpaired", "--metrics", "acc")
     assert answer["metrics"]["acc"]["pairs"][0]["verdict"].startswith("not tested: 2 and 1 seeds")
 
 
@@ -164,7 +167,7 @@ def apart_in_figure(axes: Axes) -> tuple[set[Names], set[tuple[float, float]]]:
 def test_nothing_contradicts(seed: int, test: PairTestName, unpaired: bool, tmp_path: Path) -> None:
     runs = store(tmp_path, drawn_at_random(seed))
     alpha = 0.1 if seed % 2 else 0.05
-    options = ["--only", "acc", "--alpha", str(alpha), "--test", test]
+    options = ["--metrics", "acc", "--alpha", str(alpha), "--test", test]
     options += ["--unpaired"] if unpaired else []
     acc = found(runs, *options)["metrics"]["acc"]
     truth = {
@@ -178,9 +181,12 @@ def test_nothing_contradicts(seed: int, test: PairTestName, unpaired: bool, tmp_
     letters = {name: mine["letters"] for name, mine in acc["methods"].items()}
     assert apart_by_letters(letters) == truth
     assert in_text(printed(runs, *options)) == (truth, letters)
-    rows = [line.split("|") for line in printed(runs, *options, "--markdown").splitlines()[2:6]]
+    rows = [
+        line.split("|")
+        for line in printed(runs, *options, "--format", "markdown").splitlines()[2:6]
+    ]
     assert {row[1].strip(): re.findall(r"<sup>(\w+)", row[2])[0] for row in rows} == letters
-    one, two = printed(runs, *options, "--csv", "--details").split("\n\n")
+    one, two = printed(runs, *options, "--format", "csv", "--details").split("\n\n")
     assert {row["method"]: row["letters"] for row in csv.DictReader(io.StringIO(one))} == letters
     assert truth == {
         frozenset((row["first"], row["second"]))

@@ -28,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def printed(*arguments: str) -> Any:
-    answer = run("data", *arguments, "--json")
+    answer = run("data", *arguments, "--format", "json")
     assert answer.code == 0, answer.err
     return json.loads(answer.out)
 
@@ -47,7 +47,7 @@ def test_list_has_a_row_for_every_dataset(home: Path) -> None:
     assert rows["omniglot"].endswith("to provide")
     assert rows["svhn"].endswith("incomplete")
     says(rows["mnist"], "60,000 / 10,000", "10", "CC BY-SA")
-    found = strict(run("data", "list", "--json").out)
+    found = strict(run("data", "list", "--format", "json").out)
     assert found["mnist"]["where"] == "mirror"
     assert found["svhn"]["repository"] == "ufldl-stanford/svhn"
     assert not (home / "cache").exists(), "looking leaves nothing behind"
@@ -89,7 +89,7 @@ def test_verify_has_an_exit_code(home: Path) -> None:
     assert answer.code == 1
     (line,) = [line for line in answer.out.splitlines() if "differs" in line]
     says(line, "mnist: differs:", str(x), "remove", "decoded anew")
-    assert run("data", "verify", "--json").code == 1
+    assert run("data", "verify", "--format", "json").code == 1
     assert run("data", "verify", "digits", "cifar10").code == 0
 
 

@@ -260,7 +260,7 @@ def test_the_pinned_commit_is_fetched(
     assert hub.asked(f"/revision/{pins.commit}")
     hub.commit = OTHER
     with pytest.raises(InputError, match="expected one of its branches"):
-        fetch("mnist", fresh=True)
+        fetch("mnist", force=True)
 
 
 @pytest.mark.parametrize("lie", ["bytes", "size", "more", "fewer"])
@@ -456,14 +456,14 @@ def test_fresh_replaces_a_damaged_copy_and_a_failure_keeps_the_old_one(
     path = tmp_path / "cache" / "mnist" / "train.parquet"
     path.write_bytes(path.read_bytes()[:-1])
     before = cached(tmp_path)
-    with pytest.raises(InputError, match="fetch mnist --fresh"):
+    with pytest.raises(InputError, match="fetch mnist --force"):
         load("mnist")
     hub.served[TEST] = b"short"
     with pytest.raises(InputError, match="thrown away"):
-        fetch("mnist", fresh=True)
+        fetch("mnist", force=True)
     assert cached(tmp_path) == before
     hub.served.clear()
-    fetch("mnist", fresh=True)
+    fetch("mnist", force=True)
     works_now(tmp_path, images)
 
 
@@ -473,7 +473,7 @@ def test_a_mirror_is_enough(hub: Hub, tmp_path: Path, monkeypatch: pytest.Monkey
     assert fetch("mnist").source == "mirror"
     assert load("mnist").source == "mirror"
     assert hub.seen == []
-    assert fetch("mnist", fresh=True).source == "hub"
+    assert fetch("mnist", force=True).source == "hub"
     assert load("mnist").source == "cache"
 
 
@@ -560,7 +560,7 @@ def test_a_kill_between_the_two_renames_is_repaired(
         "    if pathlib.Path(to).name == 'old': os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return done\n"
         "pathlib.Path.rename = rename\n"
-        "from perdure.data import fetch; fetch('mnist', fresh=True)"
+        "from perdure.data import fetch; fetch('mnist', force=True)"
     )
     assert start("-c", script, command=[sys.executable]).code == -signal.SIGKILL
     works_now(tmp_path, images)
@@ -572,5 +572,5 @@ def test_the_command_says_what_was_fetched(hub: Hub, tmp_path: Path) -> None:
     total = len(hub.files[TRAIN]) + len(hub.files[TEST])
     says(answer.out, "mnist: fetched, 2 files", f"{total:,} bytes", "ylecun/mnist", COMMIT)
     assert str(tmp_path / "cache" / "mnist") in answer.out
-    says(run("data", "fetch", "mnist").out, "here already", "--fresh")
+    says(run("data", "fetch", "mnist").out, "here already", "--force")
     assert TOKEN not in str(run("data", "where", "mnist")) + answer.out + answer.err

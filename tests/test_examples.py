@@ -35,7 +35,7 @@ def test_own_loop_gets_the_record_and_the_summary(tmp_path: Path) -> None:
     assert (shown.returncode, shown.stderr) == (0, "")
     printed = dict(line.split() for line in shown.stdout.splitlines()[:-1])
     scored = subprocess.run(
-        [sys.executable, "-m", "perdure", "score", str(folder), "--json"],
+        [sys.executable, "-m", "perdure", "score", str(folder), "--format", "json"],
         capture_output=True,
         text=True,
         check=True,

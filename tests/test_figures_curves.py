@@ -307,7 +307,17 @@ def test_the_command_writes_the_figure_that_the_function_draws(tmp_path: Path) -
     target = tmp_path / "x.pdf"
     named = f"gem={store()}/*gem*"
     answer = cli_helpers.run(
-        "plot", "curves", named, "-o", target, "--tasks", "1", "--thin", "1,10", "--title", "Gap"
+        "plot",
+        "curves",
+        named,
+        "-o",
+        target,
+        "--tasks",
+        "1",
+        "--subsample",
+        "1,10",
+        "--title",
+        "Gap",
     )
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == f"wrote {target}\n"
@@ -321,7 +331,10 @@ def test_a_mistake_is_one_line(tmp_path: Path) -> None:
     runs, target = f"gem={store()}/*gem*", str(tmp_path / "x.pdf")
     for arguments, said in (
         (("curves", matrix, "-o", target), "m: no stream of evaluations"),
-        (("curves", runs, "-o", target, "--thin", "1,x"), "--thin is 'x', expected a whole number"),
+        (
+            ("curves", runs, "-o", target, "--subsample", "1,x"),
+            "--subsample is 'x', expected a whole number",
+        ),
         (("curves", runs, "-o", target, "--tasks", "0"), "--tasks is '0'"),
         (("curves", runs, "-o", target, "--zoom", "2.5"), "--zoom is '2.5'"),
         (("forgetting", runs, "-o", target, "--zoom", "5"), "--zoom is not for forgetting"),

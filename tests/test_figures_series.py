@@ -152,7 +152,7 @@ def test_files_and_the_command(tmp_path: Path) -> None:
     check_files(lambda: series(methods, tasks=1), tmp_path)
     target = tmp_path / "x.svg"
     answer = cli_helpers.run(
-        "plot", "series", store(), "-o", target, "--tasks", "1", "--only", "acc,wf10"
+        "plot", "series", store(), "-o", target, "--tasks", "1", "--metrics", "acc,wf10"
     )
     assert (answer.code, answer.err) == (0, "")
     text = target.read_text()
@@ -160,4 +160,4 @@ def test_files_and_the_command(tmp_path: Path) -> None:
         assert f">{said}</text>" in text
     answer = cli_helpers.run("plot", "series", store(), "-o", target, "--zoom", "5")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "--zoom is not for series, which takes --tasks, --only" in answer.err
+    assert "--zoom is not for series, which takes --tasks, --metrics" in answer.err

@@ -21,7 +21,7 @@ ER, NAIVE = spread(0.7, 3), spread(0.2, 3)
 
 def groups_of(*arguments: str | Path) -> dict[str, float]:
     """Return the acc that `perdure score` prints for each group."""
-    answer = run("score", *arguments, "--only", "acc", "--json")
+    answer = run("score", *arguments, "--metrics", "acc", "--format", "json")
     assert answer.code == 0, answer.err
     return {name: each["metrics"]["acc"] for name, each in strict(answer.out)["groups"].items()}
 
@@ -31,14 +31,14 @@ def test_a_store_is_scored_group_by_group(tmp_path: Path) -> None:
     expected = {"er": np.mean(list(ER.values())), "naive": np.mean(list(NAIVE.values()))}
     assert groups_of(runs) == pytest.approx(expected)
     assert groups_of(*sorted(runs.iterdir())) == pytest.approx(expected)
-    out = run("score", runs, "--only", "acc").out
+    out = run("score", runs, "--metrics", "acc").out
     says(out, "er\n", "naive\n", "mean over 3 runs that differ in the seed alone: 0-2")
-    lines = run("score", runs, "--only", "acc", "--csv").out.splitlines()
+    lines = run("score", runs, "--metrics", "acc", "--format", "csv").out.splitlines()
     assert [line.split(",")[:2] for line in lines] == [
         ["method", "id"], ["er", "acc"], ["naive", "acc"],
     ]  # fmt: skip
-    for form, start in (("--markdown", "### er"), ("--latex", "% er")):
-        says(run("score", runs, "--only", "acc", form).out, start)
+    for form, start in (("markdown", "### er"), ("latex", "% er")):
+        says(run("score", runs, "--metrics", "acc", "--format", form).out, start)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_one_seed_with_another_config_is_another_group(
     assert groups_of(tmp_path) == pytest.approx(dict(zip(names, (0.5, 0.9), strict=True)))
     line = refused("score", f"both={tmp_path}/*")
     says(line, "'both' differ in more than the seed", next(iter(differ)), "NAME=PATH", "--pool")
-    pooled = scored(f"{tmp_path}/*", "--pool", "--only", "acc")
+    pooled = scored(f"{tmp_path}/*", "--pool", "--metrics", "acc")
     assert pooled["metrics"]["acc"] == pytest.approx(0.7)
     says(pooled["notes"][0], "mean over 2 runs that differ in", next(iter(differ)), "as asked")
 
@@ -80,12 +80,12 @@ def test_runs_that_state_nothing_are_told_apart_by_folder(
         made(tmp_path / name, acc, said)
     assert groups_of(tmp_path) == pytest.approx(accs)
     says(run("score", tmp_path).out, "4 runs state no config", "NAME=PATH,PATH")
-    compared = strict(run("compare", tmp_path, "--only", "acc", "--json").out)
+    compared = strict(run("compare", tmp_path, "--metrics", "acc", "--format", "json").out)
     assert list(compared["methods"]) == list(accs)
     if said:  # each has seed 0
         says(refused("score", f"er={tmp_path}/er-*"), "seed 0 twice", "er-0", "er-1", "--pool")
         return
-    named = scored(f"er={tmp_path}/er-*", "--only", "acc")
+    named = scored(f"er={tmp_path}/er-*", "--metrics", "acc")
     assert named["metrics"]["acc"] == pytest.approx(0.85)
     says(named["notes"][0], "2 runs without a stated seed, taken as seeds of one method")
 
@@ -109,11 +109,11 @@ def test_unfinished_and_unreadable_runs_do_not_stop_the_others(tmp_path: Path) -
     (tmp_path / "split-x-er-s1" / "done.json").unlink()
     for k in range(3):
         (tmp_path / f"split-x-naive-s{k}" / "points.csv").write_text("step,tested\n")
-    answer = run("score", tmp_path, "--only", "acc")
+    answer = run("score", tmp_path, "--metrics", "acc")
     assert answer.code == 0
     says(answer.out, "unfinished and left out of the mean:", "er-s1")
     says(answer.out, "left out: ", "naive-s0", "score")
-    found = scored(tmp_path, "--only", "acc")
+    found = scored(tmp_path, "--metrics", "acc")
     assert found["metrics"]["acc"] == pytest.approx((ER[0] + ER[2]) / 2)
 
 
@@ -128,10 +128,10 @@ def test_percent_sets_the_unit_of_a_runs_table(tmp_path: Path) -> None:
     one = runs / "split-x-er-s0"
     plain, percent = (scored(one, *option) for option in ((), ("--percent",)))
     assert percent == plain  # JSON is in fractions, whatever the table is in
-    says(run("score", one, "--percent", "--only", "acc").out, "value (%)", "70.00")
-    says(run("compare", runs, "--percent", "--only", "acc").out, "acc (%)", "71.17", "21.17")
+    says(run("score", one, "--percent", "--metrics", "acc").out, "value (%)", "70.00")
+    says(run("compare", runs, "--percent", "--metrics", "acc").out, "acc (%)", "71.17", "21.17")
     matrix = write(tmp_path, "m.csv", "90,10\n60,80\n")
-    says(run("score", matrix, "--percent", "--only", "acc").out, "value (%)", "70.00")
+    says(run("score", matrix, "--percent", "--metrics", "acc").out, "value (%)", "70.00")
 
 
 def test_percent_of_losses_is_refused(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_percent_of_losses_is_refused(tmp_path: Path) -> None:
     for k in range(2):
         made(tmp_path / f"{k}", 0.5, {"strategy": f"s{k}", "seed": 0}, scale=scale)
     for command in ("score", "compare"):
-        line = refused(command, tmp_path, "--percent", "--only", "acc")
+        line = refused(command, tmp_path, "--percent", "--metrics", "acc")
         says(line, "scores run from 0 to inf", "expected 0 to 1", "--percent")
 
 
@@ -216,12 +216,12 @@ def test_a_label_of_the_score_makes_no_other_method(tmp_path: Path) -> None:
     for k, label in enumerate(labels):
         scale = {"low": 0, "high": 1, **label}
         made(tmp_path / f"{k}", 0.5 + k / 10, {"strategy": "er", "seed": k}, scale=scale)
-    assert scored(tmp_path, "--only", "acc")["metrics"]["acc"] == pytest.approx(0.55)
+    assert scored(tmp_path, "--metrics", "acc")["metrics"]["acc"] == pytest.approx(0.55)
 
 
 def test_a_seed_twice_is_pooled_only_when_asked_and_said(tmp_path: Path) -> None:
     for k in range(2):
         made(tmp_path / f"{k}", 0.5, {"strategy": "er", "seed": 0})
     says(refused("score", tmp_path), "seed 0 twice", "--pool")
-    pooled = scored(tmp_path, "--pool", "--only", "acc")
+    pooled = scored(tmp_path, "--pool", "--metrics", "acc")
     says(pooled["notes"][0], "2 runs that state a seed more than once, pooled as asked")

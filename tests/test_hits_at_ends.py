@@ -286,7 +286,7 @@ def test_a_record_without_whole_sets_says_so(tmp_path: Path, made: Path) -> None
 
 
 def test_score_shows_them(made: Path) -> None:
-    found = json.loads(run("score", made / "a", "--json").out)
+    found = json.loads(run("score", made / "a", "--format", "json").out)
     assert len(found["intervals"]["bwt"]) == 2
     assert found["per_task_intervals"]["bwt"][2] is None
     shown = run("score", made / "a", "--per-task").out
@@ -301,22 +301,22 @@ def test_compare_shows_paired_differences_of_two_runs(made: Path) -> None:
     assert shown.code == 0
     assert "one - two, on the same examples" in shown.out
     assert "two trained models, not about the methods" in shown.out
-    (found,) = json.loads(run("compare", *words, "--json").out)["on_examples"]
+    (found,) = json.loads(run("compare", *words, "--format", "json").out)["on_examples"]
     one, two = (perdure.open_run(made / name) for name in "ab")
     expected = difference_of_runs(one.per_example_at_ends, two.per_example_at_ends)
     assert found["intervals"]["bwt"] == list(expected.intervals["bwt"])
     first, second = (each.summary().metrics for each in (one, two))
     for id_, value in found["metrics"].items():
         assert value == pytest.approx(first[id_] - second[id_], abs=1e-12), id_
-    for form in ("--markdown", "--latex", "--csv"):
-        assert "forgetting.learned" in run("compare", *words, form, "--details").out
+    for form in ("markdown", "latex", "csv"):
+        assert "forgetting.learned" in run("compare", *words, "--format", form, "--details").out
 
 
 def test_compare_says_why_runs_on_other_data_are_not_paired(made: Path) -> None:
     shown = run("compare", f"one={made / 'a'}", f"two={made / 'c'}")
     assert shown.code == 0
     assert "not compared example by example: the evaluation data of task 'a' differs" in shown.out
-    (found,) = json.loads(run("compare", f"one={made / 'a'}", f"two={made / 'c'}", "--json").out)[
-        "on_examples"
-    ]
+    (found,) = json.loads(
+        run("compare", f"one={made / 'a'}", f"two={made / 'c'}", "--format", "json").out
+    )["on_examples"]
     assert "differs" in found["undefined"]

@@ -98,9 +98,9 @@ READERS = {
     "class counts": ("v.csv", "score {good} --classes {file}"),
     "initial scores": ("v.csv", "score {good} --initial {file}"),
     "costs": ("c.csv", "score {good} --costs {file}"),
-    "hits": ("h/0.bin", "score {folder}/log.csv --hits {folder}/h"),
+    "hits": ("h/0.bin", "score {folder}/log.csv --per-example {folder}/h"),
     "compare": ("m.csv", "compare a={file} b={good}"),
-    "plan": ("p.csv", "plan --like {file}"),
+    "plan": ("p.csv", "plan --from-run {file}"),
     "plot": ("m.csv", "plot heatmaps {file} -o {folder}/x.svg"),
     "report": ("m.csv", "report {file} -o {folder}/x.html"),
     "points.csv": ("run/points.csv", "score {run}"),
@@ -154,14 +154,14 @@ def test_a_checkpoint_that_is_no_file(special: str, tmp_path: Path) -> None:
     make, words = SPECIAL[special]
     make(tmp_path / "state.safetensors")
     words = "not a checkpoint that can be read" if special == "hole" else words
-    with pytest.raises(InputError, match=rf"state\.safetensors: {words}.*--fresh"):
+    with pytest.raises(InputError, match=rf"state\.safetensors: {words}.*--restart"):
         record_state(tmp_path)
 
 
 def test_a_checkpoint_nested_without_end(tmp_path: Path) -> None:
     metadata = {"state": DEEP, "sha256": _digest(DEEP, {})}
     save_file({}, tmp_path / "state.safetensors", metadata=metadata)
-    with pytest.raises(InputError, match=r"state\.safetensors: .*nested too deeply.*--fresh"):
+    with pytest.raises(InputError, match=r"state\.safetensors: .*nested too deeply.*--restart"):
         record_state(tmp_path)
 
 
@@ -185,11 +185,11 @@ def test_nobody_waits_for_what_only_adds_to_a_run(name: str, special: str, tmp_p
 
 def test_a_pipe_that_the_shell_connects_is_read(tmp_path: Path) -> None:
     write_file(tmp_path, "m.csv", table())
-    expected = start("score", tmp_path / "m.csv", "--json").out
+    expected = start("score", tmp_path / "m.csv", "--format", "json").out
     (command,) = installed()
     for words in (
-        f"{command} score <(cat m.csv) --json",
-        f"cat m.csv | {command} score /dev/stdin --json",
+        f"{command} score <(cat m.csv) --format json",
+        f"cat m.csv | {command} score /dev/stdin --format json",
     ):
         done = subprocess.run(
             ["bash", "-c", words], cwd=tmp_path, env=environment(), capture_output=True, check=True,
@@ -263,7 +263,7 @@ def test_points_of_more_tasks_than_a_matrix_can_hold(tmp_path: Path) -> None:
     path = write_file(tmp_path, "points.csv", "\n".join(["step,trained,tested,score", *lines, ""]))
     says(refused("score", path), "points.csv line 100002", "more than 100000 tasks")
     fewer = "\n".join(["step,trained,tested,score", *lines[:10_001], ""])
-    answer = run("score", write_file(tmp_path, "fewer.csv", fewer), "--only", "acc,min_acc")
+    answer = run("score", write_file(tmp_path, "fewer.csv", fewer), "--metrics", "acc,min_acc")
     says(answer.out + answer.err, "a score matrix is made for 10000 at most")
 
 
@@ -278,7 +278,7 @@ def test_json_without_end_is_refused_wherever_it_is(name: str, deep: str, tmp_pa
     write_file(folder, name, deep)
     good = write_file(tmp_path, "good.csv", POINTS)
     says(refused("score", folder), name, "nested too deeply")
-    says(refused("plan", "--like", folder), name, "nested too deeply")
+    says(refused("plan", "--from-run", folder), name, "nested too deeply")
     if name == "run.json":
         says(refused("compare", f"a={folder}", f"b={good}"), name, "nested too deeply")
         with pytest.raises(InputError, match="nested too deeply"):
@@ -380,7 +380,10 @@ def test_a_run_and_its_points_agree_on_a_last_line_without_end(ours: bool, tmp_p
     if ours:
         write_file(tmp_path, "run/run.json", "{}")
         write_file(tmp_path, "run/done.json", "{}")
-    of_folder, of_file = run("score", path.parent, "--json"), run("score", path, "--json")
+    of_folder, of_file = (
+        run("score", path.parent, "--format", "json"),
+        run("score", path, "--format", "json"),
+    )
     assert (of_folder.code, of_file.code) == (0, 0)
     assert json.loads(of_folder.out)["metrics"] == json.loads(of_file.out)["metrics"]
     (_, _, acc) = open_runs(path.parent).acc().fetchall()[0]

@@ -65,7 +65,7 @@ def test_import_is_light(script: str) -> None:
     assert loaded(script) == []
 
 
-@pytest.mark.parametrize("option", [[], ["--json"], ["--as", "mammoth"]])
+@pytest.mark.parametrize("option", [[], ["--format", "json"], ["--as", "mammoth"]])
 def test_scoring_a_matrix_is_light(option: list[str], tmp_path: Path) -> None:
     path = write(tmp_path, "m.csv", table())
     arguments = [str(path), "--sizes", "9,9,9,9,9", "--classes", "2,2,2,2,2", *option]

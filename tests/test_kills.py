@@ -37,13 +37,13 @@ CASES = [
     f"naive {NORMED} --optimizer adam --set lr=.005",
     f"naive {RESNET} --batch 64 --gradients 7",
     "naive --boundaries none --unseen --gradients 3 --batch 16",
-    f"naive {NORMED} --setting domain --patience 1 --held-out .2",
+    f"naive {NORMED} --setting domain --patience 1 --early-stopping-split .2",
     f"cumulative {NORMED} --setting task --optimizer adam --batch 64",
     "cumulative --boundaries blurred --blur .2 --unseen",
     f"joint {NORMED} --batch 64",
     "joint --optimizer adam --setting task --gradients 5 --batch 64",
     f"single {NORMED} --optimizer adam --unseen",
-    "single --setting domain --patience 2 --held-out .3",
+    "single --setting domain --patience 2 --early-stopping-split .3",
     f"replay {NORMED} --set memory=60 --gradients 4",
     f"replay {RESNET} --setting task --batch 64 --set memory=40 --optimizer adam",
     f"replay {NORMED} --boundaries none --set fill=reservoir --set memory=40 --batch 16",
@@ -62,8 +62,8 @@ CASES = [
     f"gem {NORMED} --set memory=20 --gradients 3",
     f"gem {RESNET} --setting task --set memory=16 --batch 64 --optimizer adam",
     f"agem {NORMED} --set memory=20 --set sample=16 --boundaries blurred",
-    "agem --set memory=20 --set sample=16 --setting domain --optimizer adam --subset-redraw",
-    f"cwr-star {NORMED} --no-hits --optimizer adam",
+    "agem --set memory=20 --set sample=16 --setting domain --optimizer adam --resample",
+    f"cwr-star {NORMED} --no-per-example --optimizer adam",
 ]
 
 

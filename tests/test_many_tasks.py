@@ -114,7 +114,7 @@ def test_what_is_not_asked_is_not_computed(
     (tmp_path / "costs.csv").write_text(costs)
     asked = {"wf": "wf10", "wp": "wp10", "lca": "lca0"}.get(id_, id_)
     for path in (tmp_path, tmp_path / "points.csv"):
-        answer = run("score", path, "--only", asked, "--beta", "0")
+        answer = run("score", path, "--metrics", asked, "--beta", "0")
         assert answer.code in (0, 1), answer.err
 
 
@@ -191,7 +191,7 @@ def test_ten_thousand_tasks(tmp_path: Path) -> None:
 
 
 def check_plain_loops(path: Path, tasks: int, only: str | None) -> None:
-    found = scored(path, *(["--only", only] if only else []))["metrics"]
+    found = scored(path, *(["--metrics", only] if only else []))["metrics"]
     scores: dict[int, dict[int, float]] = {k: {} for k in range(tasks)}
     final, learned = {}, {}
     for line in path.read_text().splitlines()[1:]:

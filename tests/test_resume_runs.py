@@ -315,7 +315,7 @@ def test_the_command_goes_on_by_itself(unfinished: Path) -> None:
 
 
 def test_fresh_starts_again(unfinished: Path) -> None:
-    answer = inside(*STOPPED, "--fresh", "--store", unfinished.parent)
+    answer = inside(*STOPPED, "--restart", "--store", unfinished.parent)
     assert answer.code == 0, answer.err
     assert "starting again: seed 0" in answer.err
     assert resumed(unfinished) == []
@@ -339,8 +339,8 @@ def test_resume_where_a_run_has_no_checkpoint_yet(unfinished: Path) -> None:
 
 
 def test_fresh_and_resume(unfinished: Path) -> None:
-    line = judged_refusal(inside(*STOPPED, "--resume", "--fresh", "--store", unfinished.parent))
-    says(line, "--fresh starts anew and --resume goes on; give one of them")
+    line = judged_refusal(inside(*STOPPED, "--resume", "--restart", "--store", unfinished.parent))
+    says(line, "--restart starts anew and --resume goes on; give one of them")
 
 
 @pytest.mark.parametrize("seconds", ["-1", "nan"])
@@ -371,9 +371,9 @@ def test_what_has_changed_is_said_and_refused(name: str, unfinished: Path) -> No
         answer = inside(*STOPPED, *more, "--store", unfinished.parent)
         assert answer.code == 2
         (line,) = [line for line in answer.err.splitlines() if " failed: " in line]
-        says(line, *words, "--fresh starts it anew, --even-if-changed goes on")
+        says(line, *words, "--restart starts it anew, --force goes on")
     assert ((unfinished / "points.csv").read_bytes(), saved_step(unfinished)) == before
-    answer = inside(*STOPPED, "--even-if-changed", "--store", unfinished.parent)
+    answer = inside(*STOPPED, "--force", "--store", unfinished.parent)
     assert answer.code == 0, answer.err
     assert resumed(unfinished) == [20]
     (note,) = json.loads((unfinished / "run.json").read_text())["notes"]
@@ -382,10 +382,10 @@ def test_what_has_changed_is_said_and_refused(name: str, unfinished: Path) -> No
 
 def test_a_run_of_something_else_does_not_go_on(unfinished: Path) -> None:
     edit(unfinished, lambda said: said["config"].update(batch=7))
-    for more in ((), ("--even-if-changed",)):
+    for more in ((), ("--force",)):
         answer = inside(*STOPPED, *more, "--store", unfinished.parent)
         assert answer.code == 2
-        says(answer.err, "a run with batch 7, expected the one described; --fresh replaces")
+        says(answer.err, "a run with batch 7, expected the one described; --restart replaces")
 
 
 def _foreign(path: Path) -> None:
@@ -410,10 +410,10 @@ def test_a_checkpoint_that_is_none(name: str, unfinished: Path) -> None:
     assert answer.code == 2
     lines = [line for line in answer.err.splitlines() if " failed: " in line]
     assert len(lines) == 1
-    says(lines[0], "state.safetensors: ", "start the run anew (--fresh)")
+    says(lines[0], "state.safetensors: ", "start the run anew (--restart)")
     assert "Traceback" not in answer.err
     assert (unfinished / "points.csv").read_bytes() == before
-    assert inside(*STOPPED, "--fresh", "--store", unfinished.parent).code == 0
+    assert inside(*STOPPED, "--restart", "--store", unfinished.parent).code == 0
 
 
 HOLD = """
@@ -425,7 +425,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("more", [(), ("--fresh",)])
+@pytest.mark.parametrize("more", [(), ("--restart",)])
 def test_another_process_is_at_it(more: tuple[str, ...], unfinished: Path) -> None:
     """The second says so, and leaves record and checkpoint alone."""
     command = [sys.executable, "-c", HOLD, str(unfinished / "lock")]

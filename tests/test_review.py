@@ -82,7 +82,7 @@ def test_an_interval_uses_the_examples_of_its_own_evaluation() -> None:
 
 def test_levels_of_losses_point_down_and_scales_must_agree(tmp_path: Path) -> None:
     path = write(tmp_path, "loss.csv", "1.5,2\n2,1\n")
-    answer = run("score", path, "--lower-is-better", "--only", "acc,bwt")
+    answer = run("score", path, "--lower-is-better", "--metrics", "acc,bwt")
     assert "acc ↓ 1.5000 average score" in " ".join(answer.out.split())
     losses = ScoreMatrix([[0.5]], scale=ScoreScale(0, 9, lower_is_better=True))
     with pytest.raises(ValueError, match="stream of"):
@@ -94,7 +94,9 @@ def test_several_runs_as_another_tool_have_what_only_several_runs_have(tmp_path:
     costs += "a,10,5,8,0,4\nb,10,5,8,4,4\n"
     files = [write(tmp_path, f"{k}.csv", f".9,.1\n.{k},.8\n") for k in (5, 7)]
     cost = write(tmp_path, "costs.csv", costs)
-    answer = run("score", *files, "--costs", cost, "--costs", cost, "--as", "diaz2018", "--json")
+    answer = run(
+        "score", *files, "--costs", cost, "--costs", cost, "--as", "diaz2018", "--format", "json"
+    )
     rows = {row["name"]: row["value"] for row in json.loads(answer.out)["rows"]}
     assert 0.9 < rows["CLstability"] < 1
 
@@ -164,7 +166,9 @@ def test_hits_are_thinned_as_the_stream_is(tmp_path: Path) -> None:
 def test_only_keeps_nothing_else(tmp_path: Path) -> None:
     path = write(tmp_path, "m.csv", ".9,.1\n.6,.8\n")
     other = write(tmp_path, "n.csv", ".9,.1\n.5,.8\n")
-    found = json.loads(run("score", path, other, "--classes", "2,2", "--only", "acc", "--json").out)
+    found = json.loads(
+        run("score", path, other, "--classes", "2,2", "--metrics", "acc", "--format", "json").out
+    )
     assert list(found["metrics"]) == list(found["per_task"]) == ["acc"]
     assert list(found["curves"]) == ["aa"]
     assert list(found["runs"][0]["metrics"]) == ["acc"]
@@ -178,7 +182,9 @@ def test_runs_that_name_other_tasks_say_so() -> None:
 
 def test_a_criterion_without_weight_is_not_needed(tmp_path: Path) -> None:
     path = write(tmp_path, "m.csv", ".9,.1\n.6,.8\n")
-    answer = run("score", path, "--setting", "class", "--weights", "A=1,FWT=0", "--only", "clscore")
+    answer = run(
+        "score", path, "--setting", "class", "--weights", "A=1,FWT=0", "--metrics", "clscore"
+    )
     assert answer.code == 0
 
 

@@ -149,6 +149,6 @@ def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
 def test_the_same_command_runs_once_the_strategy_is_mended(tmp_path: Path) -> None:
     refused(tmp_path)
     (tmp_path / "mine.py").write_text(OWN.format(last="return loss.detach()"))
-    answer = start(*COMMAND, "--json", cwd=tmp_path, OMP_NUM_THREADS="1")
+    answer = start(*COMMAND, "--format", "json", cwd=tmp_path, OMP_NUM_THREADS="1")
     assert answer.code == 0, answer.err
     assert json.loads(answer.out)

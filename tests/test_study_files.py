@@ -159,7 +159,7 @@ def test_no_file_and_a_folder_for_one(tmp_path: Path) -> None:
         (("--serial", "--jobs", "2"), ("--serial", "--jobs")),
         (("--jobs", "0"), ("--jobs", "0")),
         (("--jobs", "two"), ("--jobs", "two")),
-        (("--ray", "auto", "--gpus-each", "0"), ("--gpus-each", "0")),
+        (("--ray", "auto", "--gpus-per-run", "0"), ("--gpus-per-run", "0")),
     ],
 )
 def test_wrong_ways_to_run(

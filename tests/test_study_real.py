@@ -188,7 +188,9 @@ def test_a_failure_tried_again_fails_again(whole: Reference, tmp_path: Path) -> 
 
 
 def test_a_dry_run_lists_all_and_starts_none(whole: Reference, tmp_path: Path) -> None:
-    answer = run("study", "run", whole.file, "--store", tmp_path / "none", "--dry-run", "--json")
+    answer = run(
+        "study", "run", whole.file, "--store", tmp_path / "none", "--dry-run", "--format", "json"
+    )
     assert (answer.code, answer.err) == (0, "")
     assert not list(tmp_path.iterdir())
     said = strict(answer.out)
@@ -230,7 +232,9 @@ def test_a_dry_run_of_what_is_done(whole: Reference) -> None:
 def test_runs_of_other_lengths_are_measured_apart(tmp_path: Path) -> None:
     text = 'scenarios = ["split-digits"]\nstrategies = ["naive"]\nseeds = 1\n[run]\nevery = 50\n'
     file = write(tmp_path, "mine.toml", text + "[grid]\niterations = [10, 1000]\nlr = [0.1, 0.2]\n")
-    answer = run("study", "run", file, "--store", tmp_path / "none", "--dry-run", "--json")
+    answer = run(
+        "study", "run", file, "--store", tmp_path / "none", "--dry-run", "--format", "json"
+    )
     seconds = [each["seconds"] for each in strict(answer.out)["runs"]]
     assert seconds == pytest.approx([0.5, 0.5, 50.0, 50.0, 0.5])  # the last: what is reported
 
@@ -283,7 +287,7 @@ def test_interrupted_and_begun_again(whole: Reference, tmp_path: Path) -> None:
     assert (answer.code, answer.out) == (130, "")
     says(answer.err, "interrupted", "The same command goes on")
     assert "Traceback" not in answer.err
-    status = strict(run("study", "status", whole.file, "--store", store, "--json").out)
+    status = strict(run("study", "status", whole.file, "--store", store, "--format", "json").out)
     assert (status["running"], status["undecided"] + status["waiting"] > 0) == ([], True)
     failing = [json.loads(path.read_text()) for path in store.glob("*/failed.json")]
     assert all("finite number" in each["error"] for each in failing)  # only what diverged
@@ -334,7 +338,7 @@ def test_what_was_begun_with_other_versions_is_refused_but_has_not_failed(tmp_pa
         mine, store, run_serially, lambda _, m: errors.append(m["error"]) if "error" in m else None
     )
     (error,) = errors
-    says(error, "torch 1.0", "--even-if-changed")
+    says(error, "torch 1.0", "--force")
     assert (found.failed, [path.name for path in found.waiting]) == ({}, [begun.parent.name])
     assert len(bits(store)) == 1  # the other seed
     found = run_study(mine, store, run_serially, nobody, force=True)

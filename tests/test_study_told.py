@@ -58,12 +58,12 @@ class Bench:
             return self.told("run", "--serial", *options)
 
     def status(self) -> dict[str, Any]:
-        found = self.told("status", "--json")
+        found = self.told("status", "--format", "json")
         assert (found.code, found.err) == (0, "")
         return strict(found.out)
 
     def report(self) -> dict[str, Any]:
-        found = self.told("report", "--json")
+        found = self.told("report", "--format", "json")
         assert (found.code, found.err) == (0, "")
         return strict(found.out)
 
@@ -159,7 +159,7 @@ def test_at_any_time_the_states_of_all_runs_add_up(tmp_path: Path, more: str, ho
 def test_numbers_of_every_form(bench: Bench) -> None:
     bench.run(Fake(answer))
     naive, ewc = [0.5, 0.55, 0.6], [0.7, 0.75, 0.8]
-    rows = table_of(bench.told("report", "--csv").out)
+    rows = table_of(bench.told("report", "--format", "csv").out)
     assert [(row["strategy"], row["seeds"], row["acc"]) for row in rows] == [
         ("naive", "3 of 3", of(naive)), ("ewc", "3 of 3", of(ewc)),
     ]  # fmt: skip
@@ -168,12 +168,12 @@ def test_numbers_of_every_form(bench: Bench) -> None:
     text = bench.told("report").out
     assert re.search(rf"^naive +3 of 3 +{of(naive)} ", text, re.MULTILINE)
     assert re.search(rf"^ewc +3 of 3 +{of(ewc)} ", text, re.MULTILINE)
-    lines = bench.told("report", "--markdown").out.splitlines()
+    lines = bench.told("report", "--format", "markdown").out.splitlines()
     (line,) = [k for k, line in enumerate(lines) if line.startswith("| ewc | 3 of 3 |")]
     assert f"| {of(ewc)} |" in lines[line]
     assert lines[line + 1] == ""  # else the next line would be a row
     assert "- met: hyperparameters are not chosen on the test set" in lines
-    latex = bench.told("report", "--latex").out
+    latex = bench.told("report", "--format", "latex").out
     assert f"ewc & 3 of 3 & {of(ewc)} &".replace("±", r"$\pm$") in latex
     assert latex.count(r"\begin{tabular}") == latex.count(r"\bottomrule") == 1
 
@@ -187,15 +187,18 @@ def test_the_json_report(bench: Bench) -> None:
     assert found[0] == pytest.approx([0.5, 0.55, 0.6])
     assert found[1] == pytest.approx([0.7, 0.75, 0.8])
     assert (said["failed"], said["waiting"], said["undecided"]) == ({}, [], [])
-    assert strict(bench.run(Fake(answer), "--json").out) == said
+    assert strict(bench.run(Fake(answer), "--format", "json").out) == said
 
 
 def test_only_some_metrics(bench: Bench) -> None:
     bench.run(Fake(answer))
-    (first, _) = table_of(bench.told("report", "--csv", "--only", "forgetting.best,acc").out)
+    (first, _) = table_of(
+        bench.told("report", "--format", "csv", "--metrics", "forgetting.best,acc").out
+    )
     assert list(first) == ["strategy", "seeds", "forgetting.best", "acc", "train s", "peak MB"]
-    says(refused("study", "report", bench.file, "--only", "ac"), "'ac'", "did you mean acc")
-    says(refused("study", "report", bench.file, "--csv", "--latex"), "--csv", "--latex")
+    says(refused("study", "report", bench.file, "--metrics", "ac"), "'ac'", "did you mean acc")
+    twice = refused("study", "report", bench.file, "--format", "csv", "--format", "latex")
+    says(twice, "--format", "multiple times")
 
 
 def test_a_study_in_which_runs_have_failed(bench: Bench) -> None:
@@ -210,7 +213,7 @@ def test_a_study_in_which_runs_have_failed(bench: Bench) -> None:
     status = bench.status()
     assert (status["done"], status["waiting"], sorted(status["failed"])) == (6, 0, sorted(names))
     assert sorted(bench.report()["failed"]) == sorted(names)
-    rows = table_of(bench.told("report", "--csv").out)
+    rows = table_of(bench.told("report", "--format", "csv").out)
     assert [(row["seeds"], row["acc"]) for row in rows] == [
         ("2 of 3", of([0.5, 0.6])), ("2 of 3", of([0.7, 0.8])),
     ]  # fmt: skip
@@ -283,7 +286,7 @@ def test_several_tables_can_be_told_apart(tmp_path: Path) -> None:
     text = TEXT.replace("seeds = 3", 'seeds = 1\nsettings = ["class", "task"]')
     bench = Bench(tmp_path, text + "[variant.a]\n[variant.b]\nbatch = 8\n")
     bench.run(Fake(answer))
-    rows = table_of(bench.told("report", "--csv").out)
+    rows = table_of(bench.told("report", "--format", "csv").out)
     assert [(row["setting"], row["strategy"], row["variant"]) for row in rows] == [
         (setting, strategy, variant)
         for setting in ("class", "task")
@@ -291,14 +294,14 @@ def test_several_tables_can_be_told_apart(tmp_path: Path) -> None:
         for variant in ("a", "b")
     ]
     assert "scenario" not in rows[0]
-    says(bench.told("report", "--latex").out, "setting & strategy", "task & ewc & b")
+    says(bench.told("report", "--format", "latex").out, "setting & strategy", "task & ewc & b")
     text = bench.told("report").out
     says(text, "split-digits, class-incremental, mlp\n", "split-digits, task-incremental, mlp\n")
 
 
 def test_a_metric_that_some_seed_lacks_has_no_mean(bench: Bench) -> None:
     bench.run(Fake(lambda d: Scores(0.5, 0.5) if d.seed == 1 else answer(d)))
-    rows = table_of(bench.told("report", "--csv").out)
+    rows = table_of(bench.told("report", "--format", "csv").out)
     assert [row["bwt"] for row in rows] == ["", ""]
     assert rows[0]["acc"] == of([0.5, 0.5, 0.6])
 

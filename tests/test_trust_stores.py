@@ -307,7 +307,7 @@ def test_a_run_that_another_process_finishes_meanwhile_stays(
     assert {name: value[1] for name, value in left.items() if name != "scores.json"} == {
         name: value[1] for name, value in content(finished).items()
     }
-    job.overwrite, job.resume = "unfinished", False  # as `study run --fresh` restarts
+    job.overwrite, job.resume = "unfinished", False  # as `study run --restart` restarts
     told.clear()
     assert perform(job, told.append, scenario=blobs()) == 0
     assert {"note": "finished by another process meanwhile"} in told
@@ -410,7 +410,7 @@ def test_every_damaged_byte_of_a_checkpoint_is_noticed(tmp_path: Path) -> None:
     good = path.read_bytes()
     for place in [*range(0, len(good), len(good) // 40), len(good) - 1]:
         path.write_bytes(good[:place] + bytes([good[place] ^ 4]) + good[place + 1 :])
-        with pytest.raises(InputError, match=r"state\.safetensors: .*--fresh"):
+        with pytest.raises(InputError, match=r"state\.safetensors: .*--restart"):
             on(what, folder)
     path.write_bytes(good)
     on(what, folder)
@@ -428,7 +428,7 @@ def test_a_study_with_a_damaged_checkpoint_is_restarted(tmp_path: Path) -> None:
     (first / "checkpoint" / "state.safetensors").write_bytes(b"rubbish")
     answer = run(*command)
     assert answer.code == 1
-    says(answer.out, "--fresh")
-    assert run(*command, "--fresh").code == 0
+    says(answer.out, "--restart")
+    assert run(*command, "--restart").code == 0
     assert (first / "points.csv").read_bytes() == expected
     assert content(second) == kept

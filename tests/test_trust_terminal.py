@@ -54,7 +54,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-FORMS: tuple[tuple[str, ...], ...] = ((), ("--json",), ("--csv",), ("--markdown",), ("--latex",))
+FORMS: tuple[tuple[str, ...], ...] = (
+    (),
+    *(("--format", name) for name in ("json", "csv", "markdown", "latex")),
+)
 
 
 def commands(store: Path, folder: Path) -> list[list[Any]]:
@@ -80,9 +83,9 @@ def commands(store: Path, folder: Path) -> list[list[Any]]:
         ["plot", "curves", store, "-o", folder / f"{IN_A_PATH}.png"],
         ["plot", IN_A_PATH, store],
         ["report", store, "-o", folder / f"{IN_A_PATH}.html"],
-        ["plan", "--like", runs[0]],
+        ["plan", "--from-run", runs[0]],
         ["study", "status", study, "--store", store],
-        ["study", "status", study, "--store", store, "--json"],
+        ["study", "status", study, "--store", store, "--format", "json"],
         ["study", "report", study, "--store", store],
         ["study", "run", study, "--store", store, "--dry-run"],
         ["run", IN_A_PATH, "naive"],

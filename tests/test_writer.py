@@ -548,7 +548,7 @@ def test_notes_and_scale_of_a_run_are_read(tmp_path: Path) -> None:
     with RunWriter(tmp_path, {"notes": ["it rained"], "scale": scale}) as writer:
         writer.points(["1,a,a,full,5.5,2", "2,b,a,full,7.5,2", "2,b,b,full,1.5,2"])
         writer.done()
-    answer = run("score", tmp_path, "--only", "acc,forgetting.any", "--json")
+    answer = run("score", tmp_path, "--metrics", "acc,forgetting.any", "--format", "json")
     assert answer.code == 0, answer.err
     found = json.loads(answer.out)
     assert found["metrics"] == {"acc": 4.5, "forgetting.any": 2.0}

@@ -14,6 +14,6 @@ for setting in class task; do
     done
   done
 done | xargs -P "${AT_ONCE:-2}" -I{} sh -c \
-  "${PERDURE:-perdure} {} --seeds 1 --every 1000000 --no-hits --store $store > /dev/null || true"
+  "${PERDURE:-perdure} {} --seeds 1 --every 1000000 --no-per-example --store $store > /dev/null || true"
 # What failed, if anything: a folder without done.json.
 for folder in "$store"/*/; do [ -e "$folder/done.json" ] || echo "not finished: $folder"; done

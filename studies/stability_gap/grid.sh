@@ -3,7 +3,7 @@
 # Rotated-MNIST and fine-tuning. sh studies/stability_gap/grid.sh [STORE]
 set -eu
 store=${1:-runs/stability_gap_grid}
-base="run --seeds 3 --store $store --subset-redraw"
+base="run --seeds 3 --store $store --resample"
 {
   for lr in .1 .01; do
     for alpha in .1 .3 .5 .7 .9; do

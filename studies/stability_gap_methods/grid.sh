@@ -3,7 +3,7 @@
 # seeds, whole test sets at task ends only. sh studies/stability_gap_methods/grid.sh [STORE]
 set -eu
 store=${1:-runs/stability_gap_methods_grid}
-base="run --seeds 3 --every 1000000 --no-hits --store $store"
+base="run --seeds 3 --every 1000000 --no-per-example --store $store"
 each() {
   echo "$base $1 naive $2"
   for s in 1 10 100 1e3 1e4 1e5 1e6 1e7; do echo "$base $1 ewc $2 --set strength=$s"; done

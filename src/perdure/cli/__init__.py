@@ -10,7 +10,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 from .. import __version__
-from ..record import RecordError
+from ..record import InputError, RecordError
 from ._output import STDIN, tell
 from .compare import compare
 from .data import data_app
@@ -55,7 +55,9 @@ def main() -> None:
     try:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
-    except (CycloptsError, ValueError) as error:
+    except CycloptsError as error:  # an error of our own says more than the parser's
+        _fail(str(error.__cause__ if isinstance(error.__cause__, InputError) else error), 2)
+    except ValueError as error:
         _fail(str(error), 2)
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

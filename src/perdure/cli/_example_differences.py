@@ -72,30 +72,30 @@ def print_example_differences(
     every: Sequence[ExampleComparison],
     ids: Sequence[str],
     scale: ScoreScale,
-    form: str,
+    format_: str,
     *,
     percent: bool,
     digits: int,
     details: bool,
 ) -> None:
     """Print a table for every two runs and what it speaks about; JSON has them already."""
-    if form == "json" or (form == "csv" and not details):
+    if format_ == "json" or (format_ == "csv" and not details):
         return
     for found in every:
         grids = make_example_tables(
-            found, ids, scale, percent=percent and form != "csv",
-            digits=None if form == "csv" else digits + 2 * percent, per_task=details,
+            found, ids, scale, percent=percent and format_ != "csv",
+            digits=None if format_ == "csv" else digits + 2 * percent, per_task=details,
         )  # fmt: skip
         words = describe_example_comparison(found)
         if grids:
             say()
-        if form == "latex":
+        if format_ == "latex":
             for grid in grids:
                 say(f"% {grid.title}", *grid.latex().split("\n"))
             say(f"% {words}")
-        elif form == "csv":
-            print_grids(grids, form)
+        elif format_ == "csv":
+            print_grids(grids, format_)
             tell(f"note: {words}")
         else:
-            print_grids(grids, form)
-            print_wrapped(f"- {words}" if form == "markdown" else words, "  ")
+            print_grids(grids, format_)
+            print_wrapped(f"- {words}" if format_ == "markdown" else words, "  ")

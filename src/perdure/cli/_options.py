@@ -1,38 +1,97 @@
-"""Words of the command line as values, each judged before anything is read."""
+"""The types of the options: how each is written, and the value that the parser makes of it."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
 
 from ..metrics import ScoreScale, criteria_weights, find_metric
 from ..record import InputError, read_vector
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cyclopts import Token
+
+MAX_SEEDS = 100_000
+
 __all__ = [
+    "Flag",
+    "IntList",
+    "IntOrAll",
+    "IntPair",
+    "MetricIds",
+    "NonNegativeInt",
+    "Order",
+    "PositiveInt",
+    "Range",
+    "Seeds",
+    "TableFormat",
+    "TextFormat",
+    "Values",
+    "Weights",
+    "Windows",
     "check_percent",
-    "ids_of",
     "require_training",
-    "scale_of",
-    "values_of",
-    "weights_of",
-    "whole_of",
-    "windows_of",
+    "score_scale",
+    "windows_of_ids",
 ]
 
 
-def require_training() -> None:
-    """Raise unless everything that training needs is installed."""
-    try:
-        from .. import training  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise InputError(f"perdure run needs {error.name}: pip install 'perdure[train]'") from None
+def _parse_whole_number(text: str, option: str, minimum: int) -> int:
+    """Return a whole number that is at least `minimum`."""
+    # The parser alone would round 2.5 to 2.
+    if not text.strip().isdecimal() or int(text) < minimum:
+        raise InputError(f"{option} is {text!r:.40}, expected a whole number of at least {minimum}")
+    return int(text)
 
 
-def values_of(text: str | None, option: str) -> list[float] | None:
-    """Return numbers from `0.1,0.2` or from the file of that name."""
-    if text is None:
+def _parse_ints(text: str, option: str, minimum: int = 1) -> tuple[int, ...]:
+    """Return whole numbers from `1,10,100`."""
+    return tuple(_parse_whole_number(part, option, minimum) for part in text.split(","))
+
+
+def _parse_seeds(text: str, option: str) -> int | list[int]:
+    """Return how many seeds, or those listed."""
+    if "," not in text:
+        count = _parse_whole_number(text, option, 1)
+        if count > MAX_SEEDS:
+            raise InputError(f"{option} is {text:.40}, expected at most {MAX_SEEDS}")
+        return count
+    seeds = [_parse_whole_number(part, option, 0) for part in text.split(",") if part.strip()]
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise InputError(f"{option} is {text!r:.40}, expected each seed once")
+    return seeds
+
+
+def _parse_order(text: str, option: str) -> int | list[int]:
+    if "," not in text:
+        return _parse_whole_number(text, option, 0)
+    return list(_parse_ints(text, option, 0))
+
+
+def _parse_int_or_all(text: str, option: str) -> int | None:
+    if text == "all":
         return None
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise InputError(f"{option} is {text!r:.40}, expected a whole number of at least 1, or all")
+    return int(text)
+
+
+def _parse_int_pair(text: str, option: str) -> tuple[int, int]:
+    parts = _parse_ints(text, option)
+    if len(parts) != 2:
+        raise InputError(f"{option} is {text!r:.40}, expected two numbers like 20,100")
+    return parts[0], parts[1]
+
+
+def _parse_values(text: str, option: str) -> list[float]:
+    """Return numbers from `0.1,0.2` or from the file of that name."""
     try:
         return [float(part) if part.strip() else math.nan for part in text.split(",")]
     except ValueError:
@@ -46,44 +105,29 @@ def values_of(text: str | None, option: str) -> list[float] | None:
         raise InputError(f"{option}: {error}") from None
 
 
-def scale_of(range_: str | None, lower_is_better: bool) -> ScoreScale | None:
-    """Return range and direction as given; None where nothing was: a run says it itself."""
-    if range_ is None:
-        return ScoreScale(-math.inf, math.inf, lower_is_better=True) if lower_is_better else None
+def _parse_range(text: str, option: str) -> tuple[float, float]:
     try:
-        ends = [float(end) for end in range_.split(",")]
+        ends = [float(end) for end in text.split(",")]
     except ValueError:
         ends = []
     if len(ends) != 2 or any(math.isnan(end) for end in ends):
-        raise InputError(f"--range is {range_!r:.40}, expected LO,HI like 0,10 or 0,inf")
-    return ScoreScale(ends[0], ends[1], lower_is_better=lower_is_better)
+        raise InputError(f"{option} is {text!r:.40}, expected LO,HI like 0,10 or 0,inf")
+    return ends[0], ends[1]
 
 
-def check_percent(scale: ScoreScale, path: str) -> None:
-    """Refuse to print a run's scores in percent if they are not fractions."""
-    if scale.low < 0 or scale.high > 1:
-        raise InputError(
-            f"{path}: scores run from {scale.low:g} to {scale.high:g}, expected 0 to 1 for "
-            "--percent; drop the option"
-        )
-
-
-def windows_of(text: str, wanted: list[str]) -> tuple[int | None, ...]:
-    """Return the windows asked for by --window, and by --only wf5."""
-    windows: list[int | None] = [int(id_[2:]) for id_ in wanted if re.fullmatch(r"w[fp]\d+", id_)]
+def _parse_windows(text: str, option: str) -> tuple[int | None, ...]:
+    windows: list[int | None] = []
     for part in text.split(","):
         if part.strip() == "all":
             windows.append(None)
         elif part.strip().isdecimal() and int(part) >= 1:
             windows.append(int(part))
         else:
-            raise InputError(f"--window has {part!r}, expected whole numbers of at least 1, or all")
+            raise InputError(f"{option} has {part!r}, expected whole numbers of at least 1, or all")
     return tuple(dict.fromkeys(windows))
 
 
-def weights_of(text: str | None) -> dict[str, float] | None:
-    if text is None:
-        return None
+def _parse_weights(text: str, option: str) -> dict[str, float]:
     from fractions import Fraction  # imported here: it brings decimal
 
     weights: dict[str, float] = {}
@@ -93,27 +137,90 @@ def weights_of(text: str | None) -> dict[str, float] | None:
             weight = float(Fraction(value))
         except (ValueError, ZeroDivisionError):
             raise InputError(
-                f"--weights has {part!r}, expected NAME=WEIGHT like A=.4 or A=1/6"
+                f"{option} has {part!r}, expected NAME=WEIGHT like A=.4 or A=1/6"
             ) from None
         if name.strip() in weights:
-            raise InputError(f"--weights has {name.strip()!r} twice, expected each name once")
+            raise InputError(f"{option} has {name.strip()!r} twice, expected each name once")
         weights[name.strip()] = weight
     try:
-        criteria_weights(weights)  # judged before anything is read
+        criteria_weights(weights)
     except ValueError as error:
-        raise InputError(f"--weights: {error}") from None
+        raise InputError(f"{option}: {error}") from None
     return weights
 
 
-def ids_of(text: str | None) -> list[str]:
+def _parse_metric_ids(text: str, option: str) -> list[str]:  # noqa: ARG001  (as all parsers)
     ids = [part.strip() for part in text.split(",")] if text else []
     for id_ in ids:
         find_metric(id_)
     return ids
 
 
-def whole_of(text: str, option: str, least: int) -> int:
-    # The parser would take 2.5 for 2.
-    if not text.strip().isdecimal() or int(text) < least:
-        raise InputError(f"{option} is {text!r:.40}, expected a whole number of at least {least}")
-    return int(text)
+def _parameter(parse: Callable[[str, str], object], metavar: str | None = None) -> Parameter:
+    """Return a parameter whose one word `parse(text, option)` turns into a value."""
+
+    def convert(_: type, tokens: Sequence[Token]) -> object:
+        option = tokens[0].keyword or ""
+        if len(tokens) > 1:
+            raise InputError(f"{option} is given {len(tokens)} times, expected once")
+        return parse(tokens[0].value, option)
+
+    return Parameter(
+        converter=convert, n_tokens=1, accepts_keys=False, metavar=metavar, negative="",
+        allow_leading_hyphen=True, show_default=_show_default,
+    )  # fmt: skip
+
+
+def _show_default(value: object) -> str | None:
+    """Return a default as it would be written on the command line."""
+    if value is None:
+        return None
+    if isinstance(value, tuple):
+        return ",".join("all" if part is None else str(part) for part in value)
+    return str(value)
+
+
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+TextFormat = Annotated[Literal["text", "json"], Parameter("--format")]
+TableFormat = Annotated[Literal["text", "json", "markdown", "latex", "csv"], Parameter("--format")]
+PositiveInt = Annotated[int, _parameter(partial(_parse_whole_number, minimum=1))]
+NonNegativeInt = Annotated[int, _parameter(partial(_parse_whole_number, minimum=0))]
+IntList = Annotated[tuple[int, ...], _parameter(_parse_ints, "INT,…")]
+IntPair = Annotated[tuple[int, int], _parameter(_parse_int_pair, "INT,INT")]
+IntOrAll = Annotated[int | None, _parameter(_parse_int_or_all, "INT|all")]
+Values = Annotated[list[float], _parameter(_parse_values, "NUMBERS|FILE")]
+Range = Annotated[tuple[float, float], _parameter(_parse_range, "LO,HI")]
+Windows = Annotated[tuple[int | None, ...], _parameter(_parse_windows, "INT,…,all")]
+Weights = Annotated[dict[str, float], _parameter(_parse_weights, "NAME=FLOAT,…")]
+Seeds = Annotated[int | list[int], _parameter(_parse_seeds, "INT|INT,…")]
+Order = Annotated[int | list[int], _parameter(_parse_order, "INT|INT,…")]
+MetricIds = Annotated[list[str], _parameter(_parse_metric_ids, "ID,…")]
+
+
+def require_training() -> None:
+    """Raise unless everything that training needs is installed."""
+    try:
+        from .. import training  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InputError(f"perdure run needs {error.name}: pip install 'perdure[train]'") from None
+
+
+def score_scale(limits: tuple[float, float] | None, *, lower_is_better: bool) -> ScoreScale | None:
+    """Return the scale that the options state; None if they state none: a run knows its own."""
+    if limits is None:
+        return ScoreScale(-math.inf, math.inf, lower_is_better=True) if lower_is_better else None
+    return ScoreScale(*limits, lower_is_better=lower_is_better)
+
+
+def check_percent(scale: ScoreScale, path: str) -> None:
+    """Raise if scores are to be printed in percent but are not fractions."""
+    if scale.low < 0 or scale.high > 1:
+        raise InputError(
+            f"{path}: scores run from {scale.low:g} to {scale.high:g}, expected 0 to 1 for "
+            "--percent; drop the option"
+        )
+
+
+def windows_of_ids(ids: Sequence[str]) -> list[int]:
+    """Return the windows that ids such as wf5 name."""
+    return [int(id_[2:]) for id_ in ids if re.fullmatch(r"w[fp]\d+", id_)]

@@ -9,9 +9,7 @@ import json
 import shutil
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 from .._terminal_text import escape_line
 
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STDIN",
-    "Flag",
-    "form_of",
     "print_grids",
     "print_json",
     "print_notes",
@@ -33,15 +29,6 @@ __all__ = [
 ]
 
 STDIN = "<stdin>"  # what a bare - becomes: the parser takes it for an option
-Flag = Annotated[bool, Parameter(negative="", show_default=False)]
-
-
-def form_of(**asked: bool) -> str:
-    """Return the one form that was asked for, `people` where none was."""
-    chosen = [name for name, yes in asked.items() if yes]
-    if len(chosen) > 1:
-        raise ValueError(f"--{' and --'.join(chosen)} exclude each other; choose one")
-    return chosen[0] if chosen else "people"
 
 
 def say(*lines: str) -> None:
@@ -65,7 +52,7 @@ def print_grids(grids: Sequence[TextTable], form: str) -> None:
     for k, grid in enumerate(grids):
         if k:
             say()
-        if form == "people":
+        if form == "text":
             grid.show(sys.stdout)
         else:
             say(*getattr(grid, form)().split("\n"))
@@ -74,7 +61,7 @@ def print_grids(grids: Sequence[TextTable], form: str) -> None:
 def print_notes(notes: Sequence[str], form: str) -> None:
     """Print what a reader should know; beside a table for a paper it goes to standard error."""
     for note in notes if form != "json" else ():
-        if form == "people":
+        if form == "text":
             print_wrapped(f"note: {note}", "  ")
         else:
             tell(f"note: {note}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ._options import whole_of
 from ._output import print_json, say, tell
 from ._study_view import in_words
 
@@ -18,11 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["dry_run"]
 
 
-def dry_run(study: Study, store: Path, jobs: str | None, *, retry: bool, json: bool) -> int:
+def dry_run(study: Study, store: Path, jobs: int | None, *, retry: bool, json: bool) -> int:
     """List the runs and about how long each takes here, and return the exit code."""
     from .. import execution, studies, training
 
-    most = None if jobs is None else whole_of(jobs, "--jobs", 1)
     seconds: dict[bytes, float] = {}
     runs: list[dict[str, Any]] = []
     for cell, config in studies.plan_study(study, store, everything=True):
@@ -44,7 +42,7 @@ def dry_run(study: Study, store: Path, jobs: str | None, *, retry: bool, json: b
     for run in runs:
         waits = run["state"] == "waiting"
         say(f"{run['folder']}  {in_words(run['seconds']) if waits else run['state']}")
-    at_once = most or execution.default_max_parallel(1)
+    at_once = jobs or execution.default_max_parallel(1)
     count = Counter(run["state"] for run in runs)
     say(
         f"{len(runs)} runs: {count['done']} done, {count['failed']} failed, "

@@ -20,11 +20,17 @@ from ..report.tables.scores import group_reasons
 from ..report.tables.study import COLUMNS
 from ..stats import PairTestName, find_pair_test
 from ._example_differences import example_differences, print_example_differences
-from ._options import check_percent, ids_of, scale_of, whole_of
+from ._options import (
+    Flag,
+    MetricIds,
+    NonNegativeInt,
+    Range,
+    TableFormat,
+    check_percent,
+    score_scale,
+)
 from ._output import (
     STDIN,
-    Flag,
-    form_of,
     print_grids,
     print_json,
     print_notes,
@@ -49,7 +55,7 @@ __all__ = ["compare"]
 
 def compare(
     *groups: str,
-    only: str | None = None,
+    metrics: MetricIds | None = None,
     test: PairTestName = "t",
     unpaired: Flag = False,
     against: str | None = None,
@@ -57,20 +63,17 @@ def compare(
     interval: Literal["t", "bca"] = "t",
     level: float = 0.95,
     percent: Flag = False,
-    digits: str | None = None,
+    digits: NonNegativeInt | None = None,
     details: Flag = False,
     finished: Flag = False,
     unfinished: Flag = False,
-    anyway: Flag = False,
+    force: Flag = False,
     pool: Flag = False,
     transposed: Flag = False,
     upper: Literal["measured"] | None = None,
-    range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
+    range_: Annotated[Range | None, Parameter("--range")] = None,
     lower_is_better: Flag = False,
-    json: Flag = False,
-    markdown: Flag = False,
-    latex: Flag = False,
-    csv: Flag = False,
+    format_: TableFormat = "text",
 ) -> int:
     """Print means over seeds, ranks and tests of several methods.
 
@@ -82,7 +85,7 @@ def compare(
     Args:
         groups: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
             or patterns of such. A path belongs to the name before it.
-        only: compare by these ids only; exit code 1 if one is undefined.
+        metrics: compare by these ids only; exit code 1 if one is undefined.
         test: paired by seed: Student's t, a permutation of signs, or Wilcoxon's signed ranks; welch
             is the unpaired t. docs/statistics.md says which one when.
         unpaired: do not pair runs by seed: t becomes Welch's, permutation that of two samples,
@@ -98,34 +101,31 @@ def compare(
             differences; else differences also of more than 10 pairs.
         finished: leave unfinished runs out.
         unfinished: take them as far as they are.
-        anyway: compare what is of several scenarios, settings or tasks, or not as many files.
+        force: compare what is of several scenarios, settings or tasks, or not as many files.
         pool: average runs under one NAME that differ in more than the seed.
         transposed: in matrices, rows are tested tasks, columns trained ones.
         upper: `measured` if zeros in all of a matrix's upper triangle are scores.
         range_: LO,HI of scores in files that are not accuracies; inf is allowed.
         lower_is_better: the scores in files are losses or errors.
-        json: print JSON.
-        markdown: print Markdown.
-        latex: print LaTeX (booktabs): the best mean bold, the second underlined.
-        csv: print CSV.
+        format_: how to print the tables; LaTeX uses booktabs.
     """
-    form = form_of(json=json, markdown=markdown, latex=latex, csv=csv)
-    places = whole_of(digits, "--digits", 0) if digits is not None else 2 if percent else 4
-    wanted = ids_of(only)
+    places = digits if digits is not None else 2 if percent else 4
+    wanted = metrics or []
     for name, value in (("--alpha", alpha), ("--level", level)):
         if not 0 < value < 1:
             raise InputError(f"{name} is {value:g}, expected a number between 0 and 1")
     if finished and unfinished:
         raise InputError("--finished and --unfinished exclude each other; choose one")
     given = InputOptions(
-        transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better), upper=upper
+        transposed=transposed,
+        percent=percent,
+        scale=score_scale(range_, lower_is_better=lower_is_better),
+        upper=upper,
     )
-    named, notes = _chosen(
-        groups, finished=finished, unfinished=unfinished, anyway=anyway, pool=pool
-    )
+    named, notes = _chosen(groups, finished=finished, unfinished=unfinished, force=force, pool=pool)
     _check_baseline(against, named)
     unpaired = not find_pair_test(test, unpaired=unpaired).paired
-    runs, by = _unpaired(named) if unpaired else paired(named, anyway=anyway)
+    runs, by = _unpaired(named) if unpaired else paired(named, force=force)
     found = {
         name: {seed: _read(run, given, wanted or COLUMNS) for seed, run in mine.items()}
         for name, mine in runs.items()
@@ -134,7 +134,7 @@ def compare(
     ours = next((m.path for several in named.values() for m in several if m.ours), None)
     if percent and ours is not None:
         check_percent(scale, ours)
-    notes += same_tasks(found, runs, anyway=anyway) + remarks(named)
+    notes += same_tasks(found, runs, force=force) + remarks(named)
     notes += notes_of([run for mine in found.values() for run in mine.values()])
     notes += _too_narrow(min(map(len, runs.values()))) if interval == "bca" else []
     compared = ComparisonReport(
@@ -143,9 +143,11 @@ def compare(
     )  # fmt: skip
     _compare(compared, found, runs, wanted or COLUMNS)
     compared.on_examples = example_differences(runs, level=level)
-    _print(compared, form, _of_what(named, found), percent=percent, digits=places, details=details)
+    _print(
+        compared, format_, _of_what(named, found), percent=percent, digits=places, details=details
+    )
     print_example_differences(
-        compared.on_examples, wanted or COLUMNS, scale, form, percent=percent, digits=places,
+        compared.on_examples, wanted or COLUMNS, scale, format_, percent=percent, digits=places,
         details=details,
     )  # fmt: skip
     return 1 if compared.undefined and (wanted or not compared.metrics) else 0
@@ -194,7 +196,7 @@ def _unpaired(groups: Groups) -> tuple[Runs, str]:
 
 
 def _chosen(
-    words: Sequence[str], *, finished: bool, unfinished: bool, anyway: bool, pool: bool
+    words: Sequence[str], *, finished: bool, unfinished: bool, force: bool, pool: bool
 ) -> tuple[Groups, list[str]]:
     """Return the groups to compare and what to note about them, or refuse."""
     if not words:
@@ -220,9 +222,9 @@ def _chosen(
             "or see `perdure score` for one"
         )
     mixed = same_scenario(groups)
-    if mixed and not anyway:
+    if mixed and not force:
         raise InputError(
-            f"{mixed}; expected one: name a part by a pattern, 'runs/NAME-*' say, or --anyway"
+            f"{mixed}; expected one: name a part by a pattern, 'runs/NAME-*' say, or --force"
         )
     return groups, [*notes, *([mixed] if mixed else [])]
 
@@ -254,35 +256,35 @@ def _of_what(groups: Groups, found: ByMethod) -> str:
 
 
 def _print(
-    found: ComparisonReport, form: str, title: str, *, percent: bool, digits: int, details: bool
+    found: ComparisonReport, format_: str, title: str, *, percent: bool, digits: int, details: bool
 ) -> None:
-    if form == "json":
+    if format_ == "json":
         print_json(comparison_to_dict(found))
         return
     words = [f"{title}: {len(found.runs)} methods", *describe_comparison(found)]
     if found.paired_by == "run.json" and not found.unpaired:
         words[0] += f", seeds {in_words(found.seeds)}"
-    if form == "people" and found.comparisons > MAX_DETAILED_PAIRS and not details:
+    if format_ == "text" and found.comparisons > MAX_DETAILED_PAIRS and not details:
         words.append("differences with intervals and effects: --details, or --against METHOD")
-    grids = make_comparison_tables(found, form, percent=percent, digits=digits, details=details)
-    if form == "latex":
+    grids = make_comparison_tables(found, format_, percent=percent, digits=digits, details=details)
+    if format_ == "latex":
         _print_latex(grids, words)
-    elif form == "csv":
-        print_grids(grids, form)
+    elif format_ == "csv":
+        print_grids(grids, format_)
     else:
-        if form == "people":
+        if format_ == "text":
             say(words.pop(0), "")
-        print_grids(grids, form)
+        print_grids(grids, format_)
         if grids:
             say()
         for line in words:
-            print_wrapped(f"- {line}" if form == "markdown" else line, "  ")
+            print_wrapped(f"- {line}" if format_ == "markdown" else line, "  ")
     for line in group_reasons(found.undefined):
-        if form == "people":
+        if format_ == "text":
             print_wrapped(f"undefined: {line}", "  ")
         else:
             tell(f"undefined: {line}")
-    print_notes(found.notes, form)
+    print_notes(found.notes, format_)
 
 
 def _print_latex(grids: Sequence[TextTable], words: Sequence[str]) -> None:

@@ -11,7 +11,8 @@ from ..data import DATASETS, locate, verify
 from ..data import fetch as fetch_one
 from ..record import InputError
 from ..report.tables import TextTable
-from ._output import Flag, print_json, say, tell
+from ._options import Flag, TextFormat
+from ._output import print_json, say, tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,14 +25,14 @@ data_app = App(name="data", help="List, fetch, find and verify datasets.")
 
 
 @data_app.command(name="list")
-def list_(*, json: Flag = False) -> None:
+def list_(*, format_: TextFormat = "text") -> None:
     """List every dataset: what it is, its size, licence, and where it is now.
 
     Args:
-        json: print JSON.
+        format_: how to print the result.
     """
     states = {name: _state(name) for name in DATASETS}
-    if json:
+    if format_ == "json":
         print_json({name: _described(name, states[name]) for name in DATASETS})
         return
     rows = [
@@ -43,14 +44,16 @@ def list_(*, json: Flag = False) -> None:
 
 
 @data_app.command
-def fetch(*names: str, revision: str | None = None, fresh: Flag = False, json: Flag = False) -> int:
+def fetch(
+    *names: str, revision: str | None = None, force: Flag = False, format_: TextFormat = "text"
+) -> int:
     """Download datasets into the cache, unless they are here. Goes on where it was interrupted.
 
     Args:
         names: of datasets, as `perdure data list` has them.
         revision: a branch, tag or commit of the repository; without it the newest.
-        fresh: download anew even if it is here.
-        json: print JSON.
+        force: download again even if it is here.
+        format_: how to print the result.
     """
     if not names:
         raise InputError("fetch which dataset? Give a name; `perdure data list` has them")
@@ -59,27 +62,27 @@ def fetch(*names: str, revision: str | None = None, fresh: Flag = False, json: F
     found = []
     try:
         for name in names:
-            found.append(fetch_one(name, revision=revision, fresh=fresh))
-            if not json:
+            found.append(fetch_one(name, revision=revision, force=force))
+            if format_ != "json":
                 say(_told(name, found[-1]))
     except KeyboardInterrupt:
         tell("interrupted; what has come is kept, the next fetch goes on")
         return 130
-    if json:
+    if format_ == "json":
         print_json([one._asdict() for one in found])
     return 0
 
 
 @data_app.command(name="where")
-def where_(*names: str, json: Flag = False) -> None:
+def where_(*names: str, format_: TextFormat = "text") -> None:
     """Say where datasets are: source, folder, files with their sha256, and decoded arrays.
 
     Args:
         names: of datasets; without any, those that are here.
-        json: print JSON.
+        format_: how to print the result.
     """
     places = [locate(name) for name in _asked(names)]
-    if json:
+    if format_ == "json":
         print_json([vars(place) for place in places])
         return
     for place in places:
@@ -91,15 +94,15 @@ def where_(*names: str, json: Flag = False) -> None:
 
 
 @data_app.command(name="verify")
-def verify_(*names: str, json: Flag = False) -> int:
+def verify_(*names: str, format_: TextFormat = "text") -> int:
     """Read every file anew and compare it with what was fetched and decoded; 1 if one differs.
 
     Args:
         names: of datasets; without any, those that are here.
-        json: print JSON.
+        format_: how to print the result.
     """
     checks = {name: verify(name) for name in _asked(names)}
-    if json:
+    if format_ == "json":
         print_json({name: [one._asdict() for one in found] for name, found in checks.items()})
     else:
         for name, found in checks.items():
@@ -142,7 +145,7 @@ def _told(name: str, found: FetchResult) -> str:
     if found.source == "hub":
         files = f"{len(found.files)} files, {found.fetched:,} bytes"
         return f"{name}: fetched{cut}, {files}, into {found.folder}{at}"
-    return f"{name}: here already{cut}, in {found.folder}{at}; --fresh downloads it anew"
+    return f"{name}: here already{cut}, in {found.folder}{at}; --force downloads it again"
 
 
 def _counts(info: DatasetInfo) -> str:

@@ -17,8 +17,8 @@ from ..metrics.planning import plan as planned
 from ..record import InputError, read_input
 from ..record.points import INITIAL, PROBE
 from ..report.tables import TextTable
-from ._options import whole_of, windows_of
-from ._output import STDIN, Flag, form_of, print_grids, print_json, print_notes
+from ._options import IntList, IntOrAll, IntPair, PositiveInt, TableFormat
+from ._output import STDIN, print_grids, print_json, print_notes, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,24 +47,22 @@ class _Run(NamedTuple):
 
 def plan(
     *,
-    iterations: str | None = None,
-    tasks: str | None = None,
-    n: str = "100,1000",
-    every: str = "1,10,100,1000",
-    burst: str | None = None,
+    iterations: IntList | None = None,
+    tasks: PositiveInt | None = None,
+    n: IntList = (100, 1000),
+    every: IntList = (1, 10, 100, 1000),
+    burst: IntPair | None = None,
     accuracy: Number = 0.9,
     changed: Number | None = None,
-    window: str = "10",
+    window: IntOrAll = 10,
     train_ms: Number | None = None,
     example_us: Number | None = None,
-    like: str | None = None,
-    json: Flag = False,
-    markdown: Flag = False,
-    csv: Flag = False,
+    from_run: str | None = None,
+    format_: TableFormat = "text",
 ) -> None:
     """Print what testing n examples every so many iterations will cost, and what it will show.
 
-    A row for each n and schedule. Before a run: nothing is measured, unless --like names a run.
+    A row for each n and schedule. Before a run: nothing is measured, unless --from-run names a run.
 
     Args:
         iterations: of each task: 500, or 500,300,200.
@@ -79,37 +77,30 @@ def plan(
         window: evaluations in the window of wf, or all.
         train_ms: milliseconds of a training iteration.
         example_us: microseconds to test one example.
-        like: a recorded run whose tasks, iterations and times are taken where not given here;
+        from_run: a recorded run whose tasks, iterations and times are taken where not given here;
             also shows what it would have shown if tested less often.
-        json: print JSON.
-        markdown: print Markdown.
-        csv: print CSV.
+        format_: how to print the table.
     """
-    form = form_of(json=json, markdown=markdown, csv=csv)
-    width = windows_of(window, [])
-    if len(width) != 1:
-        raise InputError(f"--window is {window!r:.40}, expected one number, or all")
-    schedules: list[dict[str, Any]] = [{"every": k} for k in _wholes(every, "--every")]
-    schedules += [{"burst": _pair(burst)}] if burst is not None else []
-    sizes = _wholes(n, "--n")
+    schedules: list[dict[str, Any]] = [{"every": k} for k in every]
+    schedules += [{"burst": burst}] if burst is not None else []
     seconds = [_seconds(train_ms, "--train-ms", 1e-3), _seconds(example_us, "--example-us", 1e-6)]
-    run = _read(like) if like is not None else None
+    run = _read(from_run) if from_run is not None else None
     length = _length(iterations, tasks, run)
     if run is not None:
         known = (run.train_seconds, run.example_seconds)
         seconds = [b if a is None else a for a, b in zip(seconds, known, strict=True)]
     found = [
-        planned(**length, n=size, **schedule, accuracy=accuracy, changed=changed, window=width[0],
+        planned(**length, n=size, **schedule, accuracy=accuracy, changed=changed, window=window,
                 train_seconds=seconds[0], example_seconds=seconds[1])
-        for size in sizes for schedule in schedules
+        for size in n for schedule in schedules
     ]  # fmt: skip
-    seen = [_seen(run, schedule, width[0]) if run else {} for schedule in schedules]
-    _print(found, seen * len(sizes), _notes(found[0], run, seen), form)
+    seen = [_seen(run, schedule, window) if run else {} for schedule in schedules]
+    _print(found, seen * len(n), _notes(found[0], run, seen), format_)
 
 
-def _read(like: str) -> _Run:
-    name = "standard input" if like == STDIN else like
-    source = read_input("-" if like == STDIN else like, pipe=sys.stdin.buffer)
+def _read(path: str) -> _Run:
+    name = "standard input" if path == STDIN else path
+    source = read_input("-" if path == STDIN else path, pipe=sys.stdin.buffer)
     if source.points is None:
         raise InputError(f"{name}: a matrix, expected a run folder or a points.csv")
     ends = [0, *(last for _, last in source.points.spans())]
@@ -145,26 +136,28 @@ def _tested(points: Points | None) -> int:
     return int(points.n.sum())
 
 
-def _length(iterations: str | None, tasks: str | None, run: _Run | None) -> dict[str, Any]:
+def _length(
+    iterations: tuple[int, ...] | None, tasks: int | None, run: _Run | None
+) -> dict[str, Any]:
     """Return iterations and tasks, from the options or else from the run."""
-    count = None if tasks is None else whole_of(tasks, "--tasks", 1)
     if iterations is not None:
-        return _given_tasks(iterations, count, run)
+        return _given_tasks(iterations, tasks, run)
     if run is None:
-        raise InputError("how long is a task? Give --iterations and --tasks, or --like RUN")
-    return _tasks_of_run(run, count)
+        raise InputError("how long is a task? Give --iterations and --tasks, or --from-run RUN")
+    return _tasks_of_run(run, tasks)
 
 
-def _given_tasks(iterations: str, tasks: int | None, run: _Run | None) -> dict[str, Any]:
+def _given_tasks(
+    iterations: tuple[int, ...], tasks: int | None, run: _Run | None
+) -> dict[str, Any]:
     """Return iterations and tasks as the options say; the run only says how many tasks."""
-    each = _wholes(iterations, "--iterations")
-    if len(each) > 1:
-        if tasks not in (None, len(each)):
-            raise InputError(f"--tasks is {tasks}, expected {len(each)} as in --iterations")
-        return {"iterations": each}
+    if len(iterations) > 1:
+        if tasks not in (None, len(iterations)):
+            raise InputError(f"--tasks is {tasks}, expected {len(iterations)} as in --iterations")
+        return {"iterations": list(iterations)}
     if tasks is None and run is None:
         raise InputError("how many tasks? Give --tasks, or --iterations with one number a task")
-    return {"iterations": each[0], "tasks": tasks or len(run.iterations if run else ())}
+    return {"iterations": iterations[0], "tasks": tasks or len(run.iterations if run else ())}
 
 
 def _tasks_of_run(run: _Run, tasks: int | None) -> dict[str, Any]:
@@ -225,7 +218,7 @@ def _notes(found: Plan, run: _Run | None, seen: Sequence[dict[str, float]]) -> l
     times = {"--train-ms": found.seconds_train, "--example-us": found.seconds_eval}
     missing = " and ".join(option for option, value in times.items() if value is None)
     if missing and run is None:
-        notes.append(f"times are not known: give {missing}, or --like RUN")
+        notes.append(f"times are not known: give {missing}, or --from-run RUN")
     elif missing and run is not None:
         why = "; ".join(dict.fromkeys(run.no_times))
         notes.append(f"times are not known from {run.name}: {why}; give {missing}")
@@ -244,24 +237,26 @@ def _notes_on_run(run: _Run, seen: Sequence[dict[str, float]]) -> list[str]:
 
 
 def _print(
-    found: Sequence[Plan], seen: Sequence[dict[str, float]], notes: list[str], form: str
+    found: Sequence[Plan], seen: Sequence[dict[str, float]], notes: list[str], format_: str
 ) -> None:
-    if form == "json":
+    if format_ == "json":
         rows = [row.as_dict() | {"seen": mine} for row, mine in zip(found, seen, strict=True)]
         print_json({"plans": rows, "notes": notes})
         return
-    table = [_row(row, mine, form) for row, mine in zip(found, seen, strict=True)]
+    table = [_row(row, mine, format_) for row, mine in zip(found, seen, strict=True)]
     header = [name for name in table[0] if any(row[name] for row in table)]
     cells = [[row[name] for name in header] for row in table]
     grid = TextTable(header, cells, right=set(header))
-    # As text on a terminal too: rich would cut digits off so many columns to make them fit.
-    print_grids([grid], "text" if form == "people" else form)
-    print_notes(notes, form)
+    if format_ == "text":  # on a terminal too: rich would cut digits off to make columns fit
+        say(*grid.text().split("\n"))
+    else:
+        print_grids([grid], format_)
+    print_notes(notes, format_)
 
 
-def _row(found: Plan, seen: dict[str, float], form: str) -> dict[str, str]:
+def _row(found: Plan, seen: dict[str, float], format_: str) -> dict[str, str]:
     """Return the cells of a row by column; empty where not known."""
-    exact = form == "csv"
+    exact = format_ == "csv"
 
     def shown(value: float | None, short: Callable[[float], str]) -> str:
         return "" if value is None else repr(float(value)) if exact else short(value)
@@ -293,17 +288,6 @@ def _wf(window: int | None) -> str:
 
 def _short(seconds: float) -> str:
     return f"{seconds:.1f}" if seconds >= 1 else f"{seconds:.2g}"
-
-
-def _wholes(text: str, option: str) -> list[int]:
-    return [whole_of(part, option, 1) for part in text.split(",")]
-
-
-def _pair(text: str) -> tuple[int, int]:
-    parts = _wholes(text, "--burst")
-    if len(parts) != 2:
-        raise InputError(f"--burst is {text!r:.40}, expected FIRST,THEN like 20,100")
-    return parts[0], parts[1]
 
 
 def _seconds(given: float | None, option: str, unit: float) -> float | None:

@@ -12,9 +12,9 @@ from cyclopts import Parameter
 
 from .._suggestions import suggest_names
 from ..record import InputError, InputOptions
-from ..stats import PairTestName  # noqa: TC001  (the parser reads annotations)
-from ._options import ids_of, scale_of, values_of, whole_of
-from ._output import Flag, say, tell
+from ..stats import PairTestName
+from ._options import Flag, IntList, MetricIds, PositiveInt, Range, Values, score_scale
+from ._output import say, tell
 from ._shown import opened
 
 if TYPE_CHECKING:
@@ -48,22 +48,22 @@ def plot(
     *sources: str,
     output: Annotated[str | None, Parameter(("--output", "-o"))] = None,
     size: Literal["column", "page", "slide"] = "page",
-    dpi: str = "200",
+    dpi: PositiveInt = 200,
     title: str | None = None,
     store: Path = Path("runs"),
-    tasks: str | None = None,
-    thin: str | None = None,
-    zoom: str | None = None,
+    tasks: PositiveInt | None = None,
+    subsample: IntList | None = None,
+    zoom: PositiveInt | None = None,
     term: Literal["stability", "plasticity", "both"] | None = None,
-    window: str | None = None,
-    only: str | None = None,
+    window: PositiveInt | None = None,
+    metrics: MetricIds | None = None,
     pool: Flag = False,
     transposed: Flag = False,
     upper: Literal["measured"] | None = None,
     percent: Flag = False,
-    range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
+    range_: Annotated[Range | None, Parameter("--range")] = None,
     lower_is_better: Flag = False,
-    classes: str | None = None,
+    classes: Values | None = None,
     setting: Literal["class", "task", "domain"] | None = None,
     method: str | None = None,
     metric: str | None = None,
@@ -87,11 +87,11 @@ def plot(
         title: above the figure.
         store: folder of a study's runs.
         tasks: in curves and series, so many tasks, from the first on.
-        thin: in curves, keep every so many evaluations; 1,10,100 draws one method at each.
+        subsample: in curves, keep every so many evaluations; 1,10,100 draws one method at each.
         zoom: in curves and gradients, only so many iterations after each switch.
         term: in gradients, of which part of the loss; stability where not said.
         window: in forgetting, within how many evaluations a drop counts; 10 where not said.
-        only: in series, ids of the metrics to draw; acc,min_acc where not said.
+        metrics: in series, ids of the metrics to draw; acc,min_acc where not said.
         pool: average runs under one NAME that differ in more than the seed.
         transposed: in matrices, rows are tested tasks, columns trained ones.
         upper: `measured` if zeros in all of a matrix's upper triangle are scores.
@@ -119,21 +119,20 @@ def plot(
         raise InputError("nothing to draw; name a folder of runs, a matrix or a points.csv")
     if output is None:
         raise InputError(f"no file to write; name one: -o {kind}.pdf")
-    dots = whole_of(dpi, "--dpi", 10)
-    if dots > MOST_DOTS:
-        raise InputError(
-            f"--dpi is {dots}, expected at most {MOST_DOTS}; a PDF is sharp at any size"
-        )
+    if not 10 <= dpi <= MOST_DOTS:
+        raise InputError(f"--dpi is {dpi}, expected 10 to {MOST_DOTS}; a PDF is sharp at any size")
+    if window is not None and window < 2:
+        raise InputError(f"--window is {window}, expected a whole number of at least 2")
     draw = _function(kind)
     options = _fitting(
-        kind, draw, tasks=_whole(tasks, "--tasks"), thin=_wholes(thin, "--thin"),
-        zoom=_whole(zoom, "--zoom"), term=term, window=_whole(window, "--window", 2),
-        only=ids_of(only) or None, method=method, metric=metric, test=test,
+        kind, draw, tasks=tasks, thin=subsample, zoom=zoom, term=term, window=window,
+        only=metrics, method=method, metric=metric, test=test,
         unpaired=unpaired or None, alpha=alpha,
     )  # fmt: skip
     given = InputOptions(
-        transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better),
-        classes=values_of(classes, "--classes"), setting=setting, upper=upper,
+        transposed=transposed, percent=percent, upper=upper,
+        scale=score_scale(range_, lower_is_better=lower_is_better), classes=classes,
+        setting=setting,
     )  # fmt: skip
     methods, notes = opened(sources, given, store, pool=pool)
     from ..report.figures import add_title, save
@@ -144,7 +143,7 @@ def plot(
             figure = draw(methods, size=size, **options)
             if title is not None:
                 add_title(figure, title)
-            path = save(figure, output, dots)
+            path = save(figure, output, dpi)
         except InputError:  # what was left out may be why
             _say([note for note in notes if note.startswith("left out: ")], told)
             raise
@@ -178,12 +177,7 @@ def _function(kind: str) -> Callable[..., Figure]:
     return function
 
 
-def _whole(text: str | None, option: str, least: int = 1) -> int | None:
-    return None if text is None else whole_of(text, option, least)
-
-
-def _wholes(text: str | None, option: str) -> tuple[int, ...] | None:
-    return None if text is None else tuple(whole_of(part, option, 1) for part in text.split(","))
+OPTIONS = {"thin": "subsample", "only": "metrics"}  # of the figures' arguments
 
 
 def _fitting(kind: str, draw: Callable[..., Figure], **options: Any) -> dict[str, Any]:
@@ -191,8 +185,13 @@ def _fitting(kind: str, draw: Callable[..., Figure], **options: Any) -> dict[str
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in signature(draw).parameters:
-            takes = [f"--{each}" for each in options if each in signature(draw).parameters]
+            takes = [
+                f"--{OPTIONS.get(each, each)}"
+                for each in options
+                if each in signature(draw).parameters
+            ]
             raise InputError(
-                f"--{name} is not for {kind}, which takes {', '.join(takes) or 'no such option'}"
+                f"--{OPTIONS.get(name, name)} is not for {kind}, which takes "
+                f"{', '.join(takes) or 'no such option'}"
             )
     return given

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from ..record import InputError, InputOptions
-from ..stats import PairTestName  # noqa: TC001  (the parser reads annotations)
-from ._options import scale_of
-from ._output import Flag, say, tell
+from ..stats import PairTestName
+from ._options import Flag, Range, score_scale
+from ._output import say, tell
 from ._shown import opened
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def report(
     transposed: Flag = False,
     upper: Literal["measured"] | None = None,
     percent: Flag = False,
-    range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
+    range_: Annotated[Range | None, Parameter("--range")] = None,
     lower_is_better: Flag = False,
     test: PairTestName = "t",
     unpaired: Flag = False,
@@ -76,13 +76,17 @@ def report(
             f"{error.name} is not installed, expected it for pages; pip install 'perdure[report]'"
         ) from None
     given = InputOptions(
-        transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better), upper=upper
+        transposed=transposed,
+        percent=percent,
+        scale=score_scale(range_, lower_is_better=lower_is_better),
+        upper=upper,
     )
     methods, notes = opened(sources, given, store, pool=pool)
     again = _arguments(
         sources, output=None if output == Path("report.html") else output, title=title,
         store=None if store == Path("runs") else store, pool=pool, transposed=transposed,
-        upper=upper, percent=percent, range=range_, lower_is_better=lower_is_better,
+        upper=upper, percent=percent, lower_is_better=lower_is_better,
+        range=None if range_ is None else "{:g},{:g}".format(*range_),
         test=None if test == "t" else test, unpaired=unpaired,
         alpha=None if alpha == 0.05 else alpha,
     )  # fmt: skip

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json as json_
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from ..report.tables import TextTable
 from ..report.tables.reproduction import lines_as_dicts, lines_grid, statements_grid
 from ..scenarios import find_scenario
-from ._options import require_training
-from ._output import Flag, form_of, print_grids, print_json, say, tell
+from ._options import Flag, PositiveInt, require_training
+from ._output import print_grids, print_json, say, tell
 from .study import executor, show_study
 
 if TYPE_CHECKING:
@@ -28,15 +28,14 @@ def reproduce(
     *,
     quick: Flag = False,
     store: Path = Path("runs/reproduce"),
-    jobs: str | None = None,
+    jobs: PositiveInt | None = None,
     serial: Flag = False,
     ray: str | None = None,
-    gpus_each: float = 1.0,
+    gpus_per_run: float = 1.0,
     retry_failed: Flag = False,
-    fresh: Flag = False,
+    restart: Flag = False,
     device: str = "auto",
-    json: Flag = False,
-    markdown: Flag = False,
+    format_: Annotated[Literal["text", "json", "markdown"], Parameter("--format")] = "text",
     out: Annotated[Path | None, Parameter(["--out", "-o"])] = None,
 ) -> int:
     """Run published tables and figures again, and print published and measured side by side.
@@ -51,25 +50,23 @@ def reproduce(
         jobs: runs side by side; as many as the cores hold if not given.
         serial: one run after the other, in this process.
         ray: `auto` starts Ray on this machine, an address joins a cluster.
-        gpus_each: of a run on CUDA, with --ray: .25 lets four share one.
+        gpus_per_run: of a run on CUDA, with --ray: .25 lets four share one.
         retry_failed: run again what has failed.
-        fresh: start unfinished and failed runs from scratch; finished ones are kept.
+        restart: start unfinished and failed runs from scratch; finished ones are kept.
         device: cpu, cuda, cuda:1, or auto.
-        json: print JSON.
-        markdown: print Markdown.
+        format_: how to print the result.
         out: folder for tables as JSON and for the data behind figures as CSV; STORE/tables if not
             given.
     """
-    form = form_of(json=json, markdown=markdown)
     require_training()
     from .. import reproduction, training
 
     chosen = [reproduction.find_entry(name) for name in dict.fromkeys(names or [])]
     if not chosen and not quick:
-        _list(form)
+        _list(format_)
         return 0
     where = training.device_of(device)
-    execute, at_once = executor(jobs, serial=serial, ray=ray, gpus_each=gpus_each)
+    execute, at_once = executor(jobs, serial=serial, ray=ray, gpus_per_run=gpus_per_run)
     written, complete = [], True
     for entry in chosen or list(reproduction.entries().values()):
         study, missing = reproduction.study_for(entry, quick=quick, device=where)
@@ -82,17 +79,17 @@ def reproduce(
                 store,
                 execute,
                 at_once,
-                show=form != "json",
+                show=format_ != "json",
                 retry=retry_failed,
-                restart=fresh,
+                restart=restart,
             )
             done, failed = found.done, found.failed
         made = _Made(entry, reproduction.findings_of(entry, done), quick=quick)
         complete = complete and not missing and not failed
         written.append(made.write(out or store / "tables", missing, failed))
-        if form != "json":
-            made.show(written[-1], markdown=form == "markdown")
-    if form == "json":
+        if format_ != "json":
+            made.show(written[-1], markdown=format_ == "markdown")
+    if format_ == "json":
         print_json(written)
     return 0 if complete else 1
 
@@ -121,7 +118,7 @@ def _list(format_: str) -> None:
     elif format_ == "markdown":
         print_grids([grid], "markdown")
     else:
-        print_grids([grid], "people")
+        print_grids([grid], "text")
         say("", "run one: perdure reproduce NAME; all of them small: perdure reproduce --quick")
 
 
@@ -190,7 +187,7 @@ class _Made:
         grids = [lines_grid(self.lines, entry.digits, quick=quick), statements_grid(self.said)]
         for grid in grids:
             if grid.rows:
-                print_grids([grid], "markdown" if markdown else "people")
+                print_grids([grid], "markdown" if markdown else "text")
                 say()
         mark = "- " if markdown else "  "
         if plain["failed"]:

@@ -14,8 +14,16 @@ from msgspec import to_builtins
 from ..metrics import summary_of_runs
 from ..record import InputError, open_run, read_input
 from ..report.tables import make_headline_table, make_task_table
-from ._options import require_training, whole_of
-from ._output import Flag, print_json, say, tell
+from ._options import (
+    Flag,
+    IntOrAll,
+    Order,
+    PositiveInt,
+    Seeds,
+    TextFormat,
+    require_training,
+)
+from ._output import print_json, say, tell
 from ._progress import SeedBars
 
 if TYPE_CHECKING:
@@ -25,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-MAX_SEEDS = 100_000
 Pairs = Annotated[list[str] | None, Parameter("--set", negative="")]
 
 
@@ -34,106 +41,109 @@ def run(
     strategy: str = "replay",
     *,
     model: str | None = None,
-    seeds: str = "3",
-    every: str = "1",
-    subset: str = "1000",
-    subset_redraw: Flag = False,
+    seeds: Seeds = 3,
+    every: PositiveInt = 1,
+    subset: IntOrAll = 1000,
+    resample: Flag = False,
     unseen: Flag = False,
-    hits: Annotated[bool, Parameter(negative="--no-hits")] = True,
-    gradients: str | None = None,
-    epochs: str | None = None,
-    iterations: str | None = None,
+    per_example: Annotated[bool, Parameter(negative="--no-per-example")] = True,
+    gradients: PositiveInt | None = None,
+    epochs: PositiveInt | None = None,
+    iterations: PositiveInt | None = None,
     online: Flag = False,
-    batch: str | None = None,
+    batch: PositiveInt | None = None,
     optimizer: Literal["sgd", "adam"] | None = None,
     setting: Literal["class", "task", "domain"] | None = None,
     set_: Pairs = None,
-    mask: Flag = False,
-    order: str | None = None,
-    image_size: str | None = None,
+    mask_unseen: Flag = False,
+    order: Order | None = None,
+    image_size: PositiveInt | None = None,
     boundaries: Literal["sharp", "blurred", "none"] = "sharp",
     blur: float = 0.1,
-    patience: str | None = None,
-    held_out: float = 0.1,
-    validate: float = 0.0,
-    threads: str = "1",
+    patience: PositiveInt | None = None,
+    early_stopping_split: float = 0.1,
+    validation_split: float = 0.0,
+    threads: PositiveInt = 1,
     device: str = "auto",
-    jobs: str | None = None,
+    jobs: PositiveInt | None = None,
     store: Path = Path("runs"),
-    fresh: Flag = False,
+    restart: Flag = False,
     resume: Flag = False,
-    even_if_changed: Flag = False,
+    force: Flag = False,
     checkpoint_every: float = 120.0,
     dry_run: Flag = False,
-    json: Flag = False,
+    format_: TextFormat = "text",
 ) -> int:
-    """Train a strategy on a scenario, test it while it learns, and print what was kept and lost.
+    """Train a strategy on a scenario, evaluate it while it learns, and print the metrics.
 
-    With no arguments: split-digits, replay, three seeds. A seed that is finished in the store is
-    not run again, and one that was stopped goes on from its last checkpoint, to the same bits.
-    What is not given is as the scenario's paper has it.
+    Without arguments, `perdure run` trains `replay` on `split-digits` with three seeds. A seed that
+    is already finished in the store is not run again; one that was interrupted resumes from its
+    last checkpoint and ends with the same weights, bit for bit. Options you do not set default to
+    the values published for the scenario.
 
     Args:
-        scenario: `perdure list scenarios` names them.
-        strategy: `perdure list strategies` names them, or module:Class of your own.
-        model: `perdure list models` names them, or module:factory of your own.
-        seeds: how many, or which ones: 0,3,5.
-        every: test after every so many iterations.
-        subset: examples of each task tested each time, or all; whole sets at task ends.
-        subset_redraw: draw the subset anew at every test, which biases minima.
-        unseen: also test tasks that were not learned yet.
-        hits: record which examples were right, for intervals.
-        gradients: record the gradient norms of both loss terms every so many iterations.
-        epochs: passes over each task.
-        iterations: iterations of each task, instead of epochs.
-        online: one pass.
-        batch: new examples in an iteration.
-        optimizer: sgd (with momentum .9) or adam.
-        setting: what is incremental: classes (one head), tasks (a head each), or domains.
-        set_: a hyperparameter of strategy, optimizer or model: --set lr=.01 --set alpha=.3
-        mask: hide the outputs of classes that were not seen yet.
-        order: of the classes: a seed to shuffle them, or all of them: 3,1,4,…
-        image_size: height and width of m2i and i2m, for small trials.
-        boundaries: sharp tasks, tasks that share some examples, or a stream without any.
-        blur: the share of examples that blurred tasks share, or how far a stream's tasks overlap.
-        patience: stop a task after so many epochs without a better score on a held-out part.
-        held_out: that part of the task's training examples.
-        validate: test on this share of the training data instead of the test set, to choose by it.
-        threads: of each run.
-        device: cpu, cuda, cuda:1, or auto.
-        jobs: seeds side by side; as many as the cores hold if not given.
-        store: folder of the runs.
-        fresh: run again what is finished, and from its start what is not.
-        resume: refuse to start anything: only go on with what was stopped.
-        even_if_changed: go on with other data or versions than before; other bits may come out.
-        checkpoint_every: seconds between two checkpoints; there is one at the end of each task too.
-        dry_run: print every choice, given or by default, and run nothing.
-        json: print JSON.
+        scenario: Name of the scenario; see `perdure list scenarios`.
+        strategy: Name of the strategy, see `perdure list strategies`, or `module:Class` of your
+            own.
+        model: Name of the network, see `perdure list models`, or `module:factory` of your own.
+        seeds: Number of seeds, or a list of seeds such as 0,3,5.
+        every: Evaluate every INT iterations.
+        subset: Number of test examples per task in each evaluation, or `all`. The whole test set
+            is evaluated at the end of each task in any case.
+        resample: Draw a new subset for every evaluation instead of a fixed one. This biases
+            minima.
+        unseen: Also evaluate tasks that have not been learned yet.
+        per_example: Record which examples were classified correctly; intervals need it.
+        gradients: Record the gradient norms of both loss terms every INT iterations.
+        epochs: Number of epochs per task.
+        iterations: Number of iterations per task, instead of epochs.
+        online: Train for a single epoch per task.
+        batch: Number of new examples per iteration.
+        optimizer: Optimizer: SGD with momentum 0.9, or Adam.
+        setting: What is incremental: classes (one shared head), tasks (one head per task) or
+            domains.
+        set_: Set a hyperparameter of the strategy, the optimizer or the model, for example
+            `--set lr=.01 --set alpha=.3`.
+        mask_unseen: Mask the outputs of classes that have not been seen yet.
+        order: Order of the classes: a seed to shuffle them, or all classes listed, as in 3,1,4,…
+        image_size: Height and width of the images of m2i and i2m, for small trials.
+        boundaries: Task boundaries: `sharp`, `blurred` (neighbouring tasks share examples), or
+            `none` (a stream without boundaries).
+        blur: Fraction of examples that blurred tasks share, or by which the tasks of a stream
+            overlap.
+        patience: Stop a task after INT epochs without a better score on its early-stopping data.
+        early_stopping_split: Fraction of each task's training data held out for early stopping.
+        validation_split: Fraction of the training data to evaluate on instead of the test set, for
+            choosing hyperparameters.
+        threads: Number of CPU threads per run.
+        device: Device to train on: cpu, cuda, cuda:1, or auto.
+        jobs: Number of seeds to run in parallel. Defaults to what the CPU cores allow.
+        store: Folder in which runs are stored.
+        restart: Restart every seed from scratch, finished or not.
+        resume: Only resume interrupted runs; fail if there is nothing to resume.
+        force: Resume even if the data or software versions have changed. The result may then not
+            be bit-identical.
+        checkpoint_every: Seconds between checkpoints. A checkpoint is also written at the end of
+            each task.
+        dry_run: Print the complete configuration of each run without running it.
+        format_: Output format.
     """
     if sum((epochs is not None, iterations is not None, online)) > 1:
         raise InputError("--epochs, --iterations and --online exclude each other; give one")
     settings = _settings(set_)
-    numbers = _seeds(seeds)
-    counts: dict[str, Any] = {
-        name: None if text is None else whole_of(text, f"--{name.replace('_', '-')}", 1)
-        for name, text in (
-            ("epochs", "1" if online else epochs), ("iterations", iterations), ("batch", batch),
-            ("every", every), ("gradients", gradients), ("patience", patience),
-            ("threads", threads), ("image_size", image_size),
-            ("subset", None if subset == "all" else subset),
-        )
-    }  # fmt: skip
-    most = None if jobs is None else whole_of(jobs, "--jobs", 1)
+    numbers = list(range(seeds)) if isinstance(seeds, int) else seeds
     require_training()
     from .. import execution, training
 
     runs = [
         training.make_config(
             scenario, strategy, settings=settings, model=model, optimizer=optimizer,
-            setting=setting, seed=seed, mask_unseen=mask, order=_order(order),
-            resample=subset_redraw, unseen=unseen, per_example=hits, boundaries=boundaries,
-            blur=blur, early_stopping_split=held_out, validation_split=validate,
-            device=training.device_of(device), **counts,
+            setting=setting, seed=seed, mask_unseen=mask_unseen, order=order, resample=resample,
+            unseen=unseen, per_example=per_example, boundaries=boundaries, blur=blur,
+            early_stopping_split=early_stopping_split, validation_split=validation_split,
+            device=training.device_of(device), epochs=1 if online else epochs,
+            iterations=iterations, batch=batch, every=every, gradients=gradients,
+            patience=patience, threads=threads, image_size=image_size, subset=subset,
         )
         for seed in numbers
     ]  # fmt: skip
@@ -143,23 +153,23 @@ def run(
         return 0
     if not checkpoint_every >= 0:
         raise InputError(f"--checkpoint-every is {checkpoint_every:g}, expected 0 or more seconds")
-    finished, waiting = execution.jobs_for(runs, store, restart=fresh)
+    finished, waiting = execution.jobs_for(runs, store, restart=restart)
     for job in waiting:
-        job.force, job.checkpoint_every = even_if_changed, checkpoint_every
+        job.force, job.checkpoint_every = force, checkpoint_every
     if resume:
-        _insist(waiting, fresh=fresh)
+        _insist(waiting, restart=restart)
     data = training.data_of(scenario, fetch=bool(waiting))
     notes = _notes(finished, waiting, data, store)
-    if not json:
+    if format_ != "json":
         for note in notes:
             tell(note)
     if waiting:
-        _do(waiting, most, show=not json)
+        _do(waiting, jobs, show=format_ != "json")
     notes += [f"seed {job.config.seed}: {note}" for job in waiting for note in job.notes]
     done = [*finished, *(job for job in waiting if job.error is None)]
     failed = [job for job in waiting if job.error is not None]
     if done:
-        _print(sorted(done, key=lambda job: job.config.seed), notes, json=json)
+        _print(sorted(done, key=lambda job: job.config.seed), notes, json=format_ == "json")
     for error in dict.fromkeys(job.error for job in failed):  # seeds often fail alike: said once
         alike = [job for job in failed if job.error == error]
         tell(*alike[0].detail.splitlines(), start="")
@@ -179,27 +189,6 @@ def _settings(pairs: list[str] | None) -> dict[str, str]:
     return settings
 
 
-def _seeds(text: str) -> list[int]:
-    """Return the seeds 0 to N - 1, or those listed."""
-    if "," not in text:
-        count = whole_of(text, "--seeds", 1)
-        if count > MAX_SEEDS:
-            raise InputError(f"--seeds is {text:.40}, expected at most {MAX_SEEDS}")
-        return list(range(count))
-    seeds = [whole_of(part, "--seeds", 0) for part in text.split(",") if part.strip()]
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise InputError(f"--seeds is {text!r:.40}, expected each seed once")
-    return seeds
-
-
-def _order(text: str | None) -> int | list[int] | None:
-    if text is None:
-        return None
-    if "," not in text:
-        return whole_of(text, "--order", 0)
-    return [whole_of(part, "--order", 0) for part in text.split(",")]
-
-
 def _notes(finished: list[Job], waiting: list[Job], data: Any, store: Path) -> list[str]:
     from .. import execution, training
 
@@ -208,18 +197,18 @@ def _notes(finished: list[Job], waiting: list[Job], data: Any, store: Path) -> l
         if changed := training.data_changed(job.folder, data):
             notes.append(
                 f"{job.folder}: the data has changed since ({'; '.join(changed)}); this is the "
-                "old result, --fresh runs it anew"
+                "old result, --restart runs it anew"
             )
         if others := training.versions_changed(job.folder):
             notes.append(
-                f"{job.folder}: made with {', '.join(others)}; this is the old result, --fresh "
+                f"{job.folder}: made with {', '.join(others)}; this is the old result, --restart "
                 "runs it anew"
             )
     last = execution.last_of(waiting[0].config.scenario, store) if waiting else None
     if last is not None and (changed := training.data_changed(last, data)):
         notes.append(f"the data is not that of {last} ({'; '.join(changed)})")
     if finished and not waiting:
-        notes.append(f"finished before, read from {finished[0].folder.parent}; --fresh runs anew")
+        notes.append(f"finished before, read from {finished[0].folder.parent}; --restart runs anew")
     elif finished:
         known = ", ".join(str(job.config.seed) for job in finished)
         notes.append(f"finished before: seed {known}")
@@ -233,12 +222,12 @@ def _notes(finished: list[Job], waiting: list[Job], data: Any, store: Path) -> l
     return notes
 
 
-def _insist(waiting: list[Job], *, fresh: bool) -> None:
+def _insist(waiting: list[Job], *, restart: bool) -> None:
     """Raise unless every run that is not finished can go on."""
     from .. import execution
 
-    if fresh:
-        raise InputError("--fresh starts anew and --resume goes on; give one of them")
+    if restart:
+        raise InputError("--restart starts anew and --resume goes on; give one of them")
     for job in waiting:
         if not execution.can_go_on(job):
             raise InputError(

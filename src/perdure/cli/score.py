@@ -23,11 +23,22 @@ from ..record.grouping import find_groups, seeds_note
 from ..record.run_index import RunRef
 from ..report.tables import make_score_tables, make_tool_table
 from ..report.tables.scores import group_reasons, stack_tables
-from ._options import check_percent, ids_of, scale_of, values_of, weights_of, whole_of, windows_of
+from ._options import (
+    Flag,
+    MetricIds,
+    NonNegativeInt,
+    PositiveInt,
+    Range,
+    TableFormat,
+    Values,
+    Weights,
+    Windows,
+    check_percent,
+    score_scale,
+    windows_of_ids,
+)
 from ._output import (
     STDIN,
-    Flag,
-    form_of,
     print_grids,
     print_json,
     print_notes,
@@ -46,7 +57,6 @@ if TYPE_CHECKING:
 __all__ = ["score"]
 
 Paths = Annotated[list[Path] | None, Parameter(negative="")]
-Signed = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
 
 
 def score(
@@ -55,29 +65,26 @@ def score(
     transposed: Flag = False,
     percent: Flag = False,
     upper: Literal["measured"] | None = None,
-    classes: str | None = None,
+    classes: Values | None = None,
     setting: Literal["class", "task", "domain"] | None = None,
-    initial: Signed = None,
-    joint: Signed = None,
-    single: Signed = None,
-    sizes: str | None = None,
-    range_: Annotated[str | None, Parameter("--range", allow_leading_hyphen=True)] = None,
+    initial: Values | None = None,
+    joint: Values | None = None,
+    single: Values | None = None,
+    sizes: Values | None = None,
+    range_: Annotated[Range | None, Parameter("--range")] = None,
     lower_is_better: Flag = False,
     costs: Paths = None,
-    hits: Paths = None,
-    weights: str | None = None,
+    per_example: Paths = None,
+    weights: Weights | None = None,
     epsilon: float = 1.0,
-    window: str = "10,100,all",
-    thin: str = "1",
-    beta: str = "10",
+    window: Windows = (10, 100, None),
+    subsample: PositiveInt = 1,
+    beta: NonNegativeInt = 10,
     interval: Literal["t", "bca"] = "t",
-    only: str | None = None,
+    metrics: MetricIds | None = None,
     as_: Annotated[str | None, Parameter("--as")] = None,
     per_task: Flag = False,
-    json: Flag = False,
-    markdown: Flag = False,
-    latex: Flag = False,
-    csv: Flag = False,
+    format_: TableFormat = "text",
 ) -> int:
     """Print every metric that the numbers support and, for the rest, why not.
 
@@ -103,21 +110,18 @@ def score(
         range_: LO,HI of scores that are not accuracies; inf is allowed.
         lower_is_better: the scores are losses or errors.
         costs: a costs.csv, one for each file.
-        hits: a per_example/ folder, one for each file.
+        per_example: a per_example/ folder, one for each file.
         weights: of the criteria of clscore: A=.4,REM=.6 or A=1/6,… (names of the paper, or ids).
         epsilon: factor of ce.
         window: evaluations in the windows of wf and wp: numbers and all.
-        thin: use only every so many evaluations of a points.csv.
+        subsample: use only every so many evaluations of a points.csv.
         beta: batches of each task that lca looks at.
         interval: over seeds: Student's t, or the BCa bootstrap.
-        only: print these ids only; exit code 1 if one is undefined.
+        metrics: print these ids only; exit code 1 if one is undefined.
         as_: print what another tool or paper would: avalanche, mammoth, continuum, … (see
             `perdure list tools`).
         per_task: also print each task's values and the values after each task.
-        json: print JSON.
-        markdown: print Markdown.
-        latex: print LaTeX (booktabs).
-        csv: print CSV.
+        format_: how to print the tables; LaTeX uses booktabs.
     """
     if not files:
         raise ValueError(
@@ -125,23 +129,21 @@ def score(
         )
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise InputError(f"--epsilon is {epsilon:g}, expected a positive number")
-    wanted = ids_of(only)
-    by_name = weights_of(weights)
+    wanted = metrics or []
     options = SummaryOptions(
-        windows_of(window, wanted), whole_of(beta, "--beta", 0), epsilon, by_name,
-        only=_computed(wanted, by_name),
+        tuple(dict.fromkeys((*windows_of_ids(wanted), *window))), beta, epsilon, weights,
+        only=_computed(wanted, weights),
     )  # fmt: skip
     if wanted and as_ is not None:
-        raise InputError("--only and --as exclude each other; choose one")
+        raise InputError("--metrics and --as exclude each other; choose one")
     given = InputOptions(
-        transposed=transposed, percent=percent, scale=scale_of(range_, lower_is_better),
-        setting=setting, classes=values_of(classes, "--classes"), sizes=values_of(sizes, "--sizes"),
-        initial=values_of(initial, "--initial"), joint=values_of(joint, "--joint"),
-        single=values_of(single, "--single"), thin=whole_of(thin, "--thin", 1), upper=upper,
+        transposed=transposed, percent=percent,
+        scale=score_scale(range_, lower_is_better=lower_is_better),
+        setting=setting, classes=classes, sizes=sizes, initial=initial, joint=joint,
+        single=single, thin=subsample, upper=upper,
     )  # fmt: skip
-    form = form_of(json=json, markdown=markdown, latex=latex, csv=csv)
     groups, notes = _grouped(files, pool=pool)
-    extras = _extras(files, costs or [], hits or [])
+    extras = _extras(files, costs or [], per_example or [])
     scored: dict[str, Scored] = {}
     for name, members in groups.items():
         try:
@@ -156,14 +158,14 @@ def score(
         if percent and each.members[0].ours:
             check_percent(each.runs[0].scale, each.members[0].path)
         _keep_only(each.found, wanted)
-    in_percent = percent and form != "csv"
+    in_percent = percent and format_ != "csv"
     if as_ is not None:
-        _print_as(scored, as_, form, notes, percent=in_percent)
+        _print_as(scored, as_, format_, notes, percent=in_percent)
         return 0
-    _print_scored(scored, form, notes, percent=in_percent, per_task=per_task)
+    _print_scored(scored, format_, notes, percent=in_percent, per_task=per_task)
     for name, each in scored.items():
         missing = [id_ for id_ in wanted if id_ not in each.found.metrics]
-        if missing and form in ("markdown", "latex", "csv"):
+        if missing and format_ in ("markdown", "latex", "csv"):
             where = f"{name}: " if len(scored) > 1 else ""
             for line in group_reasons({id_: each.found.undefined[id_] for id_ in missing}):
                 tell(f"undefined: {where}{line}")
@@ -208,7 +210,8 @@ def _extras(
     for name, extra in (("costs", costs), ("per_example", hits)):
         if extra and len(extra) != len(files):
             raise InputError(
-                f"--{name} is given {len(extra)} time(s), expected {len(files)}: one for each file"
+                f"--{name.replace('hits', 'per-example')} is given {len(extra)} time(s), expected "
+                f"{len(files)}: one for each file"
             )
         for file, path in zip(files, extra, strict=False):
             given = Path(file)
@@ -254,10 +257,15 @@ def _scored(
 
 
 def _print_scored(
-    scored: Mapping[str, Scored], form: str, notes: Sequence[str], *, percent: bool, per_task: bool
+    scored: Mapping[str, Scored],
+    format_: str,
+    notes: Sequence[str],
+    *,
+    percent: bool,
+    per_task: bool,
 ) -> None:
     """Print one group as it is, several under their names."""
-    if form == "json":
+    if format_ == "json":
         plain = {name: each.found.as_dict() for name, each in scored.items()}
         if len(plain) == 1:
             (only,) = plain.values()
@@ -265,35 +273,35 @@ def _print_scored(
         whole = only if len(plain) == 1 else {"groups": plain, "notes": list(notes)}
         print_json(whole)
         return
-    digits = None if form == "csv" else 4
+    digits = None if format_ == "csv" else 4
     grids = {
         name: make_score_tables(each.found, percent=percent, per_task=per_task, digits=digits)
         for name, each in scored.items()
     }
-    for name in _print_tables(grids, form):
+    for name in _print_tables(grids, format_):
         found = scored[name].found
-        if form == "people" and found.undefined:
+        if format_ == "text" and found.undefined:
             say("", "undefined")
             for line in group_reasons(found.undefined):
                 print_wrapped(f"  {line}", "    ")
-        where = f"{name}: " if len(scored) > 1 and form != "people" else ""
-        print_notes([where + note for note in found.notes], form)
-    if len(scored) > 1 and notes and form == "people":
+        where = f"{name}: " if len(scored) > 1 and format_ != "text" else ""
+        print_notes([where + note for note in found.notes], format_)
+    if len(scored) > 1 and notes and format_ == "text":
         say()
-    print_notes(notes, form)
+    print_notes(notes, format_)
 
 
-def _print_tables(grids: Mapping[str, list[TextTable]], form: str) -> Iterator[str]:
+def _print_tables(grids: Mapping[str, list[TextTable]], format_: str) -> Iterator[str]:
     """Print the tables of each group under its name, and yield the name after them."""
-    if form == "csv":
-        print_grids(_one_each(grids), form)
+    if format_ == "csv":
+        print_grids(_one_each(grids), format_)
         yield from grids
         return
-    start = {"markdown": "### ", "latex": "% "}.get(form, "")
+    start = {"markdown": "### ", "latex": "% "}.get(format_, "")
     for k, (name, mine) in enumerate(grids.items()):
         if len(grids) > 1:
-            say(*[""] * (k > 0), start + name, *[""] * (form != "latex"))
-        print_grids(mine, form)
+            say(*[""] * (k > 0), start + name, *[""] * (format_ != "latex"))
+        print_grids(mine, format_)
         yield name
 
 
@@ -328,23 +336,23 @@ def _tool_rows(scored: Scored, tool: str) -> list[ToolRow]:
 
 
 def _print_as(
-    scored: Mapping[str, Scored], tool: str, form: str, notes: Sequence[str], *, percent: bool
+    scored: Mapping[str, Scored], tool: str, format_: str, notes: Sequence[str], *, percent: bool
 ) -> None:
     """Print what another tool would, for one group as it is, for several under their names."""
     rows = {name: _tool_rows(each, tool) for name, each in scored.items()}
-    if form == "json":
+    if format_ == "json":
         plain = {name: [row._asdict() for row in each] for name, each in rows.items()}
         one = next(iter(plain.values())) if len(plain) == 1 else None
         found = {"rows": one} if one is not None else {"groups": plain}
         print_json({"tool": tool, **found})
         return
-    digits = None if form == "csv" else 4
+    digits = None if format_ == "csv" else 4
     grids = {
         n: [make_tool_table(each, tool, percent=percent, digits=digits)] for n, each in rows.items()
     }
-    for name in _print_tables(grids, form):
-        print_notes([note for source in scored[name].sources for note in source.notes], form)
-    print_notes(notes, form)
+    for name in _print_tables(grids, format_):
+        print_notes([note for source in scored[name].sources for note in source.notes], format_)
+    print_notes(notes, format_)
 
 
 def _keep_only(found: Summary | RunsSummary, wanted: list[str]) -> None:

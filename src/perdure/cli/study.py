@@ -10,8 +10,8 @@ from cyclopts import App, Parameter
 
 from ..record import InputError, is_locked, load_summary, read_json
 from ..report.tables.study import Line, guidelines, study_grids
-from ._options import ids_of, require_training, whole_of
-from ._output import Flag, form_of, print_grids, print_json, say, tell
+from ._options import Flag, MetricIds, PositiveInt, TableFormat, TextFormat, require_training
+from ._output import print_grids, print_json, say, tell
 from ._study_known import recall, remember
 from ._study_plan import dry_run as dry_run_
 from ._study_view import StudyView
@@ -32,16 +32,16 @@ def run_(
     file: Path,
     *,
     store: Store = Path("runs"),
-    jobs: str | None = None,
+    jobs: PositiveInt | None = None,
     serial: Flag = False,
     ray: str | None = None,
-    gpus_each: float = 1.0,
+    gpus_per_run: float = 1.0,
     retry_failed: Flag = False,
-    fresh: Flag = False,
-    even_if_changed: Flag = False,
+    restart: Flag = False,
+    force: Flag = False,
     checkpoint_every: float = 120.0,
     dry_run: Flag = False,
-    json: Flag = False,
+    format_: TextFormat = "text",
 ) -> int:
     """Run what a study has not finished, choose where there is a grid, and print the tables.
 
@@ -54,46 +54,46 @@ def run_(
         jobs: runs side by side; as many as the cores hold if not given.
         serial: one run after the other, in this process.
         ray: `auto` starts Ray on this machine, an address joins a cluster.
-        gpus_each: of a run on CUDA, with --ray: .25 lets four share one.
+        gpus_per_run: of a run on CUDA, with --ray: .25 lets four share one.
         retry_failed: run again what has failed.
-        fresh: start unfinished and failed runs from scratch; finished ones are kept.
-        even_if_changed: go on with unfinished runs though data or versions are others.
+        restart: start unfinished and failed runs from scratch; finished ones are kept.
+        force: go on with unfinished runs though data or versions are others.
         checkpoint_every: seconds between two checkpoints of a run.
         dry_run: list the runs and about how long they take, measured on a few steps of each kind.
-        json: print JSON.
+        format_: how to print the result.
     """
     require_training()
     from .. import studies, training
 
     study = studies.read_study(file)
     if dry_run:
-        return dry_run_(study, store, jobs, retry=retry_failed, json=json)
-    execute, at_once = executor(jobs, serial=serial, ray=ray, gpus_each=gpus_each)
+        return dry_run_(study, store, jobs, retry=retry_failed, json=format_ == "json")
+    execute, at_once = executor(jobs, serial=serial, ray=ray, gpus_per_run=gpus_per_run)
     before = studies.outcome(study, store)
     if ray is None:  # its nodes may have what this machine has not
         for device in {each.device for _, each in studies.plan_study(study, store)}:
             training.device_of(device)
     _fetch(study, before)
     found = show_study(
-        study, store, execute, at_once, show=not json, retry=retry_failed,
-        restart=fresh,
-        force=even_if_changed, checkpoint_every=checkpoint_every,
+        study, store, execute, at_once, show=format_ != "json", retry=retry_failed,
+        restart=restart, force=force,
+        checkpoint_every=checkpoint_every,
     )  # fmt: skip
     remember(file, store, study, found)
-    _report(study, store, found, "json" if json else "text", [])
+    _report(study, store, found, format_, [])
     return 0 if found.whole else 1
 
 
 @study_app.command
-def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> int:
+def status(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "text") -> int:
     """Print how far a study is: runs done, running, failed and waiting, and what was chosen.
 
     Args:
         file: the study.
         store: folder of the runs.
-        json: print JSON.
+        format_: how to print the result.
     """
-    if not json and (known := recall(file, store)) is not None:
+    if format_ != "json" and (known := recall(file, store)) is not None:
         say(f"{file.stem}: {_counts(known['finished'], known['searched'])}")
         return 0
     require_training()
@@ -104,7 +104,7 @@ def status(file: Path, *, store: Store = Path("runs"), json: Flag = False) -> in
     running = [folder.name for folder in found.waiting if is_locked(folder)]
     searched = found.finished - len({each for folders in found.done.values() for each in folders})
     waiting = len(found.waiting) - len(running) + found.later
-    if json:
+    if format_ == "json":
         said = {
             "total": found.total, "done": found.finished, "searched": searched,
             "failed": {folder.name: error for folder, error in found.failed.items()},
@@ -141,34 +141,27 @@ def report(
     file: Path,
     *,
     store: Store = Path("runs"),
-    only: str | None = None,
-    json: Flag = False,
-    markdown: Flag = False,
-    latex: Flag = False,
-    csv: Flag = False,
+    metrics: MetricIds | None = None,
+    format_: TableFormat = "text",
 ) -> int:
     """Print the tables of what is finished, what was chosen, and which guidelines are met.
 
     Args:
         file: the study.
         store: folder of the runs.
-        only: the metrics to print, by id.
-        json: print JSON.
-        markdown: print Markdown.
-        latex: print LaTeX (booktabs).
-        csv: print CSV.
+        metrics: the metrics to print, by id.
+        format_: how to print the tables; LaTeX uses booktabs.
     """
     require_training()
     from .. import studies
 
     study = studies.read_study(file)
-    form = form_of(json=json, markdown=markdown, latex=latex, csv=csv)
-    _report(study, store, studies.outcome(study, store), form, ids_of(only))
+    _report(study, store, studies.outcome(study, store), format_, metrics or [])
     return 0
 
 
 def executor(
-    jobs: str | None, *, serial: bool, ray: str | None, gpus_each: float
+    jobs: int | None, *, serial: bool, ray: str | None, gpus_per_run: float
 ) -> tuple[Callable[..., None], int]:
     """Return who does the runs, and how many at a time."""
     from .. import execution
@@ -178,15 +171,16 @@ def executor(
     if serial:
         return execution.run_serially, 1
     if ray is not None:
-        if not gpus_each > 0:
-            raise InputError(f"--gpus-each is {gpus_each:g}, expected a share of a GPU like .25")
+        if not gpus_per_run > 0:
+            raise InputError(
+                f"--gpus-per-run is {gpus_per_run:g}, expected a share of a GPU like .25"
+            )
         on_ray = execution.run_on_ray
-        return partial(on_ray, address=ray, gpus_per_run=gpus_each), execution.default_max_parallel(
-            1
-        )
-    most = None if jobs is None else whole_of(jobs, "--jobs", 1)
-    side_by_side = partial(execution.run_in_processes, most=most, retries=1)
-    return side_by_side, most or execution.default_max_parallel(1)
+        return partial(
+            on_ray, address=ray, gpus_per_run=gpus_per_run
+        ), execution.default_max_parallel(1)
+    side_by_side = partial(execution.run_in_processes, most=jobs, retries=1)
+    return side_by_side, jobs or execution.default_max_parallel(1)
 
 
 def show_study(
@@ -269,21 +263,21 @@ def _described(folder: Path) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def _report(study: Study, store: Path, found: Outcome, form: str, ids: list[str]) -> None:
+def _report(study: Study, store: Path, found: Outcome, format_: str, ids: list[str]) -> None:
     lines = _lines(study, found)
-    grids = study_grids(lines, ids, together=form in ("latex", "csv"))
+    grids = study_grids(lines, ids, together=format_ in ("latex", "csv"))
     chosen_on = study.select.on if any(c.tried for c in found.choices.values()) else None
     judged = guidelines(lines, chosen_on)
-    if form == "json":
+    if format_ == "json":
         print_json(_as_json(study, lines, found, judged))
         return
-    if form in ("latex", "csv"):
-        print_grids(grids, form)
+    if format_ in ("latex", "csv"):
+        print_grids(grids, format_)
         return
     say(f"{study.name}: {study.about}".rstrip(": "))
-    print_grids(grids, form)
+    print_grids(grids, format_)
     say("", "mean ± SD over seeds; `perdure explain ID` has each definition", "")
-    mark = "- " if form == "markdown" else "  "
+    mark = "- " if format_ == "markdown" else "  "
     notes = [f"{_name(line)}: {line.note}" for line in lines if line.note]
     if notes:
         by = f"by {study.select.by} on {'the test set' if chosen_on == 'test' else 'held-out data'}"

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ..record import InputError
-from ._options import whole_of
-from ._output import Flag, say
+from ._options import Flag, NonNegativeInt
+from ._output import say
 
 __all__ = ["watch"]
 
@@ -25,7 +25,7 @@ AUTO = "auto"
 def watch(
     store: Path = Path("runs"),
     *,
-    port: str | None = None,
+    port: NonNegativeInt | None = None,
     host: str = "127.0.0.1",
     token: str | None = None,
     open_: Annotated[Flag, Parameter("--open")] = False,
@@ -41,14 +41,13 @@ def watch(
         token: a word that those who look must know; `auto` makes one.
         open_: open the page in the browser.
     """
-    number = None if port is None else whole_of(port, "--port", 0)
-    if number is not None and number > 65535:
-        raise InputError(f"--port is {number}, expected at most 65535")
+    if port is not None and port > 65535:
+        raise InputError(f"--port is {port}, expected at most 65535")
     if not store.is_dir():
         raise InputError(f"{store}: no such folder, expected one of runs; `perdure run` makes some")
     live = _live()
     token = _token(live, host, token)
-    server = live.LiveServer(store, live.open_port(host, number), host, token=token)
+    server = live.LiveServer(store, live.open_port(host, port), host, token=token)
     count = len(server.watching.listing)
     say(f"{store}: {count} run{'' if count == 1 else 's'}, shown at {server.address}")
     say("Ctrl-C ends it")

@@ -42,7 +42,7 @@ class FetchResult(NamedTuple):
 
 
 def fetch(
-    name: str, *, revision: str | None = None, fresh: bool = False, progress: bool | None = None
+    name: str, *, revision: str | None = None, force: bool = False, progress: bool | None = None
 ) -> FetchResult:
     """Return where a dataset is, after downloading it into the cache if it is nowhere.
 
@@ -50,7 +50,7 @@ def fetch(
         name: one of `DATASETS`.
         revision: a branch, tag or commit of its repository; None means what is here or, if
             nothing is, the pinned one, or the newest where none is pinned.
-        fresh: download it even if it is here.
+        force: download it even if it is here.
         progress: show a bar on standard error; None means on a terminal only.
 
     Example:
@@ -60,7 +60,7 @@ def fetch(
     info = checked(name)
     if name == "digits":
         return FetchResult(name, "bundled")
-    here = None if fresh or revision is not None else _here(name)
+    here = None if force or revision is not None else _here(name)
     if here is not None:
         return here
     whole = name if info.cut is None else info.cut.of
@@ -68,14 +68,14 @@ def fetch(
     if repository is None or patterns is None:
         raise nowhere(name)
     with _alone(whole):
-        here = None if fresh or revision is not None else _here(whole)  # another was faster
+        here = None if force or revision is not None else _here(whole)  # another was faster
         if here is not None:
             return here
         pin = pinned(repository)
         remote = look(repository, patterns, revision or (pin and pin.commit))
         check(remote, DATASETS[whole])
         target = cache_folder() / whole
-        if not fresh and source_json(target).get("commit") == remote.commit:
+        if not force and source_json(target).get("commit") == remote.commit:
             return _fetched(whole, "cache", target)
         done = _download(whole, remote, progress=progress)
         return _fetched(whole, "hub", target)._replace(fetched=done)

@@ -118,7 +118,7 @@ def _hashes(found: DatasetFiles) -> dict[str, dict[Path, str]]:
             if was != is_now:
                 raise InputError(
                     f"{path}: sha256 is {is_now[:16]}…, expected {was[:16]}… as in source.json; "
-                    f"run `perdure data fetch {found.folder.name} --fresh`"
+                    f"run `perdure data fetch {found.folder.name} --force`"
                 )
     return result
 

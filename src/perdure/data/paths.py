@@ -89,7 +89,7 @@ def source_json(folder: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
-            f"{path}: is not what `perdure data fetch` writes; remove it, or fetch with --fresh"
+            f"{path}: is not what `perdure data fetch` writes; remove it, or fetch with --force"
         ) from None
     return dict(found)
 

@@ -36,7 +36,7 @@ def same_scores(found: ByMethod, runs: Runs) -> ScoreScale:
     return first[0]
 
 
-def same_tasks(found: ByMethod, runs: Runs, *, anyway: bool) -> list[str]:
+def same_tasks(found: ByMethod, runs: Runs, *, force: bool) -> list[str]:
     """Return what to note where tasks differ, or refuse.
 
     All must have as many tasks, and runs that are paired the same: their order may change from
@@ -55,8 +55,8 @@ def same_tasks(found: ByMethod, runs: Runs, *, anyway: bool) -> list[str]:
                     f"{runs[name][seed].path}: tasks {_listed(run)}, and {_listed(other)} in "
                     f"{runs[first][at].path}"
                 )
-                if not anyway:
-                    raise InputError(f"{what}; expected the same tasks, or --anyway")
+                if not force:
+                    raise InputError(f"{what}; expected the same tasks, or --force")
                 return [what]
     return []
 

@@ -44,11 +44,11 @@ def _tested_on(member: RunRef) -> str | None:
     return "tested on held-out training data" if member.held_out else "tested on the test set"
 
 
-def paired(groups: Groups, *, anyway: bool = False) -> tuple[dict[str, dict[Seed, RunRef]], str]:
+def paired(groups: Groups, *, force: bool = False) -> tuple[dict[str, dict[Seed, RunRef]], str]:
     """Return the runs of each group by seed, and by what they are paired: run.json or file order.
 
     Raises InputError where that is not clear: a seed twice, none in common, or files that are not
-    as many in each group (`anyway` pairs the first of them).
+    as many in each group (`force` pairs the first of them).
     """
     by_seed: dict[str, dict[Seed, RunRef]] = {}
     if all(member.seed is not None for members in groups.values() for member in members):
@@ -67,11 +67,11 @@ def paired(groups: Groups, *, anyway: bool = False) -> tuple[dict[str, dict[Seed
             )
         return by_seed, "run.json"
     counts = {name: len(members) for name, members in groups.items()}
-    if len(set(counts.values())) > 1 and not anyway:
+    if len(set(counts.values())) > 1 and not force:
         each = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise InputError(
             f"runs without a seed in a run.json are paired by their order, and {each:.400}; "
-            f"expected as many in each group, or --anyway for the first {min(counts.values())}"
+            f"expected as many in each group, or --force for the first {min(counts.values())}"
         )
     return {name: dict(enumerate(members)) for name, members in groups.items()}, "file order"
 

@@ -89,7 +89,7 @@ def get_streams(name: str, runs: Sequence[ScoreInput], thin: int = 1) -> list[St
             raise InputError(f"{name}: {explain_missing_stream(run)}")
         if thin == 1:
             found.append(run.stream)
-        else:  # from points as `perdure score --thin`: the tests of whole sets stay
+        else:  # from points as `perdure score --subsample`: the tests of whole sets stay
             points = run.points
             found.append(points.stream(thin=thin) if points else run.stream.subsample(thin))
     return found

@@ -36,7 +36,9 @@ def data_changed(folder: Path, data: dict[str, Any]) -> list[str]:
         used = read_json(path)["config"]["data"]
         before = {name: dict(each["sha256"]) for name, each in used.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{path} does not say which data was used; --fresh runs it anew") from None
+        raise InputError(
+            f"{path} does not say which data was used; --restart runs it anew"
+        ) from None
     said = []
     for name, each in data.items():
         for file, digest in each["sha256"].items():
@@ -73,14 +75,14 @@ def check_unchanged(
         said = read_json(path)
         before = said["config"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{path} does not say what was run; --fresh starts anew") from None
+        raise InputError(f"{path} does not say what was run; --restart starts anew") from None
     now = msgspec.to_builtins(config)
     named = ("scenario", "setting")  # a scenario of one's own has its own
     other = [key for key in now if key not in named and before.get(key, 0.0) != now[key]]
     if other:
         was = ", ".join(f"{key} {before.get(key)!r:.60}" for key in other)
         raise InputError(
-            f"{folder}: a run with {was}, expected the one described; --fresh replaces"
+            f"{folder}: a run with {was}, expected the one described; --restart replaces"
         )
     differ = data_changed(folder, data) + [f"made with {each}" for each in versions_changed(folder)]
     cpu = torch.backends.cpu.get_cpu_capability()
@@ -89,6 +91,6 @@ def check_unchanged(
     if differ and not force:
         raise ResumeError(
             f"{folder} was begun otherwise ({'; '.join(differ)}), so it would not end with the "
-            "same bits; --fresh starts it anew, --even-if-changed goes on"
+            "same bits; --restart starts it anew, --force goes on"
         )
     return differ

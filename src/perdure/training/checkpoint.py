@@ -29,7 +29,7 @@ __all__ = ["has_checkpoint", "load_checkpoint", "record_state", "save_checkpoint
 
 FILE = "state.safetensors"
 PARTS = ("kind", "position", "model", "optimizer", "own", "stopping", "random", "record")
-ANEW = "start the run anew (--fresh)"
+ANEW = "start the run anew (--restart)"
 ELSEWHERE = ("model", "optimizer", "examples")  # attributes that are not simply put back
 
 

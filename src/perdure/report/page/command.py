@@ -21,14 +21,14 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "boundaries": ("--boundaries", "sharp"),
     "blur": ("--blur", 0.0),
     "patience": ("--patience", None),
-    "early_stopping_split": ("--held-out", 0.0),
-    "validation_split": ("--validate", 0.0),
+    "early_stopping_split": ("--early-stopping-split", 0.0),
+    "validation_split": ("--validation-split", 0.0),
     "gradients": ("--gradients", None),
     "threads": ("--threads", 1),
     "device": ("--device", None),
 }
 # What is off unless the flag is there; hits are on.
-FLAGS = {"mask_unseen": "--mask", "resample": "--subset-redraw", "unseen": "--unseen"}
+FLAGS = {"mask_unseen": "--mask-unseen", "resample": "--resample", "unseen": "--unseen"}
 
 
 def make_command(said: Mapping[str, Any], seeds: Sequence[int]) -> str | None:
@@ -56,7 +56,7 @@ def make_command(said: Mapping[str, Any], seeds: Sequence[int]) -> str | None:
         order = said["order"]
         words += ["--order", ",".join(map(str, order)) if isinstance(order, list) else str(order)]
     words += [flag for field, flag in FLAGS.items() if said.get(field)]
-    words += ["--no-hits"] if said.get("hits") is False else []
+    words += ["--no-per-example"] if said.get("hits") is False else []
     for group in ("optimizer_options", "options", "model_options"):
         for name, value in (said.get(group) or {}).items():
             words += ["--set", f"{name}={_plain(value)}"]

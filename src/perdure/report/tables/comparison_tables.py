@@ -40,7 +40,7 @@ def make_comparison_tables(
     if form == "csv":
         return [_lines(found), *([_pair_lines(found)] if details else [])]
     shown = partial(_shown, percent=percent, digits=digits)
-    if form == "people":
+    if form == "text":
         short = found.comparisons > MAX_DETAILED_PAIRS and not details
         each = []
         for one in found.metrics.values():

@@ -17,7 +17,7 @@ MIN_TEXT_WIDTH = 12  # characters that a column of words may be folded to
 
 def print_table(grid: TextTable, out: TextIO) -> None:
     """Write a table to a terminal; no number is cut or folded, words are."""
-    from rich.console import Console  # imported here: not needed for --json and pipes
+    from rich.console import Console  # imported here: not needed for --format json and pipes
     from rich.table import Table
     from rich.text import Text
 
