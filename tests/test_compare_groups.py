@@ -215,19 +215,19 @@ def test_scenarios_and_settings_are_not_mixed(tmp_path: Path) -> None:
 
 def test_runs_that_chose_hyperparameters_are_not_mixed_with_the_others(tmp_path: Path) -> None:
     store(tmp_path, {"er": spread(0.5, 3)})  # as before a run could say what it was tested on
-    store(tmp_path, {"ewc": spread(0.5, 2)}, validate=0.0)
-    store(tmp_path, {"search": spread(0.5, 2)}, validate=0.1)
+    store(tmp_path, {"ewc": spread(0.5, 2)}, validation_split=0.0)
+    store(tmp_path, {"search": spread(0.5, 2)}, validation_split=0.1)
     assert list(groups(tmp_path)) == ["er", "ewc"]
     says(run("compare", tmp_path, "--metrics", "acc").out, "2 of 7 runs", "held-out", "left out")
     er, search = f"er={tmp_path}/*er-s*", f"s={tmp_path}/*search*"
     says(refused("compare", er, search), "2 kinds", "held-out training data (2)", "--force")
-    store(tmp_path / "more", {"b": spread(0.5, 2)}, validate=0.1)
+    store(tmp_path / "more", {"b": spread(0.5, 2)}, validation_split=0.1)
     assert list(groups(tmp_path / "more", f"{tmp_path}/*search*")) == ["b", "search"]
 
 
 def test_a_run_before_and_one_after_validate_was_there_are_one_method(tmp_path: Path) -> None:
     store(tmp_path, {"er": {0: 0.5}, "ewc": {0: 0.5}})
-    store(tmp_path, {"er": {1: 0.5}, "ewc": {1: 0.5}}, validate=0.0)
+    store(tmp_path, {"er": {1: 0.5}, "ewc": {1: 0.5}}, validation_split=0.0)
     assert {name: len(members) for name, members in groups(tmp_path).items()} == {"er": 2, "ewc": 2}
 
 
