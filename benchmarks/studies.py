@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure.execution import default_max_parallel, run_in_processes, run_on_ray, run_serially
-from perdure.studies import outcome, plan_study, read_study, run_study, study_of
+from perdure.studies import make_study, plan_study, read_study, run_study, study_status
 
 if TYPE_CHECKING:
     from perdure.execution import Job
@@ -28,7 +28,7 @@ def study(seeds: int, **run: Any) -> Study:
         "scenarios": ["split-digits"], "strategies": ["naive", "replay", "ewc", "gem", "lwf"],
         "seeds": seeds, "run": {**RUN, **run},
     }  # fmt: skip
-    return study_of(plain, "short")
+    return make_study(plain, "short")
 
 
 def done_in(what: Study, store: Path, execute: Any) -> tuple[float, float]:
@@ -96,7 +96,7 @@ def status(folder: Path) -> None:
         (run / "run.json").write_text("{}")
         (run / "done.json").write_text("{}")
     begin = time.perf_counter()
-    found = outcome(what, store)
+    found = study_status(what, store)
     print(f"where 10,000 runs are: {time.perf_counter() - begin:.2f} s")
     assert found.finished == 10_000
     took = []

@@ -7,7 +7,7 @@ import io
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perdure.studies import Study, study_of
+from perdure.studies import Study, make_study
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +94,7 @@ def made_run(folder: Path, scores: Scores, config: RunConfig | None = None) -> N
 
 def study(name: str = "mine", **plain: Any) -> Study:
     """Return a study of naive and ewc on split-digits, with these changes."""
-    return study_of({**BARE, **plain}, name)
+    return make_study({**BARE, **plain}, name)
 
 
 def nobody(job: Job, message: dict[str, Any]) -> None:

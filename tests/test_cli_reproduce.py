@@ -10,8 +10,8 @@ from unittest.mock import patch
 import pytest
 
 from perdure import execution, reproduction
-from perdure.reproduction import entries, find_entry, study_for
-from perdure.studies import study_of
+from perdure.reproduction import build_study, find_published_result, published_results
+from perdure.studies import make_study
 
 from .cli_helpers import Answer, run
 from .reproduce_helpers import finished
@@ -40,7 +40,7 @@ def all_data() -> Iterator[None]:
         pytest.fail("something was run")
 
     with (
-        patch.object(reproduce_module(), "missing_data", lambda _: {}),
+        patch.object(reproduce_module(), "find_missing_data", lambda _: {}),
         patch.object(execution, "run_serially", refuse),
         patch.object(execution, "run_in_processes", refuse),
     ):
@@ -50,7 +50,7 @@ def all_data() -> Iterator[None]:
 def reproduce_module() -> Any:
     import sys
 
-    return sys.modules[study_for.__module__]
+    return sys.modules[build_study.__module__]
 
 
 def called(*arguments: str | Path) -> Answer:
@@ -59,7 +59,7 @@ def called(*arguments: str | Path) -> Answer:
 
 def faked(name: str, store: Path, lows: dict[str, tuple[float, ...]]) -> None:
     """Write finished runs of every cell: the first task falls to `lows`, one a seed."""
-    study = study_of(find_entry(name).mapping(), name)
+    study = make_study(find_published_result(name).mapping(), name)
     for cell in study.cells:
         for each in study.configs(cell, {}):
             low = lows[cell.scenario][each.seed]
@@ -76,12 +76,12 @@ def test_the_list_says_what_each_needs(no_data: None) -> None:
     answer = called()
     assert answer.code == 0, answer.err
     lines = {line.split()[0]: line for line in answer.out.splitlines() if line.strip()}
-    assert set(entries()) <= set(lines)
+    assert set(published_results()) <= set(lines)
     assert lines["delange-rotated"].split()[-4:] == ["mnist", "all", "9", "min"]  # none at hand
     assert "Table 2, Figure 3" in lines["delange-rotated"]
     assert "9 min" in lines["delange-rotated"]
     plain = json.loads(called("--format", "json").out)
-    assert {each["entry"] for each in plain} == set(entries())
+    assert {each["entry"] for each in plain} == set(published_results())
     assert called("--format", "markdown").out.startswith("| entry |")
 
 
@@ -102,7 +102,7 @@ def test_finished_runs_stand_beside_the_published_numbers(tmp_path: Path) -> Non
     acc = numbers["rotated-mnist-10", "acc"]
     assert acc["deviation"] == pytest.approx((85.0 - 96.6) / 0.3)
     assert "by hand" in plain["deviations"]
-    assert [each["holds"] for each in plain["statements"]] == [False] * 5
+    assert [each["holds"] for each in plain["claims"]] == [False] * 5
     (figure,) = plain["figures"]
     assert figure == str(store / "tables" / "delange-rotated-figure-3.csv")
     kept = json.loads((store / "tables" / "delange-rotated.json").read_text())
@@ -145,9 +145,9 @@ def test_missing_data_is_named_and_the_others_go_on(no_data: None, tmp_path: Pat
 
 def test_a_run_that_fails_is_named_and_ends_with_1(tmp_path: Path) -> None:
     with real_data():
-        entry = find_entry("delange-speech")
+        entry = find_published_result("delange-speech")
         broken = {**entry.quick, "run": {**entry.quick["run"], "lr": 1e30}}
-        with patch.dict(entries(), {"delange-speech": _with_quick(entry, broken)}):
+        with patch.dict(published_results(), {"delange-speech": _with_quick(entry, broken)}):
             answer = called("delange-speech", "--quick", "--store", tmp_path, "--serial")
     assert answer.code == 1
     assert "failed:" in answer.err
@@ -173,7 +173,7 @@ def test_a_small_entry_runs_and_is_not_run_again(tmp_path: Path) -> None:
     plain = json.loads((store / "tables" / "delange-gem-mnist-quick.json").read_text())
     assert {each["strategy"] for each in plain["numbers"]} == {"gem", "replay"}
     assert not any("published" in each for each in plain["numbers"])
-    assert plain["statements"] == []
+    assert plain["claims"] == []
     norms = (store / "tables" / "delange-gem-mnist-quick-figure-4e-h-10.csv").read_text()
     assert len([line for line in norms.splitlines() if ",stability," in line]) >= 2 * 4 * 12
 
@@ -185,9 +185,9 @@ def test_quick_without_names_is_all_of_them(tmp_path: Path) -> None:
         asked.append((entry.name, quick))
         return None, {}
 
-    with patch.object(reproduction, "study_for", note):
+    with patch.object(reproduction, "build_study", note):
         assert called("--quick", "--store", tmp_path).code == 0
-    assert asked == [(name, True) for name in entries()]
+    assert asked == [(name, True) for name in published_results()]
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_quick_passes_through_every_entry(tmp_path: Path) -> None:
     with real_data():
         answer = called("--quick", "--store", tmp_path)
     assert answer.code == 0, answer.err
-    for entry in entries().values():
+    for entry in published_results().values():
         plain = json.loads((tmp_path / "tables" / f"{entry.name}-quick.json").read_text())
         assert plain["numbers"], entry.name
         assert len(plain["figures"]) == len(entry.figures), entry.name

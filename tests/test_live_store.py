@@ -16,7 +16,7 @@ from perdure.report.live import safe_paths as inside
 from perdure.report.live import tail
 from perdure.report.live.store_watcher import StoreWatcher
 from perdure.report.live.studies import StudyProgress
-from perdure.studies import run_study, study_of
+from perdure.studies import make_study, run_study
 
 from .live_helpers import HEADER, SMALL, append, make_run
 from .shown_helpers import store as real_store
@@ -379,7 +379,7 @@ def test_a_study_is_counted_by_its_runs(tmp_path: Path) -> None:
     run = make_run(tmp_path / "b", done=False)
     said = {"study": {"name": "s"}, "runs": ["a", "b", "c", "a"], "later": 5}
     (tmp_path / "s.study.json").write_text(json.dumps(said))
-    (tmp_path / "old.study.json").write_text('{"study": {}, "choices": []}')
+    (tmp_path / "old.study.json").write_text('{"study": {}, "selections": []}')
     (tmp_path / "old.known.json").write_text('{"runs": ["a"], "done": 1}')
     (tmp_path / "bad.study.json").write_text('{"runs": {"x": 1}}')
     watching = StoreWatcher(tmp_path)
@@ -401,7 +401,7 @@ def test_a_study_says_what_is_to_come_before_it_comes(tmp_path: Path) -> None:
     def execute(jobs: Sequence[Job], told: object) -> None:
         seen.append(StoreWatcher(tmp_path).studies)
 
-    run_study(study_of(plain, "mine"), tmp_path, execute, lambda job, message: None)
+    run_study(make_study(plain, "mine"), tmp_path, execute, lambda job, message: None)
     # Three of naive and two of the search of ewc are known, three of ewc follow.
     assert seen == [[StudyProgress("mine", done=0, running=0, failed=0, waiting=8)]]
 

@@ -1,4 +1,4 @@
-"""Measured beside published: matching, deviations, another's counting, statements, figures."""
+"""Measured beside published: matching, deviations, another's counting, claims, figures."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from perdure.metrics import summary
 from perdure.record import open_run, read_input
 from perdure.reproduction import (
     CellRuns,
-    Findings,
-    Line,
-    entries,
-    find_entry,
-    lines_of,
-    measured_lines,
-    statements,
+    ComparisonRow,
+    Measurements,
+    check_claims,
+    compare_with_published,
+    find_published_result,
+    list_measured_rows,
+    published_results,
     write_figures,
 )
 from perdure.reproduction.claim import below, plateau
 from perdure.reproduction.figure_data import figure_rows, forgetting_pairs
-from perdure.reproduction.measurements import NotMeasured, as_de_lange_counts
-from perdure.reproduction.published import Figure
-from perdure.studies import study_of
+from perdure.reproduction.measurements import NotMeasuredError, count_as_de_lange
+from perdure.reproduction.published import PublishedFigure
+from perdure.studies import make_study
 
 from .reproduce_helpers import finished, of_matrix
 
@@ -55,17 +55,17 @@ def shifted(by: float) -> list[tuple[int, str, str, str, float]]:
     return [(*row[:4], round(row[4] + by, 6)) for row in ROWS]
 
 
-def of_cells(name: str, tmp: Path, seeds: Sequence[Any], **factors: str | None) -> Findings:
+def of_cells(name: str, tmp: Path, seeds: Sequence[Any], **factors: str | None) -> Measurements:
     """Return findings of one cell, with a run for each list of points."""
     folders = [finished(tmp / f"{k}", points) for k, points in enumerate(seeds)]
-    return Findings(find_entry(name), [CellRuns(factors, folders)])
+    return Measurements(find_published_result(name), [CellRuns(factors, folders)])
 
 
 # Deviations, by hand.
 
 
 def test_a_deviation_is_in_the_papers_sds_where_it_prints_them() -> None:
-    line = Line("3", {}, "", "acc", 90.0, 0.5, [91.0, 93.0])
+    line = ComparisonRow("3", {}, "", "acc", 90.0, 0.5, [91.0, 93.0])
     assert line.mean == 92.0
     assert line.own_sd == pytest.approx(math.sqrt(2))
     assert line.difference == 2.0
@@ -74,16 +74,16 @@ def test_a_deviation_is_in_the_papers_sds_where_it_prints_them() -> None:
 
 @pytest.mark.parametrize("printed", [None, 0.0])
 def test_it_is_in_ours_where_the_paper_prints_none_or_zero(printed: float | None) -> None:
-    line = Line("3", {}, "", "acc", 0.25, printed, [0.10, 0.30, 0.20])
+    line = ComparisonRow("3", {}, "", "acc", 0.25, printed, [0.10, 0.30, 0.20])
     assert line.deviation is not None
     assert line.deviation[0] == pytest.approx(-0.05 / 0.1)
     assert line.deviation[1] == "ours"
 
 
 def test_without_any_sd_there_is_a_difference_only() -> None:
-    line = Line("3", {}, "", "acc", 0.25, None, [0.5])
+    line = ComparisonRow("3", {}, "", "acc", 0.25, None, [0.5])
     assert (line.difference, line.deviation, line.own_sd) == (0.25, None, None)
-    nothing = Line("3", {}, "", "acc", 0.25, 0.1, [], (), "why")
+    nothing = ComparisonRow("3", {}, "", "acc", 0.25, 0.1, [], (), "why")
     assert (nothing.mean, nothing.difference, nothing.deviation) == (None, None, None)
 
 
@@ -108,7 +108,7 @@ def test_counting_as_de_lange_is_that_of_the_study(tmp_path: Path, every: int) -
     theirs = read_input(str(other)).summary()
     points = open_run(folder).points
     assert points is not None
-    counted = as_de_lange_counts(points, every)
+    counted = count_as_de_lange(points, every)
     ours = summary(counted.matrix(), stream=counted.stream())
     for id_ in ("acc", "forgetting.learned", "min_acc", "wc_acc", "wf10", "wf100", "wp10", "wp100"):
         assert ours.metrics[id_] == theirs.metrics[id_], id_
@@ -132,7 +132,7 @@ def test_counting_as_de_lange_by_hand(tmp_path: Path) -> None:
 def test_published_lines_get_the_runs_of_their_cell(tmp_path: Path) -> None:
     runs = [ROWS, shifted(0.02)]
     found = of_cells("delange-mnist", tmp_path, runs, strategy="replay", variant="n-1000")
-    lines = lines_of(found)
+    lines = compare_with_published(found)
     assert len(lines) == 8 * 6
     first = next(line for line in lines if line.id == "min_acc")
     assert (first.table, first.published, first.sd) == ("3", 73.0, 4.4)
@@ -150,14 +150,14 @@ def test_published_lines_get_the_runs_of_their_cell(tmp_path: Path) -> None:
 
 
 def test_ranks_and_other_variants_of_bwt(tmp_path: Path) -> None:
-    entry = find_entry("faber-vgg9")
+    entry = find_published_result("faber-vgg9")
     cells = []
     for k, strategy in enumerate(entry.study["strategies"]):
         matrix = [[0.9 - k / 20], [0.1, 0.8], [0.1, 0.1, 0.7]]
         folder = finished(tmp_path / strategy, of_matrix(matrix))
         cell = {"scenario": "m2i", "setting": "class", "model": "wide-vgg9", "strategy": strategy}
         cells.append(CellRuns(cell, [folder]))
-    lines = lines_of(Findings(entry, cells))
+    lines = compare_with_published(Measurements(entry, cells))
     mine = {(line.cell.get("strategy"), line.id): line for line in lines if line.values}
     # Strategies have an accuracy that falls in the order in which the study names them.
     assert mine["agem", "rank"].values == [1.0]
@@ -173,7 +173,7 @@ def test_ranks_and_other_variants_of_bwt(tmp_path: Path) -> None:
 def test_a_rank_needs_all_strategies(tmp_path: Path) -> None:
     factors = {"scenario": "m2i", "setting": "class", "model": "wide-vgg9", "strategy": "naive"}
     found = of_cells("faber-vgg9", tmp_path, [of_matrix([[0.9], [0.1, 0.8]])], **factors)
-    ranks = [line for line in lines_of(found) if line.id == "rank"]
+    ranks = [line for line in compare_with_published(found) if line.id == "rank"]
     assert not any(line.values for line in ranks)
 
 
@@ -187,8 +187,8 @@ def test_scores_with_several_weights(tmp_path: Path) -> None:
         finished(tmp_path / f"{k}", of_matrix(each), setting="task", costs=costs)
         for k, each in enumerate(matrices)
     ]
-    found = Findings(
-        find_entry("diaz-icifar100"), [CellRuns({"strategy": "naive"}, folders)]
+    found = Measurements(
+        find_published_result("diaz-icifar100"), [CellRuns({"strategy": "naive"}, folders)]
     )  # fmt: skip
     # A, MS, SSS, CE, REM, BWT+, FWT of each run; CE has epsilon 5: .1 x 5.
     a = [(0.9 + 0.5 + 0.8) / 3, (0.7 + 0.5 + 0.8) / 3]
@@ -209,16 +209,18 @@ def test_scores_with_several_weights(tmp_path: Path) -> None:
 def test_a_cell_that_is_not_named_alone_is_our_mistake(tmp_path: Path) -> None:
     folder = finished(tmp_path / "run", ROWS)
     cells = [CellRuns({"variant": name}, [folder]) for name in ("n-1000", "n-all")]
-    found = Findings(find_entry("delange-mnist"), cells)
+    found = Measurements(find_published_result("delange-mnist"), cells)
     with pytest.raises(ValueError, match="names 2 cells"):
         found.select({})
-    with pytest.raises(NotMeasured, match="no finished run of n-100"):
+    with pytest.raises(NotMeasuredError, match="no finished run of n-100"):
         found.select({"variant": "n-100"})
 
 
 def test_what_the_runs_say_of_themselves(tmp_path: Path) -> None:
     folder = finished(tmp_path / "run", ROWS, deviations=["cifar10: 5000 of 50000"])
-    found = Findings(find_entry("delange-cifar10"), [CellRuns({"variant": "n-1000"}, [folder])])
+    found = Measurements(
+        find_published_result("delange-cifar10"), [CellRuns({"variant": "n-1000"}, [folder])]
+    )
     assert found.deviations == ["cifar10: 5000 of 50000"]
 
 
@@ -238,9 +240,9 @@ def test_a_number_that_is_not_there_is_neither_yes_nor_no() -> None:
     assert below("text", 1, 1).holds is False
 
 
-@pytest.mark.parametrize("name", sorted(entries()))
+@pytest.mark.parametrize("name", sorted(published_results()))
 def test_statements_without_runs_are_not_measured(name: str) -> None:
-    said = statements(Findings(entries()[name], []))
+    said = check_claims(Measurements(published_results()[name], []))
     assert said
     assert all(each.holds is None for each in said)
 
@@ -255,9 +257,9 @@ def _any_points(tasks: int, rng: np.random.Generator) -> list[tuple[int, str, st
     return rows
 
 
-@pytest.mark.parametrize("name", sorted(entries()))
+@pytest.mark.parametrize("name", sorted(published_results()))
 def test_with_every_cell_run_everything_is_measured(name: str, tmp_path: Path) -> None:
-    entry, rng = entries()[name], np.random.default_rng(0)
+    entry, rng = published_results()[name], np.random.default_rng(0)
     norms = "step,trained,plasticity,stability\n" + "".join(
         f"{3 * i + k},t{i},{rng.random()},{rng.random()}\n" for i in range(4) for k in (1, 2, 3)
     )
@@ -275,13 +277,13 @@ def test_with_every_cell_run_everything_is_measured(name: str, tmp_path: Path) -
     }  # fmt: skip
     cells = [
         CellRuns({k: v or None for k, v in cell._asdict().items()}, folders[cell.setting])
-        for cell in study_of(entry.study, name).cells
+        for cell in make_study(entry.study, name).cells
     ]
-    found = Findings(entry, cells)
-    for line in lines_of(found):
+    found = Measurements(entry, cells)
+    for line in compare_with_published(found):
         assert line.values or line.missing == "tests on training examples", line
-    assert measured_lines(found, entry.ids)
-    assert all(each.holds is not None for each in statements(found))
+    assert list_measured_rows(found, entry.ids)
+    assert all(each.holds is not None for each in check_claims(found))
     written = write_figures(found, tmp_path / "out", name)
     assert len(written) == len(entry.figures)
     for path in written:
@@ -289,7 +291,7 @@ def test_with_every_cell_run_everything_is_measured(name: str, tmp_path: Path) -
 
 
 def test_a_gap_that_grows_with_the_rotation(tmp_path: Path) -> None:
-    entry = find_entry("delange-rotated")
+    entry = find_published_result("delange-rotated")
     cells = []
     for phi, low, end in ((10, 0.9, 0.94), (30, 0.8, 0.93), (60, 0.7, 0.92), (80, 0.6, 0.91)):
         rows = [
@@ -299,25 +301,25 @@ def test_a_gap_that_grows_with_the_rotation(tmp_path: Path) -> None:
         ]  # fmt: skip
         folder = finished(tmp_path / str(phi), rows, setting="domain")
         cells.append(CellRuns({"scenario": f"rotated-mnist-{phi}"}, [folder]))
-    assert all(each.holds for each in statements(Findings(entry, cells)))
+    assert all(each.holds for each in check_claims(Measurements(entry, cells)))
     cells[1], cells[2] = (
         cells[1]._replace(folders=cells[2].folders),
         cells[2]._replace(folders=cells[1].folders),
     )
-    held = [each.holds for each in statements(Findings(entry, cells))]
+    held = [each.holds for each in check_claims(Measurements(entry, cells))]
     assert held == [True, True, True, False, True]
 
 
 def test_rescaled_curves_show_the_plateaus_of_the_paper(tmp_path: Path) -> None:
     """Accuracies 1/k from some task on are what a random classifier gains: RAA is flat there."""
-    entry, tasks, cells = find_entry("michel-online"), 100, []
+    entry, tasks, cells = find_published_result("michel-online"), 100, []
     for strategy, still in (("replay", 65), ("gdumb", 25)):
         raa = np.minimum(np.arange(1, tasks + 1), still) / tasks
         matrix = [[min(1.0, raa[k] * tasks / (k + 1))] * (k + 1) for k in range(tasks)]
         folder = finished(tmp_path / strategy, of_matrix(matrix), classes=[2] * tasks)
         cell = {"scenario": "split-tiny-imagenet", "strategy": strategy}
         cells.append(CellRuns(cell, [folder]))
-    said = {each.text: each for each in statements(Findings(entry, cells))}
+    said = {each.text: each for each in check_claims(Measurements(entry, cells))}
     flat = [each for text, each in said.items() if "plateau" in text and "tiny" in text]
     assert [each.holds for each in flat] == [True, True]
     assert said["split-cifar100, replay: RAA has no plateau"].holds is None
@@ -326,8 +328,8 @@ def test_rescaled_curves_show_the_plateaus_of_the_paper(tmp_path: Path) -> None:
 # Data behind figures.
 
 
-def rows_of(found: Findings, **figure: Any) -> list[dict[str, str]]:
-    header, rows = figure_rows(found, Figure(figure="x", **figure))
+def rows_of(found: Measurements, **figure: Any) -> list[dict[str, str]]:
+    header, rows = figure_rows(found, PublishedFigure(figure="x", **figure))
     text = io.StringIO()
     csv.writer(text).writerows([header, *rows])
     return list(csv.DictReader(io.StringIO(text.getvalue())))
@@ -355,7 +357,9 @@ def test_forgetting_and_windowed_forgetting_behind_figure_9(tmp_path: Path) -> N
 def test_norms_curves_and_matrices_behind_figures(tmp_path: Path) -> None:
     norms = "step,trained,plasticity,stability\n1,a,2.5,\n2,a,2,0.5\n"
     folder = finished(tmp_path / "run", ROWS, gradients=norms, classes=[2, 2])
-    found = Findings(find_entry("michel-online"), [CellRuns({"strategy": "gem"}, [folder])])
+    found = Measurements(
+        find_published_result("michel-online"), [CellRuns({"strategy": "gem"}, [folder])]
+    )
     rows = rows_of(found, of="gradients")
     assert [(row["term"], row["step"], row["mean"]) for row in rows] == [
         ("plasticity", "1", "2.5"), ("plasticity", "2", "2"), ("stability", "2", "0.5"),

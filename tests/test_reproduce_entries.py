@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from perdure.record import InputError
-from perdure.reproduction import entries, find_entry
-from perdure.reproduction.claims import SHAPES
-from perdure.reproduction.published import CELL, Entry
+from perdure.reproduction import find_published_result, published_results
+from perdure.reproduction.claims import CLAIMS
+from perdure.reproduction.published import CELL, PublishedResult
 from perdure.scenarios import SCENARIOS
-from perdure.studies import study_of
+from perdure.studies import make_study
 
-NAMES = sorted(entries())
+NAMES = sorted(published_results())
 AT_HAND = {
     "digits", "mnist", "fashion-mnist", "omniglot-magi", "svhn", "cifar10", "tiny-imagenet-10",
 }  # fmt: skip
@@ -22,9 +22,9 @@ AT_HAND = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_both_studies_of_an_entry_can_be_run(name: str) -> None:
-    entry = entries()[name]
+    entry = published_results()[name]
     for quick in (False, True):
-        study = study_of(entry.mapping(quick=quick), name)
+        study = make_study(entry.mapping(quick=quick), name)
         assert study.cells
         if quick:
             needed = {data for each in study.scenarios for data in SCENARIOS[each].data}
@@ -33,8 +33,8 @@ def test_both_studies_of_an_entry_can_be_run(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_published_line_is_one_cell_of_the_study(name: str) -> None:
-    entry = entries()[name]
-    cells = [cell._asdict() for cell in study_of(entry.study, name).cells]
+    entry = published_results()[name]
+    cells = [cell._asdict() for cell in make_study(entry.study, name).cells]
     for row in entry.published:
         fits = [cell for cell in cells if all(cell[k] == v for k, v in row.given.items())]
         assert len(fits) == 1, row
@@ -44,18 +44,18 @@ def test_every_published_line_is_one_cell_of_the_study(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_entry_says_what_it_is_and_what_is_checked(name: str) -> None:
-    entry = entries()[name]
+    entry = published_results()[name]
     assert entry.hours > 0
     assert entry.deviations
     assert entry.stand_in
-    assert name in SHAPES
+    assert name in CLAIMS
     assert entry.published or entry.also
 
 
 def test_every_table_and_figure_has_an_entry() -> None:
     tables: dict[str, set[str]] = defaultdict(set)
     said: dict[str, str] = defaultdict(str)
-    for entry in entries().values():
+    for entry in published_results().values():
         tables[entry.authors] |= {row.table for row in entry.published}
         said[entry.authors] += " " + " ".join(figure.figure for figure in entry.figures)
     assert tables["De Lange et al. 2023"] >= set("123456")
@@ -73,7 +73,7 @@ def published(name: str, table: str, id_: str, **where: object) -> tuple[float, 
     factors = {"thin": 1, "weights": None, "missing": None, **where}
     rows = [
         row
-        for row in find_entry(name).published
+        for row in find_published_result(name).published
         if row.table == table and all(getattr(row, key) == value for key, value in factors.items())
     ]
     assert len(rows) == 1, rows
@@ -116,7 +116,11 @@ def test_numbers_of_de_lange(
     name: str, table: str, where: dict[str, object], id_: str, mean: float, sd: float
 ) -> None:
     if table == "1" and not where:
-        rows = [row for row in find_entry(name).published if row.table == "1" and row.thin == 1]
+        rows = [
+            row
+            for row in find_published_result(name).published
+            if row.table == "1" and row.thin == 1
+        ]
         assert (mean, sd) in [row.values[id_] for row in rows if id_ in row.values]
         assert (32.9, 0.8) in [row.values.get("acc") for row in rows]
         assert (32.3, 1.0) in [row.values.get("forgetting.learned") for row in rows]
@@ -152,7 +156,7 @@ def test_numbers_of_faber(
 @pytest.mark.parametrize("name", ["faber-vgg9", "faber-efficientnet"])
 def test_the_ranks_that_faber_prints_are_those_of_its_accuracies(name: str) -> None:
     groups = defaultdict(list)
-    for row in find_entry(name).published:
+    for row in find_published_result(name).published:
         groups[row.scenario, row.setting].append((row.rank, row.mean_and_sd("acc.lower")[0]))
     assert len(groups) == 4
     for rows in groups.values():
@@ -163,7 +167,7 @@ def test_the_ranks_that_faber_prints_are_those_of_its_accuracies(name: str) -> N
 
 @pytest.mark.parametrize("strategy", ["naive", "cumulative", "ewc", "lwf", "si"])
 def test_clscore_of_table_1_gives_table_3_of_diaz_rodriguez(strategy: str) -> None:
-    entry = find_entry("diaz-icifar100")
+    entry = find_published_result("diaz-icifar100")
     names = {"A": "acc.lower", "REM": "rem", "BWT+": "bwt.positive", "FWT": "fwt.upper",
              "MS": "ms", "SSS": "sss", "CE": "ce"}  # fmt: skip
     table_1 = next(row for row in entry.published if row.table == "1" and row.strategy == strategy)
@@ -185,7 +189,7 @@ def test_clstability_of_diaz_rodriguez() -> None:
 
 def test_worst_case_accuracies_are_lower_bounds_as_printed() -> None:
     # WC-ACC = A/k + (1 - 1/k) min-ACC: where ACC is printed, WC-ACC cannot be far above it.
-    for entry in entries().values():
+    for entry in published_results().values():
         for row in entry.published:
             if {"acc", "wc_acc", "min_acc"} <= set(row.values):
                 acc, wc_acc, low = (row.mean_and_sd(i)[0] for i in ("acc", "wc_acc", "min_acc"))
@@ -196,7 +200,7 @@ def test_an_unknown_entry_names_the_near_ones() -> None:
     with pytest.raises(
         InputError, match=r"'delange-mnst' is not known; did you mean delange-mnist"
     ):
-        find_entry("delange-mnst")
+        find_published_result("delange-mnst")
 
 
 def test_the_small_study_replaces_and_leaves_out() -> None:
@@ -210,7 +214,7 @@ def test_the_small_study_replaces_and_leaves_out() -> None:
         },
         "quick": {"strategies": ["naive"], "run": {"iterations": 2}},
     }  # fmt: skip
-    entry = Entry(**plain)
+    entry = PublishedResult(**plain)
     small = entry.mapping(quick=True, without=["m2i"])
     assert small == {
         "scenarios": ["split-mnist"], "strategies": ["naive"], "run": {"lr": 0.1, "iterations": 2}

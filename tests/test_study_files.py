@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.record import InputError
-from perdure.studies import Study, read_study, study_of
+from perdure.studies import Study, make_study, read_study
 
 from .cli_helpers import refused, says, write
 
@@ -177,7 +177,7 @@ def test_a_device_that_is_not_there_is_refused_before_anything_runs(tmp_path: Pa
 
 
 def test_device_auto_is_described_as_the_one_it_means() -> None:
-    study = study_of({**BARE, "run": {"device": "auto"}}, "mine")
+    study = make_study({**BARE, "run": {"device": "auto"}}, "mine")
     described = [study.configs(cell, {})[0].device for cell in study.cells]
     assert set(described) <= {"cpu", "cuda"}
 
@@ -257,7 +257,7 @@ def study_with(layers: Layers, strategy: str) -> Study:
         "scenario": {"split-digits": scenario}, "setting": {"class": setting},
         "model": {"mlp": model}, "strategy": {strategy: own}, "variant": {"one": variant},
     }  # fmt: skip
-    return study_of(plain, "mine")
+    return make_study(plain, "mine")
 
 
 def as_said(description: Any) -> dict[str, Any]:
@@ -306,7 +306,7 @@ def test_cells_are_all_combinations_in_order(
         "scenarios": scenarios, "settings": given_, "models": models, "strategies": strategies,
         "variant": {name: {} for name in variants}, "seeds": seeds,
     }  # fmt: skip
-    study = study_of(plain, "mine")
+    study = make_study(plain, "mine")
     expected = [
         (scenario, setting, model, strategy, variant)
         for scenario in scenarios
@@ -326,7 +326,7 @@ def test_a_searched_length_replaces_a_fixed_one_and_the_other_way_round() -> Non
         **BARE, "run": {"iterations": 5}, "strategy": {"ewc": {"grid": {"epochs": [2, 3]}}},
         "variant": {"short": {}, "long": {"iterations": 50}},
     }  # fmt: skip
-    study = study_of(plain, "mine")
+    study = make_study(plain, "mine")
     found = {
         (cell.strategy, cell.variant): [
             (each.epochs, each.iterations)
@@ -343,7 +343,7 @@ def test_a_searched_length_replaces_a_fixed_one_and_the_other_way_round() -> Non
 
 def test_an_optimizer_may_be_searched() -> None:
     plain = {**BARE, "run": {"momentum": 0.5}, "grid": {"optimizer": ["sgd", "adam"]}}
-    study = study_of(plain, "mine")
+    study = make_study(plain, "mine")
     cell = study.cells[0]
     said = [study.configs(cell, point)[0] for point in study.points(cell)]
     assert [each.optimizer for each in said] == ["sgd", "adam"]
@@ -394,4 +394,4 @@ def test_the_file_of_the_guide_means_what_it_says(tmp_path: Path) -> None:
 
 def test_plain_data_is_judged_like_a_file() -> None:
     with pytest.raises(InputError, match="did you mean epochs"):
-        study_of({**BARE, "run": {"epoch": 2}}, "mine")
+        make_study({**BARE, "run": {"epoch": 2}}, "mine")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perdure.record import RunSummary
-from perdure.report.tables.study import Line, guidelines, study_grids
+from perdure.report.tables.study import StudyRow, guidelines, study_grids
 
 METRICS = {"acc": 0.5, "bwt": -0.1, "acc.learning": 0.6}
 COSTS = {"seconds_train": 2.0, "peak_bytes": 3e6}
@@ -21,16 +21,18 @@ def a_run(without: str = "", **costs: float) -> RunSummary:
     return RunSummary(metrics, {}, costs or COSTS)
 
 
-def line(strategy: str, model: str = "mlp", **changed: Any) -> Line:
+def line(strategy: str, model: str = "mlp", **changed: Any) -> StudyRow:
     """Return a line with three good runs."""
-    said = Line("digits", "class", model, strategy, "", 3, [a_run()] * 3, ["order 0"] * 3)
+    said = StudyRow("digits", "class", model, strategy, "", 3, [a_run()] * 3, ["order 0"] * 3)
     return said._replace(**changed)
 
 
 GOOD = [line("naive"), line("joint"), line("ewc")]
 
 
-def judged(lines: list[Line], chosen_on: str | None = "held-out") -> dict[str, tuple[bool, str]]:
+def judged(
+    lines: list[StudyRow], chosen_on: str | None = "held-out"
+) -> dict[str, tuple[bool, str]]:
     """Return what is said of each guideline, each under its own words."""
     said = guidelines(lines, chosen_on)
     assert len(said) == (len(KINDS) if chosen_on else len(KINDS) - 1)
@@ -40,7 +42,7 @@ def judged(lines: list[Line], chosen_on: str | None = "held-out") -> dict[str, t
     return found
 
 
-def broken(lines: list[Line], chosen_on: str | None = "held-out") -> dict[str, str]:
+def broken(lines: list[StudyRow], chosen_on: str | None = "held-out") -> dict[str, str]:
     """Return the guidelines that are not met, with what is said of them."""
     return {
         words: what.split(": ", 1)[1]

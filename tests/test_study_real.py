@@ -19,7 +19,7 @@ from perdure.execution import run_in_processes, run_serially
 from perdure.record import RunWriter
 from perdure.scenarios import domains, make, permutations, validation
 from perdure.strategies.naive import Naive
-from perdure.studies import outcome, run_study, study_of
+from perdure.studies import make_study, run_study, study_status
 
 from .cli_helpers import Answer, run, says, strict, write
 from .evaluator_helpers import Clock
@@ -140,9 +140,9 @@ def test_a_point_that_diverges_is_out_and_the_rest_is_finished(whole: Reference)
     assert whole.answer.code == 1
     assert len(bits(whole.store)) == RUNS - FAILING
     said = json.loads((whole.store / "small.study.json").read_text())
-    for choice in said["choices"]:
+    for choice in said["selections"]:
         assert choice["point"] == {"lr": 0.05}
-        good, bad = choice["tried"]
+        good, bad = choice["trials"]
         assert 0 < good["score"] < 1
         assert bad["score"] is None
         says(bad["why"], "expected a finite number")
@@ -172,7 +172,7 @@ def test_a_failure_tried_again_fails_again(whole: Reference, tmp_path: Path) -> 
         "scenarios": ["split-digits"], "strategies": ["naive"], "seeds": 1,
         "run": {"iterations": 5, "lr": 1e30, "hidden": "16"},
     }  # fmt: skip
-    mine = study_of(plain, "mine")
+    mine = make_study(plain, "mine")
     began = list[Path]()
 
     def execute(jobs: Sequence[Job], told: Callable[..., None]) -> None:
@@ -323,7 +323,7 @@ def one(**run: Any) -> studies.Study:
         "scenarios": ["split-digits"], "strategies": ["naive"], "seeds": 2,
         "run": {"iterations": 200, "every": 50, "hidden": "16", **run},
     }  # fmt: skip
-    return study_of(plain, "mine")
+    return make_study(plain, "mine")
 
 
 def test_what_was_begun_with_other_versions_is_refused_but_has_not_failed(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_a_run_that_another_program_writes_is_left_to_it(tmp_path: Path) -> None
 
 def test_python_is_the_same_as_the_command(whole: Reference) -> None:
     mine = studies.read_study(whole.file)
-    found = outcome(mine, whole.store)
+    found = study_status(mine, whole.store)
     assert [len(found.done[cell]) for cell in mine.cells] == [1, 1]
     for folders in found.done.values():
         for folder in folders:
@@ -372,7 +372,7 @@ def test_sixty_runs_are_the_same_bits_one_by_one_in_processes_and_on_ray(tmp_pat
         "strategies": ["naive", "joint", "replay", "ewc", "gdumb", "agem"],
         "run": {"iterations": 20, "every": 10, "hidden": "16"},
     }  # fmt: skip
-    mine = study_of(plain, "sixty")
+    mine = make_study(plain, "sixty")
     ways: dict[str, Any] = {"serial": run_serially, "processes": partial(run_in_processes, most=2)}
     if hasattr(execution, "run_on_ray") and importlib.util.find_spec("ray"):
         ways["ray"] = execution.run_on_ray

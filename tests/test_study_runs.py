@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perdure.record import load_summary
-from perdure.studies import outcome, plan_study, run_study
+from perdure.studies import plan_study, run_study, study_status
 
 from .study_helpers import Failure, Fake, Scores, flat, made_run, nobody, snapshot, study
 
@@ -41,7 +41,7 @@ def chosen(answer: Callable[[RunConfig], Any], store: Path, **plain: Any) -> Any
     """Return the choice of a study of naive alone."""
     mine = study(strategies=["naive"], **plain)
     found = run_study(mine, store, Fake(answer), nobody)
-    return found.choices[mine.cells[0]]
+    return found.selections[mine.cells[0]]
 
 
 def test_the_best_mean_is_chosen_and_not_the_best_seed(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_the_best_mean_is_chosen_and_not_the_best_seed(tmp_path: Path) -> None:
     )  # fmt: skip
     assert found.point == {"lr": 0.2}
     means = [sum(each) / 3 for each in scores.values()]
-    assert [each.score for each in found.tried] == pytest.approx(means)
+    assert [each.score for each in found.trials] == pytest.approx(means)
 
 
 def test_the_lowest_is_chosen_where_lower_is_better(tmp_path: Path) -> None:
@@ -61,14 +61,14 @@ def test_the_lowest_is_chosen_where_lower_is_better(tmp_path: Path) -> None:
     by = {"by": "forgetting.learned"}
     found = chosen(answer, tmp_path / "b", grid=LR, select=by)
     assert found.point == {"lr": 0.3}  # nothing is forgotten
-    assert [each.score for each in found.tried] == pytest.approx([0.4, 0.1, 0.0])
+    assert [each.score for each in found.trials] == pytest.approx([0.4, 0.1, 0.0])
 
 
 def test_negative_scores_are_compared_as_numbers(tmp_path: Path) -> None:
     answer = by_lr({0.1: Scores(0.9, 0.1, 1), 0.2: Scores(0.9, 0.6, 1), 0.3: Scores(0.9, 0.4, 1)})
     found = chosen(answer, tmp_path, grid=LR, select={"by": "bwt"})
     assert found.point == {"lr": 0.2}
-    assert [each.score for each in found.tried] == pytest.approx([-0.8, -0.3, -0.5])
+    assert [each.score for each in found.trials] == pytest.approx([-0.8, -0.3, -0.5])
 
 
 def test_of_equal_points_the_first_stands(tmp_path: Path) -> None:
@@ -80,16 +80,16 @@ def test_a_point_that_fails_with_any_seed_is_out(tmp_path: Path) -> None:
     table = {0.1: [flat(0.99), Failure("the loss is nan")], 0.2: flat(0.3), 0.3: flat(0.2)}
     found = chosen(by_lr(table), tmp_path, grid=LR, seeds=2, select=ALL)
     assert found.point == {"lr": 0.2}
-    assert found.tried[0].score is None
-    assert found.tried[0].why == "the loss is nan"
+    assert found.trials[0].score is None
+    assert found.trials[0].why == "the loss is nan"
 
 
 def test_a_point_whose_metric_is_undefined_is_out(tmp_path: Path) -> None:
     table = {0.1: Scores(1.0, 1.0), 0.2: Scores(0.9, 0.2, 0.9), 0.3: Scores(0.9, 0.1, 0.9)}
     found = chosen(by_lr(table), tmp_path, grid=LR, select={"by": "bwt"})
     assert found.point == {"lr": 0.2}
-    assert found.tried[0].score is None
-    assert found.tried[0].why
+    assert found.trials[0].score is None
+    assert found.trials[0].why
 
 
 @pytest.mark.parametrize("every", [Failure("no"), Scores(0.5, 0.5)])
@@ -97,7 +97,7 @@ def test_a_cell_without_a_point_is_complete_but_not_whole(every: Any, tmp_path: 
     mine = study(strategies=["naive"], grid=LR, seeds=2, select={"by": "bwt"})
     fake = Fake(lambda _: every)
     found = run_study(mine, tmp_path, fake, nobody)
-    assert found.choices[mine.cells[0]].point is None
+    assert found.selections[mine.cells[0]].point is None
     assert (found.complete, found.whole, found.done[mine.cells[0]]) == (True, False, [])
     assert [run[2:] for run in fake.take()] == [(0, 0.1)] * 3  # nothing is run for the tables
 
@@ -142,7 +142,7 @@ def test_a_grid_of_one_point_is_not_searched(tmp_path: Path) -> None:
     mine = study(strategies=["naive"], grid={"lr": [0.1]}, seeds=2)
     found = run_study(mine, tmp_path, fake, nobody)
     assert fake.take() == [("naive", 0.1, 0, 0.0), ("naive", 0.1, 1, 0.0)]
-    assert found.choices[mine.cells[0]].tried == []
+    assert found.selections[mine.cells[0]].trials == []
 
 
 def test_each_cell_chooses_for_itself(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_each_cell_chooses_for_itself(tmp_path: Path) -> None:
 
     mine = study(grid=LR, seeds=1)
     found = run_study(mine, tmp_path, Fake(answer), nobody)
-    assert [found.choices[cell].point for cell in mine.cells] == [{"lr": 0.3}, {"lr": 0.1}]
+    assert [found.selections[cell].point for cell in mine.cells] == [{"lr": 0.3}, {"lr": 0.1}]
 
 
 def test_what_is_finished_is_not_touched(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_variants_that_are_the_same_run_are_run_and_counted_once(tmp_path: Path)
         strategies=["naive", "replay"], seeds=2,
         variant={"small": {"memory": 10}, "large": {"memory": 20}},
     )  # fmt: skip
-    before = outcome(mine, tmp_path)
+    before = study_status(mine, tmp_path)
     assert len(before.waiting) == len(set(before.waiting)) == 6  # two of naive, four of replay
     found = run_study(mine, tmp_path, fake, nobody)
     assert len(fake.take()) == found.finished == 6
@@ -257,13 +257,13 @@ def test_a_run_that_was_finished_after_it_failed_counts_in_the_search(tmp_path: 
     """The folder of another machine may come back with the note of the failure still in it."""
     mine = study(strategies=["naive"], grid=LR, seeds=1)
     table: dict[float, Any] = {0.1: flat(0.5), 0.2: Failure("lost"), 0.3: flat(0.4)}
-    assert run_study(mine, tmp_path, Fake(by_lr(table)), nobody).choices[mine.cells[0]].point == {
-        "lr": 0.1
-    }
+    assert run_study(mine, tmp_path, Fake(by_lr(table)), nobody).selections[
+        mine.cells[0]
+    ].point == {"lr": 0.1}
     fake = Fake(by_lr({**table, 0.2: flat(0.9)}))
     found = run_study(mine, tmp_path, fake, nobody, retry=True)
     assert fake.take() == [("naive", 0.2, 0, 0.1), ("naive", 0.2, 0, 0.0)]
-    assert (found.choices[mine.cells[0]].point, found.failed) == ({"lr": 0.2}, {})
+    assert (found.selections[mine.cells[0]].point, found.failed) == ({"lr": 0.2}, {})
 
 
 @pytest.mark.parametrize(
@@ -299,13 +299,13 @@ def test_the_next_call_goes_on_where_one_was_stopped(
     stopped = Fake(lambda run: error if len(stopped.began) == after else by_lr(table)(run))
     with pytest.raises(type(error)):
         run_study(mine, tmp_path / "part", stopped, nobody)
-    part = outcome(mine, tmp_path / "part")
+    part = study_status(mine, tmp_path / "part")
     assert (part.finished, part.failed, part.complete) == (after, {}, False)
     assert part.undecided == (mine.cells if after < 3 else [])
     rest = Fake(by_lr(table))
     found = run_study(mine, tmp_path / "part", rest, nobody)
     assert stopped.take() + rest.take() == runs
-    assert found.choices == expected.choices
+    assert found.selections == expected.selections
     assert [f.name for f in found.done[mine.cells[0]]] == [
         f.name for f in expected.done[mine.cells[0]]
     ]
@@ -316,11 +316,11 @@ def test_what_was_tried_and_chosen_is_written_down(tmp_path: Path) -> None:
     mine = study("deep", strategies=["naive", "joint"], strategy={"naive": {"grid": LR}})
     run_study(mine, tmp_path, Fake(lambda run: by_lr({0.02: flat(0.1), **table})(run)), nobody)
     said = json.loads((tmp_path / "deep.study.json").read_text())
-    (choice,) = said["choices"]  # joint has no grid
+    (choice,) = said["selections"]  # joint has no grid
     assert choice == {
         "scenario": "split-digits", "setting": "class", "model": "mlp", "strategy": "naive",
         "variant": "", "point": {"lr": 0.2},
-        "tried": [
+        "trials": [
             {"point": {"lr": 0.1}, "score": 0.5, "why": ""},
             {"point": {"lr": 0.2}, "score": 0.75, "why": ""},
             {"point": {"lr": 0.3}, "score": None, "why": "nan"},
@@ -391,10 +391,10 @@ def test_a_run_made_anew_changes_the_choice(tmp_path: Path) -> None:
     mine = study(strategies=["naive"], grid={"lr": [0.1, 0.2]}, seeds=1)
     found = run_study(mine, tmp_path, Fake(by_lr({0.1: flat(0.5), 0.2: flat(0.9)})), nobody)
     cell = mine.cells[0]
-    assert found.choices[cell].point == {"lr": 0.2}
+    assert found.selections[cell].point == {"lr": 0.2}
     (search,) = mine.configs(cell, {"lr": 0.1}, search=True)
     made_run(tmp_path / search.folder, flat(0.95))
-    assert outcome(mine, tmp_path).choices[cell].point == {"lr": 0.1}
+    assert study_status(mine, tmp_path).selections[cell].point == {"lr": 0.1}
 
 
 def test_a_failure_whose_note_is_torn_is_still_one(tmp_path: Path) -> None:
@@ -402,13 +402,13 @@ def test_a_failure_whose_note_is_torn_is_still_one(tmp_path: Path) -> None:
     run_study(mine, tmp_path, failing(0), nobody)
     for note in tmp_path.rglob("failed.json"):
         note.write_text('{"err')
-    found = outcome(mine, tmp_path)
+    found = study_status(mine, tmp_path)
     assert len(found.failed) == 2
     assert all("cannot be read" in why for why in found.failed.values())
 
 
 def test_looking_writes_nothing_and_needs_no_store(tmp_path: Path) -> None:
     mine: Study = study(seeds=2, grid=LR)
-    found = outcome(mine, tmp_path / "none")
+    found = study_status(mine, tmp_path / "none")
     assert not (tmp_path / "none").exists()
     assert (found.finished, len(found.waiting), found.undecided) == (0, 6, mine.cells)

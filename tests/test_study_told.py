@@ -269,7 +269,7 @@ def test_without_a_grid_nothing_is_said_of_choices(tmp_path: Path) -> None:
     bench = Bench(tmp_path, TEXT.replace("grid.strength = [1, 2]", "strength = 2"))
     found = bench.run(Fake(answer))
     assert "chosen" not in found.out
-    assert json.loads((bench.store / "mine.study.json").read_text())["choices"] == []
+    assert json.loads((bench.store / "mine.study.json").read_text())["selections"] == []
 
 
 def test_a_run_that_another_program_writes_is_running(bench: Bench) -> None:
@@ -319,7 +319,7 @@ def test_looking_changes_nothing(bench: Bench) -> None:
 
 
 def test_nobody_listens_to_a_view_that_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with StudyView(studies.Outcome(), 2, list, show=False) as view:
+    with StudyView(studies.StudyStatus(), 2, list, show=False) as view:
         view.planned([])
     assert capsys.readouterr() == ("", "")
     assert view.left is None
@@ -329,7 +329,7 @@ def test_time_left_is_counted_by_kind(tmp_path: Path) -> None:
     fake = Fake(answer)
     mine = read_study(write(tmp_path, "mine.toml", TEXT.replace("grid.strength = [1, 2]", "")))
     clock = iter(range(0, 10_000, 4))
-    view = StudyView(studies.Outcome(), 2, list, show=False)
+    view = StudyView(studies.StudyStatus(), 2, list, show=False)
     lefts: list[float | None] = []
 
     def told(job: Any, message: dict[str, Any]) -> None:

@@ -62,7 +62,7 @@ def _study(file: Path, store: Path) -> tuple[dict[str, list[ScoreInput]], list[s
     from .. import studies
 
     study = studies.read_study(file)
-    outcome = studies.outcome(study, store)
+    outcome = studies.study_status(study, store)
     done = {cell: folders for cell, folders in outcome.done.items() if folders}
     if not done:
         raise InputError(

@@ -14,14 +14,14 @@ from ..record import RecordError, read_file, read_json, replace_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..studies import Outcome, Study
+    from ..studies import Study, StudyStatus
 
 __all__ = ["recall", "remember"]
 
 MAX_STUDY = 1 << 20  # bytes, as `studies.read_study` has it, which takes PyTorch
 
 
-def remember(file: Path, store: Path, study: Study, found: Outcome) -> None:
+def remember(file: Path, store: Path, study: Study, found: StudyStatus) -> None:
     """Write down which runs make up a study that is finished, in its store."""
     own = any(":" in name for name in (*study.strategies, *study.models))  # their code may change
     if not found.whole or own:

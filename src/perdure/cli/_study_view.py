@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..execution.jobs import Job
     from ..report.tables import TextTable
-    from ..studies import Outcome
+    from ..studies import StudyStatus
 
 __all__ = ["StudyView", "in_words"]
 
@@ -38,7 +38,7 @@ class StudyView:
 
     def __init__(
         self,
-        before: Outcome,
+        before: StudyStatus,
         at_once: int,
         tables: Callable[[], Sequence[TextTable]],
         *,

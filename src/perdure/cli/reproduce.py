@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from ..report.tables import TextTable
-from ..report.tables.reproduction import lines_as_dicts, lines_grid, statements_grid
+from ..report.tables.reproduction import claims_grid, comparison_grid, rows_as_dicts
 from ..scenarios import find_scenario
 from ._options import Flag, PositiveInt, require_training
 from ._output import print_grids, print_json, say, tell
 from .study import executor, show_study
 
 if TYPE_CHECKING:
-    from ..reproduction.measurements import Findings
-    from ..reproduction.published import Entry
+    from ..reproduction.measurements import Measurements
+    from ..reproduction.published import PublishedResult
 
 __all__ = ["reproduce"]
 
@@ -61,15 +61,15 @@ def reproduce(
     require_training()
     from .. import reproduction, training
 
-    chosen = [reproduction.find_entry(name) for name in dict.fromkeys(names or [])]
+    chosen = [reproduction.find_published_result(name) for name in dict.fromkeys(names or [])]
     if not chosen and not quick:
         _list(format_)
         return 0
     where = training.device_of(device)
     execute, at_once = executor(jobs, serial=serial, ray=ray, gpus_per_run=gpus_per_run)
     written, complete = [], True
-    for entry in chosen or list(reproduction.entries().values()):
-        study, missing = reproduction.study_for(entry, quick=quick, device=where)
+    for entry in chosen or list(reproduction.published_results().values()):
+        study, missing = reproduction.build_study(entry, quick=quick, device=where)
         _say_what_lacks(entry, missing)
         done, failed = {}, {}
         if study is not None:
@@ -84,7 +84,7 @@ def reproduce(
                 restart=restart,
             )
             done, failed = found.done, found.failed
-        made = _Made(entry, reproduction.findings_of(entry, done), quick=quick)
+        made = _Made(entry, reproduction.collect_measurements(entry, done), quick=quick)
         complete = complete and not missing and not failed
         written.append(made.write(out or store / "tables", missing, failed))
         if format_ != "json":
@@ -98,10 +98,12 @@ def _list(format_: str) -> None:
     from .. import reproduction
 
     rows, plain = [], []
-    for entry in reproduction.entries().values():
+    for entry in reproduction.published_results().values():
         scenarios = entry.study["scenarios"]
         needed = {name: None for each in scenarios for name in find_scenario(each).data}
-        lacking = {name for each in reproduction.missing_data(scenarios).values() for name in each}
+        lacking = {
+            name for each in reproduction.find_missing_data(scenarios).values() for name in each
+        }
         missing = "all" if lacking == set(needed) else ", ".join(sorted(lacking))
         took = _time(entry.hours) + (f", GPU {_time(entry.gpu_hours)}" if entry.gpu_hours else "")
         rows.append(
@@ -134,7 +136,7 @@ def _time(hours: float) -> str:
     return f"{hours:.0f} h" if hours < 72 else f"{hours / 24:.0f} days"
 
 
-def _say_what_lacks(entry: Entry, missing: dict[str, list[str]]) -> None:
+def _say_what_lacks(entry: PublishedResult, missing: dict[str, list[str]]) -> None:
     data = dict.fromkeys(name for each in missing.values() for name in each)
     if data:
         which = ", ".join(missing)
@@ -142,16 +144,18 @@ def _say_what_lacks(entry: Entry, missing: dict[str, list[str]]) -> None:
 
 
 class _Made:
-    """What was found for an entry: numbers and statements, written down and shown."""
+    """What was found for an entry: numbers and claims, written down and shown."""
 
-    def __init__(self, entry: Entry, found: Findings, *, quick: bool) -> None:
+    def __init__(self, entry: PublishedResult, found: Measurements, *, quick: bool) -> None:
         from .. import reproduction
 
         self.entry, self.found, self.quick = entry, found, quick
         self.lines = (
-            reproduction.measured_lines(found, entry.ids) if quick else reproduction.lines_of(found)
+            reproduction.list_measured_rows(found, entry.ids)
+            if quick
+            else reproduction.compare_with_published(found)
         )
-        self.said = [] if quick else reproduction.statements(found)
+        self.said = [] if quick else reproduction.check_claims(found)
 
     def write(
         self, folder: Path, missing: dict[str, list[str]], failed: dict[Path, str]
@@ -164,8 +168,8 @@ class _Made:
         plain = {
             "entry": entry.name, "paper": entry.paper, "tables": entry.tables, "quick": quick,
             "stand_in": entry.stand_in if quick else None, "unit": entry.unit,
-            "numbers": lines_as_dicts(self.lines, quick=quick),
-            "statements": [each._asdict() for each in self.said],
+            "numbers": rows_as_dicts(self.lines, quick=quick),
+            "claims": [each._asdict() for each in self.said],
             "deviations": [*([] if quick else entry.deviations), *self.found.deviations],
             "figures": [str(path) for path in reproduction.write_figures(self.found, folder, name)],
             "not_at_hand": missing,
@@ -184,7 +188,7 @@ class _Made:
         unit = "percent" if entry.unit == "percent" else "shares"
         small = f"small: {entry.stand_in}; not to be compared with the paper"
         say(f"{small if quick else entry.paper}; {unit}", "")
-        grids = [lines_grid(self.lines, entry.digits, quick=quick), statements_grid(self.said)]
+        grids = [comparison_grid(self.lines, entry.digits, quick=quick), claims_grid(self.said)]
         for grid in grids:
             if grid.rows:
                 print_grids([grid], "markdown" if markdown else "text")

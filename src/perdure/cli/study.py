@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from ..record import InputError, is_locked, load_summary, read_json
-from ..report.tables.study import Line, guidelines, study_grids
+from ..report.tables.study import StudyRow, guidelines, study_grids
 from ._options import Flag, MetricIds, PositiveInt, TableFormat, TextFormat, require_training
 from ._output import print_grids, print_json, say, tell
 from ._study_known import recall, remember
@@ -19,7 +19,7 @@ from ._study_view import StudyView
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..studies import Outcome, Study
+    from ..studies import Study, StudyStatus
 
 __all__ = ["executor", "show_study", "study_app"]
 
@@ -69,7 +69,7 @@ def run_(
     if dry_run:
         return dry_run_(study, store, jobs, retry=retry_failed, json=format_ == "json")
     execute, at_once = executor(jobs, serial=serial, ray=ray, gpus_per_run=gpus_per_run)
-    before = studies.outcome(study, store)
+    before = studies.study_status(study, store)
     if ray is None:  # its nodes may have what this machine has not
         for device in {each.device for _, each in studies.plan_study(study, store)}:
             training.device_of(device)
@@ -100,7 +100,7 @@ def status(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "te
     from .. import studies
 
     study = studies.read_study(file)
-    found = studies.outcome(study, store)
+    found = studies.study_status(study, store)
     running = [folder.name for folder in found.waiting if is_locked(folder)]
     searched = found.finished - len({each for folders in found.done.values() for each in folders})
     waiting = len(found.waiting) - len(running) + found.later
@@ -156,7 +156,7 @@ def report(
     from .. import studies
 
     study = studies.read_study(file)
-    _report(study, store, studies.outcome(study, store), format_, metrics or [])
+    _report(study, store, studies.study_status(study, store), format_, metrics or [])
     return 0
 
 
@@ -191,16 +191,16 @@ def show_study(
     *,
     show: bool,
     **how: Any,
-) -> Outcome:
+) -> StudyStatus:
     """Run a study with a view of it, and return where it is then."""
     from .. import studies
 
-    before = studies.outcome(study, store)
-    tables = lambda: study_grids(_lines(study, studies.outcome(study, store)))  # noqa: E731
+    before = studies.study_status(study, store)
+    tables = lambda: study_grids(_lines(study, studies.study_status(study, store)))  # noqa: E731
     view = StudyView(before, at_once, tables, show=show)
     try:
         with view:
-            found: Outcome = studies.run_study(
+            found: StudyStatus = studies.run_study(
                 study, store, execute, view.told, planned=view.planned, **how
             )
     except KeyboardInterrupt:
@@ -212,7 +212,7 @@ def show_study(
     return found
 
 
-def _fetch(study: Study, before: Outcome) -> None:
+def _fetch(study: Study, before: StudyStatus) -> None:
     """Have the data at hand before anything starts: a missing pack is a mistake of now."""
     from .. import training
 
@@ -221,17 +221,17 @@ def _fetch(study: Study, before: Outcome) -> None:
             training.data_of(scenario)
 
 
-def _lines(study: Study, found: Outcome) -> list[Line]:
+def _lines(study: Study, found: StudyStatus) -> list[StudyRow]:
     lines = []
     for cell in study.cells:
         folders = found.done[cell]
-        choice = found.choices.get(cell)
-        note = "" if choice is None or not choice.tried else _chosen(choice.point)
+        choice = found.selections.get(cell)
+        note = "" if choice is None or not choice.trials else _chosen(choice.point)
         described = [_described(folder) for folder in folders]
         data = [_data_of(said) for said in described]
         scores = [load_summary(folder) for folder in folders]
         networks = [_network_of(said) for said in described]
-        lines.append(Line(*cell, len(study.seed_list), scores, data, note, networks))
+        lines.append(StudyRow(*cell, len(study.seed_list), scores, data, note, networks))
     return lines
 
 
@@ -263,10 +263,10 @@ def _described(folder: Path) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def _report(study: Study, store: Path, found: Outcome, format_: str, ids: list[str]) -> None:
+def _report(study: Study, store: Path, found: StudyStatus, format_: str, ids: list[str]) -> None:
     lines = _lines(study, found)
     grids = study_grids(lines, ids, together=format_ in ("latex", "csv"))
-    chosen_on = study.select.on if any(c.tried for c in found.choices.values()) else None
+    chosen_on = study.select.on if any(c.trials for c in found.selections.values()) else None
     judged = guidelines(lines, chosen_on)
     if format_ == "json":
         print_json(_as_json(study, lines, found, judged))
@@ -294,11 +294,13 @@ def _report(study: Study, store: Path, found: Outcome, format_: str, ids: list[s
     say("", f"runs: {store}")
 
 
-def _name(line: Line) -> str:
+def _name(line: StudyRow) -> str:
     return " ".join(part for part in line[:5] if part)
 
 
-def _as_json(study: Study, lines: list[Line], found: Outcome, judged: Any) -> dict[str, Any]:
+def _as_json(
+    study: Study, lines: list[StudyRow], found: StudyStatus, judged: Any
+) -> dict[str, Any]:
     return {
         "study": study.name,
         "cells": [

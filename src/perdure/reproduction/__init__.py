@@ -1,23 +1,29 @@
 """Published tables and claims, next to what was measured."""
 
-from .claims import statements
-from .comparison import Line, findings_of, lines_of, measured_lines, study_for
+from .claims import check_claims
+from .comparison import (
+    ComparisonRow,
+    build_study,
+    collect_measurements,
+    compare_with_published,
+    list_measured_rows,
+)
 from .figure_data import write_figures
-from .measurements import CellRuns, Findings
-from .published import Entry, entries, find_entry, missing_data
+from .measurements import CellRuns, Measurements
+from .published import PublishedResult, find_missing_data, find_published_result, published_results
 
 __all__ = [
     "CellRuns",
-    "Entry",
-    "Findings",
-    "Line",
-    "entries",
-    "find_entry",
-    "findings_of",
-    "lines_of",
-    "measured_lines",
-    "missing_data",
-    "statements",
-    "study_for",
+    "ComparisonRow",
+    "Measurements",
+    "PublishedResult",
+    "build_study",
+    "check_claims",
+    "collect_measurements",
+    "compare_with_published",
+    "find_missing_data",
+    "find_published_result",
+    "list_measured_rows",
+    "published_results",
     "write_figures",
 ]

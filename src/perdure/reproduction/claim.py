@@ -7,36 +7,36 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .measurements import NotMeasured
+from .measurements import NotMeasuredError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .measurements import Findings
+    from .measurements import Measurements
 
-__all__ = ["NAN", "Statement", "below", "mean", "plateau"]
+__all__ = ["NAN", "Claim", "below", "mean", "plateau"]
 
 NAN = math.nan  # stands for a number that was not measured
 
 
-class Statement(NamedTuple):
-    """A statement, whether it holds (None where it was not measured), and by which numbers."""
+class Claim(NamedTuple):
+    """A claim, whether it holds (None where it was not measured), and by which numbers."""
 
     text: str
     holds: bool | None
     numbers: str
 
 
-def below(text: str, low: float, high: float) -> Statement:
-    """Return a statement that holds if one number is below another.
+def below(text: str, low: float, high: float) -> Claim:
+    """Return a claim that holds if one number is below another.
 
     Example:
         >>> below("ACC is above 2", 2, 2.5)
-        Statement(text='ACC is above 2', holds=True, numbers='2 < 2.5')
+        Claim(text='ACC is above 2', holds=True, numbers='2 < 2.5')
     """
     if math.isnan(low + high):
-        return Statement(text, None, "not measured")
-    return Statement(text, low < high, f"{low:.4g} < {high:.4g}")
+        return Claim(text, None, "not measured")
+    return Claim(text, low < high, f"{low:.4g} < {high:.4g}")
 
 
 def plateau(curve: Sequence[float]) -> int | None:
@@ -56,7 +56,7 @@ def plateau(curve: Sequence[float]) -> int | None:
 
 
 def mean(
-    found: Findings,
+    found: Measurements,
     id_: str,
     where: Mapping[str, str] | None = None,
     *,
@@ -66,5 +66,5 @@ def mean(
     """Return the mean of a metric over the runs of a cell, NaN where it was not measured."""
     try:
         return found.mean(id_, where or {}, thin=thin, weights=weights)
-    except NotMeasured:
+    except NotMeasuredError:
         return NAN

@@ -5,27 +5,27 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .claim import NAN, Statement, below, mean, plateau
-from .gap_claims import GAP_SHAPES
-from .measurements import NotMeasured
+from .claim import NAN, Claim, below, mean, plateau
+from .gap_claims import GAP_CLAIMS
+from .measurements import NotMeasuredError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .measurements import Findings
+    from .measurements import Measurements
 
-__all__ = ["SHAPES", "statements"]
+__all__ = ["CLAIMS", "check_claims"]
 
 
-def statements(found: Findings) -> list[Statement]:
+def check_claims(found: Measurements) -> list[Claim]:
     """Return what the paper states of an entry's runs, each checked."""
-    return SHAPES[found.entry.name](found) if found.entry.name in SHAPES else []
+    return CLAIMS[found.entry.name](found) if found.entry.name in CLAIMS else []
 
 
 # Diaz-Rodriguez et al. 2018
 
 
-def _criteria(found: Findings) -> list[Statement]:
+def _criteria(found: Measurements) -> list[Claim]:
     return [
         _first(found, "cumulative has the highest A", "acc.lower", "cumulative"),
         _first(found, "naive has the lowest REM", "rem", "naive", lowest=True),
@@ -39,7 +39,7 @@ def _criteria(found: Findings) -> list[Statement]:
 
 
 def _first(
-    found: Findings,
+    found: Measurements,
     text: str,
     id_: str,
     strategy: str,
@@ -48,17 +48,17 @@ def _first(
     weights: str | None = None,
     where: Mapping[str, str] | None = None,
     rank: int = 1,
-) -> Statement:
-    """Return a statement that a strategy has the highest mean (or lowest, or the second …)."""
+) -> Claim:
+    """Return a claim that a strategy has the highest mean (or lowest, or the second …)."""
     means = {
         name: mean(found, id_, {**(where or {}), "strategy": name}, weights=weights)
         for name in found.entry.study["strategies"]
     }
     if any(math.isnan(mean) for mean in means.values()):
-        return Statement(text, None, "not measured")
+        return Claim(text, None, "not measured")
     order = sorted(means, key=lambda name: means[name], reverse=not lowest)
     told = ", ".join(f"{name} {means[name]:.3f}" for name in order[: rank + 2])
-    return Statement(text, order[rank - 1] == strategy, told)
+    return Claim(text, order[rank - 1] == strategy, told)
 
 
 # Michel et al. 2023
@@ -67,7 +67,7 @@ PLATEAUS = (("split-tiny-imagenet", "gdumb", 25), ("split-tiny-imagenet", "repla
             ("split-cifar100", "replay", None))  # fmt: skip
 
 
-def _rescaled(found: Findings) -> list[Statement]:
+def _rescaled(found: Measurements) -> list[Claim]:
     said = []
     for data in ("split-cifar100", "split-tiny-imagenet"):
         raf = {}
@@ -84,31 +84,31 @@ def _rescaled(found: Findings) -> list[Statement]:
     return said + [_on_plateau(found, *each) for each in PLATEAUS]
 
 
-def _ends(found: Findings, name: str, scenario: str, strategy: str) -> tuple[float, float]:
+def _ends(found: Measurements, name: str, scenario: str, strategy: str) -> tuple[float, float]:
     try:
         curve = found.curve(name, {"scenario": scenario, "strategy": strategy})
-    except NotMeasured:
+    except NotMeasuredError:
         return NAN, NAN
     known = [value for value in curve if not math.isnan(value)]
     return known[0], known[-1]
 
 
-def _on_plateau(found: Findings, scenario: str, strategy: str, start: int | None) -> Statement:
+def _on_plateau(found: Measurements, scenario: str, strategy: str, start: int | None) -> Claim:
     """Return whether RAA rises no more from where the paper says (within 15 tasks), or does."""
     how = "has no plateau" if start is None else f"is on a plateau from about task {start} on"
     text = f"{scenario}, {strategy}: RAA {how}"
     try:
         at = plateau(found.curve("raa", {"scenario": scenario, "strategy": strategy}))
-    except NotMeasured:
-        return Statement(text, None, "not measured")
+    except NotMeasuredError:
+        return Claim(text, None, "not measured")
     holds = at is None if start is None else at is not None and abs(at - start) <= 15
-    return Statement(text, holds, "no plateau" if at is None else f"from task {at}")
+    return Claim(text, holds, "no plateau" if at is None else f"from task {at}")
 
 
 # Faber et al. 2023
 
 
-def _curriculum(found: Findings) -> list[Statement]:
+def _curriculum(found: Measurements) -> list[Claim]:
     said = []
     for setting in ("class", "task"):
         for scenario in ("m2i", "i2m"):
@@ -120,7 +120,7 @@ def _curriculum(found: Findings) -> list[Statement]:
     return said
 
 
-def _order(found: Findings, setting: str, strategy: str) -> Statement:
+def _order(found: Measurements, setting: str, strategy: str) -> Claim:
     """Return whether the order of the tasks matters as published: its RQ2."""
     published = {
         str(row.scenario): row.mean_and_sd("acc.lower")[0]
@@ -135,8 +135,8 @@ def _order(found: Findings, setting: str, strategy: str) -> Statement:
     return below(f"RQ2, {setting}, {strategy}: ACC of {high} is above that of {low}", *acc)
 
 
-SHAPES: dict[str, Callable[[Findings], list[Statement]]] = {
-    **GAP_SHAPES,
+CLAIMS: dict[str, Callable[[Measurements], list[Claim]]] = {
+    **GAP_CLAIMS,
     "diaz-icifar100": _criteria,
     "michel-online": _rescaled,
     "faber-vgg9": _curriculum,

@@ -5,22 +5,28 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..studies.study import study_of
-from .measurements import CellRuns, Findings, NotMeasured
-from .published import missing_data
+from ..studies.study import make_study
+from .measurements import CellRuns, Measurements, NotMeasuredError
+from .published import find_missing_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ..studies.study import Cell, Study
-    from .published import Entry, Published
+    from .published import PublishedResult, PublishedRow
 
-__all__ = ["Line", "findings_of", "lines_of", "measured_lines", "study_for"]
+__all__ = [
+    "ComparisonRow",
+    "build_study",
+    "collect_measurements",
+    "compare_with_published",
+    "list_measured_rows",
+]
 
 
-def study_for(
-    entry: Entry, *, quick: bool = False, device: str = "cpu"
+def build_study(
+    entry: PublishedResult, *, quick: bool = False, device: str = "cpu"
 ) -> tuple[Study | None, dict[str, list[str]]]:
     """Return the study of an entry, as far as its data is at hand, and what is not, by scenario.
 
@@ -30,29 +36,31 @@ def study_for(
         device: of the runs.
 
     Example:
-        >>> from perdure.reproduction import find_entry
-        >>> _, missing = study_for(find_entry("delange-mnist"))
+        >>> from perdure.reproduction import find_published_result
+        >>> _, missing = build_study(find_published_result("delange-mnist"))
         >>> set(missing) <= {"split-mnist"}
         True
     """
-    missing = missing_data(entry.mapping(quick=quick)["scenarios"])
+    missing = find_missing_data(entry.mapping(quick=quick)["scenarios"])
     plain = entry.mapping(quick=quick, without=list(missing))
     if not plain["scenarios"]:
         return None, missing
     plain["run"] = {**plain["run"], "device": device}
-    return study_of(plain, f"{entry.name}-quick" if quick else entry.name), missing
+    return make_study(plain, f"{entry.name}-quick" if quick else entry.name), missing
 
 
-def findings_of(entry: Entry, done: Mapping[Cell, Sequence[Path]]) -> Findings:
+def collect_measurements(
+    entry: PublishedResult, done: Mapping[Cell, Sequence[Path]]
+) -> Measurements:
     """Return what was found in the finished runs of a study's cells."""
     cells = [
         CellRuns({name: value or None for name, value in cell._asdict().items()}, folders)
         for cell, folders in done.items()
     ]
-    return Findings(entry, cells)
+    return Measurements(entry, cells)
 
 
-class Line(NamedTuple):
+class ComparisonRow(NamedTuple):
     """One number: as published, as measured in each run, and why not where it was not."""
 
     table: str
@@ -87,9 +95,9 @@ class Line(NamedTuple):
         """The difference in SDs, and whose: the paper's, or ours where it prints none or 0.
 
         Example:
-            >>> Line("3", {}, "", "acc", 90.0, 2.0, [91.0, 95.0]).deviation
+            >>> ComparisonRow("3", {}, "", "acc", 90.0, 2.0, [91.0, 95.0]).deviation
             (1.5, 'paper')
-            >>> Line("3", {}, "", "acc", 90.0, None, [91.0, 93.0]).deviation[1]
+            >>> ComparisonRow("3", {}, "", "acc", 90.0, None, [91.0, 93.0]).deviation[1]
             'ours'
         """
         if self.difference is None:
@@ -100,13 +108,13 @@ class Line(NamedTuple):
         return None
 
 
-def lines_of(found: Findings) -> list[Line]:
+def compare_with_published(found: Measurements) -> list[ComparisonRow]:
     """Return every published number beside what was measured, then what else was measured."""
     lines = [line for row in found.entry.published for line in _of_row(found, row)]
-    return lines + measured_lines(found, found.entry.also)
+    return lines + list_measured_rows(found, found.entry.also)
 
 
-def measured_lines(found: Findings, ids: Sequence[str]) -> list[Line]:
+def list_measured_rows(found: Measurements, ids: Sequence[str]) -> list[ComparisonRow]:
     """Return some metrics of every cell, with nothing beside them."""
     lines = []
     for each in found.cells:
@@ -114,11 +122,11 @@ def measured_lines(found: Findings, ids: Sequence[str]) -> list[Line]:
         for id_ in ids:
             values, missing = _measured(found, id_, cell)
             if not missing:
-                lines.append(Line("", cell, "", id_, None, None, values))
+                lines.append(ComparisonRow("", cell, "", id_, None, None, values))
     return lines
 
 
-def _of_row(found: Findings, row: Published) -> list[Line]:
+def _of_row(found: Measurements, row: PublishedRow) -> list[ComparisonRow]:
     how = [f"every {row.thin}"] if row.thin > 1 else []
     how += [row.weights] if row.weights else []
     lines = []
@@ -131,13 +139,15 @@ def _of_row(found: Findings, row: Published) -> list[Line]:
             values, missing = _measured(found, id_, row.given, row.thin, row.weights)
         if values and found.entry.counting == "De Lange":
             ours = found.values(id_, row.given, thin=row.thin, ours=True)
-        made = Line(row.table, row.given, ", ".join(how), id_, mean, sd, values, ours, missing)
+        made = ComparisonRow(
+            row.table, row.given, ", ".join(how), id_, mean, sd, values, ours, missing
+        )
         lines.append(made)
     return lines if row.rank is None else [*lines, _rank(found, row)]
 
 
 def _measured(
-    found: Findings,
+    found: Measurements,
     id_: str,
     where: Mapping[str, str],
     thin: int = 1,
@@ -146,11 +156,11 @@ def _measured(
     """Return a metric of every run, or why there is none."""
     try:
         return found.values(id_, where, thin=thin, weights=weights), ""
-    except NotMeasured as reason:
+    except NotMeasuredError as reason:
         return (), str(reason)
 
 
-def _rank(found: Findings, row: Published) -> Line:
+def _rank(found: Measurements, row: PublishedRow) -> ComparisonRow:
     """Return the rank of a strategy by accuracy among all of its table and setting."""
     peers = [
         other.given
@@ -162,6 +172,8 @@ def _rank(found: Findings, row: Published) -> Line:
     try:
         mine = found.mean("acc.lower", row.given)
         values = [1.0 + sum(found.mean("acc.lower", each) > mine for each in peers)]
-    except NotMeasured as reason:
+    except NotMeasuredError as reason:
         missing = str(reason)
-    return Line(row.table, row.given, "", "rank", float(row.rank or 0), None, values, (), missing)
+    return ComparisonRow(
+        row.table, row.given, "", "rank", float(row.rank or 0), None, values, (), missing
+    )

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..record import Run
-    from .measurements import CellRuns, Findings
-    from .published import Figure
+    from .measurements import CellRuns, Measurements
+    from .published import PublishedFigure
 
 __all__ = ["figure_rows", "forgetting_pairs", "write_figures"]
 
@@ -26,7 +26,7 @@ Keys = tuple[str | int, ...]
 Numbers = dict[Keys, list[float]]  # by what names a row, the number of every run
 
 
-def write_figures(found: Findings, folder: Path, name: str) -> list[Path]:
+def write_figures(found: Measurements, folder: Path, name: str) -> list[Path]:
     """Return the files written: one a figure of the entry, for the cells that are measured."""
     written = []
     for figure in found.entry.figures:
@@ -43,7 +43,7 @@ def write_figures(found: Findings, folder: Path, name: str) -> list[Path]:
     return written
 
 
-def figure_rows(found: Findings, figure: Figure) -> tuple[list[str], list[list[Any]]]:
+def figure_rows(found: Measurements, figure: PublishedFigure) -> tuple[list[str], list[list[Any]]]:
     """Return header and rows of the data behind a figure: what it shows, mean, SD, runs."""
     names, read = KINDS[figure.of]
     rows: list[list[Any]] = []
@@ -62,7 +62,7 @@ def _spread(values: Sequence[float]) -> list[float | int | str]:
     return [f"{np.mean(values):.6g}", sd, len(values)]
 
 
-def _scores(found: Findings, cell: CellRuns, figure: Figure) -> Numbers:
+def _scores(found: Measurements, cell: CellRuns, figure: PublishedFigure) -> Numbers:
     """Return the score on every evaluation task after every iteration that was tested."""
     rows: Numbers = defaultdict(list)
     for folder in cell.folders:
@@ -74,7 +74,7 @@ def _scores(found: Findings, cell: CellRuns, figure: Figure) -> Numbers:
     return rows
 
 
-def _gradients(found: Findings, cell: CellRuns, figure: Figure) -> Numbers:  # noqa: ARG001
+def _gradients(found: Measurements, cell: CellRuns, figure: PublishedFigure) -> Numbers:  # noqa: ARG001
     """Return the norms of both terms after every iteration at which they were recorded."""
     rows: Numbers = defaultdict(list)
     for folder in cell.folders:
@@ -98,7 +98,7 @@ def forgetting_pairs(run: Run) -> dict[tuple[str, str], tuple[float, float]]:
     return {(matrix.tasks[k], matrix.tasks[j]): both for (k, j), both in pairs.items()}
 
 
-def _forgetting(found: Findings, cell: CellRuns, figure: Figure) -> Numbers:  # noqa: ARG001
+def _forgetting(found: Measurements, cell: CellRuns, figure: PublishedFigure) -> Numbers:  # noqa: ARG001
     rows: Numbers = defaultdict(list)
     for folder in cell.folders:
         for (trained, tested), both in forgetting_pairs(found.run(folder)).items():
@@ -107,7 +107,7 @@ def _forgetting(found: Findings, cell: CellRuns, figure: Figure) -> Numbers:  # 
     return rows
 
 
-def _tasks(found: Findings, cell: CellRuns, figure: Figure) -> Numbers:
+def _tasks(found: Measurements, cell: CellRuns, figure: PublishedFigure) -> Numbers:
     """Return curves of metrics after each task."""
     rows: Numbers = defaultdict(list)
     for folder in cell.folders:
@@ -119,7 +119,7 @@ def _tasks(found: Findings, cell: CellRuns, figure: Figure) -> Numbers:
     return rows
 
 
-def _matrix(found: Findings, cell: CellRuns, figure: Figure) -> Numbers:  # noqa: ARG001
+def _matrix(found: Measurements, cell: CellRuns, figure: PublishedFigure) -> Numbers:  # noqa: ARG001
     """Return the score on every task after each task."""
     rows: Numbers = defaultdict(list)
     for folder in cell.folders:
@@ -132,7 +132,9 @@ def _matrix(found: Findings, cell: CellRuns, figure: Figure) -> Numbers:  # noqa
     return rows
 
 
-KINDS: dict[str, tuple[tuple[str, ...], Callable[[Findings, CellRuns, Figure], Numbers]]] = {
+KINDS: dict[
+    str, tuple[tuple[str, ...], Callable[[Measurements, CellRuns, PublishedFigure], Numbers]]
+] = {
     "scores": (("tested", "step"), _scores),
     "gradients": (("term", "trained", "step"), _gradients),
     "forgetting": (("id", "trained", "tested"), _forgetting),

@@ -9,20 +9,20 @@ import numpy as np
 
 from .claim import NAN, below, mean
 from .figure_data import forgetting_pairs
-from .measurements import NotMeasured
+from .measurements import NotMeasuredError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .claim import Statement
-    from .measurements import Findings
+    from .claim import Claim
+    from .measurements import Measurements
 
-__all__ = ["GAP_SHAPES"]
+__all__ = ["GAP_CLAIMS"]
 
 FIRST = 50  # updates of a task that the paper's figures zoom in on
 
 
-def _periodicity(found: Findings, where: Mapping[str, str]) -> list[Statement]:
+def _periodicity(found: Measurements, where: Mapping[str, str]) -> list[Claim]:
     acc, low, often = (mean(found, id_, where) for id_ in ("acc", "min_acc", "wf100"))
     seldom = {id_: mean(found, id_, where, thin=1000) for id_ in ("min_acc", "wf100")}
     return [
@@ -33,7 +33,7 @@ def _periodicity(found: Findings, where: Mapping[str, str]) -> list[Statement]:
     ]
 
 
-def _sizes(found: Findings) -> list[Statement]:
+def _sizes(found: Measurements) -> list[Claim]:
     thousand, whole, few = ({"variant": f"n-{n}"} for n in (1000, "all", 100))
     apart = abs(mean(found, "min_acc", thousand) - mean(found, "min_acc", whole))
     noisy, calm = mean(found, "wf100", few), mean(found, "wf100", whole)
@@ -44,23 +44,23 @@ def _sizes(found: Findings) -> list[Statement]:
     ]
 
 
-def _correlation(found: Findings) -> float:
+def _correlation(found: Measurements) -> float:
     """Return Pearson's correlation of FORG and WF10, on the means over runs."""
     try:
         folders = found.select({"variant": "n-1000"}).folders
-    except NotMeasured:
+    except NotMeasuredError:
         return NAN
     runs = [forgetting_pairs(found.run(each)) for each in folders]
     means = np.array([[run[key] for key in runs[0]] for run in runs]).mean(axis=0)
     return float(np.corrcoef(means.T)[0, 1])
 
 
-def _mnist(found: Findings) -> list[Statement]:
+def _mnist(found: Measurements) -> list[Claim]:
     said = "FORG and WF10 correlate strongly (the paper: .86)"
     return [*_sizes(found), below(said, 0.6, _correlation(found))]
 
 
-def _cifar10(found: Findings) -> list[Statement]:
+def _cifar10(found: Measurements) -> list[Claim]:
     said = "FORG and WF10 do not correlate strongly (the paper: -.37)"
     low = mean(found, "min_acc", {"variant": "n-1000"})
     return [
@@ -70,16 +70,16 @@ def _cifar10(found: Findings) -> list[Statement]:
     ]
 
 
-def _mini_imagenet(found: Findings) -> list[Statement]:
+def _mini_imagenet(found: Measurements) -> list[Claim]:
     said = "FORG and WF10 correlate less than on Split-MNIST (the paper: .61, there .86)"
     return [*_sizes(found), below(said, _correlation(found), 0.86)]
 
 
-def _domainnet(found: Findings) -> list[Statement]:
+def _domainnet(found: Measurements) -> list[Claim]:
     return [*_periodicity(found, {"strategy": "replay"}), _no_pull(found, "lwf")]
 
 
-def _rotated(found: Findings) -> list[Statement]:
+def _rotated(found: Measurements) -> list[Claim]:
     def at(id_: str, phi: int) -> float:
         return mean(found, id_, {"scenario": f"rotated-mnist-{phi}"})
 
@@ -95,7 +95,7 @@ def _rotated(found: Findings) -> list[Statement]:
     ]
 
 
-def _online(found: Findings) -> list[Statement]:
+def _online(found: Measurements) -> list[Claim]:
     mnist, cifar = {"scenario": "split-mnist"}, {"scenario": "split-cifar10"}
     forg, wf10 = (mean(found, id_, mnist) for id_ in ("forgetting.learned", "wf10"))
     low, acc = (mean(found, id_, cifar) for id_ in ("min_acc", "acc"))
@@ -106,7 +106,7 @@ def _online(found: Findings) -> list[Statement]:
     ]
 
 
-def _finetuning(found: Findings) -> list[Statement]:
+def _finetuning(found: Measurements) -> list[Claim]:
     said = []
     for name in ("split-mnist", "split-cifar10", "split-mini-imagenet"):
         where = {"scenario": name}
@@ -119,7 +119,7 @@ def _finetuning(found: Findings) -> list[Statement]:
     return [*said, below("mini-domainnet: it does not fall to zero", 0.5, low)]
 
 
-def _memory(found: Findings) -> list[Statement]:
+def _memory(found: Measurements) -> list[Claim]:
     sizes = ("m-500", "m-1000", "m-2000", "m-all")
     acc = {name: mean(found, "acc", {"variant": name}) for name in sizes}
     gap = {name: mean(found, "gap.depth", {"variant": name}) for name in sizes}
@@ -130,7 +130,7 @@ def _memory(found: Findings) -> list[Statement]:
     ]
 
 
-def _gem_mnist(found: Findings) -> list[Statement]:
+def _gem_mnist(found: Measurements) -> list[Claim]:
     gem, er = _norms(found, "gem"), _norms(found, "replay")
     low = [mean(found, "min_acc", {"strategy": name}) for name in ("gem", "replay")]
     tenth = er["plasticity"] / 10
@@ -144,7 +144,7 @@ def _gem_mnist(found: Findings) -> list[Statement]:
     ]
 
 
-def _gem_cifar10(found: Findings) -> list[Statement]:
+def _gem_cifar10(found: Measurements) -> list[Claim]:
     gem, er = {"strategy": "gem"}, {"strategy": "replay"}
     acc = [mean(found, "acc", where) for where in (gem, er)]
     return [
@@ -156,7 +156,7 @@ def _gem_cifar10(found: Findings) -> list[Statement]:
     ]
 
 
-def _methods(found: Findings) -> list[Statement]:
+def _methods(found: Measurements) -> list[Claim]:
     said = []
     for name in ("lwf", "ewc", "si"):
         where = {"strategy": name}
@@ -169,17 +169,17 @@ def _methods(found: Findings) -> list[Statement]:
     return said
 
 
-def _no_pull(found: Findings, strategy: str) -> Statement:
+def _no_pull(found: Measurements, strategy: str) -> Claim:
     norms = _norms(found, strategy)
     said = f"{strategy}: task 2's first stability norm is under 1% of the highest that follow"
     return below(said, norms["task 2"], norms["highest"] / 100)
 
 
-def _speech(found: Findings) -> list[Statement]:
+def _speech(found: Measurements) -> list[Claim]:
     return [below("the gap is there, deeper than a point", 1, mean(found, "gap.depth"))]
 
 
-def _norms(found: Findings, strategy: str) -> dict[str, float]:
+def _norms(found: Measurements, strategy: str) -> dict[str, float]:
     """Return gradient norms after the first task, means over tasks and runs.
 
     Of a task's first update, the highest of its first 50, the median of its second half.
@@ -188,7 +188,7 @@ def _norms(found: Findings, strategy: str) -> dict[str, float]:
     rows: dict[str, list[float]] = {name: [] for name in names}
     try:
         norms = [found.run(each).gradients for each in found.select({"strategy": strategy}).folders]
-    except NotMeasured:
+    except NotMeasuredError:
         norms = []
     for each in norms:
         if each is None:
@@ -204,7 +204,7 @@ def _norms(found: Findings, strategy: str) -> dict[str, float]:
     return {name: float(np.mean(values)) if values else NAN for name, values in rows.items()}
 
 
-GAP_SHAPES: dict[str, Callable[[Findings], list[Statement]]] = {
+GAP_CLAIMS: dict[str, Callable[[Measurements], list[Claim]]] = {
     "delange-mnist": _mnist,
     "delange-cifar10": _cifar10,
     "delange-mini-imagenet": _mini_imagenet,

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
     from ..metrics import Summary
     from ..record import Points, Run
-    from .published import Entry
+    from .published import PublishedResult
 
-__all__ = ["CellRuns", "Findings", "NotMeasured", "as_de_lange_counts"]
+__all__ = ["CellRuns", "Measurements", "NotMeasuredError", "count_as_de_lange"]
 
 
-class NotMeasured(Exception):
+class NotMeasuredError(Exception):
     """Raised where a number is asked for that no finished run has, with the reason."""
 
 
@@ -43,22 +43,22 @@ class CellRuns(NamedTuple):
     folders: Sequence[Path]
 
 
-class Findings:
+class Measurements:
     """The finished runs of an entry, and numbers of them in its unit, each computed once."""
 
-    def __init__(self, entry: Entry, cells: Sequence[CellRuns]) -> None:
+    def __init__(self, entry: PublishedResult, cells: Sequence[CellRuns]) -> None:
         self.entry = entry
         self.cells = [each for each in cells if each.folders]
         self._runs: dict[Path, Run] = {}
         self._summaries: dict[tuple[Path, int, bool], Summary] = {}
 
     def select(self, where: Mapping[str, str]) -> CellRuns:
-        """Return the one cell that agrees with what is given, or raise NotMeasured."""
+        """Return the one cell that agrees with what is given, or raise NotMeasuredError."""
         found = [
             each for each in self.cells if all(each.cell.get(k) == v for k, v in where.items())
         ]
         if not found:
-            raise NotMeasured(f"no finished run of {', '.join(where.values()) or 'it'}")
+            raise NotMeasuredError(f"no finished run of {', '.join(where.values()) or 'it'}")
         if len(found) > 1:
             raise ValueError(f"{self.entry.name}: {dict(where)} names {len(found)} cells, not one")
         return found[0]
@@ -76,10 +76,10 @@ class Findings:
         if key not in self._summaries:
             run = self.run(folder)
             if run.points is None:
-                raise NotMeasured(f"{folder} has no points")
+                raise NotMeasuredError(f"{folder} has no points")
             stream = None  # a run that was tested at task ends only has none worth its time
             if (run.points.kind == PROBE).any():
-                counted = as_de_lange_counts(run.points, thin) if theirs else run.points
+                counted = count_as_de_lange(run.points, thin) if theirs else run.points
                 stream = counted.stream(thin=1 if theirs else thin)
             options = SummaryOptions(epsilon=self.entry.epsilon)
             made = summary(run.matrix, stream=stream, costs=run.costs, options=options)
@@ -95,13 +95,13 @@ class Findings:
         weights: str | None = None,
         ours: bool = False,
     ) -> list[float]:
-        """Return a metric of every run of a cell, or raise NotMeasured with the reason."""
+        """Return a metric of every run of a cell, or raise NotMeasuredError with the reason."""
         found = [self.summary(each, thin, ours=ours) for each in self.select(where).folders]
         if id_ in ("clscore", "clstability"):
             return self._fused(id_, [each.metrics for each in found], weights)
         for each in found:
             if id_ not in each.metrics:
-                raise NotMeasured(each.undefined.get(id_, "not computed"))
+                raise NotMeasuredError(each.undefined.get(id_, "not computed"))
         percent = self.entry.unit == "percent" and find_metric(id_).unit == "score"
         return [each.metrics[id_] * (100 if percent else 1) for each in found]
 
@@ -115,7 +115,7 @@ class Findings:
         """Return a curve after each task, the mean over a cell's runs; NaN where undefined."""
         found = [self.summary(each).curves for each in self.select(where).folders]
         if any(name not in each for each in found):
-            raise NotMeasured(f"{name} is undefined")
+            raise NotMeasuredError(f"{name} is undefined")
         means = np.array([each[name] for each in found], dtype=np.float64).mean(axis=0)
         return [float(value) for value in means]
 
@@ -138,10 +138,10 @@ class Findings:
                 return [clstability_of(runs, shares)]
             return [clscore_of(each, shares) for each in runs]
         except UndefinedMetricError as reason:
-            raise NotMeasured(str(reason)) from None
+            raise NotMeasuredError(str(reason)) from None
 
 
-def as_de_lange_counts(points: Points, every: int = 1) -> Points:
+def count_as_de_lange(points: Points, every: int = 1) -> Points:
     """Return points as the code of De Lange et al. would have recorded them.
 
     It tests the task that it enters before the first update and counts that as any other test, and

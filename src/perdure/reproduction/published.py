@@ -18,13 +18,21 @@ from ..scenarios import find_scenario
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CELL", "Entry", "Figure", "Published", "entries", "find_entry", "missing_data"]
+__all__ = [
+    "CELL",
+    "PublishedFigure",
+    "PublishedResult",
+    "PublishedRow",
+    "find_missing_data",
+    "find_published_result",
+    "published_results",
+]
 
 FACTORS = {"scenario": "scenarios", "setting": "settings", "strategy": "strategies"}
 CELL = ("scenario", "setting", "model", "strategy", "variant")  # what names a cell of a study
 
 
-class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class CellFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which cells of a study are meant: all that agree with what is given."""
 
     scenario: str | None = None
@@ -39,7 +47,7 @@ class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return {name: getattr(self, name) for name in CELL if getattr(self, name) is not None}
 
 
-class Published(Place, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PublishedRow(CellFilter, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A line of a published table: a mean, or mean and SD, by metric id."""
 
     table: str
@@ -55,7 +63,7 @@ class Published(Place, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return value if isinstance(value, tuple) else (value, None)
 
 
-class Figure(Place, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PublishedFigure(CellFilter, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The data behind a figure, written as CSV."""
 
     figure: str
@@ -64,7 +72,7 @@ class Figure(Place, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ids: list[str] = []  # of curves after tasks
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PublishedResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A published table or figure, the study that runs it again, and a small version of it.
 
     Args:
@@ -83,7 +91,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         stand_in: what the small version is.
         figures: data to write.
         published: lines of the tables.
-        study: as `study_of` takes it.
+        study: as `make_study` takes it.
         quick: what replaces it in the small version.
     """
 
@@ -100,8 +108,8 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     also: list[str] = []
     deviations: list[str]
     stand_in: str
-    figures: list[Figure] = []
-    published: list[Published]
+    figures: list[PublishedFigure] = []
+    published: list[PublishedRow]
     study: dict[str, Any]
     quick: dict[str, Any]
 
@@ -123,12 +131,12 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return list(dict.fromkeys([*shown, *self.also]))
 
     def mapping(self, *, quick: bool = False, without: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the study as `study_of` takes it, without some scenarios.
+        """Return the study as `make_study` takes it, without some scenarios.
 
         The small one has `quick`'s keys in place of its own, and `run` merged.
 
         Example:
-            >>> find_entry("delange-speech").mapping(quick=True)["scenarios"]
+            >>> find_published_result("delange-speech").mapping(quick=True)["scenarios"]
             ['split-fashion-mnist']
         """
         both = {**self.study, **(self.quick if quick else {})}
@@ -144,11 +152,11 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 @cache
-def entries() -> dict[str, Entry]:
+def published_results() -> dict[str, PublishedResult]:
     """Return every entry by name.
 
     Example:
-        >>> entries()["delange-rotated"].tables
+        >>> published_results()["delange-rotated"].tables
         'Table 2, Figure 3'
     """
     folder = files("perdure.reproduction") / "tables"
@@ -156,26 +164,26 @@ def entries() -> dict[str, Entry]:
     return {path.name[:-5]: _entry(path.name[:-5], path.read_text("utf-8")) for path in paths}
 
 
-def find_entry(name: str) -> Entry:
+def find_published_result(name: str) -> PublishedResult:
     """Return an entry, or raise naming the near ones.
 
     Example:
-        >>> len(find_entry("faber-vgg9").published)
+        >>> len(find_published_result("faber-vgg9").published)
         44
     """
-    if name not in entries():
+    if name not in published_results():
         raise InputError(
-            f"entry {name!r:.60} is not known; {suggest_names(name, entries())}"
+            f"entry {name!r:.60} is not known; {suggest_names(name, published_results())}"
             "`perdure reproduce` lists them"
         )
-    return entries()[name]
+    return published_results()[name]
 
 
-def missing_data(scenarios: Sequence[str]) -> dict[str, list[str]]:
+def find_missing_data(scenarios: Sequence[str]) -> dict[str, list[str]]:
     """Return which datasets of each scenario are not at hand; nothing is fetched.
 
     Example:
-        >>> missing_data(["split-digits"])
+        >>> find_missing_data(["split-digits"])
         {}
     """
     lacking = {
@@ -189,9 +197,9 @@ def _at_hand(dataset: str) -> bool:
     return locate(dataset, hashed=False).source in ("bundled", "cache", "mirror")
 
 
-def _entry(name: str, text: str) -> Entry:
+def _entry(name: str, text: str) -> PublishedResult:
     """Return the entry of a file, or raise: a mistake there is ours."""
-    made = msgspec.convert({"name": name, **tomllib.loads(text)}, Entry)
+    made = msgspec.convert({"name": name, **tomllib.loads(text)}, PublishedResult)
     for id_ in made.ids:
         find_metric(id_)
     for weights in made.weights.values():

@@ -1,16 +1,16 @@
 """Study files, selection on validation data, and how far a study is."""
 
-from .run_study import Outcome, failure_of, outcome, plan_study, run_study
-from .study import Cell, Study, read_study, study_of
+from .run_study import StudyStatus, failure_of, plan_study, run_study, study_status
+from .study import Cell, Study, make_study, read_study
 
 __all__ = [
     "Cell",
-    "Outcome",
     "Study",
+    "StudyStatus",
     "failure_of",
-    "outcome",
+    "make_study",
     "plan_study",
     "read_study",
     "run_study",
-    "study_of",
+    "study_status",
 ]

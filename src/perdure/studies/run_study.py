@@ -26,12 +26,20 @@ if TYPE_CHECKING:
 
     Execute = Callable[[Sequence[Job], Callable[[Job, dict[str, Any]], None]], None]
 
-__all__ = ["Choice", "Outcome", "choice_of", "failure_of", "outcome", "plan_study", "run_study"]
+__all__ = [
+    "Selection",
+    "StudyStatus",
+    "failure_of",
+    "plan_study",
+    "run_study",
+    "select_point",
+    "study_status",
+]
 
 INTERRUPTED = 130
 
 
-class Tried(NamedTuple):
+class Trial(NamedTuple):
     """How well one point of a grid did in the search."""
 
     point: Point
@@ -39,18 +47,18 @@ class Tried(NamedTuple):
     why: str = ""  # there is none
 
 
-class Choice(NamedTuple):
+class Selection(NamedTuple):
     """The point of a cell's grid that is reported, and what it was chosen from."""
 
     point: Point | None
-    tried: list[Tried]
+    trials: list[Trial]
 
 
 @dataclass
-class Outcome:
+class StudyStatus:
     """Where a study is: for each cell its choice and the folders of its runs."""
 
-    choices: dict[Cell, Choice] = field(default_factory=dict)
+    selections: dict[Cell, Selection] = field(default_factory=dict)
     done: dict[Cell, list[Path]] = field(default_factory=dict)
     failed: dict[Path, str] = field(default_factory=dict)
     waiting: list[Path] = field(default_factory=list)  # of those known by now
@@ -71,14 +79,14 @@ class Outcome:
     @property
     def whole(self) -> bool:
         """Whether every line of the tables has all its runs."""
-        chosen = all(choice.point is not None for choice in self.choices.values())
+        chosen = all(choice.point is not None for choice in self.selections.values())
         return self.complete and chosen and not self.failed
 
 
 def plan_study(
     study: Study, store: Path, *, everything: bool = False
 ) -> list[tuple[Cell, RunConfig]]:
-    """Return every run that can be named by now: searches, and the reported ones of choices.
+    """Return every run that can be named by now: searches, and the reported ones of selections.
 
     Args:
         study: what to run.
@@ -91,7 +99,7 @@ def plan_study(
         if len(points) > 1:
             for point in points:
                 wanted += [(cell, each) for each in study.configs(cell, point, search=True)]
-        choice = choice_of(study, cell, store)
+        choice = select_point(study, cell, store)
         chosen = choice.point if choice is not None else points[0] if everything else None
         if chosen is not None:
             wanted += [(cell, each) for each in study.configs(cell, chosen)]
@@ -112,7 +120,7 @@ def run_study(
     force: bool = False,
     checkpoint_every: float = 120.0,
     planned: Callable[[list[Job], int], None] | None = None,
-) -> Outcome:
+) -> StudyStatus:
     """Run what is not finished, choose, run what was chosen, and return where the study is.
 
     Args:
@@ -127,7 +135,7 @@ def run_study(
         planned: called before each round with its jobs, and with how many will follow later.
     """
     check_store(store)
-    tried: set[str] = set()
+    trials: set[str] = set()
 
     def listen(job: Job, message: dict[str, Any]) -> None:
         if "ended" in message:
@@ -139,7 +147,7 @@ def run_study(
         wanted = [config for _, config in plan_study(study, store)]
         for config in wanted:
             folder = store / config.folder
-            if config.folder in tried or is_finished(folder):
+            if config.folder in trials or is_finished(folder):
                 continue
             if failure_of(folder) is not None and not (retry or restart):
                 continue
@@ -149,25 +157,25 @@ def run_study(
             jobs.append(job)
         if not jobs:
             break
-        now = outcome(study, store)
+        now = study_status(study, store)
         _write_down(study, store, now, wanted)  # for those who look on
-        tried |= {job.config.folder for job in jobs}
+        trials |= {job.config.folder for job in jobs}
         if planned is not None:
             planned(jobs, now.later)
         execute(jobs, listen)
-    found = outcome(study, store)
+    found = study_status(study, store)
     with suppress(RecordError):  # a store that may only be read: nothing was left to do
         _write_down(study, store, found, wanted)
     return found
 
 
-def outcome(study: Study, store: Path) -> Outcome:
+def study_status(study: Study, store: Path) -> StudyStatus:
     """Return where a study is, from what is in its store."""
-    found = Outcome()
+    found = StudyStatus()
     finished: dict[str, bool] = {}  # each run is asked once: two variants may be the same one
     later: set[str] = set()
     for cell in study.cells:
-        choice = choice_of(study, cell, store)
+        choice = select_point(study, cell, store)
         points = study.points(cell)
         search = [
             each
@@ -180,7 +188,7 @@ def outcome(study: Study, store: Path) -> Outcome:
             found.undecided.append(cell)
             later |= {each.folder for each in study.configs(cell, points[0])}
         else:
-            found.choices[cell] = choice
+            found.selections[cell] = choice
             reported = study.configs(cell, choice.point) if choice.point is not None else []
         shown = [each.folder for each in reported]
         for name in (*(each.folder for each in search), *shown):
@@ -197,7 +205,7 @@ def outcome(study: Study, store: Path) -> Outcome:
     return found
 
 
-def choice_of(study: Study, cell: Cell, store: Path) -> Choice | None:
+def select_point(study: Study, cell: Cell, store: Path) -> Selection | None:
     """Return the best point of a cell's grid, None while its search is not finished.
 
     The mean over the seeds decides; a point that failed with any seed, or whose metric is
@@ -205,29 +213,29 @@ def choice_of(study: Study, cell: Cell, store: Path) -> Choice | None:
     """
     points = study.points(cell)
     if len(points) == 1:
-        return Choice(points[0], [])
-    tried = []
+        return Selection(points[0], [])
+    trials = []
     for point in points:
         folders = [store / each.folder for each in study.configs(cell, point, search=True)]
         left = [folder for folder in folders if not is_finished(folder)]
         why = next((w for folder in left if (w := failure_of(folder)) is not None), None)
         if why is None and left:
             return None
-        tried.append(Tried(point, None, why) if why is not None else _tried(study, point, folders))
-    known = [each for each in tried if each.score is not None]
+        trials.append(Trial(point, None, why) if why is not None else _tried(study, point, folders))
+    known = [each for each in trials if each.score is not None]
     sign = -1 if find_metric(study.select.by).better == "lower" else 1
     best = max(known, key=lambda each: sign * (each.score or 0.0), default=None)
-    return Choice(None if best is None else best.point, tried)
+    return Selection(None if best is None else best.point, trials)
 
 
-def _tried(study: Study, point: Point, folders: Sequence[Path]) -> Tried:
+def _tried(study: Study, point: Point, folders: Sequence[Path]) -> Trial:
     scores = []
     for folder in folders:
         found = load_summary(folder)
         if study.select.by not in found.metrics:
-            return Tried(point, None, found.undefined.get(study.select.by, "not computed"))
+            return Trial(point, None, found.undefined.get(study.select.by, "not computed"))
         scores.append(found.metrics[study.select.by])
-    return Tried(point, fmean(scores))
+    return Trial(point, fmean(scores))
 
 
 def _note_failure(job: Job) -> None:
@@ -243,20 +251,20 @@ def _note_failure(job: Job) -> None:
     replace_file(job.folder / FAILED, json.dumps(said, indent=1) + "\n")
 
 
-def _write_down(study: Study, store: Path, found: Outcome, runs: Sequence[RunConfig]) -> None:
+def _write_down(study: Study, store: Path, found: StudyStatus, runs: Sequence[RunConfig]) -> None:
     """Write what was chosen, and from what, into the store, and which runs there are."""
-    choices = [
+    selections = [
         {
             **cell._asdict(),
             "point": choice.point,
-            "tried": [each._asdict() for each in choice.tried],
+            "trials": [each._asdict() for each in choice.trials],
         }
-        for cell, choice in found.choices.items()
-        if choice.tried
+        for cell, choice in found.selections.items()
+        if choice.trials
     ]
     said = {
         "study": msgspec.to_builtins(study),
-        "choices": choices,
+        "selections": selections,
         "runs": [each.folder for each in runs],
         "later": found.later,
     }

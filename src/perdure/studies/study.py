@@ -21,7 +21,7 @@ from .checks import FACTORS, OPTIONS, check_study, known_in, refuse_wrong, repla
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Cell", "Point", "Select", "Study", "read_study", "study_of"]
+__all__ = ["Cell", "Point", "Select", "Study", "make_study", "read_study"]
 
 MAX_STUDY = 1 << 20  # bytes
 # Python's parser takes time and memory with the square of a key's parts.
@@ -52,7 +52,7 @@ class Cell(NamedTuple):
 
 
 class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
-    """What a study runs. `study_of` makes one from plain data and judges it."""
+    """What a study runs. `make_study` makes one from plain data and judges it."""
 
     name: str
     scenarios: list[str]
@@ -193,14 +193,14 @@ def read_study(path: Path | str) -> Study:
     except ValueError as error:  # a number of 5000 digits is one too
         raise InputError(f"{path}: cannot be read as TOML ({error})") from None
     check_depth(plain, str(path))
-    return study_of(plain, path.stem)
+    return make_study(plain, path.stem)
 
 
-def study_of(plain: Mapping[str, Any], name: str) -> Study:
+def make_study(plain: Mapping[str, Any], name: str) -> Study:
     """Return the study of plain data, judged whole: every cell of it can be described.
 
     Example:
-        >>> study = study_of({"scenarios": ["split-digits"], "strategies": ["naive", "ewc"],
+        >>> study = make_study({"scenarios": ["split-digits"], "strategies": ["naive", "ewc"],
         ...                   "strategy": {"ewc": {"grid": {"strength": [1, 10]}}}}, "small")
         >>> [(cell.strategy, len(study.points(cell))) for cell in study.cells]
         [('naive', 1), ('ewc', 2)]

@@ -10,13 +10,15 @@ from .text_table import TextTable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...reproduction.claim import Statement
-    from ...reproduction.comparison import Line
+    from ...reproduction.claim import Claim
+    from ...reproduction.comparison import ComparisonRow
 
-__all__ = ["lines_as_dicts", "lines_grid", "statements_grid"]
+__all__ = ["claims_grid", "comparison_grid", "rows_as_dicts"]
 
 
-def lines_grid(lines: Sequence[Line], digits: int, *, quick: bool = False) -> TextTable:
+def comparison_grid(
+    lines: Sequence[ComparisonRow], digits: int, *, quick: bool = False
+) -> TextTable:
     """Return a row a number: published, measured, and the difference in SDs.
 
     Args:
@@ -52,7 +54,7 @@ def varying(cells: Sequence[Mapping[str, str]]) -> list[str]:
     return [name for name in names if len({cell[name] for cell in cells if name in cell}) > 1]
 
 
-def _numbers(line: Line, digits: int) -> list[str]:
+def _numbers(line: ComparisonRow, digits: int) -> list[str]:
     def shown(mean: float | None, sd: float | None) -> str:
         if mean is None:
             return ""
@@ -68,14 +70,14 @@ def _numbers(line: Line, digits: int) -> list[str]:
     ]
 
 
-def statements_grid(said: Sequence[Statement]) -> TextTable:
-    """Return a row a statement: whether it holds, and by which numbers."""
+def claims_grid(said: Sequence[Claim]) -> TextTable:
+    """Return a row per claim: whether it holds, and by which numbers."""
     holds = {True: "yes", False: "NO", None: "?"}
     rows = [[holds[each.holds], each.text, each.numbers] for each in said]
-    return TextTable(["holds", "statement", "measured"], rows)
+    return TextTable(["holds", "claim", "measured"], rows)
 
 
-def lines_as_dicts(lines: Sequence[Line], *, quick: bool = False) -> list[dict[str, Any]]:
+def rows_as_dicts(lines: Sequence[ComparisonRow], *, quick: bool = False) -> list[dict[str, Any]]:
     """Return the numbers as plain data, ready for JSON."""
     rows = []
     for line in lines:

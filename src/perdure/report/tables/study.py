@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from ...record import RunSummary
 
-__all__ = ["Line", "guidelines", "study_grids"]
+__all__ = ["StudyRow", "guidelines", "study_grids"]
 
 COLUMNS = ("acc", "acc.learning", "bwt", "forgetting.learned", "min_acc", "wc_acc")
 COSTS = {"seconds_train": ("train s", 1.0), "peak_bytes": ("peak MB", 1e6)}
 
 
-class Line(NamedTuple):
+class StudyRow(NamedTuple):
     """One line of a study's tables: what was run, and the scores of its finished runs."""
 
     scenario: str
@@ -36,7 +36,7 @@ class Line(NamedTuple):
 
 
 def study_grids(
-    lines: Sequence[Line], ids: Sequence[str] = (), *, together: bool = False
+    lines: Sequence[StudyRow], ids: Sequence[str] = (), *, together: bool = False
 ) -> list[TextTable]:
     """Return a table for every scenario, setting and model: mean and SD over seeds.
 
@@ -47,15 +47,15 @@ def study_grids(
     """
     if together:
         return [_grid("", lines, ids)]
-    groups: dict[tuple[str, str, str], list[Line]] = {}
+    groups: dict[tuple[str, str, str], list[StudyRow]] = {}
     for line in lines:
         groups.setdefault(line[:3], []).append(line)
     return [_grid(f"{s}, {i}-incremental, {m}", mine, ids) for (s, i, m), mine in groups.items()]
 
 
-def _grid(title: str, lines: Sequence[Line], ids: Sequence[str]) -> TextTable:
+def _grid(title: str, lines: Sequence[StudyRow], ids: Sequence[str]) -> TextTable:
     shown = [id_ for id_ in ids or COLUMNS if ids or any(_has(line, id_) for line in lines)]
-    apart = [f for f in Line._fields[:3] if len({getattr(line, f) for line in lines}) > 1]
+    apart = [f for f in StudyRow._fields[:3] if len({getattr(line, f) for line in lines}) > 1]
     variants = ["variant"] if any(line.variant for line in lines) else []
     costs = {key: said for key, said in COSTS.items() if any(_costs(line, key) for line in lines)}
     header = [
@@ -76,7 +76,7 @@ def _grid(title: str, lines: Sequence[Line], ids: Sequence[str]) -> TextTable:
             each = _costs(line, key)
             cells.append(f"{sum(each) / len(each) / unit:.3g}" if each else "")
         rows.append(cells)
-    return TextTable(header, rows, title=title, right={*header} - {*Line._fields})
+    return TextTable(header, rows, title=title, right={*header} - {*StudyRow._fields})
 
 
 def _cell(values: Sequence[float | None], id_: str) -> str:
@@ -90,19 +90,19 @@ def _cell(values: Sequence[float | None], id_: str) -> str:
     return f"{mean} ± {format_value(over_seeds(known).sd, unit, percent=False, digits=3)}"
 
 
-def _has(line: Line, id_: str) -> bool:
+def _has(line: StudyRow, id_: str) -> bool:
     return any(id_ in run.metrics for run in line.runs)
 
 
-def _costs(line: Line, key: str) -> list[float]:
+def _costs(line: StudyRow, key: str) -> list[float]:
     return [run.costs[key] for run in line.runs if key in run.costs]
 
 
-def _measured(line: Line, key: str) -> bool:
+def _measured(line: StudyRow, key: str) -> bool:
     return 0 < len(_costs(line, key)) == len(line.runs)
 
 
-def guidelines(lines: Sequence[Line], chosen_on: str | None) -> list[tuple[bool, str]]:
+def guidelines(lines: Sequence[StudyRow], chosen_on: str | None) -> list[tuple[bool, str]]:
     """Return for each reporting guideline whether a study meets it, and what is missing.
 
     Args:
@@ -162,12 +162,12 @@ def _judged(what: str, missing: Sequence[str]) -> tuple[bool, str]:
     return False, f"{what}: {'; '.join(missing[:3])}{more}"
 
 
-def _name(line: Line) -> str:
+def _name(line: StudyRow) -> str:
     return " ".join(part for part in line[:5] if part)
 
 
-def _by(lines: Sequence[Line], *keys: str) -> Mapping[tuple[str, ...], list[Line]]:
-    groups: dict[tuple[str, ...], list[Line]] = {}
+def _by(lines: Sequence[StudyRow], *keys: str) -> Mapping[tuple[str, ...], list[StudyRow]]:
+    groups: dict[tuple[str, ...], list[StudyRow]] = {}
     for line in lines:
         groups.setdefault(tuple(getattr(line, key) for key in keys), []).append(line)
     return groups
