@@ -346,7 +346,7 @@ def test_a_mistake_is_one_line(
 
 
 def test_a_port_that_is_taken() -> None:
-    expected = pytest.raises(InputError, match="in use; choose another with --port")
+    expected = pytest.raises(InputError, match="in use; choose another with `port=`")
     with open_port("127.0.0.1", 0) as taken, expected:
         open_port("127.0.0.1", taken.getsockname()[1])
     with open_port("127.0.0.1", None) as one, open_port("127.0.0.1", None) as two:

@@ -52,7 +52,7 @@ class RunCurves:
 
     tasks: dict[str, Curve]
     mean: Curve  # over the tasks seen by then
-    visits: list[tuple[str, int, int]]  # task, first and last step
+    spans: list[tuple[str, int, int]]  # task, first and last step
     lows: dict[str, WorstScore]  # of tasks that were left behind
     left_out: int
     rows: int
@@ -70,15 +70,15 @@ def make_run_curves(stream: Stream, rows: int, begun: int) -> RunCurves:
         >>> view.lows["a"], view.mean[1].round(2)
         (WorstScore(step=2, score=0.2, learned=0.9), array([0.9 , 0.35, 0.7 ]))
     """
-    visits = _visits(stream)
+    spans = _spans(stream)
     tasks = {name: stream.tasks[name] for name in stream.names[:MAX_TASKS]}
     return RunCurves(
-        tasks, _mean(tasks, visits), visits[:MAX_TASKS], _lows(stream, visits),
+        tasks, _mean(tasks, spans), spans[:MAX_TASKS], _lows(stream, spans),
         len(stream.names) - len(tasks), rows, begun,
     )  # fmt: skip
 
 
-def _visits(stream: Stream) -> list[tuple[str, int, int]]:
+def _spans(stream: Stream) -> list[tuple[str, int, int]]:
     found, start = [], 0
     for task, last in stream.spans:
         found.append((task, start + 1, last))
@@ -86,10 +86,10 @@ def _visits(stream: Stream) -> list[tuple[str, int, int]]:
     return found
 
 
-def _lows(stream: Stream, visits: list[tuple[str, int, int]]) -> dict[str, WorstScore]:
+def _lows(stream: Stream, spans: list[tuple[str, int, int]]) -> dict[str, WorstScore]:
     """Return where each task that was left behind did worst since the end of its first visit."""
     ends: dict[str, int] = {}
-    for task, _, last in visits[:-1]:
+    for task, _, last in spans[:-1]:
         ends.setdefault(task, last)
     found = {}
     for task, end in list(ends.items())[:MAX_TASKS]:
@@ -102,12 +102,12 @@ def _lows(stream: Stream, visits: list[tuple[str, int, int]]) -> dict[str, Worst
     return found
 
 
-def _mean(tasks: dict[str, Curve], visits: list[tuple[str, int, int]]) -> Curve:
+def _mean(tasks: dict[str, Curve], spans: list[tuple[str, int, int]]) -> Curve:
     """Return the mean over the tasks seen so far of each one's newest score."""
     starts: dict[str, int] = {}
-    for task, first, _ in visits:
+    for task, first, _ in spans:
         starts.setdefault(task, first)
-    seen = {name: starts.get(name, 0) for name in tasks if name in starts or not visits}
+    seen = {name: starts.get(name, 0) for name in tasks if name in starts or not spans}
     parts = [tasks[name][0][tasks[name][0] >= start] for name, start in seen.items()]
     steps = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
     total, count = np.zeros(len(steps)), np.zeros(len(steps))
@@ -199,8 +199,8 @@ def _marks(view: RunCurves) -> dict[str, Any]:
     """Return the switches, and where each task did worst, tasks by number."""
     numbers = {name: number for number, name in enumerate(view.tasks)}
     return {
-        "visits": [
-            [numbers[task], first, last] for task, first, last in view.visits if task in numbers
+        "spans": [
+            [numbers[task], first, last] for task, first, last in view.spans if task in numbers
         ],
         "lows": {numbers[task]: low for task, low in view.lows.items() if task in numbers},
     }

@@ -63,7 +63,7 @@ def make_curve_data(methods: RunsByMethod) -> dict[str, Any]:
                 "colour": shown[name].colour,
                 "dash": shown[name].plotly,
                 "runs": len(several),
-                "find_switches": find_switches(several),
+                "switches": find_switches(several),
                 "names": task_names(several),
                 "tasks": [_task(several, told[name], k) for k in range(len(several[0].names))],
                 "seeds": [_run(stream, most) for stream in several] if len(several) > 1 else [],

@@ -84,11 +84,11 @@ export class Chart {
       traces.push(line(task, task.name, paint, "solid"));
       const low = run.lows[k];
       if (!low) return;
-      const end = run.visits.find(([number]) => number === k)?.[2] ?? low[0];
+      const end = run.spans.find(([number]) => number === k)?.[2] ?? low[0];
       traces.push(level([end, last], low[1], paint));
       traces.push(mark(low, task.name, paint, run.row));
     });
-    for (const [k, first, end] of run.visits) ends.push({ first, end, name: run.tasks[k]?.name ?? "" });
+    for (const [k, first, end] of run.spans) ends.push({ first, end, name: run.tasks[k]?.name ?? "" });
     return [traces, ends];
   }
 
@@ -103,12 +103,12 @@ export class Chart {
       const curve = wanted === MEAN ? run.mean : run.tasks[k];
       if (!curve) continue;
       traces.push(line(curve, run.row.name, paint, look.dash));
-      const first = run.visits[0]?.[2] ?? 0;
+      const first = run.spans[0]?.[2] ?? 0;
       if (wanted === MEAN && run.row.min_acc !== null) traces.push(level([first, lastStep(run)], run.row.min_acc, paint));
-      if (wanted !== MEAN && run.lows[k]) traces.push(level([run.visits.find(([n]) => n === k)?.[2] ?? first, lastStep(run)], run.lows[k][1], paint));
+      if (wanted !== MEAN && run.lows[k]) traces.push(level([run.spans.find(([n]) => n === k)?.[2] ?? first, lastStep(run)], run.lows[k][1], paint));
     }
     const [longest] = runs.filter((run) => run.tasks).sort((a, b) => lastStep(b) - lastStep(a));
-    const ends = (longest?.visits ?? []).map(([, first, end]) => ({ first, end, name: "" }));
+    const ends = (longest?.spans ?? []).map(([, first, end]) => ({ first, end, name: "" }));
     return [traces, ends];
   }
 

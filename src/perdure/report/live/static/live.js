@@ -146,7 +146,7 @@ function grow(said) {
     curve.scores.push(...more.scores);
     if (curve.steps.length > MOST_POINTS) return false;
   }
-  Object.assign(mine, { rows: said.rows, visits: said.visits, lows: said.lows });
+  Object.assign(mine, { rows: said.rows, spans: said.spans, lows: said.lows });
   chart.soon();
   return true;
 }
