@@ -12,7 +12,6 @@ import numpy as np
 
 from perdure import execution, studies, training
 from perdure.data import load
-from perdure.record.many import open_runs
 from perdure.report.live.store_watcher import StoreWatcher
 
 from .cli_helpers import COSTS, POINTS, Answer, R, run, table
@@ -85,7 +84,7 @@ RUNS = (
     (4, "score {folder}/runs --format json"), (2, "score {parent}/points.csv"),
     (2, "score {folder}/**/points.csv"), (3, "compare {folder}/runs"),
     (2, "plan --from-run {parent}"),
-    (2, "open_runs {folder}/runs/*"), (2, "watch {folder}/runs"),
+    (2, "watch {folder}/runs"),
     (1, "plot curves {folder}/runs -o {folder}/out.svg"),
     (1, "plot gradients {folder}/runs -o {folder}/out.svg"),
     (1, "report {folder}/runs -o {folder}/out.html"),
@@ -184,12 +183,6 @@ def _serially(jobs: list[execution.Job], *_: object, **__: object) -> None:
     execution.run_serially(jobs, lambda *_: None)
 
 
-def _open_runs(pattern: str) -> None:
-    runs = open_runs(pattern)
-    for rows in (runs.points, runs.costs, runs.gradients, runs.descriptions, runs.acc()):
-        rows.fetchall()
-
-
 def _watch(store: str) -> None:
     watching = StoreWatcher(Path(store))
     for _ in range(3):
@@ -199,7 +192,6 @@ def _watch(store: str) -> None:
 
 
 CALLS: dict[str, Callable[[str], object]] = {
-    "open_runs": _open_runs,
     "load": load,
     "watch": _watch,
 }

@@ -26,7 +26,6 @@ from perdure.record import (
 )
 from perdure.record.io.append import Appender
 from perdure.record.io.files import find_matches, parse_json
-from perdure.record.many import open_runs
 from perdure.training.checkpoint import _digest, record_state
 
 from .cli_helpers import COSTS, POINTS, environment, installed, refused, run, says, start, table
@@ -206,7 +205,6 @@ def test_links_to_a_folder_itself_do_not_multiply_the_runs(tmp_path: Path) -> No
         (tmp_path / "a" / name).symlink_to(".")
     assert find_matches(f"{tmp_path}/**/points.csv") == [f"{tmp_path}/a/run/points.csv"]
     assert run("score", f"{tmp_path}/**/points.csv").code == 0
-    assert list(open_runs(f"{tmp_path}/**/points.csv")) == [tmp_path / "a" / "run"]
 
 
 def peak(call: Callable[[], object]) -> int:
@@ -281,8 +279,6 @@ def test_json_without_end_is_refused_wherever_it_is(name: str, deep: str, tmp_pa
     says(refused("plan", "--from-run", folder), name, "nested too deeply")
     if name == "run.json":
         says(refused("compare", f"a={folder}", f"b={good}"), name, "nested too deeply")
-        with pytest.raises(InputError, match="nested too deeply"):
-            open_runs(folder)
 
 
 @pytest.mark.parametrize("deep", [DEEP, BRANCH, "{", "[]", '{"error": {"a": []}}'])
@@ -370,8 +366,6 @@ def test_a_second_initial_score_is_refused(tmp_path: Path) -> None:
     path = write_file(tmp_path, "run/points.csv", text)
     says(refused("score", path), "line 4", "a second initial of 'b' at step 0")
     says(refused("score", path.parent), "line 4", "a second initial of 'b' at step 0")
-    with pytest.raises(InputError, match=r"line 4: a second initial of 'b' at step 0"):
-        open_runs(path.parent)
 
 
 @pytest.mark.parametrize("ours", [False, True])
@@ -386,8 +380,7 @@ def test_a_run_and_its_points_agree_on_a_last_line_without_end(ours: bool, tmp_p
     )
     assert (of_folder.code, of_file.code) == (0, 0)
     assert json.loads(of_folder.out)["metrics"] == json.loads(of_file.out)["metrics"]
-    (_, _, acc) = open_runs(path.parent).acc().fetchall()[0]
-    assert json.loads(of_file.out)["metrics"]["acc"] == (acc or pytest.approx(0.7))
+    assert json.loads(of_file.out)["metrics"]["acc"] == pytest.approx(0.7 if ours else 0.65)
 
 
 @pytest.mark.parametrize("column", ["step", "kind", "score", "n"])

@@ -288,3 +288,13 @@ def test_a_run_whose_task_returns_has_a_stream_and_a_reason(tmp_path: Path) -> N
     assert "task 'a' returns" in found.no_matrix
     assert found.stream is not None
     assert min_acc(found.stream) == 0.5
+
+
+def test_the_documented_query_has_acc_of_every_run(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    for name in ("one", "two"):
+        run(tmp_path / name)
+    formats = Path(__file__).parent.parent / "docs" / "formats.md"
+    query = formats.read_text().partition('duckdb.sql("""')[2].partition('"""')[0]
+    rows = duckdb.sql(query.replace("runs/*", f"{tmp_path}/*")).fetchall()
+    assert rows == [("one", pytest.approx(0.7)), ("two", pytest.approx(0.7))]

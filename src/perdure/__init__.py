@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .evaluation import burst as burst
     from .evaluation import gradient_norm as gradient_norm
     from .record import RecordError, open_run
-    from .record.many import open_runs
 
 # What needs PyTorch is not listed: `from perdure import *` works without it.
 __all__ = [
@@ -37,7 +36,6 @@ __all__ = [
     "UndefinedMetricError",
     "__version__",
     "open_run",
-    "open_runs",
     "plan",
     "summary",
 ]
@@ -45,7 +43,6 @@ __version__ = "0.1.0"
 
 _LATER = {  # imported when they are first used: scoring needs no PyTorch
     "record": ("RecordError", "open_run"),
-    "record.many": ("open_runs",),
     "evaluation": ("AlarmTriggered", "EvaluationWarning", "Evaluator", "burst", "gradient_norm"),
 }
 
