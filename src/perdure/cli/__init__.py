@@ -11,7 +11,7 @@ from cyclopts import App, CycloptsError
 
 from .. import __version__
 from ..record import InputError, RecordError
-from ._output import STDIN, tell
+from ._output import STDIN, print_stderr
 from .compare import compare
 from .data import data_app
 from .explain import explain
@@ -59,7 +59,7 @@ def main() -> None:
         _fail(str(error.__cause__ if isinstance(error.__cause__, InputError) else error), 2)
     except ValueError as error:
         _fail(str(error), 2)
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except RecordError as error:
@@ -76,12 +76,12 @@ def main() -> None:
 def _told(error: OSError) -> tuple[str, int]:
     """Return what to say of a file that the system refuses, and the exit code."""
     why = (error.strerror or str(error)).lower()
-    if error.filename is None:  # what is printed goes to a file that is full, say
+    if error.filename is None:  # what is printed goes to a file that is full, print_lines
         return f"cannot write: {why}", 1
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
     return f"{error.filename}: {why}", 1 if full else 2
 
 
 def _fail(message: str, code: int) -> None:
-    tell(message)
+    print_stderr(message)
     sys.exit(code)

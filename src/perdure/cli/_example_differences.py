@@ -13,7 +13,7 @@ from ..report.tables.example_differences import (
     describe_example_comparison,
     make_example_tables,
 )
-from ._output import print_grids, print_wrapped, say, tell
+from ._output import print_lines, print_stderr, print_tables, print_wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,14 +88,14 @@ def print_example_differences(
         )  # fmt: skip
         words = describe_example_comparison(found)
         if grids:
-            say()
+            print_lines()
         if format_ == "latex":
             for grid in grids:
-                say(f"% {grid.title}", *grid.latex().split("\n"))
-            say(f"% {words}")
+                print_lines(f"% {grid.title}", *grid.latex().split("\n"))
+            print_lines(f"% {words}")
         elif format_ == "csv":
-            print_grids(grids, format_)
-            tell(f"note: {words}")
+            print_tables(grids, format_)
+            print_stderr(f"note: {words}")
         else:
-            print_grids(grids, format_)
+            print_tables(grids, format_)
             print_wrapped(f"- {words}" if format_ == "markdown" else words, "  ")

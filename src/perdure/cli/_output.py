@@ -1,15 +1,17 @@
-"""What commands share: the flags they take, and everything that prints.
+"""Everything that the commands print.
 
-What is printed may quote files, which may be anybody's: it goes through `escape_line` here.
+What is printed may quote files from anywhere, so every line goes through `escape_line`. Code below
+`cli/` names Python arguments in backticks, `restart=True`; here they become options, --restart.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .._terminal_text import escape_line
 
@@ -20,57 +22,83 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STDIN",
-    "print_grids",
     "print_json",
+    "print_lines",
     "print_notes",
+    "print_stderr",
+    "print_tables",
     "print_wrapped",
-    "say",
-    "tell",
+    "render_options",
 ]
 
-STDIN = "<stdin>"  # what a bare - becomes: the parser takes it for an option
+STDIN = "<stdin>"  # stands for a bare -, which the parser would take for an option
+_HYPERPARAMETER = re.compile(r"`settings=\{['\"]([\w.]+)['\"]: ([^`{}]*)\}`")
+_ARGUMENT = re.compile(r"`([a-z][a-z0-9_]*)=([^`=\s]*)`")
 
 
-def say(*lines: str) -> None:
-    """Print each line as one line; a blank one if there is none."""
+def render_options(message: str) -> str:
+    """Return a message in which Python arguments are written as command-line options.
+
+    Example:
+        >>> render_options("Use `restart=True` to start over, or a smaller `every=`.")
+        'Use --restart to start over, or a smaller --every.'
+        >>> render_options("try `settings={'lr': …}`, `device='cpu'` or `per_example=False`")
+        'try --set lr=…, --device cpu or --no-per-example'
+    """
+    message = _HYPERPARAMETER.sub(
+        lambda m: f"--set {m[1]}={m[2].strip(chr(39) + chr(34))}", message
+    )
+    return _ARGUMENT.sub(lambda m: _option(m[1], m[2]), message)
+
+
+def _option(argument: str, value: str) -> str:
+    name = argument.rstrip("_").replace("_", "-")
+    if value == "False":
+        return f"--no-{name}"
+    value = value.strip("'\"")
+    return f"--{name}" if value in ("", "…", "True") else f"--{name} {value}"
+
+
+def print_lines(*lines: str) -> None:
+    """Print each argument as one line, or a blank line if there is none."""
     print("\n".join(map(escape_line, lines)), flush=True)  # noqa: T201 - the only one
 
 
-def tell(*lines: str, start: str = "perdure: ") -> None:
-    """Write each line to standard error as one line."""
-    sys.stderr.write("".join(f"{start}{escape_line(line)}\n" for line in lines))
+def print_stderr(*lines: str, prefix: str = "perdure: ") -> None:
+    """Print each argument as one line on standard error."""
+    sys.stderr.write("".join(f"{prefix}{escape_line(render_options(line))}\n" for line in lines))
 
 
-def print_json(value: Any) -> None:
-    """Print JSON, in which nothing drives a terminal."""
+def print_json(value: object) -> None:
+    """Print a value as JSON, without control characters that a terminal would obey."""
     text = json.dumps(value, allow_nan=False, indent=1, default=str)
-    say(*text.replace("\x7f", "\\u007f").split("\n"))
+    print_lines(*text.replace("\x7f", "\\u007f").split("\n"))
 
 
-def print_grids(grids: Sequence[TextTable], form: str) -> None:
-    """Print tables in the form that was asked for, a blank line between them."""
-    for k, grid in enumerate(grids):
+def print_tables(tables: Sequence[TextTable], format_: str) -> None:
+    """Print tables in a format, separated by blank lines."""
+    for k, table in enumerate(tables):
         if k:
-            say()
-        if form == "text":
-            grid.show(sys.stdout)
+            print_lines()
+        if format_ == "text":
+            table.show(sys.stdout)
         else:
-            say(*getattr(grid, form)().split("\n"))
+            print_lines(*getattr(table, format_)().split("\n"))
 
 
-def print_notes(notes: Sequence[str], form: str) -> None:
-    """Print what a reader should know; beside a table for a paper it goes to standard error."""
-    for note in notes if form != "json" else ():
-        if form == "text":
+def print_notes(notes: Sequence[str], format_: str) -> None:
+    """Print notes below a text table, or on standard error next to a table for a paper."""
+    for note in notes if format_ != "json" else ():
+        if format_ == "text":
             print_wrapped(f"note: {note}", "  ")
         else:
-            tell(f"note: {note}")
+            print_stderr(f"note: {note}")
 
 
 def print_wrapped(line: str, indent: str) -> None:
-    """Print a line, folded to a terminal's width and left whole in a pipe."""
-    lines = [escape_line(line)]
+    """Print a line, wrapped to the width of a terminal and left whole in a pipe."""
+    lines = [escape_line(render_options(line))]
     if sys.stdout.isatty():
         width = max(40, shutil.get_terminal_size().columns)
         lines = textwrap.wrap(lines[0], width, subsequent_indent=indent, break_on_hyphens=False)
-    say(*lines)
+    print_lines(*lines)

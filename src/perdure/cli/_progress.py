@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from .._terminal_text import escape_line
-from ._output import tell
+from ._output import print_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,7 @@ class SeedBars:
         if self._bars is not None:
             self._bars.console.print(escape_line(text), markup=False, highlight=False)
         elif self._show:
-            tell(text)
+            print_stderr(text)
 
 
 def live_of(message: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ._output import print_json, say, tell
+from ._output import print_json, print_lines, print_stderr
 from ._study_view import in_words
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def dry_run(study: Study, store: Path, jobs: int | None, *, retry: bool, json: b
         kind = training.length_of(config)
         if state == "waiting" and kind not in seconds:
             if not json:
-                tell(f"measuring {cell}")
+                print_stderr(f"measuring {cell}")
             seconds[kind] = training.estimated_seconds(config)
         takes = seconds[kind] if state == "waiting" else 0
         runs.append(
@@ -41,10 +41,10 @@ def dry_run(study: Study, store: Path, jobs: int | None, *, retry: bool, json: b
         return 0
     for run in runs:
         waits = run["state"] == "waiting"
-        say(f"{run['folder']}  {in_words(run['seconds']) if waits else run['state']}")
+        print_lines(f"{run['folder']}  {in_words(run['seconds']) if waits else run['state']}")
     at_once = jobs or execution.default_max_parallel(1)
     count = Counter(run["state"] for run in runs)
-    say(
+    print_lines(
         f"{len(runs)} runs: {count['done']} done, {count['failed']} failed, "
         f"{count['waiting']} to do; about {in_words(total)} one after the other, "
         f"{in_words(total / at_once)} with {at_once} at a time"

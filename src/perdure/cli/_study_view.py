@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from .._terminal_text import escape_line
-from ._output import tell
+from ._output import print_stderr
 from ._progress import live_of
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class StudyView:
         if self._live is not None:
             self._live.console.print(escape_line(text), markup=False, highlight=False)
         elif self._show:
-            tell(text)
+            print_stderr(text)
 
 
 def _kind(job: Job) -> str:

@@ -31,12 +31,12 @@ from ._options import (
 )
 from ._output import (
     STDIN,
-    print_grids,
     print_json,
+    print_lines,
     print_notes,
+    print_stderr,
+    print_tables,
     print_wrapped,
-    say,
-    tell,
 )
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _chosen(
     mixed = same_scenario(groups)
     if mixed and not force:
         raise InputError(
-            f"{mixed}; expected one: name a part by a pattern, 'runs/NAME-*' say, or --force"
+            f"{mixed}; expected one: name a part by a pattern such as 'runs/NAME-*', or use --force"
         )
     return groups, [*notes, *([mixed] if mixed else [])]
 
@@ -270,26 +270,26 @@ def _print(
     if format_ == "latex":
         _print_latex(grids, words)
     elif format_ == "csv":
-        print_grids(grids, format_)
+        print_tables(grids, format_)
     else:
         if format_ == "text":
-            say(words.pop(0), "")
-        print_grids(grids, format_)
+            print_lines(words.pop(0), "")
+        print_tables(grids, format_)
         if grids:
-            say()
+            print_lines()
         for line in words:
             print_wrapped(f"- {line}" if format_ == "markdown" else line, "  ")
     for line in group_reasons(found.undefined):
         if format_ == "text":
             print_wrapped(f"undefined: {line}", "  ")
         else:
-            tell(f"undefined: {line}")
+            print_stderr(f"undefined: {line}")
     print_notes(found.notes, format_)
 
 
 def _print_latex(grids: Sequence[TextTable], words: Sequence[str]) -> None:
     """Print tables under what they rest on, in comments: a file of it can be read by a paper."""
     for line in [*words, r"needs \usepackage{booktabs}"]:
-        say(f"% {line}")
+        print_lines(f"% {line}")
     for grid in grids:
-        say(*(["", f"% {grid.title}"] if grid.title else []), *grid.latex().split("\n"))
+        print_lines(*(["", f"% {grid.title}"] if grid.title else []), *grid.latex().split("\n"))

@@ -12,7 +12,7 @@ from ..data import fetch as fetch_one
 from ..record import InputError
 from ..report.tables import TextTable
 from ._options import Flag, TextFormat
-from ._output import print_json, say, tell
+from ._output import print_json, print_lines, print_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,9 +64,9 @@ def fetch(
         for name in names:
             found.append(fetch_one(name, revision=revision, force=force))
             if format_ != "json":
-                say(_told(name, found[-1]))
+                print_lines(_told(name, found[-1]))
     except KeyboardInterrupt:
-        tell("interrupted; what has come is kept, the next fetch goes on")
+        print_stderr("interrupted; what has come is kept, the next fetch goes on")
         return 130
     if format_ == "json":
         print_json([one._asdict() for one in found])
@@ -86,11 +86,11 @@ def where_(*names: str, format_: TextFormat = "text") -> None:
         print_json([vars(place) for place in places])
         return
     for place in places:
-        say(f"{place.name}: {_place(place)}")
+        print_lines(f"{place.name}: {_place(place)}")
         for file, sha256 in place.sha256.items():
-            say(f"  {file}  sha256 {sha256}")
+            print_lines(f"  {file}  sha256 {sha256}")
         for folder in dict.fromkeys(path.parent for path in place.decoded):
-            say(f"  decoded: {folder}")
+            print_lines(f"  decoded: {folder}")
 
 
 @data_app.command(name="verify")
@@ -107,9 +107,9 @@ def verify_(*names: str, format_: TextFormat = "text") -> int:
     else:
         for name, found in checks.items():
             for one in found:
-                say(f"{name}: {one.state}: {one.path}: {one.why}")
+                print_lines(f"{name}: {one.state}: {one.path}: {one.why}")
             if not found:
-                say(f"{name}: no files to verify: {_place(locate(name))}")
+                print_lines(f"{name}: no files to verify: {_place(locate(name))}")
     return int(any(one.state == "differs" for found in checks.values() for one in found))
 
 

@@ -9,7 +9,7 @@ from ..metrics import DIAGNOSIS, METRICS, NEEDS, READINGS, find_metric
 from ..record import InputError
 from ..scenarios import SCENARIOS
 from ..strategies import STRATEGIES
-from ._output import say
+from ._output import print_lines
 
 __all__ = ["explain"]
 
@@ -36,7 +36,7 @@ def explain(*ids: str) -> None:
             "strategy, ewc say (`perdure list strategies`)"
         )
     found = [_strategy(id_) if id_ in STRATEGIES else _metric(id_) for id_ in ids]
-    say(*"\n\n".join(found).split("\n"))
+    print_lines(*"\n\n".join(found).split("\n"))
 
 
 def _metric(id_: str) -> str:

@@ -18,7 +18,7 @@ from ..record import InputError, read_input
 from ..record.points import INITIAL, PROBE
 from ..report.tables import TextTable
 from ._options import IntList, IntOrAll, IntPair, PositiveInt, TableFormat
-from ._output import STDIN, print_grids, print_json, print_notes, say
+from ._output import STDIN, print_json, print_lines, print_notes, print_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -248,9 +248,9 @@ def _print(
     cells = [[row[name] for name in header] for row in table]
     grid = TextTable(header, cells, right=set(header))
     if format_ == "text":  # on a terminal too: rich would cut digits off to make columns fit
-        say(*grid.text().split("\n"))
+        print_lines(*grid.text().split("\n"))
     else:
-        print_grids([grid], format_)
+        print_tables([grid], format_)
     print_notes(notes, format_)
 
 

@@ -14,7 +14,7 @@ from .._suggestions import suggest_names
 from ..record import InputError, InputOptions
 from ..stats import PairTestName
 from ._options import Flag, IntList, MetricIds, PositiveInt, Range, Values, score_scale
-from ._output import say, tell
+from ._output import print_lines, print_stderr
 from ._shown import opened
 
 if TYPE_CHECKING:
@@ -148,20 +148,20 @@ def plot(
             _say([note for note in notes if note.startswith("left out: ")], told)
             raise
     _say(notes, told)
-    say(f"wrote {path}")
+    print_lines(f"wrote {path}")
     return 0
 
 
 def _say(notes: Sequence[str], told: Sequence[warnings.WarningMessage]) -> None:
     for note in [*notes, *(str(each.message) for each in told)]:
-        tell(f"note: {note}")
+        print_stderr(f"note: {note}")
 
 
 def _list() -> None:
     width = max(map(len, KINDS))
-    say("perdure plot KIND SOURCE… -o FILE.pdf", "")
+    print_lines("perdure plot KIND SOURCE… -o FILE.pdf", "")
     for kind, about in KINDS.items():
-        say(f"{kind:{width}}  {about}")
+        print_lines(f"{kind:{width}}  {about}")
 
 
 def _function(kind: str) -> Callable[..., Figure]:

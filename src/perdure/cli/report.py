@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from ..record import InputError, InputOptions
 from ..stats import PairTestName
 from ._options import Flag, Range, score_scale
-from ._output import say, tell
+from ._output import print_lines, print_stderr
 from ._shown import opened
 
 if TYPE_CHECKING:
@@ -95,8 +95,8 @@ def report(
     text = render_page(methods, command=again, left_out=notes, title=title, told=told, how=how)
     output.write_text(text, encoding="utf-8")
     for note in notes:
-        tell(f"note: {note}")
-    say(f"wrote {output} ({len(text) / 1e6:.1f} MB); open it in a browser")
+        print_stderr(f"note: {note}")
+    print_lines(f"wrote {output} ({len(text) / 1e6:.1f} MB); open it in a browser")
     return 0
 
 

@@ -12,7 +12,7 @@ from ..report.tables import TextTable
 from ..report.tables.reproduction import claims_grid, comparison_grid, rows_as_dicts
 from ..scenarios import find_scenario
 from ._options import Flag, PositiveInt, require_training
-from ._output import print_grids, print_json, say, tell
+from ._output import print_json, print_lines, print_stderr, print_tables
 from .study import executor, show_study
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def reproduce(
         _say_what_lacks(entry, missing)
         done, failed = {}, {}
         if study is not None:
-            tell(f"{study.name}: {entry.stand_in if quick else entry.tables}")
+            print_stderr(f"{study.name}: {entry.stand_in if quick else entry.tables}")
             found = show_study(
                 study,
                 store,
@@ -118,10 +118,12 @@ def _list(format_: str) -> None:
     if format_ == "json":
         print_json(plain)
     elif format_ == "markdown":
-        print_grids([grid], "markdown")
+        print_tables([grid], "markdown")
     else:
-        print_grids([grid], "text")
-        say("", "run one: perdure reproduce NAME; all of them small: perdure reproduce --quick")
+        print_tables([grid], "text")
+        print_lines(
+            "", "run one: perdure reproduce NAME; all of them small: perdure reproduce --quick"
+        )
 
 
 def _time(hours: float) -> str:
@@ -140,7 +142,7 @@ def _say_what_lacks(entry: PublishedResult, missing: dict[str, list[str]]) -> No
     data = dict.fromkeys(name for each in missing.values() for name in each)
     if data:
         which = ", ".join(missing)
-        tell(f"{entry.name}: {which} not run: perdure data fetch {' '.join(data)}")
+        print_stderr(f"{entry.name}: {which} not run: perdure data fetch {' '.join(data)}")
 
 
 class _Made:
@@ -184,19 +186,19 @@ class _Made:
         """Print the tables, and what is not as published."""
         entry, quick = self.entry, self.quick
         title = f"{entry.name}: {entry.about if quick else entry.tables}"
-        say(*([f"## {title}", ""] if markdown else [title]))
+        print_lines(*([f"## {title}", ""] if markdown else [title]))
         unit = "percent" if entry.unit == "percent" else "shares"
         small = f"small: {entry.stand_in}; not to be compared with the paper"
-        say(f"{small if quick else entry.paper}; {unit}", "")
+        print_lines(f"{small if quick else entry.paper}; {unit}", "")
         grids = [comparison_grid(self.lines, entry.digits, quick=quick), claims_grid(self.said)]
         for grid in grids:
             if grid.rows:
-                print_grids([grid], "markdown" if markdown else "text")
-                say()
+                print_tables([grid], "markdown" if markdown else "text")
+                print_lines()
         mark = "- " if markdown else "  "
         if plain["failed"]:
             why = [f"{mark}{name}: {said}" for name, said in plain["failed"].items()]
-            say("failed, and not in the means:", *why, "")
+            print_lines("failed, and not in the means:", *why, "")
         for what, key in (("not as published", "deviations"), ("data behind figures", "figures")):
             if plain[key]:
-                say(f"{what}:", *(f"{mark}{each}" for each in plain[key]), "")
+                print_lines(f"{what}:", *(f"{mark}{each}" for each in plain[key]), "")

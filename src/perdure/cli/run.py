@@ -23,7 +23,7 @@ from ._options import (
     TextFormat,
     require_training,
 )
-from ._output import print_json, say, tell
+from ._output import print_json, print_lines, print_stderr
 from ._progress import SeedBars
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def run(
     notes = _notes(finished, waiting, data, store)
     if format_ != "json":
         for note in notes:
-            tell(note)
+            print_stderr(note)
     if waiting:
         _do(waiting, jobs, show=format_ != "json")
     notes += [f"seed {job.config.seed}: {note}" for job in waiting for note in job.notes]
@@ -172,8 +172,8 @@ def run(
         _print(sorted(done, key=lambda job: job.config.seed), notes, json=format_ == "json")
     for error in dict.fromkeys(job.error for job in failed):  # seeds often fail alike: said once
         alike = [job for job in failed if job.error == error]
-        tell(*alike[0].detail.splitlines(), start="")
-        tell(f"seed {', '.join(str(job.config.seed) for job in alike)} failed: {error}")
+        print_stderr(*alike[0].detail.splitlines(), prefix="")
+        print_stderr(f"seed {', '.join(str(job.config.seed) for job in alike)} failed: {error}")
     return max((2 if job.code == 2 else 1 for job in failed), default=0)
 
 
@@ -245,12 +245,12 @@ def _do(waiting: list[Job], most: int | None, *, show: bool) -> None:
     except KeyboardInterrupt:
         done = sum(job.code == 0 for job in waiting)
         kept = [str(job.folder) for job in waiting if job.code != 0 and job.folder.exists()]
-        tell(
+        print_stderr(
             f"interrupted; {done} of {len(waiting)} seeds finished. The same command goes on: it "
             "keeps what is finished and goes on with the others from their last checkpoints"
         )
         if kept:
-            tell(f"what was recorded so far: perdure score {kept[0]}")
+            print_stderr(f"what was recorded so far: perdure score {kept[0]}")
         raise
 
 
@@ -270,22 +270,22 @@ def _print(done: list[Job], notes: list[str], *, json: bool) -> None:
         return
     seeds = "1 seed" if len(done) == 1 else f"mean of {len(done)} seeds"
     first = done[0].config
-    say(f"{first.scenario}, {first.strategy}, {first.setting}-incremental, {seeds}")
-    say(_in_words(first), "")
+    print_lines(f"{first.scenario}, {first.strategy}, {first.setting}-incremental, {seeds}")
+    print_lines(_in_words(first), "")
     kept = make_task_table(both)
     if len(kept.header) > 1:
         kept.show(sys.stdout)
-        say()
+        print_lines()
     make_headline_table(
         both, names=not sys.stdout.isatty() or get_terminal_size().columns >= 90
     ).show(sys.stdout)
-    say(f"intervals: over {'test examples' if len(done) == 1 else 'seeds'}")
+    print_lines(f"intervals: over {'test examples' if len(done) == 1 else 'seeds'}")
     for line in _too_sparse(done[0]):
-        say(line)
+        print_lines(line)
     if deviations:
-        say("", "not as published:", *(f"  {each}" for each in deviations))
-    say("", "record:", *(f"  {each}" for each in folders))
-    say(f"everything: perdure score {' '.join(folders)}")
+        print_lines("", "not as published:", *(f"  {each}" for each in deviations))
+    print_lines("", "record:", *(f"  {each}" for each in folders))
+    print_lines(f"everything: perdure score {' '.join(folders)}")
 
 
 def _in_words(run: RunConfig) -> str:

@@ -39,12 +39,12 @@ from ._options import (
 )
 from ._output import (
     STDIN,
-    print_grids,
     print_json,
+    print_lines,
     print_notes,
+    print_stderr,
+    print_tables,
     print_wrapped,
-    say,
-    tell,
 )
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def score(
         if missing and format_ in ("markdown", "latex", "csv"):
             where = f"{name}: " if len(scored) > 1 else ""
             for line in group_reasons({id_: each.found.undefined[id_] for id_ in missing}):
-                tell(f"undefined: {where}{line}")
+                print_stderr(f"undefined: {where}{line}")
     return int(any(id_ not in each.found.metrics for each in scored.values() for id_ in wanted))
 
 
@@ -281,27 +281,27 @@ def _print_scored(
     for name in _print_tables(grids, format_):
         found = scored[name].found
         if format_ == "text" and found.undefined:
-            say("", "undefined")
+            print_lines("", "undefined")
             for line in group_reasons(found.undefined):
                 print_wrapped(f"  {line}", "    ")
         where = f"{name}: " if len(scored) > 1 and format_ != "text" else ""
         print_notes([where + note for note in found.notes], format_)
     if len(scored) > 1 and notes and format_ == "text":
-        say()
+        print_lines()
     print_notes(notes, format_)
 
 
 def _print_tables(grids: Mapping[str, list[TextTable]], format_: str) -> Iterator[str]:
     """Print the tables of each group under its name, and yield the name after them."""
     if format_ == "csv":
-        print_grids(_one_each(grids), format_)
+        print_tables(_one_each(grids), format_)
         yield from grids
         return
     start = {"markdown": "### ", "latex": "% "}.get(format_, "")
     for k, (name, mine) in enumerate(grids.items()):
         if len(grids) > 1:
-            say(*[""] * (k > 0), start + name, *[""] * (format_ != "latex"))
-        print_grids(mine, format_)
+            print_lines(*[""] * (k > 0), start + name, *[""] * (format_ != "latex"))
+        print_tables(mine, format_)
         yield name
 
 

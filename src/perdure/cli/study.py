@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from ..record import InputError, is_locked, load_summary, read_json
 from ..report.tables.study import StudyRow, guidelines, study_grids
 from ._options import Flag, MetricIds, PositiveInt, TableFormat, TextFormat, require_training
-from ._output import print_grids, print_json, say, tell
+from ._output import print_json, print_lines, print_stderr, print_tables
 from ._study_known import recall, remember
 from ._study_plan import dry_run as dry_run_
 from ._study_view import StudyView
@@ -94,7 +94,7 @@ def status(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "te
         format_: how to print the result.
     """
     if format_ != "json" and (known := recall(file, store)) is not None:
-        say(f"{file.stem}: {_counts(known['finished'], known['searched'])}")
+        print_lines(f"{file.stem}: {_counts(known['finished'], known['searched'])}")
         return 0
     require_training()
     from .. import studies
@@ -113,13 +113,13 @@ def status(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "te
         print_json(said)
         return 0
     counts = _counts(found.finished, searched, len(running), len(found.failed), waiting)
-    say(f"{study.name}: {counts}")
+    print_lines(f"{study.name}: {counts}")
     if found.undecided:
-        say(f"{len(found.undecided)} of {len(study.cells)} cells wait for their search")
+        print_lines(f"{len(found.undecided)} of {len(study.cells)} cells wait for their search")
     for name in running:
-        say(f"running: {name}")
+        print_lines(f"running: {name}")
     for folder, error in found.failed.items():
-        say(f"failed: {folder.name}: {error}")
+        print_lines(f"failed: {folder.name}: {error}")
     return 0
 
 
@@ -204,7 +204,7 @@ def show_study(
                 study, store, execute, view.told, planned=view.planned, **how
             )
     except KeyboardInterrupt:
-        tell(
+        print_stderr(
             f"interrupted; {view.ended['done']} runs are done. The same command goes on with the "
             "others from their last checkpoints"
         )
@@ -272,26 +272,26 @@ def _report(study: Study, store: Path, found: StudyStatus, format_: str, ids: li
         print_json(_as_json(study, lines, found, judged))
         return
     if format_ in ("latex", "csv"):
-        print_grids(grids, format_)
+        print_tables(grids, format_)
         return
-    say(f"{study.name}: {study.about}".rstrip(": "))
-    print_grids(grids, format_)
-    say("", "mean ± SD over seeds; `perdure explain ID` has each definition", "")
+    print_lines(f"{study.name}: {study.about}".rstrip(": "))
+    print_tables(grids, format_)
+    print_lines("", "mean ± SD over seeds; `perdure explain ID` has each definition", "")
     mark = "- " if format_ == "markdown" else "  "
     notes = [f"{_name(line)}: {line.note}" for line in lines if line.note]
     if notes:
         by = f"by {study.select.by} on {'the test set' if chosen_on == 'test' else 'held-out data'}"
-        say(f"chosen {by}:", *(f"{mark}{note}" for note in notes), "")
+        print_lines(f"chosen {by}:", *(f"{mark}{note}" for note in notes), "")
     if found.failed:
         said = [f"{mark}{folder.name}: {why}" for folder, why in found.failed.items()]
-        say("failed:", *said, "")
+        print_lines("failed:", *said, "")
     if found.waiting or found.undecided:
         left = len(found.waiting) + found.later
-        say(f"not finished: {left} runs; `perdure study run` goes on", "")
-    say("reporting guidelines:")
+        print_lines(f"not finished: {left} runs; `perdure study run` goes on", "")
+    print_lines("reporting guidelines:")
     for met, what in judged:
-        say(f"{mark}{'met' if met else 'not met'}: {what}")
-    say("", f"runs: {store}")
+        print_lines(f"{mark}{'met' if met else 'not met'}: {what}")
+    print_lines("", f"runs: {store}")
 
 
 def _name(line: StudyRow) -> str:

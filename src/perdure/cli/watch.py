@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from ..record import InputError
 from ._options import Flag, NonNegativeInt
-from ._output import say
+from ._output import print_lines
 
 __all__ = ["watch"]
 
@@ -49,8 +49,8 @@ def watch(
     token = _token(live, host, token)
     server = live.LiveServer(store, live.open_port(host, port), host, token=token)
     count = len(server.watching.listing)
-    say(f"{store}: {count} run{'' if count == 1 else 's'}, shown at {server.address}")
-    say("Ctrl-C ends it")
+    print_lines(f"{store}: {count} run{'' if count == 1 else 's'}, shown at {server.address}")
+    print_lines("Ctrl-C ends it")
     if open_:
         webbrowser.open(server.address)
     with suppress(KeyboardInterrupt):
