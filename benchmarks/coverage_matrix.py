@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from perdure.metrics import METRICS, PerExample, difference_of_runs, matrix_intervals
-from perdure.stats import mean_of_proportions
+from perdure.stats import mean_proportion_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -133,7 +133,9 @@ def one(r: Floats, cell: Cell, rng: np.random.Generator, seed: int) -> list[list
         held((found.values["bwt"] - half, found.values["bwt"] + half), float(truth["bwt"]))
     )
     last = [first[name].accuracy()[-1] for name in names]
-    result.append(held(mean_of_proportions(last, [cell.examples] * len(last)), float(truth["acc"])))
+    result.append(
+        held(mean_proportion_interval(last, [cell.examples] * len(last)), float(truth["acc"]))
+    )
     return result
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perdure.metrics.planning import plan
+from perdure.stats import plan
 
 from .cli_helpers import POINTS, refused, run, says, scored, strict, table, write
 

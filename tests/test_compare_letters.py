@@ -85,7 +85,7 @@ def test_many_methods_and_more_letters_than_the_alphabet_has() -> None:
 
 @pytest.mark.parametrize(
     ("names", "different", "word"),
-    [(["a", "a"], [], "told apart"), (["a"], [("a", "b")], "'b'"), (["a"], [("a", "a")], "itself")],
+    [(["a", "a"], [], "unique"), (["a"], [("a", "b")], "'b'"), (["a"], [("a", "a")], "itself")],
 )
 def test_mistakes(names: list[str], different: list[tuple[str, str]], word: str) -> None:
     with pytest.raises(ValueError, match=word):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import perdure
 from perdure import Evaluator
-from perdure.metrics import burst_steps, schedule_steps
+from perdure.stats import burst_steps, schedule_steps
 
 from .evaluator_helpers import (
     accuracy,

@@ -10,20 +10,18 @@ from hypothesis.extra.numpy import arrays
 
 from perdure import PerExample, Stream, summary
 from perdure.metrics import (
-    drop_bias,
     extreme_intervals,
     interval_of_drop,
     interval_of_minimum,
-    minimum_bias,
     selection_bias,
     windowed_drop,
 )
 from perdure.metrics.intervals.extremes import (
-    _clopper_pearson,
     _excess,
     _largest_drops,
     _paired_errors,
 )
+from perdure.stats import clopper_pearson_interval, drop_bias, minimum_bias
 
 tables = st.tuples(st.integers(2, 12), st.integers(3, 20)).flatmap(
     lambda shape: arrays(bool, shape, elements=st.booleans())
@@ -101,7 +99,7 @@ def test_clopper_pearson_against_scipy(right: int, n: int) -> None:
     from scipy.stats import binomtest
 
     exact = binomtest(right, n).proportion_ci(0.95, method="exact")
-    assert _clopper_pearson(right, n, 0.95) == pytest.approx((exact.low, exact.high), abs=1e-9)
+    assert clopper_pearson_interval(right, n) == pytest.approx((exact.low, exact.high), abs=1e-9)
 
 
 def coverage(p: np.ndarray, n: int, tasks: int, replications: int) -> dict[str, float]:

@@ -14,8 +14,7 @@ from perdure.record import InputError, ScoreInput
 from perdure.report.colours import choose_styles
 from perdure.report.figures import fixed, guessing, ranks, rescaled, spider
 from perdure.report.filtering import LeftOutWarning
-from perdure.stats import critical_difference, indistinguishable_groups
-from perdure.stats.nemenyi import friedman_p
+from perdure.stats import critical_difference, friedman_p, indistinguishable_groups
 
 from .cli_helpers import refused, run
 from .matrix_figure_helpers import R5, five, line, source

@@ -11,18 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import PerExample, Stream
-from perdure.metrics import (
-    burst_steps,
-    drop_bias_at,
-    interval_of_drop,
-    interval_of_minimum,
-    min_acc,
-    minimum_bias_at,
-    schedule_steps,
-    wf,
-    windowed_drop,
-)
-from perdure.metrics.planning import plan
+from perdure.metrics import interval_of_drop, interval_of_minimum, min_acc, wf, windowed_drop
+from perdure.stats import burst_steps, drop_bias_at, minimum_bias_at, plan, schedule_steps
 
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=6)
 bursts = st.tuples(st.integers(1, 12), st.integers(1, 20))
@@ -230,8 +220,8 @@ def test_half_widths_are_those_of_the_intervals_from_hits() -> None:
         ({"iterations": 0, "tasks": 2, "n": 1, "every": 1}, "iterations is 0, expected a whole"),
         ({"iterations": 2.5, "tasks": 2, "n": 1, "every": 1}, "'float' object is not iterable"),
         ({"iterations": [5, True], "n": 1, "every": 1}, "iterations is True"),
-        ({"iterations": 5, "n": 1, "every": 1}, "for how many tasks"),
-        ({"iterations": [5], "tasks": 2, "n": 1, "every": 1}, "of 1 task.s., expected 2"),
+        ({"iterations": 5, "n": 1, "every": 1}, "expected `tasks=` with it"),
+        ({"iterations": [5], "tasks": 2, "n": 1, "every": 1}, "has 1 entries, expected 2"),
         ({"iterations": [], "n": 1, "every": 1}, "number of tasks is 0"),
         ({"iterations": 5, "tasks": 10**7, "n": 1, "every": 1}, "tasks is 10000000, expected at"),
         ({"iterations": 5, "tasks": 2, "n": 10**12, "every": 1}, "n is 10+, expected at most"),
@@ -243,7 +233,7 @@ def test_half_widths_are_those_of_the_intervals_from_hits() -> None:
         ({"iterations": 5, "tasks": 2, "n": 1, "every": 1, "accuracy": 90}, "accuracy is 90"),
         ({"iterations": 5, "tasks": 2, "n": 1, "every": 1, "changed": -0.1}, "changed is -0.1"),
         ({"iterations": 5, "tasks": 2, "n": 1, "every": 1, "level": 95}, "level is 95"),
-        ({"iterations": 5, "tasks": 2, "n": 1, "every": 1, "window": 0}, "window must be"),
+        ({"iterations": 5, "tasks": 2, "n": 1, "every": 1, "window": 0}, "window is "),
         ({"iterations": 5, "tasks": 2, "n": 1, "every": 1, "train_seconds": -1}, "train_seconds"),
     ],
 )

@@ -9,17 +9,10 @@ import numpy as np
 import pytest
 
 from perdure import PerExample, ScoreMatrix, ScoreScale, Stream, summary
-from perdure.metrics import (
-    LiveWindow,
-    current_accuracy,
-    drop_bias,
-    minimum_bias,
-    selection_bias,
-    summary_of_runs,
-)
+from perdure.metrics import LiveWindow, current_accuracy, selection_bias, summary_of_runs
 from perdure.record import InputError, InputOptions, read_input, read_points
 from perdure.report.tables import TextTable
-from perdure.stats import compare_pair, compare_pairs, wilson
+from perdure.stats import compare_pair, compare_pairs, drop_bias, minimum_bias, wilson_interval
 
 from .cli_helpers import run, write
 
@@ -76,7 +69,7 @@ def test_an_interval_uses_the_examples_of_its_own_evaluation() -> None:
     text = POINTS + "1,a,a,probe,.9,100\n2,b,a,full,.8,10000\n2,b,b,full,.9,10000\n"
     matrix = read_points(text, "p").matrix()
     found = summary(matrix)
-    low, high = wilson([0.9], [100])
+    low, high = wilson_interval([0.9], [100])
     assert found.per_task_intervals["acc.learning"][0] == pytest.approx((low[0], high[0]))
 
 

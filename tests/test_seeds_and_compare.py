@@ -11,22 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from perdure.metrics import (
-    IntervalMethod,
-    UndefinedMetricError,
-    bca_interval,
-    over_seeds,
-    t_interval,
-)
+from perdure.metrics import UndefinedMetricError
 from perdure.stats import (
+    IntervalMethod,
     PairTestName,
+    bca_interval,
     compare_pair,
     compare_pairs,
     holm,
-    mean_of_proportions,
-    ranks,
+    mean_over_seeds,
+    mean_proportion_interval,
+    mean_ranks,
     seeds_needed,
-    wilson,
+    t_interval,
+    wilson_interval,
 )
 
 from .references import inf, nan, some
@@ -41,7 +39,7 @@ seeds = st.lists(st.integers(0, 1000).map(lambda n: n / 1000), min_size=2, max_s
 @some
 @given(seeds, st.sampled_from([0.8, 0.95, 0.99]))
 def test_student_interval(values: list[float], level: float) -> None:
-    found = over_seeds(values, level=level)
+    found = mean_over_seeds(values, level=level)
     assert found.mean == pytest.approx(statistics.mean(values))
     assert found.sd == pytest.approx(statistics.stdev(values), abs=1e-12)
     assert found.seeds == len(values)
@@ -68,7 +66,7 @@ def test_bca_interval(kind: str, level: float) -> None:
     low, high = bca_interval(x, level=level)
     assert low == pytest.approx(expected.low, abs=0.03 * width)
     assert high == pytest.approx(expected.high, abs=0.03 * width)
-    found = over_seeds(x, method="bca", level=level)
+    found = mean_over_seeds(x, method="bca", level=level)
     assert (found.low, found.high) == (low, high)
 
 
@@ -87,12 +85,12 @@ def test_the_same_seed_gives_the_same_interval() -> None:
 
 
 def test_degenerate_seeds() -> None:
-    one = over_seeds([0.5])
+    one = mean_over_seeds([0.5])
     assert (one.mean, one.seeds) == (0.5, 1)
     assert np.isnan([one.sd, one.low, one.high]).all()
     methods: list[IntervalMethod] = ["t", "bca"]
     for method in methods:
-        same = over_seeds([0.3, 0.3, 0.3], method=method)
+        same = mean_over_seeds([0.3, 0.3, 0.3], method=method)
         assert same.mean == pytest.approx(0.3)
         assert same.sd == pytest.approx(0, abs=1e-12)
         assert (same.low, same.high) == pytest.approx((0.3, 0.3))
@@ -103,10 +101,10 @@ def test_degenerate_seeds() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: over_seeds([0.5, nan]), "must be finite numbers, got [0.5, nan]"),
-        (lambda: over_seeds([0.5, inf]), "must be finite numbers"),
-        (lambda: over_seeds([[0.5, 0.6]]), "must be finite numbers, got [[0.5, 0.6]]"),
-        (lambda: over_seeds([]), "at least 1 seeds, got 0"),
+        (lambda: mean_over_seeds([0.5, nan]), "must be finite numbers, got [0.5, nan]"),
+        (lambda: mean_over_seeds([0.5, inf]), "must be finite numbers"),
+        (lambda: mean_over_seeds([[0.5, 0.6]]), "must be finite numbers, got [[0.5, 0.6]]"),
+        (lambda: mean_over_seeds([]), "at least 1 seeds, got 0"),
         (lambda: t_interval([0.5]), "at least 2 seeds, got 1"),
         (lambda: bca_interval([0.5]), "at least 2 seeds, got 1"),
         (lambda: t_interval([0.5, 0.6], level=95), "between 0 and 1, got 95"),
@@ -140,7 +138,7 @@ def test_the_same_difference_everywhere_is_the_limit_of_t(n: int, unpaired: bool
     found = compare_pair(level + 0.6, level + 0.2, unpaired=unpaired)
     assert (found.p, found.distinguishable, found.effect) == (0.0, True, None)
     assert (found.low, found.high) == pytest.approx((0.4, 0.4))
-    why = "no spread between the seeds of either method" if unpaired else (
+    why = "no variance between the seeds of either method" if unpaired else (
         f"identical difference on all {n} seeds"
     )  # fmt: skip
     assert found.verdict == f"distinguishable (p = 0: {why})"
@@ -269,10 +267,10 @@ def test_every_pair_is_corrected() -> None:
 @some
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=9), st.booleans())
 def test_ranks_share_ties(scores: list[int], lower: bool) -> None:
-    named = {f"m{k}": float(score) for k, score in enumerate(scores)}
+    named = {f"m{k}": [float(score)] for k, score in enumerate(scores)}
     expected = stats.rankdata(scores if lower else [-score for score in scores])
-    assert list(ranks(named, lower_is_better=lower).values()) == expected.tolist()
-    assert list(ranks(named, lower_is_better=lower)) == list(named)
+    assert list(mean_ranks(named, lower_is_better=lower).values()) == expected.tolist()
+    assert list(mean_ranks(named, lower_is_better=lower)) == list(named)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +283,7 @@ def test_ranks_share_ties(scores: list[int], lower: bool) -> None:
         (lambda: compare_pairs({"a": [1], "b": [1]}, against="c"), "'c', expected one of a, b"),
         (lambda: holm([0.5, 1.5]), "between 0 and 1, got [0.5, 1.5]"),
         (lambda: holm([nan]), "between 0 and 1, got [nan]"),
-        (lambda: ranks({"a": nan}), "finite numbers, got {'a': nan}"),
+        (lambda: mean_ranks({"a": [nan]}), "finite numbers, got {'a': [nan]}"),
         (lambda: seeds_needed(0), "between 0 and 1, got 0"),
         (lambda: seeds_needed(1), "between 0 and 1, got 1"),
     ],
@@ -304,10 +302,10 @@ def test_wilson_as_scipy_has_it(counts: tuple[int, int]) -> None:
     hits, n = counts
     for level in (0.8, 0.95):
         expected = stats.binomtest(hits, n).proportion_ci(level, method="wilson")
-        low, high = wilson([hits / n], [n], level=level)
+        low, high = wilson_interval([hits / n], [n], level=level)
         assert low[0] == pytest.approx(expected.low, abs=1e-9)
         assert high[0] == pytest.approx(expected.high, abs=1e-9)
-    alone = mean_of_proportions([hits / n], [n])
+    alone = mean_proportion_interval([hits / n], [n])
     assert alone == pytest.approx(stats.binomtest(hits, n).proportion_ci(method="wilson"), abs=1e-9)
 
 
@@ -317,6 +315,6 @@ def test_the_interval_of_a_mean_covers_it(truth: tuple[float, ...], n: int) -> N
     rng = np.random.default_rng(0)
     sizes = [n + 10 * k for k in range(len(truth))]
     measured = rng.binomial(sizes, truth, size=(2000, len(truth))) / sizes
-    ends = [mean_of_proportions(scores, sizes) for scores in measured]
+    ends = [mean_proportion_interval(scores, sizes) for scores in measured]
     covered = np.mean([low <= np.mean(truth) <= high for low, high in ends])
     assert 0.93 <= covered <= 0.975

@@ -20,12 +20,11 @@ from perdure.metrics import (
     Stream,
     Summary,
     SummaryOptions,
-    bca_interval,
     find_metric,
     summary,
     summary_of_runs,
 )
-from perdure.stats import mean_of_proportions, wilson
+from perdure.stats import bca_interval, mean_proportion_interval, wilson_interval
 
 from .references import REFERENCES, Array, B, Case, R, few, nan, words
 
@@ -175,12 +174,14 @@ def test_intervals_of_one_run() -> None:
     sizes = [100, 200, 100, 300, 100]
     for level in (0.95, 0.8):
         found = summary(ScoreMatrix(R, sizes=sizes), options=SummaryOptions(level=level))
-        assert found.intervals["acc"] == mean_of_proportions(R[-1], sizes, level=level)
+        assert found.intervals["acc"] == mean_proportion_interval(R[-1], sizes, level=level)
         diagonal = [R[k][k] for k in range(5)]
-        assert found.intervals["acc.learning"] == mean_of_proportions(diagonal, sizes, level=level)
-        low, high = wilson(found.metrics["acc.pooled"], 800, level=level)
+        assert found.intervals["acc.learning"] == mean_proportion_interval(
+            diagonal, sizes, level=level
+        )
+        low, high = wilson_interval(found.metrics["acc.pooled"], 800, level=level)
         assert found.intervals["acc.pooled"] == (float(low), float(high))
-        ends = np.array(wilson(R[-1], sizes, level=level)).T
+        ends = np.array(wilson_interval(R[-1], sizes, level=level)).T
         np.testing.assert_allclose(np.array(found.per_task_intervals["acc"], dtype=float), ends)
     assert not summary(R).intervals
     losses = ScoreMatrix(R, sizes=sizes, scale=ScoreScale(0, 5, lower_is_better=True))

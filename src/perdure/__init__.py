@@ -13,7 +13,7 @@ from .metrics import (
     UndefinedMetricError,
     summary,
 )
-from .metrics.planning import plan
+from .stats import plan
 
 if TYPE_CHECKING:
     from .evaluation import AlarmTriggered as AlarmTriggered

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 from cyclopts import Parameter
 
-from ..metrics import Stream, UndefinedMetricError, min_acc, schedule_steps, wf
-from ..metrics.planning import plan as planned
+from ..metrics import Stream, UndefinedMetricError, min_acc, wf
 from ..record import InputError, read_input
 from ..record.points import INITIAL, PROBE
 from ..report.tables import TextTable
+from ..stats import plan as plan_evaluations
+from ..stats import schedule_steps
 from ._options import IntList, IntOrAll, IntPair, PositiveInt, TableFormat
 from ._output import STDIN, print_json, print_lines, print_notes, print_tables
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..metrics import Plan
     from ..record import Points, ScoreInput
+    from ..stats import EvaluationPlan
 
 __all__ = ["plan"]
 
@@ -90,8 +91,10 @@ def plan(
         known = (run.train_seconds, run.example_seconds)
         seconds = [b if a is None else a for a, b in zip(seconds, known, strict=True)]
     found = [
-        planned(**length, n=size, **schedule, accuracy=accuracy, changed=changed, window=window,
-                train_seconds=seconds[0], example_seconds=seconds[1])
+        plan_evaluations(
+            **length, n=size, **schedule, accuracy=accuracy, changed=changed, window=window,
+            train_seconds=seconds[0], example_seconds=seconds[1],
+        )
         for size in n for schedule in schedules
     ]  # fmt: skip
     seen = [_seen(run, schedule, window) if run else {} for schedule in schedules]
@@ -203,7 +206,7 @@ def _on_schedule(points: Points, steps: NDArray[np.int64]) -> Stream:
     return Stream(tasks, points.spans(), scale=points.scale)
 
 
-def _notes(found: Plan, run: _Run | None, seen: Sequence[dict[str, float]]) -> list[str]:
+def _notes(found: EvaluationPlan, run: _Run | None, seen: Sequence[dict[str, float]]) -> list[str]:
     drop = _wf(found.window)
     true = f"where the true accuracy stays at {found.accuracy:g}, with fixed or redrawn subsets"
     if found.changed is not None:
@@ -237,7 +240,10 @@ def _notes_on_run(run: _Run, seen: Sequence[dict[str, float]]) -> list[str]:
 
 
 def _print(
-    found: Sequence[Plan], seen: Sequence[dict[str, float]], notes: list[str], format_: str
+    found: Sequence[EvaluationPlan],
+    seen: Sequence[dict[str, float]],
+    notes: list[str],
+    format_: str,
 ) -> None:
     if format_ == "json":
         rows = [row.as_dict() | {"seen": mine} for row, mine in zip(found, seen, strict=True)]
@@ -254,7 +260,7 @@ def _print(
     print_notes(notes, format_)
 
 
-def _row(found: Plan, seen: dict[str, float], format_: str) -> dict[str, str]:
+def _row(found: EvaluationPlan, seen: dict[str, float], format_: str) -> dict[str, str]:
     """Return the cells of a row by column; empty where not known."""
     exact = format_ == "csv"
 

@@ -50,9 +50,9 @@ from ._output import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ..metrics import IntervalMethod
     from ..record.grouping import Groups
     from ..report.tables import TextTable
+    from ..stats import IntervalMethod
 
 __all__ = ["score"]
 

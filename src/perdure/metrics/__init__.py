@@ -17,14 +17,12 @@ from .interpretation import *
 from .intervals.extremes import *
 from .intervals.matrix_intervals import *
 from .intervals.run_difference import *
-from .intervals.selection_bias import *
+from .intervals.stream_intervals import *
 from .methods import *
 from .per_example import *
-from .planning import *
 from .registry import *
 from .runs import *
 from .score_matrix import *
-from .seeds import *
 from .stream import *
 from .summary import *
 from .summary_types import *

@@ -5,20 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from ..stats.letter_display import significance_letters
-from ..stats.pair_tests import find_pair_test
-from ..stats.pairwise import Comparison, compare_pairs, ranks, rounded
+from ..stats import Comparison, compare_pairs, find_pair_test, mean_ranks, significance_letters
 from .registry import better_of
 from .runs import mean_of_metric
 from .score_matrix import ACCURACY, ScoreScale
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from ..stats.pair_tests import PairTestName
-    from .seeds import IntervalMethod, MeanOverSeeds
+    from ..stats import IntervalMethod, MeanOverSeeds, PairTestName
 
     Seed = int | str
 
@@ -104,26 +99,15 @@ def compare_methods(
         tested, alpha=alpha, test=test, unpaired=unpaired, against=against, level=level
     )
     better = better_of(id_, scale)
-    ranks_ = _mean_ranks(methods, seeds, lower_is_better=better == "lower")
-    found = MethodsComparison(id_, better, seeds, means, ranks_, pairs, {}, against)
+    ranks: dict[str, float] = {}
+    if seeds:
+        common = {name: [values[seed] for seed in seeds] for name, values in methods.items()}
+        ranks = mean_ranks(common, lower_is_better=better == "lower")
+    found = MethodsComparison(id_, better, seeds, means, ranks, pairs, {}, against)
     if against is None and any(pair.p is not None for pair in pairs.values()):
         different = [names for names, pair in pairs.items() if pair.distinguishable]
         found.letters.update(significance_letters(found.best_first, different))
     return found
-
-
-def _mean_ranks(
-    methods: Mapping[str, Mapping[Seed, float]], seeds: Sequence[Seed], *, lower_is_better: bool
-) -> dict[str, float]:
-    """Return the rank of each method, averaged over the seeds; none where there are no seeds."""
-    if not seeds:
-        return {}
-    table = [rounded([values[seed] for values in methods.values()]) for seed in seeds]
-    each = [
-        ranks(dict(zip(methods, row.tolist(), strict=True)), lower_is_better=lower_is_better)
-        for row in table
-    ]
-    return {name: float(np.mean([rank[name] for rank in each])) for name in methods}
 
 
 def common_seeds(methods: Mapping[str, Mapping[Seed, object]]) -> tuple[Seed, ...]:

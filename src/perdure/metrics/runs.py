@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..stats import mean_over_seeds
 from .criteria import check_scores, clstability_of, criteria_weights
 from .functional._value import UndefinedMetricError
 from .registry import find_metric
-from .seeds import over_seeds
 from .summary_types import as_html, drop_others, listed, notes_about
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ..stats import IntervalMethod, MeanOverSeeds
     from .score_matrix import ScoreScale
-    from .seeds import IntervalMethod, MeanOverSeeds
     from .summary_types import Summary
 
 __all__ = ["RunsSummary", "mean_of_metric", "summary_of_runs"]
@@ -127,7 +127,7 @@ def mean_of_metric(
         >>> mean_of_metric("acc", [0.5, 0.75, 1.0], ACCURACY).high
         1.0
     """
-    over = over_seeds(values, method=method, level=level)
+    over = mean_over_seeds(values, method=method, level=level)
     if not scale.is_accuracy or over.seeds < 2:
         return over
     metric = find_metric(id_)

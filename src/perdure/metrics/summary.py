@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..stats.wilson import mean_of_proportions, wilson
+from ..stats import mean_proportion_interval, wilson_interval
 from .criteria import check_scores, clscore_of, criteria_weights
 from .functional._value import UndefinedMetricError, Value
 from .functional.accuracy import fixed_curve
 from .functional.forgetting import forgetting_matrix
 from .intervals.matrix_intervals import matrix_intervals
 from .intervals.matrix_weights import LARGEST, LINEAR
-from .intervals.selection_bias import extreme_intervals, selection_bias
+from .intervals.stream_intervals import extreme_intervals, selection_bias
 from .registry import METRICS, NEEDS, Metric
 from .score_matrix import ACCURACY, ZERO_UPPER, ScoreMatrix, ScoreScale
 from .stream import Stream
@@ -263,13 +263,13 @@ def _matrix_extras(found: Summary, matrix: ScoreMatrix, options: SummaryOptions)
         ("acc.learning", matrix.scores.diagonal(), then),
     ):
         if id_ in found.metrics:
-            found.intervals[id_] = mean_of_proportions(scores, sizes, level=level)
-            ends = wilson(scores, sizes, level=level)
+            found.intervals[id_] = mean_proportion_interval(scores, sizes, level=level)
+            ends = wilson_interval(scores, sizes, level=level)
             found.per_task_intervals[id_] = [
                 (float(low), float(high)) for low, high in zip(*ends, strict=True)
             ]
     if "acc.pooled" in found.metrics:
-        low, high = wilson(found.metrics["acc.pooled"], matrix.sizes.sum(), level=level)
+        low, high = wilson_interval(found.metrics["acc.pooled"], matrix.sizes.sum(), level=level)
         found.intervals["acc.pooled"] = (float(low), float(high))
 
 

@@ -1,10 +1,13 @@
-"""Intervals, tests and ranks of plain numbers: pure functions of NumPy and SciPy."""
+"""Intervals, tests, ranks and sample-size planning: pure functions of NumPy and SciPy."""
 
+from .intervals import *
 from .letter_display import *
-from .nemenyi import *
 from .pair_tests import *
 from .pairwise import *
 from .permutation_tests import *
+from .planning import *
 from .rank_tests import *
+from .ranks import *
+from .schedules import *
+from .selection_bias import *
 from .t_tests import *
-from .wilson import *

@@ -1,4 +1,4 @@
-"""Which methods cannot be told apart, as letters: the compact letter display (Piepho, 2004)."""
+"""The compact letter display (Piepho 2004): methods that cannot be distinguished share a letter."""
 
 from __future__ import annotations
 
@@ -15,72 +15,75 @@ __all__ = ["letter_groups", "significance_letters"]
 def significance_letters(
     names: Sequence[str], different: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Return letters for each name: two names share one exactly where they are not `different`.
+    """Return the letters of each name: two names share a letter unless they are `different`.
 
-    No letter can be left out; they are given in the order of the names, so name the best first.
+    No letter is superfluous. Letters follow the order of the names, so list the best one first.
 
     Example:
         >>> significance_letters(["er", "ewc", "naive"], [("er", "naive")])
         {'er': 'a', 'ewc': 'ab', 'naive': 'b'}
     """
-    given = dict.fromkeys(names, "")
+    letters = dict.fromkeys(names, "")
     for k, group in enumerate(letter_groups(names, different)):
         for name in group:
-            given[name] += ascii_letters[k] if k < len(ascii_letters) else f"({k + 1})"
-    return given
+            letters[name] += ascii_letters[k] if k < len(ascii_letters) else f"({k + 1})"
+    return letters
 
 
 def letter_groups(names: Sequence[str], different: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """Return groups of names, one per letter: two names share one where they are not `different`.
+    """Return one group of names per letter: names share a group unless they are `different`.
 
     Example:
         >>> letter_groups(["er", "ewc", "naive"], [("er", "naive")])
         [['er', 'ewc'], ['ewc', 'naive']]
     """
     if len(set(names)) < len(names):
-        raise ValueError(f"names must be told apart, got {list(names)}")
-    apart = {frozenset(pair) for pair in different}
-    if unknown := {name for pair in apart for name in pair} - set(names):
-        raise ValueError(f"{sorted(unknown)} differ from others, expected names in {list(names)}")
-    if any(len(pair) < 2 for pair in apart):
+        raise ValueError(f"names must be unique, got {list(names)}")
+    unlike = {frozenset(pair) for pair in different}
+    if unknown := {name for pair in unlike for name in pair} - set(names):
+        raise ValueError(f"different pairs name {sorted(unknown)}, expected names in {list(names)}")
+    if any(len(pair) < 2 for pair in unlike):
         raise ValueError("a name differs from itself, expected pairs of two names")
-    alike = [
-        {j for j in range(len(names)) if frozenset((names[i], names[j])) not in apart}
+    similar = [
+        {j for j in range(len(names)) if frozenset((names[i], names[j])) not in unlike}
         for i in range(len(names))
     ]
-    return [[names[i] for i in group] for group in _cover(alike)]
+    return [[names[i] for i in group] for group in _cover_pairs(similar)]
 
 
-def _cover(alike: list[set[int]]) -> list[list[int]]:
-    """Return sets without a different pair in them, every pair that is alike in one of them.
+def _cover_pairs(similar: list[set[int]]) -> list[list[int]]:
+    """Return groups without a different pair in which every similar pair occurs.
 
-    To cover with the fewest such sets is hard; this takes polynomial time and leaves none that
+    Finding the fewest such groups is hard; this takes polynomial time and leaves no group that
     the others make superfluous.
     """
-    open_ = set(_pairs(alike, range(len(alike))))
+    uncovered = set(_similar_pairs(similar, range(len(similar))))
     groups: list[list[int]] = []
-    while open_:
-        groups.append(_grown(min(open_), alike, open_))
-        open_ -= set(_pairs(alike, groups[-1]))
+    while uncovered:
+        groups.append(_grow_group(min(uncovered), similar, uncovered))
+        uncovered -= set(_similar_pairs(similar, groups[-1]))
     for group in reversed(list(groups)):
         others = [set(other) for other in groups if other is not group]
-        if all(any({i, j} <= other for other in others) for i, j in _pairs(alike, group)):
+        pairs = _similar_pairs(similar, group)
+        if all(any({i, j} <= other for other in others) for i, j in pairs):
             groups.remove(group)
     return sorted(groups)
 
 
-def _pairs(alike: list[set[int]], members: Iterable[int]) -> list[tuple[int, int]]:
-    """Return each of the members with itself, and with every later one that is like it."""
-    several = list(members)
-    return [(i, i) for i in several] + [
-        (i, j) for i, j in combinations(several, 2) if j in alike[i]
+def _similar_pairs(similar: list[set[int]], members: Iterable[int]) -> list[tuple[int, int]]:
+    """Return each member paired with itself and with every later member similar to it."""
+    members = list(members)
+    return [(i, i) for i in members] + [
+        (i, j) for i, j in combinations(members, 2) if j in similar[i]
     ]
 
 
-def _grown(pair: tuple[int, int], alike: list[set[int]], open_: set[tuple[int, int]]) -> list[int]:
-    """Return a pair with all that still fit beside it, first those with most pairs to cover."""
+def _grow_group(
+    pair: tuple[int, int], similar: list[set[int]], uncovered: set[tuple[int, int]]
+) -> list[int]:
+    """Return the pair with all others that fit, those that cover most uncovered pairs first."""
     group = set(pair)
-    while fit := set.intersection(*(alike[i] for i in group)) - group:
-        worth = {k: sum((min(i, k), max(i, k)) in open_ for i in group) for k in fit}
-        group.add(max(sorted(fit), key=worth.__getitem__))
+    while candidates := set.intersection(*(similar[i] for i in group)) - group:
+        gains = {k: sum((min(i, k), max(i, k)) in uncovered for i in group) for k in candidates}
+        group.add(max(sorted(candidates), key=gains.__getitem__))
     return sorted(group)

@@ -1,4 +1,4 @@
-"""The tests that compare two methods: which there are, what they assume and what they can tell."""
+"""The tests that compare two methods, what they assume and the smallest p-values they can reach."""
 
 from __future__ import annotations
 
@@ -20,53 +20,60 @@ PairTestName = Literal["t", "permutation", "welch", "wilcoxon"]
 
 
 class PairTest(NamedTuple):
-    """A two-sided test of two methods.
+    """A two-sided test of the difference between two methods.
 
-    `compute` takes differences by seed where `paired`, else both samples, of `fewest` seeds or
-    more. `smallest` returns the smallest p-value that so many seeds can have, 0 without a floor.
+    Attributes:
+        name: name of the test.
+        compute: takes the differences per seed if `paired`, otherwise both samples.
+        min_seeds: the number of seeds that the test needs.
+        min_p: returns the smallest p-value attainable with the given numbers of seeds, or 0.
+        assumption: what the test assumes.
+        estimate: what it estimates.
+        interval: how its interval is made.
+        paired: whether the values of the two methods are paired by seed.
     """
 
     name: str
     compute: Callable[..., DifferenceTest]
-    fewest: int
-    smallest: Callable[[int, int], float]
-    assumes: str
+    min_seeds: int
+    min_p: Callable[[int, int], float]
+    assumption: str
     estimate: str
     interval: str
     paired: bool = True
 
     @property
     def effect(self) -> Callable[..., float]:
-        """The standardised difference that goes with it, of what `compute` takes."""
+        """The standardised effect size that goes with the test; it takes what `compute` takes."""
         return effect_of_differences if self.paired else effect_of_samples
 
     @property
     def effect_name(self) -> str:
-        """What the effect is called."""
+        """Symbol of the effect size."""
         return "g_z" if self.paired else "g"
 
     @property
-    def effect_in_words(self) -> str:
-        """What the effect is."""
+    def effect_description(self) -> str:
+        """Definition of the effect size."""
         if self.paired:
             return "g_z: mean difference in SDs of the differences (Cohen's d_z, Hedges-corrected)"
         return "g: difference of means in pooled SDs (Hedges' g)"
 
 
-def _no_floor(first: int, second: int) -> float:  # noqa: ARG001
+def _zero(first: int, second: int) -> float:  # noqa: ARG001
     return 0.0
 
 
-def _all_signs_alike(first: int, second: int) -> float:  # noqa: ARG001
+def _min_sign_flip_p(first: int, second: int) -> float:  # noqa: ARG001
     return 2.0 ** (1 - first) if first else 1.0
 
 
-def _relabelled(first: int, second: int) -> float:
+def _min_relabelling_p(first: int, second: int) -> float:
     mirrored = 2 if first == second else 1  # swapping all labels is as extreme
     return min(1.0, mirrored / comb(first + second, first))
 
 
-def _one_above_the_other(first: int, second: int) -> float:
+def _min_rank_sum_p(first: int, second: int) -> float:
     return min(1.0, 2 / comb(first + second, first))
 
 
@@ -78,27 +85,27 @@ PAIRED = {
     "t": PairTest(
         name="paired t-test",
         compute=paired_t,
-        fewest=2,
-        smallest=_no_floor,
-        assumes="seeds are independent and their differences roughly normal",
+        min_seeds=2,
+        min_p=_zero,
+        assumption="seeds are independent and their differences roughly normal",
         estimate=MEAN,
         interval="Student's t",
     ),
     "permutation": PairTest(
         name="sign-flip permutation test",
         compute=sign_flip_test,
-        fewest=1,
-        smallest=_all_signs_alike,
-        assumes="seeds are independent and their differences symmetric",
+        min_seeds=1,
+        min_p=_min_sign_flip_p,
+        assumption="seeds are independent and their differences symmetric",
         estimate=MEAN,
         interval=INVERTED,
     ),
     "wilcoxon": PairTest(
         name="Wilcoxon signed-rank test",
         compute=signed_rank_test,
-        fewest=1,
-        smallest=_all_signs_alike,
-        assumes="seeds are independent and their differences symmetric",
+        min_seeds=1,
+        min_p=_min_sign_flip_p,
+        assumption="seeds are independent and their differences symmetric",
         estimate=MEDIAN,
         interval=INVERTED,
     ),
@@ -108,9 +115,9 @@ UNPAIRED = {
         name="Welch's t-test",
         paired=False,
         compute=welch_t,
-        fewest=2,
-        smallest=_no_floor,
-        assumes="runs are independent and roughly normal; spreads may differ",
+        min_seeds=2,
+        min_p=_zero,
+        assumption="runs are independent and roughly normal; variances may differ",
         estimate=MEAN,
         interval="Welch's t",
     ),
@@ -118,9 +125,9 @@ UNPAIRED = {
         name="two-sample permutation test",
         paired=False,
         compute=two_sample_permutation,
-        fewest=1,
-        smallest=_relabelled,
-        assumes="runs are independent and, without a difference, of one distribution",
+        min_seeds=1,
+        min_p=_min_relabelling_p,
+        assumption="runs are independent and, under the null hypothesis, identically distributed",
         estimate=MEAN,
         interval=INVERTED,
     ),
@@ -128,9 +135,9 @@ UNPAIRED = {
         name="Mann-Whitney test",
         paired=False,
         compute=mann_whitney,
-        fewest=1,
-        smallest=_one_above_the_other,
-        assumes="runs are independent and their distributions at most shifted",
+        min_seeds=1,
+        min_p=_min_rank_sum_p,
+        assumption="runs are independent and their distributions differ at most by a shift",
         estimate=MEDIAN,
         interval=INVERTED,
     ),
@@ -138,7 +145,7 @@ UNPAIRED = {
 
 
 def find_pair_test(test: str = "t", *, unpaired: bool = False) -> PairTest:
-    """Return the test of that name, or its form for runs that are not paired by seed.
+    """Return the test named `test`, in its unpaired form if `unpaired`.
 
     Example:
         >>> find_pair_test("t").name, find_pair_test("wilcoxon", unpaired=True).name
@@ -159,10 +166,14 @@ def min_attainable_p(
     test: str = "permutation",
     unpaired: bool = False,
 ) -> float:
-    """Return the smallest two-sided p-value that a test of so many seeds can have; 0 of a t-test.
+    """Return the smallest two-sided p-value that a test can reach; 0 for a t-test.
 
-    With `comparisons` of them, after Holm's correction; `other` seeds of the second method where
-    it does not have as many.
+    Args:
+        seeds: number of seeds of the first method.
+        other: number of seeds of the second method; `seeds` by default.
+        comparisons: number of comparisons that Holm's correction accounts for.
+        test: name of the test.
+        unpaired: whether the seeds of the two methods are unrelated.
 
     Example:
         >>> min_attainable_p(5), min_attainable_p(6, comparisons=3)
@@ -170,8 +181,8 @@ def min_attainable_p(
         >>> min_attainable_p(5, unpaired=True)
         0.007936507936507936
     """
-    chosen = find_pair_test(test, unpaired=unpaired)
-    return min(1.0, comparisons * chosen.smallest(seeds, seeds if other is None else other))
+    pair_test = find_pair_test(test, unpaired=unpaired)
+    return min(1.0, comparisons * pair_test.min_p(seeds, seeds if other is None else other))
 
 
 def seeds_needed(
@@ -181,9 +192,9 @@ def seeds_needed(
     test: str = "permutation",
     unpaired: bool = False,
 ) -> int:
-    """Return the least number of seeds of each method with which a test can go below `alpha`.
+    """Return the smallest number of seeds per method for which a test can go below `alpha`.
 
-    With `comparisons` of them, the smallest p-value must survive Holm's correction.
+    With several `comparisons`, the smallest p-value must survive Holm's correction.
 
     Example:
         >>> seeds_needed(0.05), seeds_needed(0.05, comparisons=10), seeds_needed(test="t")
@@ -191,9 +202,9 @@ def seeds_needed(
     """
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")
-    fewest = find_pair_test(test, unpaired=unpaired).fewest
+    min_seeds = find_pair_test(test, unpaired=unpaired).min_seeds
     return next(
         n
-        for n in range(fewest, 1000)
+        for n in range(min_seeds, 1000)
         if min_attainable_p(n, comparisons=comparisons, test=test, unpaired=unpaired) < alpha
     )

@@ -1,4 +1,4 @@
-"""Several methods by their seeds: who differs, and what the seeds can tell at all."""
+"""Pairwise comparison of methods over seeds, corrected for the number of comparisons."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .pair_tests import find_pair_test, seeds_needed
+from .ranks import round_values
 from .t_tests import DifferenceTest
 
 if TYPE_CHECKING:
@@ -18,16 +19,16 @@ if TYPE_CHECKING:
 
     from .pair_tests import PairTest, PairTestName
 
-__all__ = ["Comparison", "compare_pair", "compare_pairs", "holm", "ranks"]
+__all__ = ["Comparison", "compare_pair", "compare_pairs", "holm"]
 
 
 class Comparison(NamedTuple):
-    """A comparison of two methods; `verdict` says it in words.
+    """The comparison of two methods; `verdict` states the result in words.
 
-    `difference` is of first minus second, with the interval from `low` to `high` for this pair
-    alone; `effect` is standardised; `p` is two-sided and, of several pairs, corrected after Holm.
-    What there is no number for is None: p without a test, effects of two seeds, infinite ends.
-    `remark` says what is special about the data.
+    `difference` is first minus second; `low` and `high` are the ends of its interval, for this pair
+    alone. `effect` is the standardised effect size. `p` is two-sided and, for several pairs,
+    corrected by Holm's method. A number that does not exist is None: p without a test, the effect
+    size of two seeds, infinite ends. `remark` states what is special about the data.
     """
 
     difference: float
@@ -41,20 +42,31 @@ class Comparison(NamedTuple):
     remark: str = ""
 
 
-class _Pair(NamedTuple):
-    """Two samples, or their differences, and what the test makes of them before correction."""
+class _TestedPair(NamedTuple):
+    """Two samples, or their differences, and the result of the test before correction."""
 
     samples: list[NDArray[np.float64]]
     sizes: tuple[int, int]
-    found: DifferenceTest | None
+    result: DifferenceTest | None
 
     @property
-    def differing(self) -> tuple[int, int]:
-        """How many seeds there are that say which method is better."""
+    def informative_seeds(self) -> tuple[int, int]:
+        """Number of seeds of each method that favour one of the two methods."""
         if len(self.samples) == 2:
             return self.sizes
         count = int(np.count_nonzero(self.samples[0]))
         return count, count
+
+    @property
+    def seeds_text(self) -> str:
+        """The numbers of seeds, in words."""
+        (first, second), (informative, _) = self.sizes, self.informative_seeds
+        if first != second:
+            return f"{first} and {second} seeds"
+        suffix = " each" if len(self.samples) == 2 else ""
+        if informative != first:
+            return f"{informative} differing seeds of {first}"
+        return f"{first} seeds{suffix}" if first > 1 else f"1 seed{suffix}"
 
 
 def compare_pair(
@@ -66,7 +78,7 @@ def compare_pair(
     unpaired: bool = False,
     level: float = 0.95,
 ) -> Comparison:
-    """Return whether two methods differ, two-sided; entry k of both is from seed k if paired.
+    """Return whether two methods differ (two-sided); if paired, entry k of both is from one seed.
 
     Example:
         >>> better = [0.80, 0.82, 0.81, 0.83, 0.84]
@@ -77,8 +89,8 @@ def compare_pair(
         'not distinguishable: 5 seeds cannot go below p = 0.0625; it takes at least 6'
     """
     both = {"first": first, "second": second}
-    (found,) = compare_pairs(both, alpha=alpha, test=test, unpaired=unpaired, level=level).values()
-    return found
+    pairs = compare_pairs(both, alpha=alpha, test=test, unpaired=unpaired, level=level)
+    return pairs["first", "second"]
 
 
 def compare_pairs(
@@ -90,47 +102,50 @@ def compare_pairs(
     against: str | None = None,
     level: float = 0.95,
 ) -> dict[tuple[str, str], Comparison]:
-    """Return the comparison of every two methods, p-values corrected after Holm.
+    """Return the comparison of every two methods, with p-values corrected by Holm's method.
 
     Args:
-        methods: for each its value on every seed, in the same order if paired.
+        methods: for each method its value on every seed, in the same order if paired.
         alpha: methods are distinguishable where p is below it.
         test: t, permutation, welch or wilcoxon, see `find_pair_test`.
-        unpaired: entry k of two methods has nothing in common.
-        against: compare the others with this method only, and correct for so many comparisons.
-        level: of the intervals of the differences, each for itself.
+        unpaired: whether entry k of two methods has nothing in common.
+        against: compare all others with this method only, and correct for that many comparisons.
+        level: confidence level of the interval of each difference by itself.
 
     Example:
-        >>> found = compare_pairs({"er": [0.8, 0.9], "ewc": [0.7, 0.8], "naive": [0.2, 0.4]})
-        >>> found["er", "naive"].verdict
+        >>> pairs = compare_pairs({"er": [0.8, 0.9], "ewc": [0.7, 0.8], "naive": [0.2, 0.4]})
+        >>> pairs["er", "naive"].verdict
         'not distinguishable (p = 0.1154)'
-        >>> found["er", "ewc"].verdict
+        >>> pairs["er", "ewc"].verdict
         'distinguishable (p = 0: identical difference on all 2 seeds)'
     """
-    chosen = find_pair_test(test, unpaired=unpaired)
-    named = _named_pairs(list(methods), against)
+    pair_test = find_pair_test(test, unpaired=unpaired)
     pairs = {
-        (first, second): _computed(chosen, methods[first], methods[second], level)
-        for first, second in named
+        (first, second): _test_pair(pair_test, methods[first], methods[second], level)
+        for first, second in _pair_names(list(methods), against)
     }
-    tested = {pair: found.p for pair, (*_, found) in pairs.items() if found is not None}
+    tested = {names: pair.result.p for names, pair in pairs.items() if pair.result is not None}
     corrected = dict(zip(tested, holm(list(tested.values())).tolist(), strict=True))
-    compared = {}
-    for pair, mine in pairs.items():
-        if mine.found is None:
-            compared[pair] = _untested(chosen, mine)
+    comparisons = {}
+    for names, pair in pairs.items():
+        if pair.result is None:
+            verdict = (
+                f"not tested: {pair.seeds_text}, and the {pair_test.name} needs "
+                f"{pair_test.min_seeds} or more"
+            )
+            comparisons[names] = _make_comparison(pair_test, pair, None, alpha, verdict)
             continue
-        # Holm multiplies by less where other pairs are clearer: what this one could have reached.
-        smallest = tested | {pair: min(1.0, chosen.smallest(*mine.differing))}
-        least = float(holm(list(smallest.values()))[list(smallest).index(pair)])
+        # Holm multiplies by less where other pairs are clearer: what this pair could have reached.
+        reachable = tested | {names: min(1.0, pair_test.min_p(*pair.informative_seeds))}
+        min_p = float(holm(list(reachable.values()))[list(reachable).index(names)])
         needed = seeds_needed(alpha, comparisons=len(tested), test=test, unpaired=unpaired)
-        words = _verdict(mine, corrected[pair], alpha, least, needed)
-        compared[pair] = _comparison(chosen, mine, corrected[pair], alpha, words)
-    return compared
+        verdict = _verdict(pair, pair.result, corrected[names], alpha, min_p, needed)
+        comparisons[names] = _make_comparison(pair_test, pair, corrected[names], alpha, verdict)
+    return comparisons
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Return p-values corrected for their number (Holm, 1979), in the order given.
+    """Return p-values corrected for their number (Holm 1979), in the given order.
 
     Example:
         >>> holm([0.01, 0.04, 0.03])
@@ -146,23 +161,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return corrected
 
 
-def ranks(methods: Mapping[str, float], *, lower_is_better: bool = False) -> dict[str, float]:
-    """Return the rank of each method, 1 the best; ties share the mean of their ranks.
-
-    Example:
-        >>> ranks({"er": 0.8, "ewc": 0.5, "lwf": 0.8})
-        {'er': 1.5, 'ewc': 3.0, 'lwf': 1.5}
-    """
-    scores = np.array(list(methods.values()), dtype=np.float64)
-    if not np.isfinite(scores).all():
-        raise ValueError(f"ranks need finite numbers, got {dict(methods)}")
-    order = scores if lower_is_better else -scores
-    better = (order[:, None] > order[None, :]).sum(axis=1)
-    tied = (order[:, None] == order[None, :]).sum(axis=1)
-    return dict(zip(methods, (better + (tied + 1) / 2).tolist(), strict=True))
-
-
-def _named_pairs(names: list[str], against: str | None) -> list[tuple[str, str]]:
+def _pair_names(names: list[str], against: str | None) -> list[tuple[str, str]]:
     if against is None:
         return list(combinations(names, 2))
     if against not in names:
@@ -170,74 +169,55 @@ def _named_pairs(names: list[str], against: str | None) -> list[tuple[str, str]]
     return [(name, against) for name in names if name != against]
 
 
-def _computed(chosen: PairTest, first: ArrayLike, second: ArrayLike, level: float) -> _Pair:
-    a, b = _finite(first), _finite(second)
-    if chosen.paired and a.shape != b.shape:
+def _test_pair(
+    pair_test: PairTest, first: ArrayLike, second: ArrayLike, level: float
+) -> _TestedPair:
+    a, b = _check_finite(first), _check_finite(second)
+    if pair_test.paired and a.shape != b.shape:
         raise ValueError(f"methods must have the same seeds, got {a.shape} and {b.shape} values")
-    samples = [_differences(a, b)] if chosen.paired else [rounded(a), rounded(b)]
-    enough = min(len(a), len(b)) >= chosen.fewest
-    return _Pair(
-        samples, (len(a), len(b)), chosen.compute(*samples, level=level) if enough else None
-    )
+    samples = [_differences(a, b)] if pair_test.paired else [round_values(a), round_values(b)]
+    sizes = len(a), len(b)
+    enough = min(sizes) >= pair_test.min_seeds
+    return _TestedPair(samples, sizes, pair_test.compute(*samples, level=level) if enough else None)
 
 
-def _verdict(pair: _Pair, p: float, alpha: float, least: float, needed: int) -> str:
-    assert pair.found is not None
+def _verdict(
+    pair: _TestedPair, result: DifferenceTest, p: float, alpha: float, min_p: float, needed: int
+) -> str:
     if p < alpha:
-        because = f": {pair.found.remark}" if pair.found.remark else ""
-        return f"distinguishable (p = {p:.4g}{because})"
-    if least >= alpha:
+        reason = f": {result.remark}" if result.remark else ""
+        return f"distinguishable (p = {p:.4g}{reason})"
+    if min_p >= alpha:
         return (
-            f"not distinguishable: {_of_seeds(pair)} cannot go below p = {least:.4g}; "
+            f"not distinguishable: {pair.seeds_text} cannot go below p = {min_p:.4g}; "
             f"it takes at least {needed}"
         )
     return f"not distinguishable (p = {p:.4g})"
 
 
-def _of_seeds(pair: _Pair) -> str:
-    (first, second), (differ, _) = pair.sizes, pair.differing
-    if first != second:
-        return f"{first} and {second} seeds"
-    each = " each" if len(pair.samples) == 2 else ""
-    some = f"{first} seeds{each}" if first > 1 else f"1 seed{each}"
-    return some if differ == first else f"{differ} differing seeds of {first}"
-
-
-def _untested(chosen: PairTest, pair: _Pair) -> Comparison:
-    words = f"not tested: {_of_seeds(pair)}, and the {chosen.name} needs {chosen.fewest} or more"
-    return _comparison(chosen, pair, None, 0.0, words)
-
-
-def _comparison(
-    chosen: PairTest, pair: _Pair, p: float | None, alpha: float, verdict: str
+def _make_comparison(
+    pair_test: PairTest, pair: _TestedPair, p: float | None, alpha: float, verdict: str
 ) -> Comparison:
     means = [float(sample.mean()) for sample in pair.samples]
-    found = pair.found or DifferenceTest(means[0] - sum(means[1:]), nan, nan, nan)
-    effect = chosen.effect(*pair.samples)
-    low, high, effect_ = (_or_none(value) for value in (found.low, found.high, effect))
-    apart = p is not None and p < alpha
-    return Comparison(
-        found.difference, low, high, effect_, p, apart, verdict, chosen.name, found.remark
+    result = pair.result or DifferenceTest(means[0] - sum(means[1:]), nan, nan, nan)
+    effect = pair_test.effect(*pair.samples)
+    low, high, effect_size = (
+        value if isfinite(value) else None for value in (result.low, result.high, effect)
     )
+    return Comparison(
+        result.difference, low, high, effect_size, p, p is not None and p < alpha, verdict,
+        pair_test.name, result.remark,
+    )  # fmt: skip
 
 
-def _or_none(value: float) -> float | None:
-    return value if isfinite(value) else None
-
-
-def _finite(values: ArrayLike) -> NDArray[np.float64]:
+def _check_finite(values: ArrayLike) -> NDArray[np.float64]:
     x = np.array(values, dtype=np.float64)
     if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
         raise ValueError(f"methods need finite numbers for every seed, got {x.tolist()}")
     return x
 
 
-def rounded(values: ArrayLike) -> NDArray[np.float64]:
-    """Return the values with twelve digits: what is left of rounding is no difference."""
-    return np.array([float(f"{value:.12g}") for value in np.asarray(values).tolist()])
-
-
 def _differences(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return first minus second for each seed; what is left of rounding is no difference."""
-    noise = 1e-12 * np.maximum(np.abs(a), np.abs(b))
-    return np.where(np.abs(a - b) <= noise, 0.0, a - b)
+    """Return first minus second for each seed; rounding errors are no differences."""
+    rounding = 1e-12 * np.maximum(np.abs(a), np.abs(b))
+    return np.where(np.abs(a - b) <= rounding, 0.0, a - b)

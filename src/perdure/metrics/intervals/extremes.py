@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...stats import clopper_pearson_interval, normal_quantile
 from ..functional.windows import trailing_max
 
 if TYPE_CHECKING:
@@ -108,8 +109,8 @@ def _minimum(task: PerExample, level: float, resamples: int, rng: np.random.Gene
     excess = _excess(n, resamples, rng)
     for rows in _blocks(near, n + resamples):
         np.minimum(lowest, (task[rows].astype(np.float32) @ excess).min(axis=0), out=lowest)
-    normal = _z(level) * sqrt(value * (1 - value) / n)
-    low, high = _clopper_pearson(round(value * n), n, level)
+    normal = normal_quantile(level) * sqrt(value * (1 - value) / n)
+    low, high = clopper_pearson_interval(round(value * n), n, level=level)
     away = max(value - low, normal)
     return _Ends(value, away, max(high - value - normal, 0.0), lowest.astype(np.float64))
 
@@ -131,7 +132,7 @@ def _drop(
     ends = trailing_max(highest, window) - lowest >= value - TIE
     starts = highest + trailing_max(-lowest[::-1], window)[::-1] >= value - TIE
     errors = _largest_drops(task, starts, ends, window, _excess(n, resamples, rng))
-    z = _z(level)
+    z = normal_quantile(level)
     variance = float(task.changed(start)[end]) - value**2
     away = z * sqrt(max(variance, 0.0) / n + (z / n) ** 2)
     return _Ends(value, away, z * z / n, errors)
@@ -182,21 +183,6 @@ def _blocks(rows: NDArray[np.intp], width: int) -> Iterator[NDArray[np.intp]]:
     return (rows[first : first + size] for first in range(0, len(rows), size))
 
 
-def _z(level: float) -> float:
-    from statistics import NormalDist  # imported here: it brings decimal and random
-
-    return NormalDist().inv_cdf((1 + level) / 2)
-
-
 def _norm(values: Sequence[float]) -> float:
     """Return the half-width of a mean over independent tasks."""
     return float(np.linalg.norm(values)) / len(values)
-
-
-def _clopper_pearson(right: int, n: int, level: float) -> tuple[float, float]:
-    from scipy.special import betaincinv  # imported here: a third of a second
-
-    tail = (1 - level) / 2
-    low = float(betaincinv(right, n - right + 1, tail)) if right else 0.0
-    high = float(betaincinv(right + 1, n - right, 1 - tail)) if right < n else 1.0
-    return low, high

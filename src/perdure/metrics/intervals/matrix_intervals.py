@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...stats.wilson import wilson
+from ...stats import normal_quantile, wilson_interval
 from .matrix_weights import LARGEST, LINEAR, Weights
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def intervals_of(found: EndStatistics, *, level: float, seed: int) -> MatrixInte
     """Return the intervals of one run, or of the first of two runs minus the second."""
     result = MatrixIntervals({}, {}, {}, {})
     count = len(found.mean)
-    z = _z(level)
+    z = normal_quantile(level)
     linear = {id_: make(count) for id_, make in LINEAR.items()}
     linear["acc.pooled"] = linear["acc"]._replace(shares=found.n / found.n.sum())
     for id_, weights in linear.items():
@@ -210,7 +210,7 @@ def _single(found: EndStatistics, j: int, weights: Floats, level: float) -> Ends
     if found.runs > 1 or len(at) != 1 or weights[at[0]] != 1:
         return None
     value = float(found.mean[j, at[0]])
-    low, high = wilson(value, found.n[j], level=level)
+    low, high = wilson_interval(value, found.n[j], level=level)
     return value, float(low), float(high)
 
 
@@ -293,9 +293,3 @@ def _root(covariance: Floats) -> Floats:
     values, vectors = np.linalg.eigh(covariance)
     root: Floats = vectors * np.sqrt(np.maximum(values, 0.0))
     return root
-
-
-def _z(level: float) -> float:
-    from statistics import NormalDist  # imported here: it brings decimal and random
-
-    return NormalDist().inv_cdf((1 + level) / 2)

@@ -16,7 +16,6 @@ from ...stats import (
     letter_groups,
     min_attainable_p,
 )
-from ...stats.pairwise import rounded
 from ..colours import choose_styles
 from ..filtering import drop_other_task_counts, drop_unusable
 from ..load import index_by_seed
@@ -137,8 +136,7 @@ def _by_test(
 def _by_nemenyi(values: Values, found: MethodsComparison, alpha: float) -> _Joined:
     methods, seeds = len(values), len(found.seeds)
     difference = critical_difference(methods, seeds, alpha=alpha)
-    table = [rounded([mine[seed] for mine in values.values()]) for seed in found.seeds]
-    p = friedman_p([row.tolist() for row in table])
+    p = friedman_p([[mine[seed] for mine in values.values()] for seed in found.seeds])
     reasons = [] if p is None else [f"Friedman's test of equal ranks: p = {p:.3g}"]
     if difference > methods - 1:
         reasons.append(f"{seeds} seeds cannot tell any two of {methods} apart this way")

@@ -12,8 +12,7 @@ from ...stats import find_pair_test, min_attainable_p, seeds_needed
 from .example_differences import example_comparison_to_dict
 
 if TYPE_CHECKING:
-    from ...metrics import IntervalMethod
-    from ...stats import PairTest, PairTestName
+    from ...stats import IntervalMethod, PairTest, PairTestName
     from .example_differences import ExampleComparison
 
 __all__ = ["ComparisonReport", "comparison_to_dict", "describe_comparison", "describe_test"]
@@ -91,7 +90,7 @@ def describe_comparison(found: ComparisonReport) -> list[str]:
     differences = (
         f"differences: {test.estimate} of first minus second with a {100 * found.level:g}% "
         f"interval ({test.interval}); {alone if found.comparisons > 1 else ''}"
-        f"{test.effect_in_words}"
+        f"{test.effect_description}"
     )
     return [
         *_over_what(found),
@@ -111,7 +110,7 @@ def describe_test(test: PairTest) -> str:
         >>> describe_test(find_pair_test("wilcoxon"))[:56]
         'Wilcoxon signed-rank test, two-sided; it assumes that se'
     """
-    return f"{test.name}, two-sided; it assumes that {test.assumes}"
+    return f"{test.name}, two-sided; it assumes that {test.assumption}"
 
 
 def _over_what(found: ComparisonReport) -> list[str]:
@@ -149,8 +148,8 @@ def _what_seeds_can_tell(found: ComparisonReport) -> list[str]:
     test, least, family = found.pair_test, found.min_attainable_p, found.comparisons
     counts = [len(runs) for runs in found.runs.values()]
     fewest = len(found.seeds) if test.paired else min(counts)
-    if fewest < test.fewest:
-        return [f"{_seeds(fewest)}: not tested, the {test.name} needs {test.fewest} or more"]
+    if fewest < test.min_seeds:
+        return [f"{_seeds(fewest)}: not tested, the {test.name} needs {test.min_seeds} or more"]
     if not least:
         few = f"2 seeds leave the {test.name} little to go by: it finds large differences only"
         return [few] if fewest == 2 else []
@@ -189,13 +188,13 @@ def comparison_to_dict(found: ComparisonReport) -> dict[str, Any]:
         "test": {
             "name": found.pair_test.name,
             "paired": found.pair_test.paired,
-            "assumes": found.pair_test.assumes,
+            "assumes": found.pair_test.assumption,
             "correction": "Holm",
             "comparisons": found.comparisons,
             "against": found.against,
             "difference": found.pair_test.estimate,
             "difference_interval": f"{found.pair_test.interval}, per comparison",
-            "effect": found.pair_test.effect_in_words,
+            "effect": found.pair_test.effect_description,
         },
         "alpha": found.alpha,
         "min_attainable_p": found.min_attainable_p or None,

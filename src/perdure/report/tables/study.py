@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...metrics import find_metric
-from ...metrics.seeds import over_seeds
+from ...stats import mean_over_seeds
 from .scores import format_value
 from .text_table import TextTable
 
@@ -87,7 +87,7 @@ def _cell(values: Sequence[float | None], id_: str) -> str:
     mean = format_value(sum(known) / len(known), unit, percent=False, digits=3)
     if len(known) < 2:
         return mean
-    return f"{mean} ± {format_value(over_seeds(known).sd, unit, percent=False, digits=3)}"
+    return f"{mean} ± {format_value(mean_over_seeds(known).sd, unit, percent=False, digits=3)}"
 
 
 def _has(line: StudyRow, id_: str) -> bool:

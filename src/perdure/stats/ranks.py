@@ -1,0 +1,106 @@
+"""Ranks of methods and Nemenyi's critical difference of mean ranks (Demšar 2006)."""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "critical_difference",
+    "friedman_p",
+    "indistinguishable_groups",
+    "mean_ranks",
+]
+
+
+def mean_ranks(
+    methods: Mapping[str, Sequence[float]], *, lower_is_better: bool = False
+) -> dict[str, float]:
+    """Return the rank of each method, 1 for the best, averaged over the seeds; ties share ranks.
+
+    Values that differ only by rounding count as ties.
+
+    Example:
+        >>> mean_ranks({"er": [0.8, 0.9], "ewc": [0.5, 0.6], "lwf": [0.8, 0.7]})
+        {'er': 1.25, 'ewc': 3.0, 'lwf': 1.75}
+    """
+    from scipy.stats import rankdata  # imported here: it takes a second
+
+    scores = np.array([round_values(values) for values in methods.values()])
+    if not np.isfinite(scores).all():
+        raise ValueError(f"ranks need finite numbers, got {dict(methods)}")
+    ranks = rankdata(scores if lower_is_better else -scores, axis=0)
+    return dict(zip(methods, ranks.mean(axis=1).tolist(), strict=True))
+
+
+def round_values(values: ArrayLike) -> NDArray[np.float64]:
+    """Return the values rounded to twelve digits, so that rounding errors are no differences."""
+    return np.array([float(f"{value:.12g}") for value in np.asarray(values).tolist()])
+
+
+def critical_difference(methods: int, seeds: int, *, alpha: float = 0.05) -> float:
+    r"""Return the smallest significant difference of two mean ranks: $q_\alpha \sqrt{k(k+1)/6N}$.
+
+    With k methods ranked on N seeds; $q_\alpha$ is the studentized range over $\sqrt 2$.
+
+    Example:
+        >>> round(critical_difference(4, 14), 3)
+        1.254
+    """
+    if methods < 2 or seeds < 1:
+        raise ValueError(
+            f"got {methods} method(s) on {seeds} seed(s), expected 2 or more on 1 or more"
+        )
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")
+    from scipy.stats import studentized_range  # imported here: it takes a second
+
+    q = float(studentized_range.isf(alpha, methods, inf)) / sqrt(2)
+    return q * sqrt(methods * (methods + 1) / (6 * seeds))
+
+
+def indistinguishable_groups(ranks: Mapping[str, float], difference: float) -> list[list[str]]:
+    """Return the largest groups whose mean ranks lie within less than `difference`, best first.
+
+    Methods that differ from all others are in no group.
+
+    Example:
+        >>> indistinguishable_groups({"er": 1.2, "ewc": 2.0, "naive": 2.8}, difference=1.0)
+        [['er', 'ewc'], ['ewc', 'naive']]
+    """
+    names = sorted(ranks, key=ranks.__getitem__)
+    groups: list[list[str]] = []
+    last_end = 0  # a group that ends before it is part of an earlier one
+    for first, name in enumerate(names):
+        near = [other for other in names[first:] if ranks[other] - ranks[name] < difference]
+        if first + len(near) > last_end and len(near) > 1:
+            groups.append(near)
+        last_end = max(last_end, first + len(near))
+    return groups
+
+
+def friedman_p(scores: Sequence[Sequence[float]]) -> float | None:
+    """Return the p-value of Friedman's test that all methods are equal; None below 3 methods.
+
+    `scores` has one row per seed and one column per method. Values that differ only by rounding
+    count as ties.
+
+    Example:
+        >>> round(friedman_p([[0.9, 0.5, 0.1], [0.8, 0.6, 0.2], [0.7, 0.5, 0.3]]), 4)
+        0.0498
+    """
+    table = np.array([round_values(row) for row in scores])
+    if table.ndim != 2 or table.shape[1] < 3:
+        return None
+    if (table == table[:, :1]).all():
+        return 1.0  # everything is tied; the statistic would be 0 / 0
+    from scipy.stats import friedmanchisquare
+
+    return float(friedmanchisquare(*table.T).pvalue)
