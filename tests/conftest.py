@@ -61,3 +61,15 @@ def interrupts() -> Iterator[None]:
     yield
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Train small tensors on one thread: on a busy machine threads that wait cost ten times it."""
+    if (torch := sys.modules.get("torch")) is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -8,7 +8,6 @@ import json
 import time
 import warnings
 from collections import Counter
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from perdure import EvaluationWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     import pytest
@@ -28,15 +27,6 @@ if TYPE_CHECKING:
     from perdure import Evaluator
 
 Set = tuple[Tensor, Tensor]
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Small tensors on a busy machine: threads that wait for each other take ten times as long."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class Clock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,16 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from perdure import Evaluator, SummaryOptions
 
 from .cli_helpers import scored
-from .evaluator_helpers import Clock, costs, learn, mlp, net, one_thread, rows, sets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
+from .evaluator_helpers import Clock, costs, learn, mlp, net, rows, sets
 
 
 @pytest.fixture(autouse=True)

@@ -24,23 +24,16 @@ from .evaluator_helpers import (
     lines,
     mlp,
     net,
-    one_thread,
     quietly,
     rows,
     sets,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 N = 16  # rows of a training batch
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -13,20 +13,13 @@ from torch.nn.functional import cross_entropy
 import perdure
 from perdure import Evaluator
 
-from .evaluator_helpers import Clock, Net, costs, net, one_thread, rows, sets
+from .evaluator_helpers import Clock, Net, costs, net, rows, sets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 N = 16  # rows of a training batch
 STEP = 2 * N * 4 * 8 * 2 + 2 * N * 8 * 3 * 3  # operations: no gradient of the inputs of the first
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def norms(folder: Path) -> list[tuple[int, str, float | None, float | None]]:

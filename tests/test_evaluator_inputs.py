@@ -30,7 +30,6 @@ from .evaluator_helpers import (
     learn,
     lines,
     net,
-    one_thread,
     rows,
     sets,
     subsets,
@@ -38,16 +37,10 @@ from .evaluator_helpers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 PLAN = [("a", 2), ("b", 2)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 class Pairs(Dataset[tuple[Tensor, int]]):

@@ -14,17 +14,10 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 import perdure
 from perdure.evaluation.costs.flops import Flops
 
-from .evaluator_helpers import one_thread
 from .evaluator_layers import Attention, Llama, Recurrent, SelfAttention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 class Seen(TorchDispatchMode):

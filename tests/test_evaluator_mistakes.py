@@ -16,19 +16,13 @@ from perdure import Evaluator, ScoreScale
 from perdure.record import InputError
 
 from .cli_helpers import scored
-from .evaluator_helpers import learn, lines, net, one_thread, rows, sets
+from .evaluator_helpers import learn, lines, net, rows, sets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 SAID = "ignore:task .* ended without a step"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def refusal(function: Callable[[], Any], *words: str) -> str:

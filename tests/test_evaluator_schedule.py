@@ -20,7 +20,6 @@ from .evaluator_helpers import (
     keys,
     lines,
     net,
-    one_thread,
     rows,
     sets,
     subsets,
@@ -29,16 +28,9 @@ from .evaluator_helpers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 PLAN = [("a", 5), ("b", 4), ("c", 3)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 7, 100])

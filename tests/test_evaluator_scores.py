@@ -22,7 +22,6 @@ from .evaluator_helpers import (
     learn,
     lines,
     net,
-    one_thread,
     rows,
     sets,
     subsets,
@@ -30,16 +29,9 @@ from .evaluator_helpers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 PLAN = [("a", 4), ("b", 3), ("c", 2)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:

@@ -30,7 +30,6 @@ from .evaluator_helpers import (
     keys,
     lines,
     net,
-    one_thread,
     rows,
     sets,
     still,
@@ -39,16 +38,10 @@ from .evaluator_helpers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 PLAN = [("a", 5), ("b", 4), ("c", 3)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def test_tasks_may_be_added_at_any_time(tmp_path: Path) -> None:

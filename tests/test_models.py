@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -17,10 +17,6 @@ from perdure.models.registry import ABOUT
 from perdure.record import InputError
 
 from .cli_helpers import start
-from .evaluator_helpers import one_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Shape = tuple[int, int, int]
 
@@ -45,12 +41,6 @@ SMALL: dict[str, dict[str, Any]] = {  # the same networks, narrow enough for man
     "efficientnet-b1": {},
     "speech-mlp": {"hidden": 8},
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def images(shape: Shape, n: int = 2, seed: int = 0) -> Tensor:

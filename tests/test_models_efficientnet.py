@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 from math import ceil, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -15,11 +15,7 @@ from torch.nn import functional
 from perdure.models import build
 from perdure.models.efficientnet_b1 import efficientnet_b1
 
-from .evaluator_helpers import one_thread
 from .test_models import Weights, images, size, unsettled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Table 1 of the paper for b0: expansion, kernel, stride, channels in, channels out, layers
 TABLE = [
@@ -36,12 +32,6 @@ BLOCKS = [  # of b1: expansion, kernel, stride, channels in, channels out
     for t, k, s, i, o, layers in TABLE
     for first in [True] + [False] * (ceil(1.1 * layers) - 1)
 ]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def expected_size(channels: int, outputs: int) -> int:

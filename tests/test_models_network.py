@@ -16,22 +16,14 @@ from torch.nn.functional import cross_entropy
 from perdure.models import HIDDEN, Network, build
 from perdure.record import InputError
 
-from .evaluator_helpers import one_thread
 from .test_models import images
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 SHAPE = (1, 6, 6)
 SIZES = [2, 3, 1]
 STARTS = [0, 2, 5]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def net(heads: list[int] | None = None, *, mask_unseen: bool = False, seed: int = 0) -> Network:

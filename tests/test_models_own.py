@@ -14,7 +14,6 @@ from perdure.models import HIDDEN, build, describe
 from perdure.record import InputError
 
 from .cli_helpers import start
-from .evaluator_helpers import one_thread
 from .test_models import images
 
 if TYPE_CHECKING:
@@ -24,12 +23,6 @@ if TYPE_CHECKING:
     Write = Callable[[str], str]
 
 SHAPE = (1, 4, 4)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @pytest.fixture

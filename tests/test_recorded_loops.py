@@ -33,14 +33,6 @@ STEPS = 6
 Data = dict[str, tuple[Tensor, Tensor]]
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def data(names: str = "ab") -> Data:
     found = {}
     for number, name in enumerate(names):
