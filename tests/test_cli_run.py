@@ -310,7 +310,7 @@ BAD: list[tuple[list[str], list[str]]] = [
     (["split-digit"], ["split-digit", "did you mean split-digits"]),
     (["split-digits", "repaly"], ["repaly", "did you mean replay"]),
     (["split-digits", "repaly:"], ["repaly:"]),
-    (["split-digits", ":Mine"], [":Mine", "module:Class"]),
+    (["split-digits", ":Mine"], [":Mine", "module:name"]),
     (["split-digits", "nowhere:Mine"], ["nowhere", "no module"]),
     (["split-digits", "torch.nn:Linear"], ["torch.nn:Linear", "Strategy"]),
     (["split-digits", "replay", "more"], ["more"]),

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 from perdure.record import InputError, RecordError
-from perdure.strategies.naive import Naive
+from perdure.strategies import Naive
 from perdure.training import (
     EarlyStopping,
     Position,

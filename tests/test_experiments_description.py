@@ -15,8 +15,7 @@ import msgspec
 import pytest
 
 import perdure.strategies
-from perdure.models import MODELS
-from perdure.models._factory import factory_of
+from perdure.models import MODELS, find_factory
 from perdure.record import InputError
 from perdure.scenarios import SCENARIOS, make
 from perdure.strategies import STRATEGIES, find_strategy
@@ -58,7 +57,7 @@ def test_every_default_is_written_down(scenario: str, name: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_every_option_of_a_network_is_written_down(model: str) -> None:
     found = make_config("split-mnist", "naive", model=model)
-    signature = inspect.signature(factory_of(model)).parameters
+    signature = inspect.signature(find_factory(model)).parameters
     own = {k for k, p in signature.items() if p.kind is p.KEYWORD_ONLY}
     assert set(found.model_options) == own
     assert json.loads(msgspec.json.encode(found.model_options)) == found.model_options
@@ -277,7 +276,7 @@ def test_each_hyperparameter_changes_the_folder(field: str) -> None:
 def test_the_folder_says_what_ran() -> None:
     base = make_config("split-digits", "replay", seed=7)
     assert re.fullmatch(r"split-digits-replay-s7-[0-9a-f]{8}", base.folder)
-    mine = make_config("split-digits", "perdure.strategies.naive:Naive", model=NORMED)
+    mine = make_config("split-digits", "perdure.strategies.baselines:Naive", model=NORMED)
     assert re.fullmatch(r"[\w.-]+", mine.folder)
 
 

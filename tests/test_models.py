@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from perdure.models import MODELS, build, describe
-from perdure.models._factory import factory_of
+from perdure.models import MODELS, build, describe_model, find_factory
 from perdure.models.registry import ABOUT
 from perdure.record import InputError
 
@@ -348,7 +347,7 @@ def test_building_draws_what_the_factory_draws_and_nothing_else(
     name: str, heads: list[int] | None
 ) -> None:
     torch.manual_seed(0)
-    alone = factory_of(name)(CIFAR, 6, **SMALL[name])
+    alone = find_factory(name)(CIFAR, 6, **SMALL[name])
     state = torch.get_rng_state()
     torch.manual_seed(0)
     network = build(name, CIFAR, 6, heads=heads, **SMALL[name])
@@ -378,15 +377,15 @@ def test_the_head_is_the_last_layer(name: str) -> None:
 def test_a_line_about_every_model() -> None:
     assert list(ABOUT) == list(MODELS)
     for name in MODELS:
-        assert len(describe(name)) < 80
-        assert "\n" not in describe(name)
+        assert len(describe_model(name)) < 80
+        assert "\n" not in describe_model(name)
     with pytest.raises(InputError, match="model is 'mpl', expected mlp, "):
-        describe("mpl")
+        describe_model("mpl")
 
 
 def test_listing_models_does_not_load_torch() -> None:
     script = (
-        "import json, sys, perdure.models as m; [m.describe(name) for name in m.MODELS];"
+        "import json, sys, perdure.models as m; [m.describe_model(name) for name in m.MODELS];"
         "print(json.dumps([n for n in ('torch', 'perdure.models.network') if n in sys.modules]))"
     )
     answer = start("-c", script, command=[sys.executable])

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from perdure.models import HIDDEN, build, describe
+from perdure.models import HIDDEN, build, describe_model
 from perdure.record import InputError
 
 from .cli_helpers import start
@@ -84,7 +84,7 @@ def test_a_function_or_a_class_from_the_current_directory(write: Write) -> None:
     assert isinstance(network.head, nn.Linear)
     assert network.head.in_features == 5
     assert build(f"{name}:Inside.small", SHAPE, 3)(images(SHAPE)).shape == (2, 3)
-    assert describe(f"{name}:small") == f"your own, from {name}:small"
+    assert describe_model(f"{name}:small") == f"your own, from {name}:small"
 
 
 def test_a_module_beside_a_script_run_from_there(tmp_path: Path) -> None:
@@ -215,17 +215,17 @@ def test_a_network_that_draws_in_evaluation_mode(write: Write) -> None:
 
 
 def test_a_module_that_is_not_there(write: Write) -> None:
-    refusal("own_missing:net", "no module 'own_missing'", "run from the folder")
-    refusal("own_missing.part:net", "no module 'own_missing'")
+    refusal("own_missing:net", "no module named 'own_missing'", "from the folder")
+    refusal("own_missing.part:net", "no module named 'own_missing'")
     name = write("x = 1")
-    refusal(f"{name}.py:net", f"no module '{name}.py'", "module:name")
+    refusal(f"{name}.py:net", f"no module named '{name}.py'", "module:name")
 
 
 def test_a_module_that_cannot_be_imported(write: Write) -> None:
     needs = write("import own_other_package")
-    refusal(f"{needs}:net", f"{needs} needs 'own_other_package'", "not installed")
+    refusal(f"{needs}:net", f"{needs} requires 'own_other_package'", "not installed")
     broken = write("raise RuntimeError('first\\nsecond')")
-    error = refusal(f"{broken}:net", f"importing {broken} fails", "RuntimeError: first second")
+    error = refusal(f"{broken}:net", f"importing {broken} failed", "RuntimeError: first second")
     assert isinstance(error.__cause__, RuntimeError)
     wrong = write("def net(:")
     refusal(f"{wrong}:net", "SyntaxError")
@@ -233,7 +233,7 @@ def test_a_module_that_cannot_be_imported(write: Write) -> None:
 
 def test_an_attribute_that_is_not_there_or_cannot_be_called(write: Write) -> None:
     name = write("table = {}\ndef net(shape, outputs): ...")
-    refusal(f"{name}:other", f"{name}.py) has no 'other'", "expected a factory")
+    refusal(f"{name}:other", f"{name}.py) has no 'other'")
     refusal(f"{name}:net.inner", f"{name}.py) has no 'net.inner'")
     refusal(f"{name}:table", "is dict", "expected a function or class", "(shape, outputs)")
     refusal(f"{name}:", "model is", "module:name")

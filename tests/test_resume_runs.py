@@ -22,7 +22,7 @@ from torch import nn
 from perdure import execution, training
 from perdure.evaluation.recorder import EvaluationWarning
 from perdure.execution.jobs import Job
-from perdure.strategies.naive import Naive
+from perdure.strategies import Naive
 from perdure.training import checkpoint, checkpointer, loop
 from perdure.training.checkpointer import Checkpointer
 

@@ -24,7 +24,7 @@ from perdure.training import make_config, run
 ROOT = Path(__file__).parent.parent
 SHORT: dict[str, Any] = {"epochs": 1, "settings": {"hidden": "16"}}
 OWN = """
-from perdure.strategies.naive import Naive
+from perdure.strategies import Naive
 class Mine(Naive):
     pass
 """

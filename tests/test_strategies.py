@@ -309,7 +309,7 @@ def test_the_table_and_what_it_names() -> None:
     for name, entry in STRATEGIES.items():
         found = find_strategy(name)
         assert issubclass(found, Strategy)
-        assert found.__name__ == entry.name
+        assert found.__name__ == entry.class_name
         assert entry.about
         assert entry.keeps
     assert set(STRATEGIES) >= GUESSES | REPLAYS
@@ -324,7 +324,7 @@ def test_the_table_and_what_it_names() -> None:
         ("nowhere.at.all:Mine", "no module"),
         ("math:pi2", ") has no 'pi2'"),
         ("math:pi", "is float"),
-        ("collections:OrderedDict", "expected a class made from"),
+        ("collections:OrderedDict", "expected a subclass of"),
     ],
 )
 def test_names_that_are_not_known(name: str, expected: str) -> None:

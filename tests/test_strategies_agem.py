@@ -15,7 +15,7 @@ from perdure.data.examples import Batch, Examples
 from perdure.models import build
 from perdure.record import InputError
 from perdure.strategies.agem import AGEM
-from perdure.strategies.gem import projected
+from perdure.strategies.gem import project_gradient
 from perdure.training import DivergedError, save_checkpoint, train
 
 from .strategy_helpers import (
@@ -77,7 +77,7 @@ def test_steps_are_those_of_the_closed_form(
             wanted = plain - (plain @ old) / (old @ old) * old
             turned += 1
             rows = torch.tensor(old)[None]
-            near = projected(torch.tensor(plain), rows).numpy()  # GEM's with one row
+            near = project_gradient(torch.tensor(plain), rows).numpy()  # GEM's with one row
             np.testing.assert_allclose(near, wanted, rtol=1e-9, atol=1e-9)
         elif old is not None:
             feasible += 1

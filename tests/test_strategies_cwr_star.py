@@ -283,7 +283,7 @@ def small(
 
 
 def test_a_network_without_a_last_layer_is_refused() -> None:
-    with pytest.raises(InputError, match=r"does not end in an nn\.Linear") as caught:
+    with pytest.raises(InputError, match=r"requires a model that ends in an nn\.Linear") as caught:
         done("cwr-star", blobs(), model=SQUASHED)
     assert "\n" not in str(caught.value)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from perdure.data.examples import Batch, Examples, joined
+from perdure.data.examples import Batch, Examples, concatenate
 
 
 def examples(tasks: int = 3, channels: int = 3, *, each: bool = True, heads: bool = False) -> Any:
@@ -88,7 +88,7 @@ def test_bytes_are_those_of_pixels_and_label() -> None:
 def test_joined_batches_keep_order_and_tasks(first: Any, second: Any, expected: Any) -> None:
     a = Batch(torch.tensor([[1.0], [2.0]]), torch.tensor([5, 6]), first)
     b = Batch(torch.tensor([[3.0]]), torch.tensor([7]), second)
-    both = joined(a, b)
+    both = concatenate(a, b)
     assert both.x.flatten().tolist() == [1.0, 2.0, 3.0]
     assert both.y.tolist() == [5, 6, 7]
     task = both.task.tolist() if isinstance(both.task, torch.Tensor) else both.task

@@ -16,7 +16,7 @@ from perdure.data.examples import Batch, Examples
 from perdure.models import build
 from perdure.record import InputError
 from perdure.scenarios import blurred
-from perdure.strategies.gdumb import GDumb, annealing
+from perdure.strategies.gdumb import GDumb, cosine_factor
 from perdure.training import DivergedError, save_checkpoint, train
 
 from .strategy_helpers import (
@@ -136,10 +136,19 @@ def test_annealing_is_that_of_warm_restarts() -> None:
     optimizer = torch.optim.SGD([weight], lr=0.3)
     schedule = CosineAnnealingWarmRestarts(optimizer, T_0=1, T_mult=2, eta_min=0.003)
     for turn in range(130):
-        assert 0.3 * annealing(turn) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-9)
+        assert 0.3 * cosine_factor(turn) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-9)
         optimizer.step()
         schedule.step()
-    assert [turn for turn in range(130) if annealing(turn) == 1] == [0, 1, 3, 7, 15, 31, 63, 127]
+    assert [k for k in range(130) if cosine_factor(k) == 1] == [
+        0,
+        1,
+        3,
+        7,
+        15,
+        31,
+        63,
+        127,
+    ]
 
 
 @pytest.mark.parametrize("annealed", [True, False])
@@ -152,7 +161,7 @@ def test_rates_of_each_group_are_annealed_and_put_back(annealed: bool) -> None:
     ends = Ends(strategy)
     strategy.end_task(0, np.arange(12))
     assert [group["lr"] for group in strategy.optimizer.param_groups] == [0.5, 0.02]
-    factors = [annealing(turn) if annealed else 1 for turn in range(7)]
+    factors = [cosine_factor(turn) if annealed else 1 for turn in range(7)]
     assert ends.rates[0] == pytest.approx([0.5 * f for f in factors for _ in range(3)])
 
 

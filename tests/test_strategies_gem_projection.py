@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from perdure.strategies.gem import projected
+from perdure.strategies.gem import project_gradient
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +45,7 @@ def nearest(start: Reals, rows: Reals) -> Reals:
 
 def judge(g: Tensor, old: Tensor, strength: float, *, faces: bool) -> Tensor:
     """Return what `projected` gives, after comparing it with everything that it has to be."""
-    found = projected(g, old, strength)
+    found = project_gradient(g, old, strength)
     assert found.dtype is g.dtype
     assert found.shape == g.shape
     rows, plain, x = old.double().numpy(), g.double().numpy(), found.double().numpy()
@@ -134,7 +134,7 @@ def test_projection_of_drawn_gradients(tasks: int, size: int, strength: float, k
 def test_a_short_row_counts_as_much_as_a_long_one(tiny: float) -> None:
     """A fault once: rows 1e-7 as long as the longest were taken for zero."""
     old = torch.tensor([[1.0, 0.0], [0.0, tiny]], dtype=torch.float64)
-    found = projected(torch.tensor([-1.0, -1.0], dtype=torch.float64), old)
+    found = project_gradient(torch.tensor([-1.0, -1.0], dtype=torch.float64), old)
     np.testing.assert_allclose(found.numpy(), 0, atol=1e-11)
 
 
@@ -154,11 +154,11 @@ WRITTEN: list[tuple[list[float], list[list[float]], float, list[float]]] = [
 def test_projections_written_down(g: Any, rows: Any, strength: float, wanted: Any) -> None:
     numbers = (torch.tensor(each, dtype=torch.float32) for each in (g, rows, wanted))
     plain, old, expected = numbers
-    torch.testing.assert_close(projected(plain, old, strength), expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(project_gradient(plain, old, strength), expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 1e200])
 def test_what_is_not_finite_is_handed_on(bad: float) -> None:
     """1e200: the product is a number, its own square is none."""
     g = torch.tensor([-1.0, -1e-9], dtype=torch.float64)
-    assert projected(g, torch.tensor([[bad, 0.0], [0.0, 1.0]], dtype=torch.float64)) is g
+    assert project_gradient(g, torch.tensor([[bad, 0.0], [0.0, 1.0]], dtype=torch.float64)) is g

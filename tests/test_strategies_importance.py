@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy, linear
 from perdure.data.examples import Batch
 from perdure.models import Network
 from perdure.strategies import _importance
-from perdure.strategies._importance import importances
+from perdure.strategies._importance import estimate_importance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,7 +147,7 @@ def one_by_one(model: Network, given: list[Batch], objective: Any, power: int) -
 
 
 def check(model: Network, given: list[Batch], objective: Any, power: int) -> None:
-    found = importances(model, given, objective, power=power)
+    found = estimate_importance(model, given, objective, power=power)
     wanted = one_by_one(model, given, objective, power)
     assert sum(float(each.sum()) for each in wanted) > 0
     for a, b in zip(found, wanted, strict=True):
@@ -171,7 +171,7 @@ def test_heads_and_masks(body: str, heads: str, mask: bool, objective: Any, powe
     """Those of a head that is of no example, or of a hidden class, are 0."""
     model, given = network(body, heads, mask=mask), batches(heads)
     check(model, given, objective, power)
-    last = importances(model, given, objective, power=power)[-1]  # the bias of class 3
+    last = estimate_importance(model, given, objective, power=power)[-1]  # the bias of class 3
     assert bool(last[-1] == 0) == (mask or heads != "one")
 
 
@@ -179,7 +179,7 @@ def test_heads_and_masks(body: str, heads: str, mask: bool, objective: Any, powe
 @pytest.mark.parametrize("held", [1, 150, 400])
 def test_some_examples_at_a_time(held: int, heads: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However few gradients may be held."""
-    monkeypatch.setitem(_importance.HELD, "cpu", held)
+    monkeypatch.setitem(_importance.MAX_GRADIENT_ELEMENTS, "cpu", held)
     check(network("conv", heads), batches(heads, sizes=(7, 4)), classified, 2)
 
 
@@ -215,9 +215,9 @@ def test_nothing_is_touched(body: str, fails: bool) -> None:
     before = states()
     if fails:
         with pytest.raises(RuntimeError, match="on purpose"):
-            importances(model, given, objective, power=2)
+            estimate_importance(model, given, objective, power=2)
     else:
-        importances(model, given, objective, power=2)
+        estimate_importance(model, given, objective, power=2)
     assert states() == before
     for p, grad, flag in held:
         assert p.grad is grad

@@ -59,7 +59,7 @@ class Integral:
         moves = zip(self.share, gradients, self.plain.before, self.plain.now(), strict=True)
         for share, gradient, before, now in moves:
             share -= gradient * (now - before)
-        close(self.strategy.share, self.share)
+        close(self.strategy.path_integral, self.share)
 
     def end(self, _task: int, _rows: Any) -> None:
         now = self.plain.now()
@@ -109,7 +109,9 @@ def test_shares_add_up_to_what_was_learned() -> None:
     fall = losses[0] - losses[-1]
     assert fall > 0.05
     last = losses[-2] - losses[-1]  # the step after the last loss was taken
-    assert sum(float(each.sum()) for each in si.share) == pytest.approx(fall + last, rel=0.01)
+    assert sum(float(each.sum()) for each in si.path_integral) == pytest.approx(
+        fall + last, rel=0.01
+    )
 
 
 def test_steps_by_hand() -> None:
@@ -180,7 +182,7 @@ def test_heads_of_other_tasks_rest() -> None:
     found = []
     for place in train(scenario, strategy, plan):
         if place.phase:
-            assert bool((strategy.share[at[0]] == 0).all())
+            assert bool((strategy.path_integral[at[0]] == 0).all())
             found.append(strategy.importance[at[0]].clone())
     assert bool((found[0] > 0).any())
     assert all(torch.equal(found[0], each) for each in found)

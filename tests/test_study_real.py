@@ -18,7 +18,7 @@ from perdure import execution, studies, training
 from perdure.execution import run_in_processes, run_serially
 from perdure.record import RunWriter
 from perdure.scenarios import domains, make, permutations, validation
-from perdure.strategies.naive import Naive
+from perdure.strategies import Naive
 from perdure.studies import make_study, run_study, study_status
 
 from .cli_helpers import Answer, run, says, strict, write

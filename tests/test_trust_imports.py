@@ -16,7 +16,7 @@ STRAY = ("sklearn", "msgspec", "numpy", "torch", "rich", "safetensors", "json", 
 MARK = "import pathlib\npathlib.Path('executed').open('a').write(__name__ + ' ')\n"
 OWN = """
 from perdure.strategies import Strategy
-from perdure.strategies.naive import Naive
+from perdure.strategies import Naive
 import helper
 
 class Mine(Naive):

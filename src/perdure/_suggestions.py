@@ -1,4 +1,4 @@
-"""Names that were nearly right."""
+"""Suggestions for misspelled names."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["suggest_names"]
 
 
 def suggest_names(name: str, known: Iterable[str]) -> str:
-    """Return the names that `name` may have been meant for, as part of a message, or nothing.
+    """Return "did you mean …? " with the known names closest to `name`, or an empty string.
 
     Example:
         >>> suggest_names("replya", ["naive", "replay"]), suggest_names("x", ["naive"])
         ('did you mean replay? ', '')
     """
-    plain = {each.lower(): each for each in known}
-    found = [
-        plain[each] for each in difflib.get_close_matches(name.lower(), plain, n=3, cutoff=0.5)
-    ]
-    return f"did you mean {' or '.join(found)}? " if found else ""
+    by_lowercase = {candidate.lower(): candidate for candidate in known}
+    matches = difflib.get_close_matches(name.lower(), by_lowercase, n=3, cutoff=0.5)
+    if not matches:
+        return ""
+    return f"did you mean {' or '.join(by_lowercase[match] for match in matches)}? "

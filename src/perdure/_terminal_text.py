@@ -1,4 +1,4 @@
-"""Text from files as one line that drives no terminal."""
+"""Text from untrusted files made safe to print on a terminal."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import re
 
 __all__ = ["escape_line"]
 
-BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
+LINE_BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
 
 
 def escape_line(text: str) -> str:
-    r"""Return `text` in one line, with its control and format characters as escapes.
+    r"""Return `text` as a single line with control and format characters escaped.
 
-    Names, notes and failure messages come from files, which may be anybody's: an ESC would drive
-    the terminal, a line break forge a line, and a right-to-left mark reorder one.
+    Names, notes and error messages come from files that anyone may have written: an ESC could
+    control the terminal, a line break forge a line, and a right-to-left mark reorder one.
 
     Example:
         >>> escape_line("red: \x1b[31m"), escape_line("one\ntwo"), escape_line("größer ± 1")
         ('red: \\x1b[31m', 'one two', 'größer ± 1')
     """
-    line = BREAKS.sub(" ", text)
+    line = LINE_BREAKS.sub(" ", text)
     if line.isprintable():
         return line
     return "".join(
-        each if each.isprintable() or each.isspace() else each.encode("unicode_escape").decode()
-        for each in line
+        char if char.isprintable() or char.isspace() else char.encode("unicode_escape").decode()
+        for char in line
     )

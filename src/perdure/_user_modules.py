@@ -1,4 +1,4 @@
-"""Finding a user's own module from where the command was started."""
+"""Importing a user's own module from the directory in which the command was started."""
 
 from __future__ import annotations
 
@@ -12,18 +12,38 @@ from .record import InputError
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["describe_module", "import_user_module"]
+__all__ = ["import_user_attribute"]
 
 
-def import_user_module(module: str, what: str) -> ModuleType:
-    """Return an imported module, looked for in the current directory after everything installed.
+def import_user_attribute(name: str, kind: str) -> object:
+    """Return what `module:attribute` names, or raise an error that begins with `kind` and `name`.
 
-    Whatever else lies in that directory, a stray numpy.py say, is never taken for what we need.
+    The current directory is searched last, so a file such as `numpy.py` in it never shadows an
+    installed package.
 
     Args:
-        module: its name.
-        what: what it is imported for, as errors begin: "model 'mine:network'".
+        name: "module:attribute"; the attribute may have dots.
+        kind: what is imported, such as "model" or "strategy".
+
+    Example:
+        >>> import_user_attribute("math:pi", "model")
+        3.141592653589793
     """
+    module_name, _, attribute = name.partition(":")
+    if not (module_name and attribute):
+        raise InputError(f"{kind} is {name!r:.60}, expected module:name")
+    module = _import_module(module_name, f"{kind} {name!r}")
+    value: object = module
+    for part in attribute.split("."):
+        if not hasattr(value, part):
+            # An installed module of the same name may have been found first: show the file.
+            file = getattr(module, "__file__", None) or "built in"
+            raise InputError(f"{kind} {name!r}: {module_name} ({file}) has no {attribute!r}")
+        value = getattr(value, part)
+    return value
+
+
+def _import_module(module: str, subject: str) -> ModuleType:
     here = str(Path.cwd())
     if not {"", here} & set(sys.path):
         sys.path.append(here)
@@ -32,17 +52,12 @@ def import_user_module(module: str, what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(f"{error.name}.")):
             raise InputError(
-                f"{what}: there is no module {error.name!r} here or installed, expected"
-                " module:name; run from the folder that holds it"
+                f"{subject}: no module named {error.name!r} in the current directory or installed, "
+                "expected module:name; run the command from the folder that contains it"
             ) from None
         raise InputError(
-            f"{what}: {module} needs {error.name!r}, which is not installed"
+            f"{subject}: {module} requires {error.name!r}, which is not installed"
         ) from error
     except Exception as error:
-        why = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(f"{what}: importing {module} fails: {why}") from error
-
-
-def describe_module(module: ModuleType) -> str:
-    """Return a module's name and its file: an installed one of that name may have come first."""
-    return f"{module.__name__} ({getattr(module, '__file__', None) or 'built in'})"
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"{subject}: importing {module} failed: {reason}") from error

@@ -58,7 +58,7 @@ def _strategy(name: str) -> str:
         ("takes", "; ".join(_hyperparameters(name))),
         *(("set-up", text) for text in _set_ups(name)),
         ("run it", f"perdure run split-digits {name}"),
-        ("code", f"perdure.strategies.{entry.file}, with what its paper leaves open"),
+        ("code", f"perdure.strategies.{entry.module}, with what its paper leaves open"),
     ]
     return "\n".join([f"{name}: {entry.about}", *_lines(parts)])
 

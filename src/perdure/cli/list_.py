@@ -7,7 +7,7 @@ import sys
 from cyclopts import App
 
 from ..metrics import METRICS, TOOLS
-from ..models import MODELS, describe
+from ..models import MODELS, describe_model
 from ..report.tables import TextTable
 from ..report.tables.scores import ARROWS
 from ..scenarios import SCENARIOS
@@ -56,4 +56,6 @@ def strategies() -> None:
 @list_app.command
 def models() -> None:
     """List the networks that `perdure run` knows."""
-    TextTable(["model", "what it is"], [[name, describe(name)] for name in MODELS]).show(sys.stdout)
+    TextTable(["model", "what it is"], [[name, describe_model(name)] for name in MODELS]).show(
+        sys.stdout
+    )

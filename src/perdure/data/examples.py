@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Batch", "Examples", "joined"]
+__all__ = ["Batch", "Examples", "concatenate"]
 
 
 class Batch(NamedTuple):
@@ -100,13 +100,13 @@ class Examples:
         return Batch(x, self._y[chosen], self._task[chosen] if task is None else task)
 
 
-def joined(first: Batch, second: Batch) -> Batch:
+def concatenate(first: Batch, second: Batch) -> Batch:
     """Return two batches as one.
 
     Example:
         >>> a = Batch(torch.zeros(2, 1), torch.tensor([0, 0]), 0)
         >>> b = Batch(torch.ones(1, 1), torch.tensor([3]), 1)
-        >>> joined(a, b).task
+        >>> concatenate(a, b).task
         tensor([0, 0, 1])
     """
     task: int | Tensor | None = first.task

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..evaluation.state.preserve import has_lazy_parameters, preserve_state
 from ..record import InputError
 from ._check import image, one_line, whole, wholes
-from ._factory import called, factory_of
+from ._factory import call_factory, find_factory
 from .network import Network
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def build(
 ) -> Network:
     """Return the network of that name for images of `shape` (channels, height, width).
 
-    `name` is one of `MODELS`, or "module:factory" for one of yours, called as
+    `name` is one of `MODELS`, or "module:factory" for one of yours, call_factory as
     `factory(shape, outputs, **options)`. Its last `nn.Linear` becomes the head. With `heads`, the
     number of classes of each task, every task gets a head of its own, with the rows that the
     factory drew for its classes: one head or many, training begins with the same weights.
@@ -49,7 +49,7 @@ def build(
         raise InputError(
             f"heads is {list(sizes)}, {sum(sizes)} classes in all, expected {outputs}: the outputs"
         )
-    network = called(factory_of(name), name, shape, outputs, options)
+    network = call_factory(find_factory(name), name, shape, outputs, options)
     _check_scores(network, name, shape, outputs)
     body, head = _taken_apart(network, shape, outputs)
     if sizes is None:

@@ -1,65 +1,58 @@
-"""Finding a factory by its name, and calling it, with errors that say what went wrong."""
+"""Model factories: found by name and called, with errors that say what went wrong."""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import nn
 
-from .._user_modules import describe_module, import_user_module
+from .._user_modules import import_user_attribute
 from ..record import InputError
-from .registry import MODELS, unknown
+from .registry import MODELS, unknown_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["called", "factory_of"]
+__all__ = ["call_factory", "find_factory"]
 
 
-def factory_of(name: str) -> Callable[..., Any]:
-    """Return the factory of a known model, or the user's own from "module:name".
+def find_factory(name: str) -> Callable[..., object]:
+    """Return the factory of a named model, or your own for "module:name".
 
     Example:
-        >>> factory_of("torch.nn:Linear").__name__
+        >>> find_factory("torch.nn:Linear").__name__
         'Linear'
     """
-    module, _, attribute = MODELS.get(name, name).partition(":")
-    if not (module and attribute):
-        raise unknown(name)
-    where = import_user_module(module, f"model {name!r}")
-    found: Any = where
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise InputError(
-                f"model {name!r}: {describe_module(where)} has no {attribute!r}, expected a factory"
-            )
-        found = getattr(found, part)
-    if not callable(found):
+    if name not in MODELS and ":" not in name:
+        raise unknown_model(name)
+    factory = import_user_attribute(MODELS.get(name, name), "model")
+    if not callable(factory):
         raise InputError(
-            f"model {name!r} is {type(found).__name__}, expected a function or class to call"
+            f"model {name!r} is {type(factory).__name__}, expected a function or class to call"
             " with (shape, outputs)"
         )
-    return found  # type: ignore[no-any-return]
+    return factory
 
 
-def called(
-    factory: Callable[..., Any],
+def call_factory(
+    factory: Callable[..., object],
     name: str,
     shape: tuple[int, int, int],
     outputs: int,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
 ) -> nn.Module:
-    """Return the network that a factory makes, or raise if it cannot be called so."""
+    """Return the network that a factory builds; raise if it does not accept the arguments."""
     try:
         inspect.signature(factory).bind(shape, outputs, **options)
     except TypeError as error:
-        given = ", ".join(["shape", "outputs", *(f"{key}=" for key in options)])
+        arguments = ", ".join(["shape", "outputs", *(f"{key}=" for key in options)])
         raise InputError(
-            f"model {name!r} is called with ({given}): {error}; it takes {_takes(factory)}"
+            f"model {name!r} is called with ({arguments}): {error}; "
+            f"it takes {_format_parameters(factory)}"
         ) from None
     except ValueError:
-        pass  # written in C: nobody can say what it takes
+        pass  # implemented in C: its parameters are not known
     network = factory(shape, outputs, **options)
     if not isinstance(network, nn.Module):
         raise InputError(
@@ -68,10 +61,9 @@ def called(
     return network
 
 
-def _takes(factory: Callable[..., Any]) -> str:
-    """Return what a factory takes, without types: names and defaults."""
-    parts = [
-        part.replace(annotation=inspect.Parameter.empty)
-        for part in inspect.signature(factory).parameters.values()
-    ]
-    return str(inspect.Signature(parts))
+def _format_parameters(factory: Callable[..., object]) -> str:
+    """Return the parameters of a factory with their defaults, but without types."""
+    parameters = inspect.signature(factory).parameters.values()
+    return str(
+        inspect.Signature([p.replace(annotation=inspect.Parameter.empty) for p in parameters])
+    )

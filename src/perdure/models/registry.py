@@ -1,11 +1,11 @@
-"""The models by name. No PyTorch here: a list of names must not take seconds."""
+"""The models by name. Importing this module does not import PyTorch."""
 
 from __future__ import annotations
 
 from .._suggestions import suggest_names
 from ..record import InputError
 
-__all__ = ["MODELS", "describe"]
+__all__ = ["MODELS", "describe_model", "unknown_model"]
 
 MODELS = {
     "mlp": "perdure.models.mlp:mlp",
@@ -22,28 +22,27 @@ ABOUT = {
     "zenke-conv": "four convolutions, two dense layers, dropout (Zenke et al. 2017)",
     "wide-vgg9": "VGG with six convolutions, BatchNorm, three dense layers (De Lange et al. 2021)",
     "efficientnet-b1": "inverted bottlenecks with squeeze-excitation (Tan & Le 2019)",
-    "speech-mlp": "one hidden layer of 1024 ReLU, for features of speech",
+    "speech-mlp": "one hidden layer of 1024 ReLU, for speech features",
 }
 
 
-def describe(name: str) -> str:
-    """Return one line about a model.
+def describe_model(name: str) -> str:
+    """Return a one-line description of a model.
 
     Example:
-        >>> describe("mlp")
+        >>> describe_model("mlp")
         'two hidden layers of 400 ReLU'
-        >>> describe("mine:network")
+        >>> describe_model("mine:network")
         'your own, from mine:network'
     """
     if name in ABOUT:
         return ABOUT[name]
     if ":" in name:
         return f"your own, from {name}"
-    raise unknown(name)
+    raise unknown_model(name)
 
 
-def unknown(name: str) -> InputError:
+def unknown_model(name: str) -> InputError:
     """Return the error for a name that no model has."""
-    every = ", ".join(MODELS)
-    said = f"model is {name!r}, expected {every}, or your own as module:name"
-    return InputError(" ".join(filter(None, (said, suggest_names(name, MODELS).strip()))))
+    known = f"{', '.join(MODELS)}, or your own as module:name"
+    return InputError(f"model is {name!r}, expected {known} {suggest_names(name, MODELS)}".rstrip())

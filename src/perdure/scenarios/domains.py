@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._random_streams import random_stream
 from ..data import Dataset, load
 from ..record import InputError
 from .scenario import Scenario, Setting, TaskRows, build_scenario, normalised, provenance
@@ -100,6 +101,6 @@ def permutations(size: tuple[int, int], tasks: int, seed: int = 0) -> dict[str, 
         (['permutation 0', 'permutation 1'], [[0, 1], [2, 3]])
     """
     count = size[0] * size[1]
-    rng = np.random.default_rng([seed, 784])
+    rng = random_stream("pixel_permutations", seed)
     maps = [np.arange(count), *(rng.permutation(count) for _ in range(tasks - 1))]
     return {f"permutation {k}": each.reshape(size) for k, each in enumerate(maps)}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._random_streams import random_stream
 from ..data import Dataset, load
 from ..record import InputError
 from .scenario import Scenario, Setting, TaskRows, build_scenario, normalised, provenance
@@ -86,7 +87,7 @@ def class_order(order: Sequence[int] | int | None, count: int) -> list[int]:
     if order is None:
         return list(range(count))
     if isinstance(order, int):
-        return [int(k) for k in np.random.default_rng([order, 9]).permutation(count)]
+        return [int(k) for k in random_stream("class_order", order).permutation(count)]
     if sorted(order) != list(range(count)):
         raise InputError(f"order is {list(order)}, expected each class from 0 to {count - 1} once")
     return [int(k) for k in order]

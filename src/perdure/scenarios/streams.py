@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._random_streams import random_stream
 from ..record import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def blurred(scenario: Scenario, share: float, seed: int = 0) -> Scenario:
         (True, True)
     """
     _check(share)
-    rng = np.random.default_rng([seed, 1])
+    rng = random_stream("blur", seed)
     rows = [task.train.copy() for task in scenario.tasks]
     places = [rng.choice(len(mine), round(share * len(mine)), replace=False) for mine in rows]
     pool = rng.permutation(np.concatenate([r[at] for r, at in zip(rows, places, strict=True)]))
@@ -62,7 +63,7 @@ def drifting(scenario: Scenario, blur: float, *, passes: int, seed: int = 0) -> 
         (2884, 1442)
     """
     _check(blur)
-    rng = np.random.default_rng([seed, 2])
+    rng = random_stream("drift", seed)
     rows = np.concatenate([np.tile(task.train, passes) for task in scenario.tasks])
     number = np.repeat(
         np.arange(len(scenario.tasks)), [passes * len(task.train) for task in scenario.tasks]

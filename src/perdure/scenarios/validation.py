@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._random_streams import random_stream
 from ..record import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def validation(scenario: Scenario, share: float, seed: int) -> Scenario:
     for task in scenario.tasks:
         # Drawn alike in each: where tasks show the same images, turned say, what is held out of one
         # is held out of all, or it would be learned after all.
-        chosen = _chosen(scenario, task, share, np.random.default_rng([seed, 8]))
+        chosen = _chosen(scenario, task, share, random_stream("validation_split", seed))
         tasks.append(task._replace(train=task.train[~chosen], test=task.train[chosen]))
     said = f"tested on {share:.3g} of the training data, not on the test set"
     return replace(

@@ -1,4 +1,4 @@
-"""Which examples a memory of limited size keeps: row numbers, never copies."""
+"""Which examples a memory of limited size keeps. Memories hold row numbers, never copies."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ __all__ = ["balanced_quota", "reservoir_sample"]
 
 
 def reservoir_sample(
-    rows: Rows, groups: Rows, priority: NDArray[np.float64], capacity: int
+    rows: Rows, groups: Rows | None, priority: NDArray[np.float64], capacity: int
 ) -> Rows:
-    """Return the rows a memory of `capacity` keeps of those it has seen, shared out by group.
+    """Return the rows that a memory of `capacity` examples keeps, balanced over groups.
 
-    Each row has a random priority; of every group the rows with the lowest are kept. So at any
-    time a group's rows are a uniform sample of those seen (a reservoir), and what is dropped now
-    is never missed later. What a small group leaves empty goes to the others, and where the rest
-    does not divide, groups with lower numbers get one row more.
+    Each row has a random priority, and every group keeps the rows with the lowest. At any time the
+    rows of a group are therefore a uniform sample of those seen (a reservoir), and a row dropped
+    now would never be kept later. Capacity that a small group does not use goes to the others.
 
     Args:
-        rows: seen so far: what was kept before, and what is new; a row may come twice.
-        groups: of every example, by row number: its class, its task, or all the same.
-        priority: of every example, by row number.
-        capacity: how many rows are kept at most.
+        rows: the rows kept so far and the new ones; duplicates are allowed.
+        groups: the group of every example by row number, such as its class; None for one group.
+        priority: the priority of every example by row number.
+        capacity: the maximum number of rows to keep.
 
     Example:
         >>> groups, priority = np.array([0, 0, 0, 1]), np.array([0.3, 0.1, 0.2, 0.9])
@@ -38,28 +37,32 @@ def reservoir_sample(
         array([1, 2, 3])
     """
     rows = np.unique(rows)
-    rows = rows[np.lexsort((priority[rows], groups[rows]))]
-    _, start, counts = np.unique(groups[rows], return_index=True, return_counts=True)
+    group = np.zeros_like(rows) if groups is None else groups[rows]
+    order = np.lexsort((priority[rows], group))
+    rows, group = rows[order], group[order]
+    _, start, counts = np.unique(group, return_index=True, return_counts=True)
     rank = np.arange(len(rows)) - np.repeat(start, counts)
-    chosen: Rows = rows[rank < np.repeat(balanced_quota(capacity, counts), counts)]
-    return chosen
+    kept: Rows = rows[rank < np.repeat(balanced_quota(capacity, counts), counts)]
+    return kept
 
 
 def balanced_quota(capacity: int, counts: Rows) -> Rows:
-    """Return how many places each group gets: as equally as its number of rows allows.
+    """Return how many of its `counts` rows each group may keep, as equally as possible.
+
+    Groups with lower numbers get one row more where the capacity does not divide evenly.
 
     Example:
         >>> balanced_quota(10, np.array([1, 9, 9]))
         array([1, 5, 4])
     """
-    shares = np.zeros_like(counts)
-    while (left := capacity - int(shares.sum())) > 0:
-        (wanting,) = np.nonzero(counts > shares)
-        if not len(wanting):
+    quota = np.zeros_like(counts)
+    while (left := capacity - int(quota.sum())) > 0:
+        (unfilled,) = np.nonzero(counts > quota)
+        if not len(unfilled):
             break
-        each = left // len(wanting)
-        if each == 0:
-            shares[wanting[:left]] += 1
+        share = left // len(unfilled)
+        if share == 0:
+            quota[unfilled[:left]] += 1
         else:
-            shares[wanting] = np.minimum(counts[wanting], shares[wanting] + each)
-    return shares
+            quota[unfilled] = np.minimum(counts[unfilled], quota[unfilled] + share)
+    return quota

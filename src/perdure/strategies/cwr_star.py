@@ -1,4 +1,4 @@
-"""CWR*: last-layer weights kept for each class, the rest frozen (Lomonaco et al. 2020)."""
+"""CWR*: last-layer weights are kept per class, all other layers are frozen."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
 __all__ = ["CWRStar"]
 
-NEVER = -32768.0  # the bias of a class that never came
+UNSEEN_BIAS = -32768.0  # the bias of a class without examples so far
 
 
 class CWRStar(Strategy):
-    """Learns the first task whole, and of later ones the last layer alone, class by class.
+    """Trains the whole network on the first task and only the last layer afterwards, per class.
 
-    A task is learned with temporary weights of the last layer: those kept for its classes, 0 for
-    all others. When it ends, they are shifted by their mean over the task's classes and kept for
-    these; where a class was seen before, new and kept weights are averaged, the kept ones counting
-    sqrt(times seen before / times seen now). The layers before are frozen after the first task,
-    BatchNorm's statistics included.
+    A task is learned with temporary last-layer weights: the saved ones for its classes, 0 for all
+    others. At the end of the task they are shifted by their mean over the task's classes and saved
+    for these; if a class was seen before, the new and the saved weights are averaged, with a weight
+    of sqrt(examples seen before / examples seen now) for the saved ones. All other layers are
+    frozen after the first task, including the statistics of BatchNorm (Lomonaco et al. 2020).
 
-    The model that is tested has, at every step, the last layer that it would have if the task ended
-    there. A class that never came has no weights and is not named (its bias is -32768, where the
-    layer has one). With a head for each task, the same holds for the rows of each head. Plasticity
-    is the loss of the batch, stability is nothing.
+    At every step, the evaluated model has the last layer that it would have if the task ended
+    there. A class without examples so far has no weights and is never predicted (its bias is
+    -32768, if the layer has one). With one head per task, the same holds for the rows of each head.
+    Plasticity is the loss of the batch; there is no stability term.
 
     Args:
         model: the network to train; its last operation is an `nn.Linear`.
-        optimizer: an optimizer over its parameters.
-        examples: what the rows stand for.
+        optimizer: the optimizer of the model's parameters.
+        examples: the training examples of all tasks.
         seed: not used.
     """
 
@@ -61,17 +61,19 @@ class CWRStar(Strategy):
         heads = list(model.head) if isinstance(model.head, nn.ModuleList) else [model.head]
         if not all(isinstance(head, nn.Linear) for head in heads):
             raise InputError(
-                "cwr-star keeps the weights of a last layer, and the model does not end in an "
-                "nn.Linear; end it so, or take another strategy"
+                "cwr-star requires a model that ends in an nn.Linear, and this one does not; use "
+                "another model or strategy"
             )
-        self.learned = 0  # tasks
-        self.seen = torch.zeros(model.outputs, device=examples.device)  # examples of each class
-        self.new = torch.zeros_like(self.seen)  # those of this task
+        self.learned = 0  # the number of tasks learned
+        self.seen = torch.zeros(model.outputs, device=examples.device)  # examples per class so far
+        self.new = torch.zeros_like(self.seen)  # examples per class of this task
         self._last = [weight for head in heads for weight in head.parameters()]
         classes = torch.arange(model.outputs, device=examples.device)
-        each = classes.split([head.out_features for head in heads])
+        classes_of_heads = classes.split([head.out_features for head in heads])
         self._classes = [
-            mine for head, mine in zip(heads, each, strict=True) for _ in head.parameters()
+            mine
+            for head, mine in zip(heads, classes_of_heads, strict=True)
+            for _ in head.parameters()
         ]
         self.saved = [torch.zeros_like(weight.detach()) for weight in self._last]
         self.temporary = [torch.zeros_like(weight) for weight in self.saved]
@@ -83,15 +85,15 @@ class CWRStar(Strategy):
         self.new.copy_(torch.tensor(counts))
         known = (self.new > 0) & (self.seen > 0)
         for weight, saved, mine in zip(self.temporary, self.saved, self._classes, strict=True):
-            weight.copy_(torch.where(_beside(known[mine], weight), saved, 0.0))
-        for last in self._last:  # temporary weights are new ones: no momentum of others
+            weight.copy_(torch.where(_align(known[mine], weight), saved, 0.0))
+        for last in self._last:  # the weights are replaced: their momentum no longer applies
             self.optimizer.state.pop(last, None)
-        self._show()
+        self._write_merged()
         return rows
 
     @override
     def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
-        self._put(self.temporary)
+        self._write(self.temporary)
         with _frozen(self.model.body) if self.learned else nullcontext():
             features = self.model.body(new.x)
         loss = cross_entropy(self.model.classify(features, new.task), new.y)
@@ -102,7 +104,7 @@ class CWRStar(Strategy):
         self.optimizer.step()
         for weight, last in zip(self.temporary, self._last, strict=True):
             weight.copy_(last.detach())
-        self._show()
+        self._write_merged()
         return loss.detach()
 
     @override
@@ -117,39 +119,39 @@ class CWRStar(Strategy):
         return [*self.saved, *self.temporary]
 
     def _merged(self) -> list[Tensor]:
-        """Return the last layer's weights as they would be kept if the task ended now."""
-        found = []
+        """Return the last-layer weights that would be saved if the task ended now."""
+        result = []
         for weight, saved, mine in zip(self.temporary, self.saved, self._classes, strict=True):
-            now, before = _beside(self.new[mine], weight), _beside(self.seen[mine], weight)
+            now, before = _align(self.new[mine], weight), _align(self.seen[mine], weight)
             is_new = (now > 0).expand_as(weight)
             mean = torch.where(is_new, weight, 0.0).sum() / is_new.sum().clamp(min=1)
             past = (before / now.clamp(min=1)).sqrt()
             mixed = (torch.where(before > 0, saved, 0.0) * past + weight - mean) / (past + 1)
-            kept = torch.where(is_new, mixed, saved)
-            if weight.dim() == 1:  # a bias; a head that no class came to stays at 0
+            merged = torch.where(is_new, mixed, saved)
+            if weight.dim() == 1:  # a bias; that of a head without examples stays 0
                 came = (now > 0) | (before > 0)
-                kept = torch.where(came | ~came.any(), kept, NEVER)
-            found.append(kept)
-        return found
+                merged = torch.where(came | ~came.any(), merged, UNSEEN_BIAS)
+            result.append(merged)
+        return result
 
-    def _show(self) -> None:
-        """Let the model have the last layer that it would have if the task ended now."""
-        self._put(self._merged())
+    def _write_merged(self) -> None:
+        """Set the last layer to what it would be if the task ended now."""
+        self._write(self._merged())
 
     @torch.no_grad()
-    def _put(self, weights: Sequence[Tensor]) -> None:
+    def _write(self, weights: Sequence[Tensor]) -> None:
         for last, weight in zip(self._last, weights, strict=True):
             last.copy_(weight)
 
 
-def _beside(of_classes: Tensor, weight: Tensor) -> Tensor:
-    """Return a number for each class in a shape that goes with its weights, or its bias."""
-    return of_classes.view(-1, *[1] * (weight.dim() - 1))
+def _align(per_class: Tensor, weight: Tensor) -> Tensor:
+    """Return one number per class in a shape that broadcasts over the weights or the bias."""
+    return per_class.view(-1, *[1] * (weight.dim() - 1))
 
 
 @contextmanager
 def _frozen(body: nn.Module) -> Iterator[None]:
-    """Hold a body as in a test, without gradients: BatchNorm's statistics stay."""
+    """Run the body in evaluation mode and without gradients."""
     modes = [(module, module.training) for module in body.modules()]
     body.eval()
     try:

@@ -1,23 +1,25 @@
-"""Elastic weight consolidation (Kirkpatrick et al. 2017), also online (Schwarz et al. 2018)."""
+"""EWC, elastic weight consolidation, with separate penalties or online."""
 
 from __future__ import annotations
 
 from math import inf
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
+from .._random_streams import random_stream
 from ..record import InputError
 from ._base import Strategy
-from ._importance import importances, parts, weights_of
+from ._importance import estimate_importance, iterate_batches, trainable_weights
 from ._penalty import add_penalty_gradient, empty_buffers, penalty_gradient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import numpy as np
 
     from ..data.examples import Batch, Examples
     from ..models import Network
@@ -29,37 +31,38 @@ MODES, LABELS = ("separate", "online"), ("drawn", "given")
 
 
 class EWC(Strategy):
-    """Pulls each weight towards its old values, as hard as the old tasks depended on it.
+    """Penalizes changes of weights in proportion to how much the old tasks depend on them.
 
-    The loss is that of the batch + strength / 2 x sum of F (weight - anchor)^2, F the diagonal of
-    the Fisher matrix after a task, over all of its examples. Plasticity is the first term,
-    stability half the sum, without its strength; its gradient is written out.
+    The loss is the loss of the batch + strength / 2 x the sum of F (weight - anchor)^2, where F is
+    the diagonal of the Fisher matrix, computed from all examples of a task at its end. Plasticity
+    is the first term, stability half the sum without its strength; its gradient is written out.
 
-    `separate` has a penalty for each task, each with its own anchor. Their sum is, but for a
-    constant, one penalty around the mean of the anchors weighted by F: this is what is kept, so
-    ten tasks take no more memory or time than two. `online` has one penalty around the last
-    weights, whose F is decay x the old one + the new one.
+    `separate` has one penalty per task, each with its own anchor (Kirkpatrick et al. 2017). Up to a
+    constant, their sum is a single penalty around the mean of the anchors weighted by F. Only this
+    penalty is stored, so that memory and time do not grow with the number of tasks. `online` has
+    one penalty around the latest weights, whose F is decay x the old one + the new one (Schwarz et
+    al. 2018).
 
-    The Fisher pass has BatchNorm as in a test, with its running statistics. A head takes part for
-    the examples of its own task; hidden classes are never drawn. A new head or class is free: its
-    F is 0 until its task ends.
+    F is computed with BatchNorm in evaluation mode. The head of a task takes part for examples of
+    that task only, and masked classes are never sampled. A new head or class is not penalized until
+    the end of its task.
 
     Args:
         model: the network to train.
-        optimizer: an optimizer over its parameters.
-        examples: what the rows stand for.
-        seed: of the labels that are drawn.
-        strength: lambda, weight of the penalty; 0 is naive.
+        optimizer: the optimizer of the model's parameters.
+        examples: the training examples of all tasks.
+        seed: the seed of the sampled labels.
+        strength: lambda, the weight of the penalty; 0 is naive.
         mode: `separate` or `online`.
-        decay: of the old importances, gamma; for `online`.
-        labels: `drawn` from the model's own predictions (the Fisher matrix), or as `given` in the
-            data (the empirical one). Avalanche takes the latter, squares the gradients of whole
-            batches instead of single examples, and does not halve: for the same pull its lambda is
-            about half a batch size times ours.
+        decay: gamma, the factor of the old importances; for `online` only.
+        labels: `drawn` samples labels from the model's predictions (the Fisher matrix), `given`
+            uses those of the data (the empirical Fisher matrix). Avalanche uses the latter, squares
+            the gradients of whole batches instead of single examples, and does not halve: to
+            penalize equally, its lambda is about half a batch size times this one.
     """
 
     requires_boundaries: ClassVar[bool] = True
-    penalty: ClassVar[str | None] = "strength"
+    penalty_weight: ClassVar[str | None] = "strength"
 
     def __init__(
         self,
@@ -87,40 +90,42 @@ class EWC(Strategy):
         self.strength, self.mode, self.decay, self.labels = strength, mode, decay, labels
         self.importance: list[Tensor] = []
         self.anchor: list[Tensor] = []
-        self._weights = weights_of(model)
-        self._room = empty_buffers(self._weights)
+        self._weights = trainable_weights(model)
+        self._buffers = empty_buffers(self._weights)
 
     @override
     def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         loss = cross_entropy(self.model(new.x, new.task), new.y)
         if on_loss_terms is not None:
-            pull = penalty_gradient(self._weights, self.importance, self.anchor)
-            on_loss_terms(loss, pull)
+            on_loss_terms(loss, penalty_gradient(self._weights, self.importance, self.anchor))
         self.optimizer.zero_grad()
         loss.backward()
         if self.importance and self.strength:
-            strength = self.strength
-            add_penalty_gradient(self._weights, self.importance, self.anchor, strength, self._room)
+            add_penalty_gradient(
+                self._weights, self.importance, self.anchor, self.strength, self._buffers
+            )
         self.optimizer.step()
         return loss.detach()
 
     @override
     def end_task(self, task: int, rows: Rows) -> None:
-        drawn = np.random.default_rng([self.seed, 7, task]) if self.labels == "drawn" else None
-        fisher = fisher_diagonal(self.model, self.examples, rows, drawn)
+        label_rng = None
+        if self.labels == "drawn":
+            label_rng = random_stream("fisher_labels", self.seed, task)
+        fisher = fisher_diagonal(self.model, self.examples, rows, label_rng)
         now = [weight.detach() for weight in self._weights]
         if not self.importance:
             self.importance, self.anchor = fisher, [weight.clone() for weight in now]
             return
-        for old, more, anchor, weight in zip(
+        for importance, new, anchor, weight in zip(
             self.importance, fisher, self.anchor, now, strict=True
         ):
             if self.mode == "online":
-                old.mul_(self.decay).add_(more)
+                importance.mul_(self.decay).add_(new)
                 anchor.copy_(weight)
             else:
-                old.add_(more)
-                anchor.lerp_(weight, torch.where(old > 0, more / old, 1.0))
+                importance.add_(new)
+                anchor.lerp_(weight, torch.where(importance > 0, new / importance, 1.0))
 
     @override
     def regularizer_state(self) -> Sequence[Tensor]:
@@ -128,28 +133,30 @@ class EWC(Strategy):
 
 
 def fisher_diagonal(
-    model: Network, examples: Examples, rows: Rows, drawn: np.random.Generator | None
+    model: Network, examples: Examples, rows: Rows, label_rng: np.random.Generator | None
 ) -> list[Tensor]:
-    """Return for each weight the mean over `rows` of the squared gradient of log-likelihood.
+    """Return the mean over `rows` of the squared gradient of the log-likelihood, per weight.
 
     Args:
         model: the network.
-        examples: what the rows stand for.
-        rows: of the task.
-        drawn: labels come from the model's predictions by this generator; None takes those given.
+        examples: the training examples of all tasks.
+        rows: the examples of the task.
+        label_rng: samples the labels from the model's predictions; None uses the true labels.
     """
 
     def batches() -> Iterator[Batch]:
-        for part, batch in parts(examples, rows):
-            if drawn is None:
+        for batch in iterate_batches(examples, rows):
+            if label_rng is None:
                 yield batch
                 continue
             with torch.no_grad():
-                chances = model(batch.x, batch.task).double().softmax(1).cumsum(1)
-            dice = torch.tensor(drawn.random((len(part), 1)), device=chances.device)
-            label = torch.searchsorted(chances, dice * chances[:, -1:], right=True).squeeze(1)
+                cumulative = model(batch.x, batch.task).double().softmax(1).cumsum(1)
+            uniform = torch.tensor(label_rng.random((len(batch.y), 1)), device=cumulative.device)
+            label = torch.searchsorted(
+                cumulative, uniform * cumulative[:, -1:], right=True
+            ).squeeze(1)
             yield batch._replace(y=label)
 
-    return importances(
+    return estimate_importance(
         model, batches(), lambda scores, y: cross_entropy(scores, y, reduction="none"), power=2
     )

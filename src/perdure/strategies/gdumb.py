@@ -1,4 +1,4 @@
-"""GDumb: keep a balanced memory, and train on nothing else when asked (Prabhu et al. 2020)."""
+"""GDumb: train from scratch on a balanced memory at the end of every task."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import torch
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
+from .._random_streams import random_stream
 from ..record import InputError
-from ._base import NOTHING, Strategy
+from ._base import NO_ROWS, Strategy
 from ._memory import reservoir_sample
-from ._restart import initial_state, restart
+from .baselines import copy_initial_state, reset_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,32 +27,32 @@ if TYPE_CHECKING:
 
 __all__ = ["GDumb"]
 
-LOWEST = 0.01  # share of the learning rate that annealing ends at
+FINAL_FACTOR = 0.01  # of the learning rate at the end of a cosine
 
 
 class GDumb(Strategy):
-    """Learns nothing while a task streams by; when it ends, trains from scratch on a memory.
+    """Trains only at the end of a task: from scratch, on a memory (Prabhu et al. 2020).
 
-    So whoever tests the model in the middle of a task tests the one trained after the task before,
-    or the initial one; and what is tested after every step (min_acc, wf, the stability gap) sees a
-    task's model from the first step of the next task on, the last one's only in whole sets. The
-    memory holds the same number of examples of each class seen, as far as
-    there are so many. Each training begins with the initial weights, a new optimizer state, and the
-    run's own optimizer and learning rate. There are no terms of a loss to record while tasks stream
-    by. The paper's CutMix, its clipping of gradients and its first pass at a tenth of the learning
-    rate are left out.
+    An evaluation during a task therefore sees the model trained at the end of the previous task, or
+    the initial one. Metrics of every step (min_acc, wf, the stability gap) see a task's model from
+    the first step of the next task on; only whole test sets see the last one. The memory holds
+    equally many examples of each seen class, as far as available. Each training starts from the
+    initial weights and a new optimizer state, with the run's optimizer and learning rate. No loss
+    terms are recorded during a task. CutMix, gradient clipping and the first pass at a tenth of the
+    learning rate, which the paper uses, are left out.
 
     Args:
         model: the network to train.
-        optimizer: an optimizer over its parameters.
-        examples: what the rows stand for.
-        seed: of the memory's choice and of the order it is learned in.
-        memory: how many examples are kept in all; 0 leaves the initial weights.
-        passes: over the memory, when a task ends; the paper's code has 256, of which 255 are
-            whole cosines.
-        portion: examples in a step of these, at most; steps of a pass are equally large.
-        annealed: lower the learning rate to a hundredth along a cosine, again and again over 1, 2,
-            4, 8, … passes, as the paper does.
+        optimizer: the optimizer of the model's parameters.
+        examples: the training examples of all tasks.
+        seed: the seed of which examples are stored and of the order of training on them.
+        memory: the total number of stored examples; 0 leaves the initial weights.
+        passes: the number of passes over the memory at the end of a task; the paper's code has 256,
+            of which 255 are complete cosines.
+        portion: the maximum batch size of this training; all batches of a pass have about the same
+            size.
+        annealed: decrease the learning rate to a hundredth along cosines over 1, 2, 4, 8, … passes,
+            as the paper does.
     """
 
     requires_boundaries: ClassVar[bool] = True
@@ -77,9 +78,9 @@ class GDumb(Strategy):
                 raise InputError(f"{name} is {value}, expected a whole number of at least {least}")
         self.capacity, self.passes, self.portion = memory, passes, portion
         self.annealed = annealed
-        self.memory = NOTHING
-        self.initial = initial_state(model)
-        self._priority = np.random.default_rng([seed, 4]).random(len(examples))
+        self.memory = NO_ROWS
+        self.initial = copy_initial_state(model)
+        self._priority = random_stream("memory_priority", seed).random(len(examples))
 
     @override
     def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
@@ -91,16 +92,16 @@ class GDumb(Strategy):
     def end_task(self, task: int, rows: Rows) -> None:
         seen = np.concatenate([self.memory, rows])
         self.memory = reservoir_sample(seen, self.examples.labels, self._priority, self.capacity)
-        restart(self.model, self.optimizer, self.initial)
-        order = np.random.default_rng([self.seed, 8, task])
+        reset_model(self.model, self.optimizer, self.initial)
+        order = random_stream("gdumb_order", self.seed, task)
         rates = [group["lr"] for group in self.optimizer.param_groups]
-        for turn in range(self.passes if len(self.memory) else 0):
-            factor = annealing(turn) if self.annealed else 1.0
+        for epoch in range(self.passes if len(self.memory) else 0):
+            factor = cosine_factor(epoch) if self.annealed else 1.0
             for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * factor
             shuffled = order.permutation(self.memory)
             for part in np.array_split(shuffled, -(-len(shuffled) // self.portion)):
-                self._learn(self.examples.take(part))
+                self._train_on(self.examples.take(part))
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
 
@@ -112,21 +113,21 @@ class GDumb(Strategy):
     def auxiliary_tensors(self) -> Sequence[Tensor]:
         return list(self.initial.values())
 
-    def _learn(self, batch: Batch) -> None:
+    def _train_on(self, batch: Batch) -> None:
         loss = cross_entropy(self.model(batch.x, batch.task), batch.y)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
 
 
-def annealing(turn: int) -> float:
-    """Return the factor of the learning rate in a pass: cosines over 1, 2, 4, 8, … passes.
+def cosine_factor(epoch: int) -> float:
+    """Return the factor of the learning rate: cosines over 1, 2, 4, 8, … passes over the memory.
 
     Example:
-        >>> [round(annealing(turn), 3) for turn in range(6)]
+        >>> [round(cosine_factor(epoch), 3) for epoch in range(6)]
         [1.0, 1.0, 0.505, 1.0, 0.855, 0.505]
     """
     length = 1
-    while turn >= length:
-        turn, length = turn - length, 2 * length
-    return LOWEST + (1 - LOWEST) * (1 + cos(pi * turn / length)) / 2
+    while epoch >= length:
+        epoch, length = epoch - length, 2 * length
+    return FINAL_FACTOR + (1 - FINAL_FACTOR) * (1 + cos(pi * epoch / length)) / 2

@@ -1,4 +1,4 @@
-"""Gradient episodic memory: no step may raise the loss of a memory (Lopez-Paz & Ranzato 2017)."""
+"""GEM, gradient episodic memory: no step may increase the loss on the memory of an old task."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
+from .._random_streams import random_stream
 from ..record import InputError
-from ._base import NOTHING, Strategy
-from ._importance import weights_of
+from ._base import NO_ROWS, Strategy
+from ._importance import trainable_weights
 from ._memory import reservoir_sample
 
 if TYPE_CHECKING:
@@ -27,35 +28,34 @@ if TYPE_CHECKING:
 
     Reals = NDArray[np.float64]
 
-__all__ = ["GEM", "projected"]
+__all__ = ["GEM", "project_gradient"]
 
-HELD = 1e-12  # added to the diagonal of products of rows of length 1
-EXACT = 1e-12  # a product may be below 0 by so much of the gradient's length
-MOST = 20  # times that the projection is refined
+RIDGE = 1e-12  # added to the diagonal of the Gram matrix of unit vectors
+TOLERANCE = 1e-12  # of the constraints, relative to the length of the gradient
+MAX_REFINEMENTS = 20
 
 
 class GEM(Strategy):
-    """Turns the gradient of a batch until it points against the gradient of no old task.
+    """Projects the gradient of a batch so that it does not oppose the gradient of any old task.
 
-    Each old task has a memory, and its gradient g_k is that of the mean loss over all of it. Where
-    the batch's gradient g has a negative product with some g_k, it is replaced by the nearest one
-    that has none; otherwise it stays as it is. Plasticity is g, stability what is added to it
-    (De Lange et al. 2023, eq. 9).
+    Each old task has a memory; g_k is the gradient of the mean loss over all of it. If the batch's
+    gradient g has a negative inner product with any g_k, it is replaced by the closest vector that
+    has none (Lopez-Paz & Ranzato 2017). Plasticity is g, stability the correction (De Lange et al.
+    2023, eq. 9).
 
-    A memory holds examples of its task chosen at random; the paper's code keeps the last ones.
-    BatchNorm sees each memory as a batch of its own, and its running statistics follow, as in the
-    paper's code. The products are solved for on the processor: a step waits for the device.
-    Momentum and Adam carry earlier gradients along: only for plain SGD is the step itself without a
-    negative product.
+    A memory holds randomly chosen examples of its task; the paper's code keeps the last ones. As in
+    that code, BatchNorm sees each memory as a separate batch, which updates its running statistics.
+    The projection is computed on the CPU, so a step waits for the device. Momentum and Adam add
+    earlier gradients, so that only with plain SGD the update itself satisfies the constraints.
 
     Args:
         model: the network to train.
-        optimizer: an optimizer over its parameters.
-        examples: what the rows stand for.
-        seed: of the memory's choice.
-        memory: examples kept of each task; 0 is naive.
-        strength: gamma, the least weight of each g_k where a product is negative: more favours
-            the old tasks.
+        optimizer: the optimizer of the model's parameters.
+        examples: the training examples of all tasks.
+        seed: the seed of which examples are stored.
+        memory: the number of stored examples per task; 0 is naive.
+        strength: gamma, the minimum weight of each g_k in a projection; larger values favor the old
+            tasks.
     """
 
     requires_boundaries: ClassVar[bool] = True
@@ -72,13 +72,13 @@ class GEM(Strategy):
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         if memory < 0:
-            raise InputError(f"memory is {memory}, expected 0 or more examples of each task")
+            raise InputError(f"memory is {memory}, expected 0 or more examples per task")
         if not 0 <= strength < inf:
             raise InputError(f"strength is {strength:g}, expected 0 or more")
         self.capacity, self.strength = memory, strength
         self.memory: list[Rows] = []
-        self._priority = np.random.default_rng([seed, 4]).random(len(examples))
-        self._weights = weights_of(model)
+        self._priority = random_stream("memory_priority", seed).random(len(examples))
+        self._weights = trainable_weights(model)
         self._old = torch.zeros(0)
 
     @override
@@ -93,11 +93,11 @@ class GEM(Strategy):
         loss.backward()
         plasticity, stability = [weight.grad for weight in self._weights], list[Tensor]()
         if others:
-            gradient = _flat(plasticity, self._weights)
-            turned = projected(gradient, old, self.strength)
-            if turned is not gradient:
-                plasticity, stability = [gradient], [turned - gradient]
-                self._write(turned)
+            gradient = _flatten(plasticity, self._weights)
+            projected = project_gradient(gradient, old, self.strength)
+            if projected is not gradient:
+                plasticity, stability = [gradient], [projected - gradient]
+                self._write(projected)
         if on_loss_terms is not None:
             on_loss_terms(plasticity, stability)
         self.optimizer.step()
@@ -105,86 +105,84 @@ class GEM(Strategy):
 
     @override
     def end_task(self, task: int, rows: Rows) -> None:
-        chosen = reservoir_sample(
-            rows, np.zeros(len(self.examples), np.int64), self._priority, self.capacity
-        )
+        chosen = reservoir_sample(rows, None, self._priority, self.capacity)
         if len(chosen):
             self.memory.append(chosen)
 
     @override
     def memory_rows(self) -> Rows:
-        return np.unique(np.concatenate([NOTHING, *self.memory]))
+        return np.unique(np.concatenate([NO_ROWS, *self.memory]))
 
     def _write(self, gradient: Tensor) -> None:
-        """Put a flat gradient into those of the weights."""
+        """Write a flat gradient into the gradients of the weights."""
         parts = gradient.split([weight.numel() for weight in self._weights])
         for weight, part in zip(self._weights, parts, strict=True):
             if weight.grad is None:
                 if not part.any():
-                    continue  # a head that nothing pulls: no decay, no momentum either
+                    continue  # a zero would let decay and momentum move an old head
                 weight.grad = torch.empty_like(weight)
             weight.grad.copy_(part.view(weight.shape))
 
     def _gradients(self, memories: tuple[Batch, ...]) -> Tensor:
-        """Return the gradient of each memory's mean loss, one flat row each."""
+        """Return the gradients of the memories' mean losses as rows of a matrix."""
         size = sum(weight.numel() for weight in self._weights)
         if self._old.shape != (len(memories), size):
             self._old = self._weights[0].new_zeros((len(memories), size))
         for row, batch in zip(self._old, memories, strict=True):
             loss = cross_entropy(self.model(batch.x, batch.task), batch.y)
-            found = torch.autograd.grad(loss, self._weights, allow_unused=True)
-            row.copy_(_flat(found, self._weights))
+            gradients = torch.autograd.grad(loss, self._weights, allow_unused=True)
+            row.copy_(_flatten(gradients, self._weights))
         return self._old
 
 
-def projected(gradient: Tensor, old: Tensor, strength: float = 0.0) -> Tensor:
-    """Return the gradient nearest to `gradient` that has no negative product with a row of `old`.
+def project_gradient(gradient: Tensor, old: Tensor, strength: float = 0.0) -> Tensor:
+    """Return the vector closest to `gradient` with no negative inner product with a row of `old`.
 
-    It is gradient + old^T v, where v >= 0 minimises its length: the dual of the projection, a
-    non-negative least squares problem with one unknown a row. With `strength`, v >= strength, as
-    in the paper's code: no product is negative then either. Without a negative product `gradient`
-    itself is returned.
+    It is gradient + old^T v, where v >= 0 minimizes its length: the dual of the projection, a
+    non-negative least squares problem with one unknown per row. With `strength`, v >= strength as
+    in the paper's code, which satisfies the constraints as well. If no inner product is negative,
+    `gradient` itself is returned.
 
     Example:
-        >>> projected(torch.tensor([2.0, -3.0]), torch.tensor([[1.0, 1.0]]))
+        >>> project_gradient(torch.tensor([2.0, -3.0]), torch.tensor([[1.0, 1.0]]))
         tensor([ 2.5000, -2.5000])
     """
-    rows, wanted = old.double(), gradient.double()  # in float32 near rows give noise
-    products = (rows @ wanted).cpu().numpy()
+    rows, target = old.double(), gradient.double()  # float32 is too coarse for similar rows
+    products = (rows @ target).cpu().numpy()
     if (products >= 0).all():
         return gradient
     gram = (rows @ rows.T).cpu().numpy()
     if not (np.isfinite(products).all() and np.isfinite(gram).all()):
-        return gradient  # a loss that is not finite stops the run elsewhere
-    # Rows of length 1, so that a short one counts as much as a long one: w = length * v.
+        return gradient  # the training loop reports a loss that is not finite
+    # Rows are scaled to unit length, so that all count alike: u + least = length * v.
     length = np.sqrt(gram.diagonal())
     length[length == 0] = 1
     gram /= np.outer(length, length)
     least = strength * length
-    solved = _least_length(gram, products / length + gram @ least, float(wanted.norm()))
-    v = torch.tensor((solved + least) / length, device=old.device)
-    return (wanted + v @ rows).to(gradient.dtype)
+    solution = _minimize_length(gram, products / length + gram @ least, float(target.norm()))
+    v = torch.tensor((solution + least) / length, device=old.device)
+    return (target + v @ rows).to(gradient.dtype)
 
 
-def _least_length(gram: Reals, target: Reals, size: float) -> Reals:
-    """Return the u >= 0 that minimises u^T gram u / 2 + target^T u.
+def _minimize_length(gram: Reals, target: Reals, size: float) -> Reals:
+    """Return the u >= 0 that minimizes u^T gram u / 2 + target^T u.
 
-    Where rows depend on each other, u would be free to grow without bounds. A little more on the
-    diagonal holds it near the last u; that is repeated until it makes no difference.
+    If rows are linearly dependent, u is not unique and could grow without bound. A small ridge
+    keeps it close to the previous u; this proximal step is repeated until it converges.
     """
-    from scipy.optimize import nnls  # imported here: it takes half a second
+    from scipy.optimize import nnls  # imported here because it takes half a second
 
-    lower = np.linalg.cholesky(gram + HELD * np.eye(len(gram)))
-    found = np.zeros(len(gram))
-    for _ in range(MOST):
-        last = found
-        found, _ = nnls(lower.T, -np.linalg.solve(lower, target - HELD * last))
-        if HELD * np.abs(found - last).max() <= EXACT * size:
+    lower = np.linalg.cholesky(gram + RIDGE * np.eye(len(gram)))
+    u = np.zeros(len(gram))
+    for _ in range(MAX_REFINEMENTS):
+        previous = u
+        u, _ = nnls(lower.T, -np.linalg.solve(lower, target - RIDGE * previous))
+        if RIDGE * np.abs(u - previous).max() <= TOLERANCE * size:
             break
-    return found
+    return u
 
 
-def _flat(gradients: Sequence[Tensor | None], weights: Sequence[Tensor]) -> Tensor:
-    """Return gradients as one vector, 0 where there is none."""
+def _flatten(gradients: Sequence[Tensor | None], weights: Sequence[Tensor]) -> Tensor:
+    """Return gradients as one vector, with zeros for missing ones."""
     pairs = zip(gradients, weights, strict=True)
     return torch.cat([(torch.zeros_like(w) if g is None else g).flatten() for g, w in pairs])

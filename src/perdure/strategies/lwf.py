@@ -1,4 +1,4 @@
-"""Learning without forgetting: old outputs on new examples are kept (Li & Hoiem 2017)."""
+"""LwF, learning without forgetting: the previous model's outputs are distilled."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing_extensions import override
 
 from ..evaluation.state.preserve import preserve_state
 from ..record import InputError
-from ._base import NOTHING, Strategy
-from ._importance import parts
+from ._base import NO_ROWS, Strategy
+from ._importance import iterate_batches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,30 +27,29 @@ __all__ = ["LwF"]
 
 
 class LwF(Strategy):
-    """Learns each batch, and goes on to say about it what the model said before the task.
+    """Trains on each batch while preserving the outputs that the model gave before the task.
 
-    The loss is that of the batch + alpha x KL(old || new), both softened by the temperature.
-    Plasticity is the first term, stability the second without its alpha. As in the paper, old
-    outputs are recorded once, before the task's first step (BatchNorm as in a test), for every
-    example of the task: they do not change while it is learned, so no old network has to be kept
-    or asked again.
+    The loss is the loss of the batch + alpha x KL(old || new), both softened by the temperature.
+    Plasticity is the first term, stability the second without its alpha. As in the paper (Li &
+    Hoiem 2017), the old outputs are recorded once for every example of the task, before its first
+    step and in evaluation mode, so that no old network has to be stored or evaluated again.
 
-    With heads each old head is distilled by itself, and their divergences are added up. With one
-    head the distribution is over the classes of earlier tasks: new and hidden ones take no part.
-    Gradients are not multiplied by the squared temperature. The paper first trains a new head
-    alone; here it learns from the first step on with the rest.
+    With one head per task each old head is distilled separately and the divergences are summed.
+    With a shared head the distribution is over the classes of earlier tasks, without new and masked
+    ones. Gradients are not multiplied by the squared temperature. The paper first trains a new head
+    alone; here it is trained with the rest from the first step.
 
     Args:
         model: the network to train.
-        optimizer: an optimizer over its parameters.
-        examples: what the rows stand for.
+        optimizer: the optimizer of the model's parameters.
+        examples: the training examples of all tasks.
         seed: not used.
-        alpha: weight of the old outputs, lambda; 0 is naive.
-        temperature: above 1 softens the distributions.
+        alpha: lambda, the weight of the old outputs; 0 is naive.
+        temperature: values above 1 soften the distributions.
     """
 
     requires_boundaries: ClassVar[bool] = True
-    penalty: ClassVar[str | None] = "alpha"
+    penalty_weight: ClassVar[str | None] = "alpha"
 
     def __init__(
         self,
@@ -68,11 +67,13 @@ class LwF(Strategy):
         if not 0 < temperature < inf:
             raise InputError(f"temperature is {temperature:g}, expected more than 0")
         self.alpha, self.temperature = alpha, temperature
-        self.tasks: list[int] = []  # learned before
-        self.classes = torch.zeros(0, dtype=torch.int64, device=examples.device)  # of those
-        self.rows = NOTHING  # of this task, sorted
-        self.recorded: list[Tensor] = []  # log-probabilities for them, one tensor a head
-        self._at = torch.zeros(0, dtype=torch.int64, device=examples.device)
+        self.tasks: list[int] = []  # the tasks learned so far
+        self.classes = torch.zeros(
+            0, dtype=torch.int64, device=examples.device
+        )  # and their classes
+        self.rows = NO_ROWS  # of the current task, sorted
+        self.recorded: list[Tensor] = []  # log-probabilities of these rows, one tensor per head
+        self._positions = torch.zeros(0, dtype=torch.int64, device=examples.device)
 
     @override
     def begin_task(self, task: int, rows: Rows) -> Rows:
@@ -80,21 +81,21 @@ class LwF(Strategy):
         if self.alpha and self.tasks:
             self.rows = np.unique(rows)
             with preserve_state(self.model):
-                found = []
-                for _, batch in parts(self.examples, self.rows):
+                outputs = []
+                for batch in iterate_batches(self.examples, self.rows):
                     features = self.model.body(batch.x)
                     scores = self.model.classify(features, batch.task)
-                    found.append(self._of_old(features, scores))
-            self.recorded = [torch.cat(each) for each in zip(*found, strict=True)]
+                    outputs.append(self._old_log_probabilities(features, scores))
+            self.recorded = [torch.cat(parts) for parts in zip(*outputs, strict=True)]
         return rows
 
     @override
     def select_rows(self, new: Rows) -> tuple[Rows, ...]:
         if self.recorded:
-            if len(self._at) < len(new):
-                self._at = self._at.new_empty(len(new))
-            at = torch.from_numpy(np.searchsorted(self.rows, new))
-            self._at[: len(new)].copy_(at, non_blocking=True)
+            if len(self._positions) < len(new):
+                self._positions = self._positions.new_empty(len(new))
+            positions = torch.from_numpy(np.searchsorted(self.rows, new))
+            self._positions[: len(new)].copy_(positions, non_blocking=True)
         return (new,)
 
     @override
@@ -104,15 +105,13 @@ class LwF(Strategy):
         loss = plasticity = cross_entropy(scores, new.y)
         stability: Tensor | None = None
         if self.recorded:
-            at = self._at[: len(new.y)]
-            stability = torch.stack(
-                [
-                    kl_div(now, before[at], reduction="batchmean", log_target=True)
-                    for now, before in zip(
-                        self._of_old(features, scores), self.recorded, strict=True
-                    )
-                ]
-            ).sum()
+            positions = self._positions[: len(new.y)]
+            current = self._old_log_probabilities(features, scores)
+            divergences = [
+                kl_div(now, before[positions], reduction="batchmean", log_target=True)
+                for now, before in zip(current, self.recorded, strict=True)
+            ]
+            stability = torch.stack(divergences).sum()
             loss = plasticity + self.alpha * stability
         if on_loss_terms is not None:
             on_loss_terms(plasticity, [] if stability is None else stability)
@@ -131,14 +130,14 @@ class LwF(Strategy):
     def auxiliary_tensors(self) -> Sequence[Tensor]:
         return self.recorded
 
-    def _of_old(self, features: Tensor, scores: Tensor) -> list[Tensor]:
-        """Return the log-probabilities of the classes learned before, one tensor a head."""
+    def _old_log_probabilities(self, features: Tensor, scores: Tensor) -> list[Tensor]:
+        """Return the log-probabilities of the classes of earlier tasks, one tensor per head."""
         if self.model.opened is None:
             groups = [scores.index_select(1, self.classes)]
         else:
             groups = []
             for task in self.tasks:
                 columns = self.model.columns(task)
-                of_task = self.model.classify(features, task)
-                groups.append(of_task[:, columns.start : columns.stop])
+                task_scores = self.model.classify(features, task)
+                groups.append(task_scores[:, columns.start : columns.stop])
         return [log_softmax(group / self.temperature, 1) for group in groups]

@@ -1,4 +1,4 @@
-"""Memory aware synapses: importance without labels (Aljundi et al. 2018)."""
+"""MAS, memory aware synapses: importances without labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from ..record import InputError
 from ._base import Strategy
-from ._importance import importances, parts, weights_of
+from ._importance import estimate_importance, iterate_batches, trainable_weights
 from ._penalty import add_penalty_gradient, empty_buffers, penalty_gradient
 
 if TYPE_CHECKING:
@@ -27,26 +27,27 @@ __all__ = ["MAS"]
 
 
 class MAS(Strategy):
-    """Pulls each weight towards its last value, as hard as the outputs depend on it.
+    """Penalizes changes of weights in proportion to how sensitive the outputs are to them.
 
-    The loss is that of the batch + strength x sum of Omega (weight - anchor)^2. Omega is the mean
-    over a task's examples of |gradient of the squared length of the scores|, taken when the task
-    ends, BatchNorm as in a test. Plasticity is the first term, stability the second without its
-    strength. With heads the scores are those of the example's own head; with one head they are
-    those of all classes but hidden ones.
+    The loss is the loss of the batch + strength x the sum of Omega (weight - anchor)^2 (Aljundi et
+    al. 2018). Omega is the mean over a task's examples of |gradient of the squared length of the
+    scores|, computed at the end of the task with BatchNorm in evaluation mode. Plasticity is the
+    first term, stability the second without its strength. With one head per task the scores are
+    those of the example's head; with a shared head they are those of all classes that are not
+    masked.
 
     Args:
         model: the network to train.
-        optimizer: an optimizer over its parameters.
-        examples: what the rows stand for.
+        optimizer: the optimizer of the model's parameters.
+        examples: the training examples of all tasks.
         seed: not used.
-        strength: lambda, weight of the penalty; 0 is naive.
-        alpha: None adds the importances of tasks up, as the paper does; a number mixes them,
+        strength: lambda, the weight of the penalty; 0 is naive.
+        alpha: None adds up the importances of the tasks, as the paper does; a number averages them,
             alpha x old + (1 - alpha) x new, as Avalanche does.
     """
 
     requires_boundaries: ClassVar[bool] = True
-    penalty: ClassVar[str | None] = "strength"
+    penalty_weight: ClassVar[str | None] = "strength"
 
     def __init__(
         self,
@@ -66,36 +67,40 @@ class MAS(Strategy):
         self.strength, self.alpha = strength, alpha
         self.importance: list[Tensor] = []
         self.anchor: list[Tensor] = []
-        self._weights = weights_of(model)
-        self._room = empty_buffers(self._weights)
+        self._weights = trainable_weights(model)
+        self._buffers = empty_buffers(self._weights)
 
     @override
     def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         loss = cross_entropy(self.model(new.x, new.task), new.y)
         if on_loss_terms is not None:
-            pull = penalty_gradient(self._weights, self.importance, self.anchor)
-            on_loss_terms(loss, [2 * each for each in pull])
+            penalty = penalty_gradient(self._weights, self.importance, self.anchor)
+            on_loss_terms(loss, [2 * gradient for gradient in penalty])
         self.optimizer.zero_grad()
         loss.backward()
         if self.importance and self.strength:
             strength = 2 * self.strength
-            add_penalty_gradient(self._weights, self.importance, self.anchor, strength, self._room)
+            add_penalty_gradient(
+                self._weights, self.importance, self.anchor, strength, self._buffers
+            )
         self.optimizer.step()
         return loss.detach()
 
     @override
     def end_task(self, task: int, rows: Rows) -> None:
-        batches = (batch for _, batch in parts(self.examples, rows))
-        found = importances(self.model, batches, lambda scores, _: scores.square().sum(1), power=1)
+        batches = iterate_batches(self.examples, rows)
+        sensitivity = estimate_importance(
+            self.model, batches, lambda scores, _: scores.square().sum(1), power=1
+        )
         if not self.importance:
-            self.importance = found
+            self.importance = sensitivity
             self.anchor = [weight.detach().clone() for weight in self._weights]
             return
-        for omega, more in zip(self.importance, found, strict=True):
+        for omega, new in zip(self.importance, sensitivity, strict=True):
             if self.alpha is None:
-                omega.add_(more)
+                omega.add_(new)
             else:
-                omega.lerp_(more, 1 - self.alpha)
+                omega.lerp_(new, 1 - self.alpha)
         for anchor, weight in zip(self.anchor, self._weights, strict=True):
             anchor.copy_(weight.detach())
 

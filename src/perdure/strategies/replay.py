@@ -1,4 +1,4 @@
-"""Experience replay: old examples beside the new ones in every step (Chaudhry et al. 2019)."""
+"""Experience replay: old examples alongside the new ones in every step."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from ..data.examples import joined
+from .._random_streams import random_stream
+from ..data.examples import concatenate
 from ..record import InputError
-from ._base import NOTHING, Strategy
+from ._base import NO_ROWS, Strategy
 from ._memory import reservoir_sample
 
 if TYPE_CHECKING:
@@ -27,29 +28,31 @@ FILLS, BALANCES = ("end", "reservoir"), ("class", "task", "none")
 
 
 class Replay(Strategy):
-    """Learns each batch together with as many examples drawn from a memory of fixed size.
+    """Trains on each batch together with examples drawn from a memory of fixed size.
 
-    The loss is alpha x the mean over the new examples + (1 - alpha) x the mean over the replayed
-    ones (De Lange et al. 2023, eq. 8), in the first task too, when nothing is replayed yet.
-    Plasticity and stability are these two means. BatchNorm sees both as one batch.
+    The loss is alpha x the mean loss of the new examples + (1 - alpha) x the mean loss of the
+    replayed ones (De Lange et al. 2023, eq. 8), also in the first task, when nothing is replayed
+    yet. Plasticity and stability are these two means. BatchNorm sees both as one batch.
 
-    The defaults are De Lange et al.'s for Split-MNIST, whose code fills the memory at task ends;
-    their text has `fill="reservoir"`. Michel et al., online: `alpha=none fill=reservoir
-    balance=none`.
-    M2I: `memory=200 alpha=none balance=task replacement=true`.
+    The defaults are those of De Lange et al. for Split-MNIST, whose code fills the memory at the
+    end of a task; their text describes `fill="reservoir"`. Online replay as in Michel et al. (2023)
+    is `alpha=None, fill="reservoir", balance="none"`; M2I uses `memory=200, alpha=None,
+    balance="task", replacement=True`.
 
     Args:
         model: the network to train.
-        optimizer: an optimizer over its parameters.
-        examples: what the rows stand for.
-        seed: of the memory's choices and draws.
-        memory: how many examples are kept; 0 keeps none.
-        alpha: weight of the new examples; None takes one mean over new and old.
-        fill: the memory takes a task's examples when it ends, or while they stream by.
-        balance: the memory is shared out equally over the classes seen, over the tasks, or not.
-        replayed: how many are drawn a step; None for as many as there are new ones.
-        replacement: an example may be drawn twice in a step; if not, a memory that holds fewer
-            gives all it has.
+        optimizer: the optimizer of the model's parameters.
+        examples: the training examples of all tasks.
+        seed: the seed of which examples are stored and replayed.
+        memory: the number of stored examples; 0 stores none.
+        alpha: the weight of the new examples; None takes the mean over all examples of the step.
+        fill: add a task's examples to the memory at its end (`end`) or batch by batch
+            (`reservoir`).
+        balance: divide the memory equally over the seen classes (`class`), over the tasks (`task`),
+            or not at all (`none`).
+        replayed: the number of examples drawn per step; None for as many as there are new ones.
+        replacement: whether an example may be drawn twice in a step; if not, a memory with fewer
+            examples than requested is replayed completely.
     """
 
     def __init__(
@@ -79,25 +82,24 @@ class Replay(Strategy):
             raise InputError(f"balance is {balance!r}, expected {' or '.join(BALANCES)}")
         self.capacity, self.alpha, self.fill, self.balance = memory, alpha, fill, balance
         self.replayed, self.replacement = replayed, replacement
-        self.memory = NOTHING
-        self.draws = np.random.default_rng([seed, 3])
-        groups = {"class": examples.labels, "task": examples.tasks}
-        self._groups = groups.get(balance, np.zeros(len(examples), dtype=np.int64))
-        self._priority = np.random.default_rng([seed, 4]).random(len(examples))
+        self.memory = NO_ROWS
+        self.draws = random_stream("memory_draws", seed)
+        self._groups = {"class": examples.labels, "task": examples.tasks}.get(balance)
+        self._priority = random_stream("memory_priority", seed).random(len(examples))
 
     @override
     def select_rows(self, new: Rows) -> tuple[Rows, ...]:
-        wanted = len(new) if self.replayed is None else self.replayed
+        size = len(new) if self.replayed is None else self.replayed
         if not self.replacement or not len(self.memory):
-            wanted = min(wanted, len(self.memory))
-        old = self.draws.choice(self.memory, wanted, replace=self.replacement, shuffle=False)
+            size = min(size, len(self.memory))
+        old = self.draws.choice(self.memory, size, replace=self.replacement, shuffle=False)
         if self.fill == "reservoir":
-            self._keep(new)
+            self._update_memory(new)
         return (new, old) if len(old) else (new,)
 
     @override
     def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
-        batch, n = (joined(new, others[0]) if others else new), len(new.y)
+        batch, n = (concatenate(new, others[0]) if others else new), len(new.y)
         scores = self.model(batch.x, batch.task)
         plasticity = cross_entropy(scores[:n], batch.y[:n])
         stability = cross_entropy(scores[n:], batch.y[n:]) if others else None
@@ -115,13 +117,12 @@ class Replay(Strategy):
     @override
     def end_task(self, task: int, rows: Rows) -> None:
         if self.fill == "end":
-            self._keep(rows)
+            self._update_memory(rows)
 
     @override
     def memory_rows(self) -> Rows:
         return self.memory
 
-    def _keep(self, rows: Rows) -> None:
-        """Let the memory see some rows."""
+    def _update_memory(self, rows: Rows) -> None:
         seen = np.concatenate([self.memory, rows])
         self.memory = reservoir_sample(seen, self._groups, self._priority, self.capacity)

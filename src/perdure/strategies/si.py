@@ -1,4 +1,4 @@
-"""Synaptic intelligence: importance collected along the way (Zenke et al. 2017)."""
+"""SI, synaptic intelligence: importances are accumulated during training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from ..record import InputError
 from ._base import Strategy
-from ._importance import weights_of
+from ._importance import trainable_weights
 from ._penalty import empty_buffers, penalty_gradient
 
 if TYPE_CHECKING:
@@ -26,28 +26,29 @@ __all__ = ["SI"]
 
 
 class SI(Strategy):
-    """Pulls each weight towards its last value, as hard as moving it lowered the loss before.
+    """Penalizes changes of weights in proportion to how much their movement lowered the loss.
 
-    The loss is that of the batch + strength x sum of Omega (weight - anchor)^2. While a task is
-    learned, each weight adds up -gradient x change, its share in lowering the batches' loss (the
-    penalty is left out of the gradient; the change is the optimizer's, momentum included). When
-    the task ends, Omega grows by that share, or by 0 where it is negative, divided by (change over
-    the task)^2 + eps. Plasticity is the first term, stability the second without its strength.
+    The loss is the loss of the batch + strength x the sum of Omega (weight - anchor)^2 (Zenke et
+    al. 2017). During a task, every weight accumulates -gradient x change, its contribution to
+    lowering the loss of the batches (the gradient is that without the penalty, the change that of
+    the optimizer including momentum). At the end of the task, Omega increases by this path
+    integral, or by 0 if it is negative, divided by (change over the task)^2 + eps. Plasticity is
+    the first term, stability the second without its strength.
 
-    The shares are needed within a task only, like an optimizer's momentum, and do not count as
-    kept.
+    The path integrals are needed during a task only, like an optimizer's momentum, and do not count
+    as stored.
 
     Args:
         model: the network to train.
-        optimizer: an optimizer over its parameters.
-        examples: what the rows stand for.
+        optimizer: the optimizer of the model's parameters.
+        examples: the training examples of all tasks.
         seed: not used.
-        strength: c, weight of the penalty; 0 is naive.
+        strength: c, the weight of the penalty; 0 is naive.
         eps: xi, which bounds the importance of weights that hardly moved.
     """
 
     requires_boundaries: ClassVar[bool] = True
-    penalty: ClassVar[str | None] = "strength"
+    penalty_weight: ClassVar[str | None] = "strength"
 
     def __init__(
         self,
@@ -65,43 +66,44 @@ class SI(Strategy):
         if not 0 < eps < inf:
             raise InputError(f"eps is {eps:g}, expected more than 0")
         self.strength, self.eps = strength, eps
-        self._weights = weights_of(model)
-        self._before, self._new = empty_buffers(self._weights), empty_buffers(self._weights)
+        self._weights = trainable_weights(model)
+        self._previous = empty_buffers(self._weights)
+        self._gradients = empty_buffers(self._weights)
         self.importance: list[Tensor] = []
         self.anchor = [weight.detach().clone() for weight in self._weights]
-        self.share = [torch.zeros_like(weight) for weight in self.anchor]
+        self.path_integral = [torch.zeros_like(weight) for weight in self.anchor]
 
     @override
     def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         loss = cross_entropy(self.model(new.x, new.task), new.y)
         if on_loss_terms is not None:
-            pull = penalty_gradient(self._weights, self.importance, self.anchor)
-            on_loss_terms(loss, [2 * each for each in pull])
+            penalty = penalty_gradient(self._weights, self.importance, self.anchor)
+            on_loss_terms(loss, [2 * gradient for gradient in penalty])
         self.optimizer.zero_grad()
         loss.backward()
         gradients = [weight.grad for weight in self._weights]  # of the batch's loss alone
         with torch.no_grad():
             if self.importance and self.strength:
                 self._add_penalty_gradient()
-            for weight, before in zip(self._weights, self._before, strict=True):
-                before.copy_(weight)
+            for weight, previous in zip(self._weights, self._previous, strict=True):
+                previous.copy_(weight)
             self.optimizer.step()
-            for weight, before, share, gradient in zip(
-                self._weights, self._before, self.share, gradients, strict=True
+            for weight, previous, path_integral, gradient in zip(
+                self._weights, self._previous, self.path_integral, gradients, strict=True
             ):
                 if gradient is not None:
-                    share.addcmul_(gradient, before.sub_(weight))
+                    path_integral.addcmul_(gradient, previous.sub_(weight))
         return loss.detach()
 
     def _add_penalty_gradient(self) -> None:
-        """Let every weight have a new gradient, with the penalty's added to the old one."""
-        for weight, omega, anchor, new in zip(
-            self._weights, self.importance, self.anchor, self._new, strict=True
+        """Add the penalty to a copy of each gradient: those of the loss are needed afterwards."""
+        for weight, omega, anchor, buffer in zip(
+            self._weights, self.importance, self.anchor, self._gradients, strict=True
         ):
-            if weight.grad is not None:  # else a head that took no part
-                drift = torch.sub(weight, anchor, out=new)
+            if weight.grad is not None:  # a head of another task has none
+                drift = torch.sub(weight, anchor, out=buffer)
                 weight.grad = torch.addcmul(
-                    weight.grad, omega, drift, value=2 * self.strength, out=new
+                    weight.grad, omega, drift, value=2 * self.strength, out=buffer
                 )
 
     @override
@@ -109,12 +111,12 @@ class SI(Strategy):
     def end_task(self, task: int, rows: Rows) -> None:
         if not self.importance:
             self.importance = [torch.zeros_like(weight) for weight in self.anchor]
-        for omega, share, weight, anchor in zip(
-            self.importance, self.share, self._weights, self.anchor, strict=True
+        for omega, path_integral, weight, anchor in zip(
+            self.importance, self.path_integral, self._weights, self.anchor, strict=True
         ):
-            omega += share.clamp_(min=0) / ((weight - anchor).square() + self.eps)
+            omega += path_integral.clamp_(min=0) / ((weight - anchor).square() + self.eps)
             anchor.copy_(weight)
-            share.zero_()
+            path_integral.zero_()
 
     @override
     def regularizer_state(self) -> Sequence[Tensor]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._suggestions import suggest_names
 from ..metrics import SummaryOptions, find_metric
-from ..models._factory import factory_of
+from ..models import find_factory
 from ..record import InputError
 from ..scenarios import SETTINGS, find_scenario
 from ..strategies import find_strategy
@@ -88,7 +88,7 @@ def check_study(study: Study) -> None:
     for name in study.strategies:
         find_strategy(name)
     for name in study.models:
-        factory_of(name)
+        find_factory(name)
     _check_select(study)
     _check_shapes(study)
     _check_names(study)

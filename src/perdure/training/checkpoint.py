@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from ..strategies._base import Strategy
+    from ..strategies import Strategy
     from .early_stopping import EarlyStopping
 
 __all__ = ["has_checkpoint", "load_checkpoint", "record_state", "save_checkpoint"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..evaluation import Evaluator
-    from ..strategies._base import Strategy
+    from ..strategies import Strategy
     from .early_stopping import EarlyStopping
     from .loop import Position
 

@@ -13,7 +13,7 @@ import msgspec
 
 from .._suggestions import suggest_names
 from ..data import DATASETS
-from ..models._factory import factory_of
+from ..models import find_factory
 from ..record import InputError
 from ..scenarios import class_order, find_scenario
 from ..strategies import find_strategy
@@ -119,7 +119,7 @@ def make_config(
     if chosen not in [*OPTIMIZERS]:  # a study may give a list, which has no hash
         raise InputError(f"optimizer is {chosen!r:.40}, expected sgd or adam")
     network = model or set_up.model
-    kind, factory = find_strategy(strategy), factory_of(network)
+    kind, factory = find_strategy(strategy), find_factory(network)
     rates = OPTIMIZERS[chosen] | ({"lr": set_up.lr} if chosen == set_up.optimizer else {})
     given = _given(
         settings or {},
@@ -167,7 +167,7 @@ def known_names(strategy: str, model: str, optimizer: str) -> tuple[str, ...]:
         ('strength', 'mode', 'decay', 'labels', 'lr', 'weight_decay', 'hidden')
     """
     mine = hyperparameters(find_strategy(strategy), skip=("seed",))
-    return (*mine, *OPTIMIZERS[optimizer], *hyperparameters(factory_of(model)))
+    return (*mine, *OPTIMIZERS[optimizer], *hyperparameters(find_factory(model)))
 
 
 def _given(

@@ -11,7 +11,7 @@ import torch
 from ..record import InputError
 
 if TYPE_CHECKING:
-    from ..strategies._base import Rows, Strategy
+    from ..strategies import Rows, Strategy
 
 __all__ = ["check_batches", "check_loss", "check_rows"]
 

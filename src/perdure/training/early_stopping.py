@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._random_streams import random_stream
 from ..evaluation.state.preserve import preserve_state
 from ..record import InputError
 
 if TYPE_CHECKING:
-    from ..strategies._base import Rows, Strategy
+    from ..strategies import Rows, Strategy
     from .loop import TrainingPlan
 
 __all__ = ["EarlyStopping", "split_for_early_stopping"]
@@ -60,7 +61,7 @@ def split_for_early_stopping(rows: Rows, plan: TrainingPlan) -> tuple[Rows, Rows
             "a task has one example, and patience needs some to hold out; leave it out"
         )
     chosen = np.zeros(len(rows), dtype=bool)
-    rng = np.random.default_rng([plan.seed, 6])
+    rng = random_stream("early_stopping_split", plan.seed)
     count = max(1, min(round(plan.early_stopping_split * len(rows)), len(rows) - 1))
     chosen[rng.choice(len(rows), count, replace=False)] = True
     return rows[~chosen], rows[chosen]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from .._random_streams import random_stream
 from ..scenarios import drifting
 from .contract import check_batches, check_loss, check_rows
 from .early_stopping import EarlyStopping, split_for_early_stopping
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..evaluation import Evaluator
     from ..scenarios import Scenario
-    from ..strategies._base import LossTerm, Rows, Strategy
+    from ..strategies import LossTerm, Rows, Strategy
     from .checkpointer import Checkpointer
 
 __all__ = [
@@ -179,7 +180,7 @@ def batches(
             continue
         order = rows
         if plan.boundaries:
-            order = np.random.default_rng([plan.seed, 0, phase, epoch]).permutation(rows)
+            order = random_stream("batch_order", plan.seed, phase, epoch).permutation(rows)
         for k in range(min(each, wanted - epoch * each)):
             if epoch * each + k >= skip:
                 last = k == each - 1
@@ -248,7 +249,7 @@ class _Finite:
         return f" at step {step}" + (f" of task {self._task!r}" if self._task else "")
 
     def _diverged(self, what: str, step: int) -> DivergedError:
-        name = self._strategy.penalty
+        name = self._strategy.penalty_weight
         weaker = (
             f" or {name}, {getattr(self._strategy, name):g} now (--set {name}=…)" if name else ""
         )

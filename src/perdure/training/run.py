@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..evaluation.live import Live
     from ..models import Network
     from ..scenarios import Scenario, Setting
-    from ..strategies._base import Rows, Strategy
+    from ..strategies import Rows, Strategy
     from .config import RunConfig
 
 __all__ = [

@@ -1,0 +1,141 @@
+"""The strategies by name. Importing this module does not import PyTorch."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+from .._suggestions import suggest_names
+from .._user_modules import import_user_attribute
+from ..record import InputError
+
+if TYPE_CHECKING:
+    from ._base import Strategy
+
+__all__ = ["STRATEGIES", "StrategyInfo", "find_strategy"]
+
+
+class StrategyInfo(NamedTuple):
+    """What is known about a strategy without importing it."""
+
+    module: str
+    class_name: str
+    about: str
+    paper: str
+    keeps: str
+    costs: str  # compared with a step of naive
+
+
+STRATEGIES: dict[str, StrategyInfo] = {
+    "naive": StrategyInfo(
+        "baselines", "Naive", "fine-tuning, the lower bound", "",
+        "nothing besides the network",
+        "nothing",
+    ),
+    "cumulative": StrategyInfo(
+        "baselines", "Cumulative", "trains on all examples seen so far",
+        "Diaz-Rodriguez et al. 2018; Maltoni & Lomonaco 2019",
+        "all examples seen; the initial weights if it restarts from them",
+        "additional steps in proportion to the number of old examples",
+    ),
+    "joint": StrategyInfo(
+        "baselines", "Joint", "trains on all tasks at once, the upper bound", "",
+        "all examples",
+        "every task takes as many steps as all tasks together",
+    ),
+    "single": StrategyInfo(
+        "baselines", "Single", "trains on each task alone, from scratch", "",
+        "the initial weights",
+        "nothing",
+    ),
+    "replay": StrategyInfo(
+        "replay", "Replay", "trains on old examples alongside the new ones in every step",
+        "Chaudhry et al. 2019, On tiny episodic memories; De Lange et al. 2023",
+        "the examples of a memory",
+        "twice the examples in every step",
+    ),
+    "random": StrategyInfo(
+        "baselines", "Random", "guesses among the classes seen",
+        "Michel et al. 2023, New metrics for analyzing continual learners",
+        "nothing",
+        "no training steps at all",
+    ),
+    "gdumb": StrategyInfo(
+        "gdumb", "GDumb", "trains from scratch on a balanced memory at the end of each task",
+        "Prabhu, Torr, Dokania 2020, GDumb: a simple approach that questions our progress",
+        "the examples of a memory, the initial weights",
+        "no training during a task, several passes over the memory at its end",
+    ),
+    "ewc": StrategyInfo(
+        "ewc", "EWC", "penalizes changes of weights that the likelihood of old tasks depends on",
+        "Kirkpatrick et al. 2017, Overcoming catastrophic forgetting in neural networks; "
+        "online: Schwarz et al. 2018",
+        "an importance and an anchor per weight, regardless of the number of tasks",
+        "two passes over the weights per step, one pass over the examples at the end of a task",
+    ),
+    "si": StrategyInfo(
+        "si", "SI", "penalizes changes of weights whose movement lowered the loss",
+        "Zenke, Poole, Ganguli 2017, Continual learning through synaptic intelligence",
+        "an importance and an anchor per weight",
+        "five passes over the weights per step",
+    ),
+    "mas": StrategyInfo(
+        "mas", "MAS", "penalizes changes of weights that the outputs are sensitive to",
+        "Aljundi et al. 2018, Memory aware synapses",
+        "an importance and an anchor per weight",
+        "two passes over the weights per step, one pass over the examples at the end of a task",
+    ),
+    "lwf": StrategyInfo(
+        "lwf", "LwF", "distills the previous model's outputs on new examples",
+        "Li, Hoiem 2017, Learning without forgetting",
+        "the previous outputs for the examples of the current task",
+        "old heads in every step, one pass over the examples at the start of a task",
+    ),
+    "gem": StrategyInfo(
+        "gem", "GEM", "no step may increase the loss on the memory of any old task",
+        "Lopez-Paz, Ranzato 2017, Gradient episodic memory for continual learning",
+        "the examples of one memory per task",
+        "forward and backward passes through all memories in every step",
+    ),
+    "agem": StrategyInfo(
+        "agem", "AGEM", "no step may increase the loss on examples sampled from the memories",
+        "Chaudhry et al. 2019, Efficient lifelong learning with A-GEM",
+        "the examples of one memory per task",
+        "a forward and a backward pass through the sampled examples in every step",
+    ),
+    "cwr-star": StrategyInfo(
+        "cwr_star", "CWRStar", "last-layer weights kept per class, the other layers frozen",
+        "Lomonaco, Maltoni, Pellegrini 2020, Rehearsal-free continual learning",
+        "two additional copies of the last layer",
+        "less: after the first task only the last layer is trained",
+    ),
+}  # fmt: skip
+
+
+def find_strategy(name: str) -> type[Strategy]:
+    """Return the strategy class of that name, or your own for `"module:Class"`.
+
+    Example:
+        >>> find_strategy("replay").__name__
+        'Replay'
+    """
+    if name in STRATEGIES:
+        info = STRATEGIES[name]
+        known: type[Strategy] = getattr(
+            import_module(f".{info.module}", __package__), info.class_name
+        )
+        return known
+    if ":" not in name:
+        raise InputError(
+            f"strategy {name!r:.60} is not known; {suggest_names(name, STRATEGIES)}expected one of "
+            f"{', '.join(STRATEGIES)}, or your own as module:Class"
+        )
+    from ._base import Strategy
+
+    own = import_user_attribute(name, "strategy")
+    if not (isinstance(own, type) and issubclass(own, Strategy)):
+        raise InputError(
+            f"strategy {name!r} is {type(own).__name__}, expected a subclass of "
+            "perdure.strategies.Strategy"
+        )
+    return own
