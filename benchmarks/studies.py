@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure.execution import default_max_parallel, run_in_processes, run_on_ray, run_serially
-from perdure.studies import make_study, plan_study, read_study, run_study, study_status
+from perdure.studies import make_study, read_study, run_study, study_status
 
 if TYPE_CHECKING:
     from perdure.execution import Job
@@ -90,8 +90,8 @@ def status(folder: Path) -> None:
     lines += [f"[variant.v{k}]\nlr = {0.001 * (k + 1):.3f}" for k in range(10)]
     file.write_text("\n".join(lines))
     what = read_study(file)
-    for _, description in plan_study(what, store):
-        run = store / description.folder
+    for _, config in study_status(what, store).planned:
+        run = store / config.folder
         run.mkdir(parents=True)
         (run / "run.json").write_text("{}")
         (run / "done.json").write_text("{}")

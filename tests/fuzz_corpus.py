@@ -37,7 +37,7 @@ hidden = 8
 strength = [1, 10]
 
 [select]
-by = "acc"
+metric = "acc"
 seeds = 1
 """
 ROWS = [list(row) for row in R]

@@ -61,7 +61,7 @@ def faked(name: str, store: Path, lows: dict[str, tuple[float, ...]]) -> None:
     """Write finished runs of every cell: the first task falls to `lows`, one a seed."""
     study = make_study(find_published_result(name).mapping(), name)
     for cell in study.cells:
-        for each in study.configs(cell, {}):
+        for each in study.make_configs(cell, {}):
             low = lows[cell.scenario][each.seed]
             points = [
                 (1, "a", "a", "probe", 0.9), (1, "a", "a", "full", 0.9),

@@ -217,7 +217,7 @@ def test_a_study_names_what_failed(store: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('scenarios = ["split-digits"]\nstrategies = ["naive"]\nseeds = 4\n')
     study = read_study(file)
-    good, bad, corrupt, _ = study.configs(study.cells[0], {})
+    good, bad, corrupt, _ = study.make_configs(study.cells[0], {})
     make(store / good.folder)
     fail(make(store / bad.folder, HEADER, done=False))
     make(store / corrupt.folder, HEADER + "1,a,a,probe,abc,1\n")

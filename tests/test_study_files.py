@@ -34,7 +34,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "unknown of a model": ("[model.mlp]\nhiden = 1", ("[model.mlp]", "did you mean hidden")),
     "unknown of a variant": ("[variant.a]\nmomentun = 1", ("[variant.a]", "mean momentum")),
     "another strategy's": ("[strategy.naive]\nstrength = 1", ("[strategy.naive]", "'strength'")),
-    "nobody's here": ("[run]\nmemory = 5", ("[run]", "'memory'", "nothing here knows")),
+    "nobody's here": ("[run]\nmemory = 5", ("[run]", "'memory'", "no run here takes")),
     "seed is no option": ("[run]\nseed = 3", ("[run]", "'seed'")),
     "validation_split is no option": (
         "[run]\nvalidation_split = 0.1", ("[run]", "'validation_split'"),
@@ -92,16 +92,16 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "wrong in one point": ("[strategy.ewc]\ngrid.batch = [8, 0]", ("ewc", "batch", "0")),
     "select on": ('[select]\non = "tset"', ("[select]", "'tset'", "did you mean test")),
     "select on a number": ("[select]\non = 3", ("select.on",)),
-    "select by": ('[select]\nby = "ac"', ("'ac'", "did you mean acc")),
-    "select by costs": ('[select]\nby = "ms"', ("[select]", "'ms'", "metric of scores")),
-    "select by many runs": ('[select]\nby = "clstability"', ("[select]", "metric of scores")),
-    "select by no window": ('[select]\nby = "wf"', ("[select]", "'wf'", "wf10")),
-    "select by no such window": ('[select]\nby = "wp7"', ("[select]", "'wp7'", "wp100")),
-    "select by a number": ("[select]\nby = 3", ("select.by",)),
-    "no share": ("[select]\nshare = 0", ("[select]", "share", "0")),
-    "whole share": ("[select]\nshare = 1", ("[select]", "share", "1")),
-    "share that is none": ("[select]\nshare = nan", ("[select]", "share", "nan")),
-    "text for a share": ('[select]\nshare = "a"', ("select.share",)),
+    "select by": ('[select]\nmetric = "ac"', ("'ac'", "did you mean acc")),
+    "select by costs": ('[select]\nmetric = "ms"', ("[select]", "'ms'", "metric of scores")),
+    "select by many runs": ('[select]\nmetric = "clstability"', ("[select]", "metric of scores")),
+    "select by no window": ('[select]\nmetric = "wf"', ("[select]", "'wf'", "wf10")),
+    "select by no such window": ('[select]\nmetric = "wp7"', ("[select]", "'wp7'", "wp100")),
+    "select by a number": ("[select]\nmetric = 3", ("select.metric",)),
+    "no share": ("[select]\nvalidation_split = 0", ("[select]", "validation_split", "0")),
+    "whole share": ("[select]\nvalidation_split = 1", ("[select]", "validation_split", "1")),
+    "share that is none": ("[select]\nvalidation_split = nan", ("[select]", "nan")),
+    "text for a share": ('[select]\nvalidation_split = "a"', ("select.validation_split",)),
     "no seeds to select by": ("[select]\nseeds = 0", ("[select]", "seeds", "0")),
     "word for seeds": ('[select]\nseeds = "al"', ("select.seeds", "'al'")),
     "select is no table": ("select = 3", ("select", "object")),
@@ -178,7 +178,7 @@ def test_a_device_that_is_not_there_is_refused_before_anything_runs(tmp_path: Pa
 
 def test_device_auto_is_described_as_the_one_it_means() -> None:
     study = make_study({**BARE, "run": {"device": "auto"}}, "mine")
-    described = [study.configs(cell, {})[0].device for cell in study.cells]
+    described = [study.make_configs(cell, {})[0].device for cell in study.cells]
     assert set(described) <= {"cpu", "cuda"}
 
 
@@ -272,7 +272,7 @@ def test_the_last_layer_that_says_a_thing_decides(layers: Layers, strategy: str)
     study = study_with(layers, strategy)
     (cell,) = [cell for cell in study.cells if cell.strategy == strategy]
     expected = meant(layers, strategy)
-    found = [study.configs(cell, point)[0] for point in study.points(cell)]
+    found = [study.make_configs(cell, point)[0] for point in study.grid_points(cell)]
     assert len(found) == len(expected)
     for wanted in expected:  # the order of a product's factors is nobody's business
         hits = [
@@ -318,7 +318,7 @@ def test_cells_are_all_combinations_in_order(
     assert [tuple(cell) for cell in study.cells] == expected
     wanted = list(range(seeds)) if isinstance(seeds, int) else seeds
     for cell in study.cells:
-        assert [each.seed for each in study.configs(cell, {})] == wanted
+        assert [each.seed for each in study.make_configs(cell, {})] == wanted
 
 
 def test_a_searched_length_replaces_a_fixed_one_and_the_other_way_round() -> None:
@@ -330,8 +330,8 @@ def test_a_searched_length_replaces_a_fixed_one_and_the_other_way_round() -> Non
     found = {
         (cell.strategy, cell.variant): [
             (each.epochs, each.iterations)
-            for point in study.points(cell)
-            for each in study.configs(cell, point)[:1]
+            for point in study.grid_points(cell)
+            for each in study.make_configs(cell, point)[:1]
         ]
         for cell in study.cells
     }
@@ -345,13 +345,13 @@ def test_an_optimizer_may_be_searched() -> None:
     plain = {**BARE, "run": {"momentum": 0.5}, "grid": {"optimizer": ["sgd", "adam"]}}
     study = make_study(plain, "mine")
     cell = study.cells[0]
-    said = [study.configs(cell, point)[0] for point in study.points(cell)]
+    said = [study.make_configs(cell, point)[0] for point in study.grid_points(cell)]
     assert [each.optimizer for each in said] == ["sgd", "adam"]
     assert said[0].optimizer_options == {"lr": 0.02, "momentum": 0.5, "weight_decay": 0.0}
     assert said[1].optimizer_options == {"lr": 0.001, "weight_decay": 0.0}
 
 
-def test_the_file_of_the_guide_means_what_it_says(tmp_path: Path) -> None:
+def test_the_file_of_the_documentation_means_what_it_says(tmp_path: Path) -> None:
     text = """
         scenarios = ["split-mnist"]
         settings = ["class", "task"]
@@ -371,14 +371,14 @@ def test_the_file_of_the_guide_means_what_it_says(tmp_path: Path) -> None:
         [variant.large]
         memory = 2000
         """
-    study = read_study(write(tmp_path, "guide.toml", text))
-    assert study.name == "guide"
+    study = read_study(write(tmp_path, "docs.toml", text))
+    assert study.name == "docs"
     assert (study.seed_list, study.search_seeds) == ([0, 1, 2, 3, 4], [0])
     assert len(study.cells) == 2 * 4 * 2
     for cell in study.cells:
-        assert len(study.points(cell)) == (4 if cell.strategy == "ewc" else 2)
-        for point in study.points(cell):
-            run = study.configs(cell, point)[0]
+        assert len(study.grid_points(cell)) == (4 if cell.strategy == "ewc" else 2)
+        for point in study.grid_points(cell):
+            run = study.make_configs(cell, point)[0]
             assert (run.epochs, run.iterations, run.subset) == (2, None, None)
             assert run.batch == (128 if cell.setting == "task" else 256)
             assert run.optimizer_options["lr"] == point["lr"]
@@ -387,7 +387,7 @@ def test_the_file_of_the_guide_means_what_it_says(tmp_path: Path) -> None:
             if cell.strategy == "ewc":
                 assert run.options["mode"] == "online"
                 assert run.options["strength"] == point["strength"]
-            search = study.configs(cell, point, search=True)
+            search = study.make_configs(cell, point, search=True)
             assert [(each.seed, each.validation_split) for each in search] == [(0, 0.1)]
             assert run.validation_split == 0
 

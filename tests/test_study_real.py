@@ -145,14 +145,14 @@ def test_a_point_that_diverges_is_out_and_the_rest_is_finished(whole: Reference)
         good, bad = choice["trials"]
         assert 0 < good["score"] < 1
         assert bad["score"] is None
-        says(bad["why"], "expected a finite number")
+        says(bad["reason"], "expected a finite number")
     failed = list(whole.store.glob("*/failed.json"))
     assert len(failed) == FAILING
     for note in failed:
         assert json.loads(note.read_text())["code"] == 2
         assert not (note.parent / "done.json").exists()
         says(whole.answer.out, f"{note.parent.name}: the loss")
-    says(whole.answer.out, "1 of 1", "chosen by acc on held-out data", "lr = 0.05")
+    says(whole.answer.out, "1 of 1", "selected by acc on validation data", "lr = 0.05")
     assert "Traceback" not in whole.answer.err
 
 
@@ -180,7 +180,7 @@ def test_a_failure_tried_again_fails_again(whole: Reference, tmp_path: Path) -> 
         run_serially(jobs, told)
 
     for retry, times in ((False, 1), (False, 1), (True, 2)):
-        found = run_study(mine, tmp_path, execute, nobody, retry=retry)
+        found = run_study(mine, tmp_path, execute, nobody, retry_failed=retry)
         assert (len(found.failed), found.finished, len(began)) == (1, 0, times)
 
 
@@ -342,18 +342,18 @@ def test_what_was_begun_with_other_versions_is_refused_but_has_not_failed(tmp_pa
     assert (found.failed, [path.name for path in found.waiting]) == ({}, [begun.parent.name])
     assert len(bits(store)) == 1  # the other seed
     found = run_study(mine, store, run_serially, nobody, force=True)
-    assert found.whole
+    assert found.successful
     assert bits(store) == bits(plain)
 
 
 def test_a_run_that_another_program_writes_is_left_to_it(tmp_path: Path) -> None:
     mine = one(iterations=5)
-    first, second = mine.configs(mine.cells[0], {})
+    first, second = mine.make_configs(mine.cells[0], {})
     with RunWriter(tmp_path / first.folder, {"setting": "class"}):
         found = run_study(mine, tmp_path, run_serially, nobody)
         assert (found.failed, found.waiting) == ({}, [tmp_path / first.folder])
         assert list(bits(tmp_path)) == [second.folder]
-    assert run_study(mine, tmp_path, run_serially, nobody).whole
+    assert run_study(mine, tmp_path, run_serially, nobody).successful
 
 
 def test_python_is_the_same_as_the_command(whole: Reference) -> None:
@@ -378,7 +378,7 @@ def test_sixty_runs_are_the_same_bits_one_by_one_in_processes_and_on_ray(tmp_pat
         ways["ray"] = execution.run_on_ray
     found = {}
     for name, execute in ways.items():
-        assert run_study(mine, tmp_path / name, execute, nobody).whole
+        assert run_study(mine, tmp_path / name, execute, nobody).successful
         found[name] = bits(tmp_path / name)
     assert len(found["serial"]) == 60
     for name, each in found.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perdure.record import load_summary
-from perdure.studies import plan_study, run_study, study_status
+from perdure.studies import run_study, study_status
 
 from .study_helpers import Failure, Fake, Scores, flat, made_run, nobody, snapshot, study
 
@@ -58,7 +58,7 @@ def test_the_best_mean_is_chosen_and_not_the_best_seed(tmp_path: Path) -> None:
 def test_the_lowest_is_chosen_where_lower_is_better(tmp_path: Path) -> None:
     answer = by_lr({0.1: Scores(0.9, 0.5, 0.9), 0.2: Scores(0.6, 0.5, 0.6), 0.3: flat(0.4)})
     assert chosen(answer, tmp_path / "a", grid=LR).point == {"lr": 0.1}  # the most accurate
-    by = {"by": "forgetting.learned"}
+    by = {"metric": "forgetting.learned"}
     found = chosen(answer, tmp_path / "b", grid=LR, select=by)
     assert found.point == {"lr": 0.3}  # nothing is forgotten
     assert [each.score for each in found.trials] == pytest.approx([0.4, 0.1, 0.0])
@@ -66,7 +66,7 @@ def test_the_lowest_is_chosen_where_lower_is_better(tmp_path: Path) -> None:
 
 def test_negative_scores_are_compared_as_numbers(tmp_path: Path) -> None:
     answer = by_lr({0.1: Scores(0.9, 0.1, 1), 0.2: Scores(0.9, 0.6, 1), 0.3: Scores(0.9, 0.4, 1)})
-    found = chosen(answer, tmp_path, grid=LR, select={"by": "bwt"})
+    found = chosen(answer, tmp_path, grid=LR, select={"metric": "bwt"})
     assert found.point == {"lr": 0.2}
     assert [each.score for each in found.trials] == pytest.approx([-0.8, -0.3, -0.5])
 
@@ -81,37 +81,37 @@ def test_a_point_that_fails_with_any_seed_is_out(tmp_path: Path) -> None:
     found = chosen(by_lr(table), tmp_path, grid=LR, seeds=2, select=ALL)
     assert found.point == {"lr": 0.2}
     assert found.trials[0].score is None
-    assert found.trials[0].why == "the loss is nan"
+    assert found.trials[0].reason == "the loss is nan"
 
 
 def test_a_point_whose_metric_is_undefined_is_out(tmp_path: Path) -> None:
     table = {0.1: Scores(1.0, 1.0), 0.2: Scores(0.9, 0.2, 0.9), 0.3: Scores(0.9, 0.1, 0.9)}
-    found = chosen(by_lr(table), tmp_path, grid=LR, select={"by": "bwt"})
+    found = chosen(by_lr(table), tmp_path, grid=LR, select={"metric": "bwt"})
     assert found.point == {"lr": 0.2}
     assert found.trials[0].score is None
-    assert found.trials[0].why
+    assert found.trials[0].reason
 
 
 @pytest.mark.parametrize("every", [Failure("no"), Scores(0.5, 0.5)])
 def test_a_cell_without_a_point_is_complete_but_not_whole(every: Any, tmp_path: Path) -> None:
-    mine = study(strategies=["naive"], grid=LR, seeds=2, select={"by": "bwt"})
+    mine = study(strategies=["naive"], grid=LR, seeds=2, select={"metric": "bwt"})
     fake = Fake(lambda _: every)
     found = run_study(mine, tmp_path, fake, nobody)
     assert found.selections[mine.cells[0]].point is None
-    assert (found.complete, found.whole, found.done[mine.cells[0]]) == (True, False, [])
+    assert (found.complete, found.successful, found.done[mine.cells[0]]) == (True, False, [])
     assert [run[2:] for run in fake.take()] == [(0, 0.1)] * 3  # nothing is run for the tables
 
 
 def test_searches_hold_data_out_and_what_is_reported_does_not(tmp_path: Path) -> None:
     fake = Fake(by_lr({0.1: flat(0.5), 0.2: flat(0.9), 0.3: flat(0.7)}))
-    mine = study(strategies=["naive"], grid=LR, select={"share": 0.25})
+    mine = study(strategies=["naive"], grid=LR, select={"validation_split": 0.25})
     found = run_study(mine, tmp_path, fake, nobody)
     search = [("naive", rate, 0, 0.25) for rate in (0.1, 0.2, 0.3)]
     reported = [("naive", 0.2, seed, 0.0) for seed in range(5)]
     assert fake.take() == search + reported
     assert [len(wave) for wave in fake.waves] == [3, 5]
     names = [folder.name for folder in found.done[mine.cells[0]]]
-    assert names == [each.folder for each in mine.configs(mine.cells[0], {"lr": 0.2})]
+    assert names == [each.folder for each in mine.make_configs(mine.cells[0], {"lr": 0.2})]
     assert (found.finished, found.waiting, found.undecided, found.failed) == (8, [], [], {})
 
 
@@ -230,13 +230,13 @@ def test_a_failure_is_written_down_and_stops_nobody(tmp_path: Path) -> None:
     found = run_study(mine, tmp_path, fake, nobody)
     assert len(fake.take()) == 6
     assert {path.name for path in found.failed} == {
-        mine.configs(cell, {})[1].folder for cell in mine.cells
+        mine.make_configs(cell, {})[1].folder for cell in mine.cells
     }
     for folder, why in found.failed.items():
         said = json.loads((folder / "failed.json").read_text())
         assert (said["error"], said["code"], why) == ("it broke", 2, "it broke")
     assert [len(found.done[cell]) for cell in mine.cells] == [2, 2]
-    assert (found.complete, found.whole) == (True, False)
+    assert (found.complete, found.successful) == (True, False)
     run_study(mine, tmp_path, fake, nobody)
     assert fake.take() == []
 
@@ -245,12 +245,12 @@ def test_a_failure_is_tried_again_when_asked_and_once(tmp_path: Path) -> None:
     mine = study(seeds=2)
     run_study(mine, tmp_path, failing(1), nobody)
     still = failing(1)
-    assert len(run_study(mine, tmp_path, still, nobody, retry=True).failed) == 2
+    assert len(run_study(mine, tmp_path, still, nobody, retry_failed=True).failed) == 2
     assert still.take() == [("naive", 0.02, 1, 0.0), ("ewc", 0.02, 1, 0.0)]
     well = failing()
-    found = run_study(mine, tmp_path, well, nobody, retry=True)
+    found = run_study(mine, tmp_path, well, nobody, retry_failed=True)
     assert well.take() == [("naive", 0.02, 1, 0.0), ("ewc", 0.02, 1, 0.0)]
-    assert (found.failed, found.whole) == ({}, True)
+    assert (found.failed, found.successful) == ({}, True)
 
 
 def test_a_run_that_was_finished_after_it_failed_counts_in_the_search(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_a_run_that_was_finished_after_it_failed_counts_in_the_search(tmp_path: 
         mine.cells[0]
     ].point == {"lr": 0.1}
     fake = Fake(by_lr({**table, 0.2: flat(0.9)}))
-    found = run_study(mine, tmp_path, fake, nobody, retry=True)
+    found = run_study(mine, tmp_path, fake, nobody, retry_failed=True)
     assert fake.take() == [("naive", 0.2, 0, 0.1), ("naive", 0.2, 0, 0.0)]
     assert (found.selections[mine.cells[0]].point, found.failed) == ({"lr": 0.2}, {})
 
@@ -282,7 +282,7 @@ def test_what_could_go_on_later_has_not_failed(refusal: Failure, tmp_path: Path)
     assert not list(tmp_path.rglob("failed.json"))
     fake.take()
     later = failing()
-    assert run_study(mine, tmp_path, later, nobody).whole
+    assert run_study(mine, tmp_path, later, nobody).successful
     assert later.take() == [("naive", 0.02, 1, 0.0), ("ewc", 0.02, 1, 0.0)]
 
 
@@ -321,20 +321,20 @@ def test_what_was_tried_and_chosen_is_written_down(tmp_path: Path) -> None:
         "scenario": "split-digits", "setting": "class", "model": "mlp", "strategy": "naive",
         "variant": "", "point": {"lr": 0.2},
         "trials": [
-            {"point": {"lr": 0.1}, "score": 0.5, "why": ""},
-            {"point": {"lr": 0.2}, "score": 0.75, "why": ""},
-            {"point": {"lr": 0.3}, "score": None, "why": "nan"},
+            {"point": {"lr": 0.1}, "score": 0.5, "reason": ""},
+            {"point": {"lr": 0.2}, "score": 0.75, "reason": ""},
+            {"point": {"lr": 0.3}, "score": None, "reason": "nan"},
         ],
     }  # fmt: skip
     assert said["study"]["strategy"] == {"naive": {"grid": LR}}
-    assert said["study"]["select"]["on"] == "held-out"
+    assert said["study"]["select"]["on"] == "validation"
 
 
 def test_jobs_are_told_how_to_go_on(tmp_path: Path) -> None:
     fake, planned = failing(), list[int]()
     run_study(
         study(seeds=2), tmp_path, fake, nobody, force=True, checkpoint_every=7.5,
-        planned=lambda jobs, _: planned.append(len(jobs)),
+        on_round=lambda jobs, _: planned.append(len(jobs)),
     )  # fmt: skip
     assert planned == [4]
     for job in fake.waves[0]:
@@ -353,7 +353,8 @@ def test_the_plan_names_searches_first_and_the_chosen_later(tmp_path: Path) -> N
     mine = study(strategies=["naive"], grid=LR, seeds=4)
 
     def planned(*, everything: bool = False) -> list[tuple[float, int, float]]:
-        plan = plan_study(mine, tmp_path, everything=everything)
+        status = study_status(mine, tmp_path)
+        plan = [*status.planned, *(status.after_selection if everything else [])]
         return [(lr_of(each), each.seed, each.validation_split) for _, each in plan]
 
     search = [(0.1, 0, 0.1), (0.2, 0, 0.1), (0.3, 0, 0.1)]
@@ -392,7 +393,7 @@ def test_a_run_made_anew_changes_the_choice(tmp_path: Path) -> None:
     found = run_study(mine, tmp_path, Fake(by_lr({0.1: flat(0.5), 0.2: flat(0.9)})), nobody)
     cell = mine.cells[0]
     assert found.selections[cell].point == {"lr": 0.2}
-    (search,) = mine.configs(cell, {"lr": 0.1}, search=True)
+    (search,) = mine.make_configs(cell, {"lr": 0.1}, search=True)
     made_run(tmp_path / search.folder, flat(0.95))
     assert study_status(mine, tmp_path).selections[cell].point == {"lr": 0.1}
 

@@ -103,8 +103,10 @@ def test_a_study_that_is_done(bench: Bench) -> None:
     again = bench.told("report")
     assert again == Answer(0, found.out, "")  # what `run` printed at its end
     says(found.out, "mine: does it matter?", "split-digits, class-incremental, mlp")
-    says(found.out, "chosen by acc on held-out data:\n  split-digits class mlp ewc: strength = 2")
-    says(found.out, "not met: naive and joint", "no joint", "met: hyperparameters are not chosen")
+    says(
+        found.out, "selected by acc on validation data:\n  split-digits class mlp ewc: strength = 2"
+    )
+    says(found.out, "not met: naive and joint", "no joint", "met: hyperparameters are not selected")
     assert "failed" not in found.out
     assert "not finished" not in found.out
 
@@ -172,7 +174,7 @@ def test_numbers_of_every_form(bench: Bench) -> None:
     (line,) = [k for k, line in enumerate(lines) if line.startswith("| ewc | 3 of 3 |")]
     assert f"| {of(ewc)} |" in lines[line]
     assert lines[line + 1] == ""  # else the next line would be a row
-    assert "- met: hyperparameters are not chosen on the test set" in lines
+    assert "- met: hyperparameters are not selected on the test set" in lines
     latex = bench.told("report", "--format", "latex").out
     assert f"ewc & 3 of 3 & {of(ewc)} &".replace("±", r"$\pm$") in latex
     assert latex.count(r"\begin{tabular}") == latex.count(r"\bottomrule") == 1
@@ -181,7 +183,7 @@ def test_numbers_of_every_form(bench: Bench) -> None:
 def test_the_json_report(bench: Bench) -> None:
     bench.run(Fake(answer))
     said = bench.report()
-    cells = [(cell["strategy"], cell["wanted"], cell["chosen"]) for cell in said["cells"]]
+    cells = [(cell["strategy"], cell["seeds"], cell["selected"]) for cell in said["cells"]]
     assert cells == [("naive", 3, ""), ("ewc", 3, "strength = 2")]
     found = [[each["metrics"]["acc"] for each in cell["runs"]] for cell in said["cells"]]
     assert found[0] == pytest.approx([0.5, 0.55, 0.6])
@@ -245,23 +247,25 @@ def test_a_search_whose_every_point_fails_says_so_and_ends_with_1(bench: Bench) 
 
     found = bench.run(Fake(none))
     assert found.code == 1
-    says(found.out, "split-digits class mlp ewc: no point of the grid has a score", "0 of 3")
+    says(found.out, "split-digits class mlp ewc: no grid point has a score", "0 of 3")
 
 
 def test_a_search_in_which_nothing_is_defined_ends_with_1(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, TEXT + '[select]\nby = "bwt"\n')
+    bench = Bench(tmp_path, TEXT + '[select]\nmetric = "bwt"\n')
     found = bench.run(Fake(lambda _: Scores(0.5, 0.5)))
     assert found.code == 1
-    says(found.out, "no point of the grid has a score", "by bwt")
+    says(found.out, "no grid point has a score", "by bwt")
     assert "failed" not in found.out
 
 
 def test_a_choice_on_the_test_set_is_told(tmp_path: Path) -> None:
     bench = Bench(tmp_path, TEXT + '[select]\non = "test"\n')
     found = bench.run(Fake(answer))
-    says(found.out, "chosen by acc on the test set:", "not met: hyperparameters are not chosen")
+    says(found.out, "selected by acc on the test set:", "not met: hyperparameters are not selected")
     assert bench.status()["searched"] == 1  # the other point's is one of those reported
-    (said,) = [each for each in bench.report()["guidelines"] if "hyperparameters" in each["what"]]
+    (said,) = [
+        each for each in bench.report()["guidelines"] if "hyperparameters" in each["guideline"]
+    ]
     assert said["met"] is False
 
 
@@ -274,7 +278,7 @@ def test_without_a_grid_nothing_is_said_of_choices(tmp_path: Path) -> None:
 
 def test_a_run_that_another_program_writes_is_running(bench: Bench) -> None:
     mine = read_study(bench.file)
-    name = mine.configs(mine.cells[0], {})[0].folder
+    name = mine.make_configs(mine.cells[0], {})[0].folder
     with RunWriter(bench.store / name, {"setting": "class"}):
         status = bench.status()
         assert (status["running"], status["waiting"]) == ([name], 7)
@@ -337,7 +341,7 @@ def test_time_left_is_counted_by_kind(tmp_path: Path) -> None:
             view.told(job, message)
         lefts.append(view.left)
 
-    studies.run_study(mine, tmp_path / "store", fake, told, planned=view.planned)
+    studies.run_study(mine, tmp_path / "store", fake, told, on_round=view.planned)
     assert view.ended == {"done": 6}
     assert lefts[0] is None  # nothing is known yet
     assert lefts[-1] == 0

@@ -62,8 +62,8 @@ def _study(file: Path, store: Path) -> tuple[dict[str, list[ScoreInput]], list[s
     from .. import studies
 
     study = studies.read_study(file)
-    outcome = studies.study_status(study, store)
-    done = {cell: folders for cell, folders in outcome.done.items() if folders}
+    status = studies.study_status(study, store)
+    done = {cell: folders for cell, folders in status.done.items() if folders}
     if not done:
         raise InputError(
             f"{file}: no finished run of it in {store}; `perdure study run {file}` first"
@@ -73,7 +73,7 @@ def _study(file: Path, store: Path) -> tuple[dict[str, list[ScoreInput]], list[s
     methods: dict[str, list[ScoreInput]] = {}
     broken = [
         f"{folder}: the run failed: {' '.join(why.split())}"
-        for folder, why in outcome.failed.items()
+        for folder, why in status.failed.items()
     ]
     for cell, folders in done.items():
         name = " ".join(str(getattr(cell, f)) for f in apart if getattr(cell, f))
@@ -86,6 +86,6 @@ def _study(file: Path, store: Path) -> tuple[dict[str, list[ScoreInput]], list[s
                 methods.setdefault(name, []).append(run)
     if not methods:
         raise InputError(summarize_reasons(broken))
-    left = len(outcome.waiting) + outcome.later
+    left = status.remaining
     notes = [f"{file}: {left} runs of the study are not finished"] if left else []
     return methods, [*notes, *(f"left out: {each}" for each in broken)]

@@ -24,12 +24,12 @@ MAX_STUDY = 1 << 20  # bytes, as `studies.read_study` has it, which takes PyTorc
 def remember(file: Path, store: Path, study: Study, found: StudyStatus) -> None:
     """Write down which runs make up a study that is finished, in its store."""
     own = any(":" in name for name in (*study.strategies, *study.models))  # their code may change
-    if not found.whole or own:
+    if not found.successful or own:
         return
     runs = sorted(folder.name for folders in found.done.values() for folder in folders)
     said = {
         "of": _of(file), "runs": runs, "finished": found.finished,
-        "searched": found.finished - len(set(runs)),
+        "searched": found.searched,
     }  # fmt: skip
     with suppress(RecordError):  # a store that may only be read
         replace_file(store / f"{study.name}.known.json", json.dumps(said) + "\n")

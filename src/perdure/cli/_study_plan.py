@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..studies import Study
-    from ..training import RunConfig
 
 __all__ = ["dry_run"]
 
@@ -23,8 +22,12 @@ def dry_run(study: Study, store: Path, jobs: int | None, *, retry: bool, json: b
 
     seconds: dict[bytes, float] = {}
     runs: list[dict[str, Any]] = []
-    for cell, config in studies.plan_study(study, store, everything=True):
-        state = _state(config, store, retry=retry)
+    status = studies.study_status(study, store)
+    states = dict.fromkeys((folder.name for folder in status.waiting), "waiting")
+    states |= {folder.name: "waiting" if retry else "failed" for folder in status.failed}
+    states |= {run.config.folder: "waiting" for run in status.after_selection}
+    for cell, config in (*status.planned, *status.after_selection):
+        state = states.get(config.folder, "done")
         kind = training.length_of(config)
         if state == "waiting" and kind not in seconds:
             if not json:
@@ -50,13 +53,3 @@ def dry_run(study: Study, store: Path, jobs: int | None, *, retry: bool, json: b
         f"{in_words(total / at_once)} with {at_once} at a time"
     )
     return 0
-
-
-def _state(config: RunConfig, store: Path, *, retry: bool) -> str:
-    from .. import studies, training
-
-    folder = store / config.folder
-    if training.is_finished(folder):
-        return "done"
-    failed = studies.failure_of(folder) is not None
-    return "failed" if failed and not retry else "waiting"

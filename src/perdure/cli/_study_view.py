@@ -46,7 +46,7 @@ class StudyView:
     ) -> None:
         self._show, self._at_once, self._tables = show, at_once, tables
         self.ended: Counter[str] = Counter(done=before.finished)
-        self._failed, self._later = set(before.failed), before.later
+        self._failed, self._later = set(before.failed), len(before.after_selection)
         self._waiting: dict[int, Job] = {}
         self._running: dict[int, tuple[Job, float, dict[str, Any]]] = {}
         self._took: dict[str, list[float]] = {}  # seconds by kind of run

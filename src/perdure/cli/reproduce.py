@@ -59,7 +59,7 @@ def reproduce(
             given.
     """
     require_training()
-    from .. import reproduction, training
+    from .. import reproduction, studies, training
 
     chosen = [reproduction.find_published_result(name) for name in dict.fromkeys(names or [])]
     if not chosen and not quick:
@@ -79,8 +79,9 @@ def reproduce(
                 store,
                 execute,
                 at_once,
+                studies.study_status(study, store),
                 show=format_ != "json",
-                retry=retry_failed,
+                retry_failed=retry_failed,
                 restart=restart,
             )
             done, failed = found.done, found.failed

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from ..record import InputError, is_locked, load_summary, read_json
-from ..report.tables.study import StudyRow, guidelines, study_grids
+from ..record import InputError
+from ..report.tables.study import study_tables
 from ._options import Flag, MetricIds, PositiveInt, TableFormat, TextFormat, require_training
 from ._output import print_json, print_lines, print_stderr, print_tables
 from ._study_known import recall, remember
@@ -17,9 +17,10 @@ from ._study_plan import dry_run as dry_run_
 from ._study_view import StudyView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from ..studies import Study, StudyStatus
+    from ..report.tables import TextTable
+    from ..studies import GuidelineCheck, Study, StudyRow, StudyStatus
 
 __all__ = ["executor", "show_study", "study_app"]
 
@@ -71,17 +72,17 @@ def run_(
     execute, at_once = executor(jobs, serial=serial, ray=ray, gpus_per_run=gpus_per_run)
     before = studies.study_status(study, store)
     if ray is None:  # its nodes may have what this machine has not
-        for device in {each.device for _, each in studies.plan_study(study, store)}:
+        for device in {config.device for _, config in before.planned}:
             training.device_of(device)
     _fetch(study, before)
     found = show_study(
-        study, store, execute, at_once, show=format_ != "json", retry=retry_failed,
+        study, store, execute, at_once, before, show=format_ != "json", retry_failed=retry_failed,
         restart=restart, force=force,
         checkpoint_every=checkpoint_every,
     )  # fmt: skip
     remember(file, store, study, found)
     _report(study, store, found, format_, [])
-    return 0 if found.whole else 1
+    return 0 if found.successful else 1
 
 
 @study_app.command
@@ -101,18 +102,17 @@ def status(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "te
 
     study = studies.read_study(file)
     found = studies.study_status(study, store)
-    running = [folder.name for folder in found.waiting if is_locked(folder)]
-    searched = found.finished - len({each for folders in found.done.values() for each in folders})
-    waiting = len(found.waiting) - len(running) + found.later
+    running = [folder.name for folder in found.running]
+    waiting = found.remaining - len(running)
     if format_ == "json":
         said = {
-            "total": found.total, "done": found.finished, "searched": searched,
+            "total": found.total, "done": found.finished, "searched": found.searched,
             "failed": {folder.name: error for folder, error in found.failed.items()},
             "running": running, "waiting": waiting, "undecided": len(found.undecided),
         }  # fmt: skip
         print_json(said)
         return 0
-    counts = _counts(found.finished, searched, len(running), len(found.failed), waiting)
+    counts = _counts(found.finished, found.searched, len(running), len(found.failed), waiting)
     print_lines(f"{study.name}: {counts}")
     if found.undecided:
         print_lines(f"{len(found.undecided)} of {len(study.cells)} cells wait for their search")
@@ -188,6 +188,7 @@ def show_study(
     store: Path,
     execute: Callable[..., None],
     at_once: int,
+    before: StudyStatus,
     *,
     show: bool,
     **how: Any,
@@ -195,13 +196,15 @@ def show_study(
     """Run a study with a view of it, and return where it is then."""
     from .. import studies
 
-    before = studies.study_status(study, store)
-    tables = lambda: study_grids(_lines(study, studies.study_status(study, store)))  # noqa: E731
+    def tables() -> Sequence[TextTable]:
+        status = studies.study_status(study, store, before)  # a run is summarised once
+        return study_tables(studies.build_rows(study, status))
+
     view = StudyView(before, at_once, tables, show=show)
     try:
         with view:
             found: StudyStatus = studies.run_study(
-                study, store, execute, view.told, planned=view.planned, **how
+                study, store, execute, view.told, on_round=view.planned, **how
             )
     except KeyboardInterrupt:
         print_stderr(
@@ -221,98 +224,58 @@ def _fetch(study: Study, before: StudyStatus) -> None:
             training.data_of(scenario)
 
 
-def _lines(study: Study, found: StudyStatus) -> list[StudyRow]:
-    lines = []
-    for cell in study.cells:
-        folders = found.done[cell]
-        choice = found.selections.get(cell)
-        note = "" if choice is None or not choice.trials else _chosen(choice.point)
-        described = [_described(folder) for folder in folders]
-        data = [_data_of(said) for said in described]
-        scores = [load_summary(folder) for folder in folders]
-        networks = [_network_of(said) for said in described]
-        lines.append(StudyRow(*cell, len(study.seed_list), scores, data, note, networks))
-    return lines
+def _report(study: Study, store: Path, status: StudyStatus, format_: str, ids: list[str]) -> None:
+    from .. import studies
 
-
-def _chosen(point: dict[str, Any] | None) -> str:
-    if point is None:
-        return "no point of the grid has a score"
-    return ", ".join(f"{name} = {value}" for name, value in point.items())
-
-
-def _data_of(said: dict[str, Any]) -> str:
-    """Return in words what a run learned from: data, order of classes, sizes of tasks."""
-    data = said.get("data")
-    used = sorted(data.items()) if isinstance(data, dict) else []
-    hashes = [f"{name} {each.get('sha256')}" for name, each in used if isinstance(each, dict)]
-    return f"order {said.get('order')}, {said.get('examples')}, {', '.join(hashes)}"
-
-
-def _network_of(said: dict[str, Any]) -> str:
-    """Return in words what a run's network is."""
-    options = said.get("model_options")
-    options = options if isinstance(options, dict) else {}
-    return " ".join([str(said.get("model")), *(f"{k}={v}" for k, v in sorted(options.items()))])
-
-
-def _described(folder: Path) -> dict[str, Any]:
-    """Return what run.json says of the run."""
-    plain = read_json(folder / "run.json")
-    said = plain.get("config") if isinstance(plain, dict) else None
-    return said if isinstance(said, dict) else {}
-
-
-def _report(study: Study, store: Path, found: StudyStatus, format_: str, ids: list[str]) -> None:
-    lines = _lines(study, found)
-    grids = study_grids(lines, ids, together=format_ in ("latex", "csv"))
-    chosen_on = study.select.on if any(c.trials for c in found.selections.values()) else None
-    judged = guidelines(lines, chosen_on)
+    rows = studies.build_rows(study, status)
+    tables = study_tables(rows, ids, together=format_ in ("latex", "csv"))
+    searched = any(selection.trials for selection in status.selections.values())
+    checks = studies.check_guidelines(rows, study.select.on if searched else None)
     if format_ == "json":
-        print_json(_as_json(study, lines, found, judged))
+        print_json(_as_json(study, rows, status, checks))
         return
     if format_ in ("latex", "csv"):
-        print_tables(grids, format_)
+        print_tables(tables, format_)
         return
     print_lines(f"{study.name}: {study.about}".rstrip(": "))
-    print_tables(grids, format_)
-    print_lines("", "mean ± SD over seeds; `perdure explain ID` has each definition", "")
+    print_tables(tables, format_)
+    print_lines("", "mean ± SD over seeds; `perdure explain ID` prints a definition", "")
     mark = "- " if format_ == "markdown" else "  "
-    notes = [f"{_name(line)}: {line.note}" for line in lines if line.note]
-    if notes:
-        by = f"by {study.select.by} on {'the test set' if chosen_on == 'test' else 'held-out data'}"
-        print_lines(f"chosen {by}:", *(f"{mark}{note}" for note in notes), "")
-    if found.failed:
-        said = [f"{mark}{folder.name}: {why}" for folder, why in found.failed.items()]
-        print_lines("failed:", *said, "")
-    if found.waiting or found.undecided:
-        left = len(found.waiting) + found.later
-        print_lines(f"not finished: {left} runs; `perdure study run` goes on", "")
+    selected = [f"{mark}{row.cell}: {row.selected}" for row in rows if row.selected]
+    if selected:
+        data = "the test set" if study.select.on == "test" else "validation data"
+        print_lines(f"selected by {study.select.metric} on {data}:", *selected, "")
+    if status.failed:
+        errors = [f"{mark}{folder.name}: {error}" for folder, error in status.failed.items()]
+        print_lines("failed:", *errors, "")
+    if status.remaining:
+        print_lines(f"not finished: {status.remaining} runs; `perdure study run` resumes them", "")
     print_lines("reporting guidelines:")
-    for met, what in judged:
-        print_lines(f"{mark}{'met' if met else 'not met'}: {what}")
+    for check in checks:
+        print_lines(f"{mark}{'met' if check.met else 'not met'}: {check}")
     print_lines("", f"runs: {store}")
 
 
-def _name(line: StudyRow) -> str:
-    return " ".join(part for part in line[:5] if part)
-
-
 def _as_json(
-    study: Study, lines: list[StudyRow], found: StudyStatus, judged: Any
-) -> dict[str, Any]:
+    study: Study,
+    rows: Sequence[StudyRow],
+    status: StudyStatus,
+    checks: Sequence[GuidelineCheck],
+) -> dict[str, object]:
     return {
         "study": study.name,
         "cells": [
             {
-                "scenario": line.scenario, "setting": line.setting, "model": line.model,
-                "strategy": line.strategy, "variant": line.variant, "wanted": line.wanted,
-                "chosen": line.note, "runs": [run._asdict() for run in line.runs],
+                **row.cell._asdict(), "seeds": row.seeds, "selected": row.selected,
+                "runs": [run._asdict() for run in row.runs],
             }
-            for line in lines
+            for row in rows
         ],
-        "failed": {folder.name: error for folder, error in found.failed.items()},
-        "waiting": [folder.name for folder in found.waiting],
-        "undecided": [str(cell) for cell in found.undecided],
-        "guidelines": [{"met": met, "what": what} for met, what in judged],
+        "failed": {folder.name: error for folder, error in status.failed.items()},
+        "waiting": [folder.name for folder in status.waiting],
+        "undecided": [str(cell) for cell in status.undecided],
+        "guidelines": [
+            {"guideline": check.guideline, "met": check.met, "violations": list(check.violations)}
+            for check in checks
+        ],
     }  # fmt: skip

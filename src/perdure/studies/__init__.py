@@ -1,15 +1,24 @@
-"""Study files, selection on validation data, and how far a study is."""
+"""Study files, selection on validation data, tables and reporting guidelines."""
 
-from .run_study import StudyStatus, failure_of, plan_study, run_study, study_status
-from .study import Cell, Study, make_study, read_study
+from .guidelines import GuidelineCheck, check_guidelines
+from .rows import StudyRow, build_rows
+from .runner import run_study
+from .status import PlannedRun, Selection, StudyStatus, Trial, study_status
+from .study import Cell, SelectionRule, Study, make_study, read_study
 
 __all__ = [
     "Cell",
+    "GuidelineCheck",
+    "PlannedRun",
+    "Selection",
+    "SelectionRule",
     "Study",
+    "StudyRow",
     "StudyStatus",
-    "failure_of",
+    "Trial",
+    "build_rows",
+    "check_guidelines",
     "make_study",
-    "plan_study",
     "read_study",
     "run_study",
     "study_status",

@@ -16,30 +16,49 @@ from ..record import InputError, check_depth, read_file
 from ..scenarios import Setting, find_scenario
 from ..training.config import RunConfig, make_config
 from ..training.run import device_of
-from .checks import FACTORS, OPTIONS, check_study, known_in, refuse_wrong, replaced_by
+from .checks import FACTORS, RUN_OPTIONS, check_keys, check_study, hyperparameters_of, overridden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Cell", "Point", "Select", "Study", "make_study", "read_study"]
+__all__ = [
+    "Cell",
+    "Grid",
+    "GridPoint",
+    "SelectionRule",
+    "Study",
+    "Values",
+    "make_study",
+    "read_study",
+]
 
-MAX_STUDY = 1 << 20  # bytes
-# Python's parser takes time and memory with the square of a key's parts.
+MAX_BYTES = 1 << 20
+# Python's parser takes quadratic time and memory in the number of parts of a key.
 LONG_KEY = re.compile(rb"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){64}""")
-Point = dict[str, Any]  # one value for each thing that is searched
+Values = dict[str, object]  # options and hyperparameters by name
+Grid = dict[str, list[object]]  # the values to search, by name
+GridPoint = dict[str, object]  # one value per name of a grid
 
 
-class Select(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How the best point of a grid is chosen."""
+class SelectionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How the best point of a grid is selected: the table [select] of a study.
 
-    by: str = "acc"
-    on: Literal["held-out", "test"] = "held-out"
+    Args:
+        metric: id of the metric to compare the points by.
+        on: evaluate the points on validation data, held out of the training data, or on the
+            test set.
+        seeds: number of seeds of the search.
+        validation_split: fraction of the training data that is held out.
+    """
+
+    metric: str = "acc"
+    on: Literal["validation", "test"] = "validation"
     seeds: int | Literal["all"] = 1
-    share: float = 0.1  # of the training data that is held out
+    validation_split: float = 0.1
 
 
 class Cell(NamedTuple):
-    """One line of a study's tables; its runs differ in their seeds and grid points only."""
+    """One row of a study's tables; its runs differ only in seed and grid point."""
 
     scenario: str
     setting: Setting
@@ -52,7 +71,7 @@ class Cell(NamedTuple):
 
 
 class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
-    """What a study runs. `make_study` makes one from plain data and judges it."""
+    """The content of a study file. `make_study` makes one from plain data and checks it."""
 
     name: str
     scenarios: list[str]
@@ -61,127 +80,142 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     settings: list[Setting] = []
     models: list[str] = []
     seeds: int | list[int] = 5
-    run: dict[str, Any] = {}
-    grid: dict[str, list[Any]] = {}
-    scenario: dict[str, dict[str, Any]] = {}
-    setting: dict[str, dict[str, Any]] = {}
-    model: dict[str, dict[str, Any]] = {}
-    strategy: dict[str, dict[str, Any]] = {}
-    variant: dict[str, dict[str, Any]] = {}
-    select: Select = Select()
+    run: Values = {}
+    grid: Grid = {}
+    scenario: dict[str, Values] = {}
+    setting: dict[str, Values] = {}
+    model: dict[str, Values] = {}
+    strategy: dict[str, Values] = {}
+    variant: dict[str, Values] = {}
+    select: SelectionRule = SelectionRule()
 
     @cached_property
     def cells(self) -> list[Cell]:
         """Every combination, in the order of the tables."""
-        found = []
+        cells = []
         for name in self.scenarios:
-            named = find_scenario(name)
-            for setting in self.settings or [named.setting]:
-                models = self.models or [named.defaults_for(setting).model]
+            scenario = find_scenario(name)
+            for setting in self.settings or [scenario.setting]:
+                models = self.models or [scenario.defaults_for(setting).model]
                 variants = list(self.variant) or [""]
-                found += [
+                cells += [
                     Cell(name, setting, model, strategy, variant)
                     for model, strategy, variant in product(models, self.strategies, variants)
                 ]
-        return found
+        return cells
 
     @property
     def seed_list(self) -> list[int]:
-        """The seeds of the runs that are reported."""
+        """The seeds of the reported runs."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
 
     @property
     def search_seeds(self) -> list[int]:
-        """The seeds of the runs that a choice is made by."""
+        """The seeds of the runs that a grid point is selected by."""
         seeds = self.seed_list
         return seeds if self.select.seeds == "all" else seeds[: self.select.seeds]
 
-    def points(self, cell: Cell) -> list[Point]:
-        """Return what is searched in a cell; one empty point where nothing is."""
-        _, grid = self.values(cell)
+    def grid_points(self, cell: Cell) -> list[GridPoint]:
+        """Return the points of a cell's grid; one empty point if nothing is searched."""
+        _, grid = self.resolve(cell)
         return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
-    def configs(self, cell: Cell, point: Point, *, search: bool = False) -> list[RunConfig]:
-        """Return a cell's runs at one point of its grid: to choose by, or to report."""
-        seeds = self.search_seeds if search else self.seed_list
-        first = self._first(cell, point, search=search)
-        return [msgspec.structs.replace(first, seed=seed) for seed in seeds]
+    def make_configs(
+        self, cell: Cell, point: GridPoint, *, search: bool = False
+    ) -> list[RunConfig]:
+        """Return the configs of a cell's runs at one grid point, one per seed.
 
-    def _first(self, cell: Cell, point: Point, *, search: bool) -> RunConfig:
-        """Return a cell's run with the first seed, described once."""
+        Args:
+            cell: of this study.
+            point: of the cell's grid.
+            search: the runs to select by, not those to report.
+        """
+        seeds = self.search_seeds if search else self.seed_list
         key = (cell, msgspec.json.encode(point), search)
-        if key in self._configs:
-            return self._configs[key]
-        fixed, _ = self.values(cell)
-        known = {*OPTIONS, *known_in(cell, {**fixed, **point})}  # an optimizer may be searched
-        given = {name: each for name, each in {**fixed, **point}.items() if name in known}
-        options = {name: given.pop(name) for name in OPTIONS if name in given}
-        if options.get("subset") == "all":
-            options["subset"] = None
-        if options.get("device") == "auto":
-            options["device"] = device_of("auto")  # a run is described by where it runs
-        if search and self.select.on == "held-out":
-            options["validation_split"] = self.select.share
-        try:
-            self._configs[key] = make_config(
-                cell.scenario, cell.strategy, settings=given, model=cell.model,
-                setting=cell.setting, **options,
-            )  # fmt: skip
-        except InputError as error:
-            raise InputError(f"study {self.name}, {cell}: {error}") from None
-        return self._configs[key]
+        if key not in self._configs:
+            self._configs[key] = self._make_config(cell, point, search=search)
+        return [msgspec.structs.replace(self._configs[key], seed=seed) for seed in seeds]
 
     @cached_property
     def _configs(self) -> dict[tuple[Cell, bytes, bool], RunConfig]:
         return {}
 
-    def values(self, cell: Cell) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-        """Return what is fixed in a cell and what is searched there."""
-        fixed: dict[str, Any] = {}
-        grid: dict[str, list[Any]] = {}
+    def _make_config(self, cell: Cell, point: GridPoint, *, search: bool) -> RunConfig:
+        fixed, _ = self.resolve(cell)
+        values = {**fixed, **point}
+        known = {*RUN_OPTIONS, *hyperparameters_of(cell, values)}  # an optimizer may be searched
+        settings = {name: value for name, value in values.items() if name in known}
+        options: dict[str, Any] = {
+            name: settings.pop(name) for name in RUN_OPTIONS if name in settings
+        }
+        if options.get("subset") == "all":
+            options["subset"] = None
+        if options.get("device") == "auto":
+            options["device"] = device_of("auto")  # a config names the device that is used
+        if search and self.select.on == "validation":
+            options["validation_split"] = self.select.validation_split
+        try:
+            return make_config(
+                cell.scenario, cell.strategy, settings=settings, model=cell.model,
+                setting=cell.setting, **options,
+            )  # fmt: skip
+        except InputError as error:
+            raise InputError(f"study {self.name}, {cell}: {error}") from None
+
+    def resolve(self, cell: Cell) -> tuple[Values, Grid]:
+        """Return the fixed values and the grid of a cell, restricted to names its runs take."""
+        fixed: Values = {}
+        grid: Grid = {}
         for where, layer in self.layers(cell):
-            searched = layer.get("grid", {})
-            for name, value in layer.items():
-                if name == "grid":
-                    continue
-                for other in replaced_by(name):
+            searched = self.grid_of(layer)
+            for name in (*layer, *searched):
+                for other in () if name == "grid" else overridden(name):
                     fixed.pop(other, None)
                     grid.pop(other, None)
-                fixed[name] = value
-            for name, values in searched.items():
+            for name in searched:
                 if name in layer:
                     raise InputError(f"study {self.name}: {where} both fixes and searches {name}")
-                for other in replaced_by(name):
-                    fixed.pop(other, None)
-                    grid.pop(other, None)
-                grid[name] = values
-        taken = known_in(cell, fixed, grid)
-        known = {*OPTIONS, *taken}
+            fixed |= {name: value for name, value in layer.items() if name != "grid"}
+            grid |= searched
+        hyperparameters = hyperparameters_of(cell, fixed, grid)
+        known = {*RUN_OPTIONS, *hyperparameters}
         own = self.strategy.get(cell.strategy, {})
-        for name in [*own, *own.get("grid", {})]:
+        for name in (*own, *self.grid_of(own)):
             if name not in known and name != "grid":
                 raise InputError(
                     f"study {self.name}: [strategy.{cell.strategy}] has {name!r:.40}, which is "
-                    f"not known; {suggest_names(name, known)}it takes {', '.join(taken)}"
+                    f"unknown; {suggest_names(name, known)}it takes {', '.join(hyperparameters)}"
                 )
         return (
             {name: value for name, value in fixed.items() if name in known},
             {name: values for name, values in grid.items() if name in known},
         )
 
-    def layers(self, cell: Cell) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield what applies to a cell, from the general to the special."""
+    def layers(self, cell: Cell) -> Iterator[tuple[str, Values]]:
+        """Yield the tables that apply to a cell, from the general to the specific."""
         yield "[run]", {**self.run, "grid": self.grid}
         for factor in FACTORS:
             value = getattr(cell, factor)
-            yield f"[{factor}.{value}]", getattr(self, factor).get(value, {})
+            yield f"[{factor}.{value}]", self.overrides(factor).get(value, {})
+
+    def overrides(self, factor: str) -> dict[str, Values]:
+        """Return the tables [factor.NAME] by name."""
+        tables: dict[str, Values] = getattr(self, factor)
+        return tables
+
+    @staticmethod
+    def grid_of(layer: Values) -> Grid:
+        """Return the grid of a table, empty if it has none."""
+        grid = layer.get("grid", {})
+        assert isinstance(grid, dict)  # checked by `make_study` before anything is resolved
+        return grid
 
 
 def read_study(path: Path | str) -> Study:
-    """Return the study of a TOML file, judged, or raise saying what is wrong with it."""
+    """Return the study of a TOML file, or raise with the first mistake in it."""
     path = Path(path)
     try:
-        data = read_file(path, MAX_STUDY)
+        data = read_file(path, MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path}: no such file, expected a study in TOML") from None
     if LONG_KEY.search(data):
@@ -190,32 +224,31 @@ def read_study(path: Path | str) -> Study:
         plain = tomllib.loads(data.decode())
     except RecursionError:
         raise InputError(f"{path}: cannot be read as TOML (nested too deeply)") from None
-    except ValueError as error:  # a number of 5000 digits is one too
+    except ValueError as error:  # also raised for a number of 5000 digits
         raise InputError(f"{path}: cannot be read as TOML ({error})") from None
     check_depth(plain, str(path))
     return make_study(plain, path.stem)
 
 
-def make_study(plain: Mapping[str, Any], name: str) -> Study:
-    """Return the study of plain data, judged whole: every cell of it can be described.
+def make_study(plain: Mapping[str, object], name: str) -> Study:
+    """Return the study of plain data, checked: a config can be made for each of its runs.
 
     Example:
         >>> study = make_study({"scenarios": ["split-digits"], "strategies": ["naive", "ewc"],
-        ...                   "strategy": {"ewc": {"grid": {"strength": [1, 10]}}}}, "small")
-        >>> [(cell.strategy, len(study.points(cell))) for cell in study.cells]
+        ...                     "strategy": {"ewc": {"grid": {"strength": [1, 10]}}}}, "small")
+        >>> [(cell.strategy, len(study.grid_points(cell))) for cell in study.cells]
         [('naive', 1), ('ewc', 2)]
     """
-    refuse_wrong(plain, Study, f"study {name}")
+    check_keys(plain, Study, f"study {name}")
     if isinstance(select := plain.get("select", {}), dict):
-        refuse_wrong(select, Select, f"study {name}: [select]")
+        check_keys(select, SelectionRule, f"study {name}: [select]")
     try:
         study = msgspec.convert({**plain, "name": name}, Study)
     except msgspec.ValidationError as error:
         raise InputError(f"study {name}: {error}") from None
     try:
         check_study(study)
-    except ValueError as error:  # of a strategy, say, that knows of no study
-        said = str(error)
-        where = f"study {name}"
-        raise InputError(said if said.startswith(where) else f"{where}: {said}") from None
+    except ValueError as error:  # e.g. raised by a strategy, which does not know of the study
+        reason, where = str(error), f"study {name}"
+        raise InputError(reason if reason.startswith(where) else f"{where}: {reason}") from None
     return study

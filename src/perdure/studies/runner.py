@@ -1,0 +1,124 @@
+"""Running a study: searches first, then the selected grid points; finished runs are skipped."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..execution.jobs import Job
+from ..execution.store import check_store
+from ..record import FAILED, RecordError, replace_file
+from .status import study_status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from .status import StudyStatus
+    from .study import Study
+
+    Execute = Callable[[Sequence[Job], Callable[[Job, dict[str, Any]], None]], None]
+
+__all__ = ["run_study"]
+
+INTERRUPTED = 130  # exit code
+RESUMABLE = ("RecordError", "ResumeError")  # errors after which a run may still be resumed
+
+
+def run_study(
+    study: Study,
+    store: Path,
+    execute: Execute,
+    on_event: Callable[[Job, dict[str, Any]], None],
+    *,
+    retry_failed: bool = False,
+    restart: bool = False,
+    force: bool = False,
+    checkpoint_every: float = 120.0,
+    on_round: Callable[[list[Job], int], None] | None = None,
+) -> StudyStatus:
+    """Run what is not finished, select grid points, run those, and return the study's status.
+
+    Args:
+        study: to run.
+        store: folder of the runs.
+        execute: performs jobs: serially, in processes or on a cluster.
+        on_event: called with each event of a run.
+        retry_failed: run failed runs again.
+        restart: restart unfinished and failed runs from scratch; finished runs are kept.
+        force: resume unfinished runs even if data or versions have changed.
+        checkpoint_every: seconds between two checkpoints of a run.
+        on_round: called before each round with its jobs and the number of runs that are known to
+            follow it.
+    """
+    check_store(store)
+    attempted: set[Path] = set()
+    status: StudyStatus | None = None
+
+    def listen(job: Job, message: dict[str, Any]) -> None:
+        if "ended" in message:
+            _record_failure(job)
+        on_event(job, message)
+
+    while True:
+        status = study_status(study, store, status)
+        todo = {*status.waiting, *(status.failed if retry_failed or restart else ())} - attempted
+        jobs = [
+            Job(
+                config, folder, overwrite="unfinished" if restart else False, resume=not restart,
+                force=force, checkpoint_every=checkpoint_every,
+            )
+            for _, config in status.planned
+            if (folder := store / config.folder) in todo
+        ]  # fmt: skip
+        if not jobs:
+            break
+        _write_study_file(study, store, status)  # for readers while the study runs
+        attempted |= {job.folder for job in jobs}
+        if on_round is not None:
+            on_round(jobs, len(status.after_selection))
+        execute(jobs, listen)
+    with suppress(RecordError):  # a read-only store: nothing was left to run
+        _write_study_file(study, store, status)
+    return status
+
+
+def _record_failure(job: Job) -> None:
+    """Write down why a run has failed, unless it can still be resumed."""
+    if job.error is None or job.kind in RESUMABLE or job.code == INTERRUPTED:
+        return
+    failure = {
+        "error": job.error,
+        "code": job.code,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    job.folder.mkdir(parents=True, exist_ok=True)
+    replace_file(job.folder / FAILED, json.dumps(failure, indent=1) + "\n")
+
+
+def _write_study_file(study: Study, store: Path, status: StudyStatus) -> None:
+    """Write the study, its selections and the names of its runs into the store."""
+    selections = [
+        {
+            **cell._asdict(),
+            "point": selection.point,
+            "trials": [trial._asdict() for trial in selection.trials],
+        }
+        for cell, selection in status.selections.items()
+        if selection.trials
+    ]
+    plain = {
+        "study": msgspec.to_builtins(study),
+        "selections": selections,
+        "runs": [run.config.folder for run in status.planned],
+        "later": len(status.after_selection),
+    }
+    try:
+        store.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"{store}: {(error.strerror or str(error)).lower()}") from None
+    replace_file(store / f"{study.name}.study.json", json.dumps(plain, indent=1) + "\n")

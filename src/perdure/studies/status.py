@@ -1,0 +1,189 @@
+"""How far a study is: which of its runs are finished, and which grid points were selected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..metrics import find_metric
+from ..record import RunSummary, failure_of, is_locked, load_summary
+from ..training.changes import is_finished
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ..training.config import RunConfig
+    from .study import Cell, GridPoint, Study
+
+__all__ = ["PlannedRun", "Selection", "StudyStatus", "Trial", "study_status"]
+
+
+class Trial(NamedTuple):
+    """The result of one grid point in the search."""
+
+    point: GridPoint
+    score: float | None  # mean over the seeds of the search
+    reason: str = ""  # why there is no score
+
+
+class Selection(NamedTuple):
+    """The grid point that a cell reports, and the trials it was selected from."""
+
+    point: GridPoint | None  # None if no trial has a score
+    trials: list[Trial]
+
+
+class PlannedRun(NamedTuple):
+    """A run of a study."""
+
+    cell: Cell
+    config: RunConfig
+
+
+@dataclass
+class StudyStatus:
+    """How far a study is.
+
+    Args:
+        selections: the selected grid point of each cell whose search is finished.
+        done: the folders of each cell's finished runs that are reported.
+        failed: the folders of failed runs, with their errors.
+        waiting: the folders of runs that are neither finished nor failed.
+        undecided: the cells whose search is not finished.
+        finished: the number of finished runs, including those of searches.
+        planned: every run whose config is known.
+        after_selection: the reported runs of undecided cells, shown with the first grid point.
+        summaries: the summaries that were loaded, by the name of the run's folder.
+    """
+
+    selections: dict[Cell, Selection] = field(default_factory=dict)
+    done: dict[Cell, list[Path]] = field(default_factory=dict)
+    failed: dict[Path, str] = field(default_factory=dict)
+    waiting: list[Path] = field(default_factory=list)
+    undecided: list[Cell] = field(default_factory=list)
+    finished: int = 0
+    planned: list[PlannedRun] = field(default_factory=list)
+    after_selection: list[PlannedRun] = field(default_factory=list)
+    summaries: dict[str, RunSummary] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def total(self) -> int:
+        """The number of runs, each of which is finished, failed or remaining."""
+        return self.finished + len(self.failed) + self.remaining
+
+    @property
+    def remaining(self) -> int:
+        """The number of runs that are neither finished nor failed."""
+        return len(self.waiting) + len(self.after_selection)
+
+    @property
+    def searched(self) -> int:
+        """The number of finished runs that only a search needed."""
+        return self.finished - len({path for folders in self.done.values() for path in folders})
+
+    @property
+    def running(self) -> list[Path]:
+        """The folders of unfinished runs that a process writes to at this moment."""
+        return [folder for folder in self.waiting if is_locked(folder)]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run is finished or has failed."""
+        return not self.waiting and not self.undecided
+
+    @property
+    def successful(self) -> bool:
+        """Whether every row of the tables has all its runs."""
+        selected = all(selection.point is not None for selection in self.selections.values())
+        return self.complete and selected and not self.failed
+
+    def summary(self, folder: Path) -> RunSummary:
+        """Return the summary of a finished run, loaded once."""
+        if folder.name not in self.summaries:
+            self.summaries[folder.name] = load_summary(folder)
+        return self.summaries[folder.name]
+
+
+def study_status(study: Study, store: Path, previous: StudyStatus | None = None) -> StudyStatus:
+    """Return how far a study is, from one scan of its store.
+
+    Args:
+        study: to look for.
+        store: folder of the runs.
+        previous: an earlier status, whose summaries of finished runs are used again.
+    """
+    status = StudyStatus(summaries=previous.summaries if previous else {})
+    finished: dict[str, bool] = {}  # two variants may share a run
+    after_selection: dict[str, PlannedRun] = {}
+
+    def plan(cell: Cell, point: GridPoint, *, search: bool = False) -> list[Path]:
+        folders = []
+        for config in study.make_configs(cell, point, search=search):
+            folders.append(folder := store / config.folder)
+            if folder.name not in finished:
+                finished[folder.name] = is_finished(folder)
+                status.planned.append(PlannedRun(cell, config))
+        return folders
+
+    for cell in study.cells:
+        points = study.grid_points(cell)
+        selection: Selection | None = Selection(points[0], [])
+        if len(points) > 1:
+            search = [plan(cell, point, search=True) for point in points]
+            selection = _select(study, points, search, finished, status)
+        status.done[cell] = []
+        if selection is None:
+            status.undecided.append(cell)
+            for config in study.make_configs(cell, points[0]):
+                after_selection.setdefault(config.folder, PlannedRun(cell, config))
+            continue
+        status.selections[cell] = selection
+        if selection.point is not None:
+            reported = plan(cell, selection.point)
+            status.done[cell] = [folder for folder in reported if finished[folder.name]]
+    for folder in (store / name for name, ended in finished.items() if not ended):
+        if (error := failure_of(folder)) is not None:
+            status.failed[folder] = error
+        else:
+            status.waiting.append(folder)
+    status.finished = sum(finished.values())
+    status.after_selection = [run for name, run in after_selection.items() if name not in finished]
+    return status
+
+
+def _select(
+    study: Study,
+    points: Sequence[GridPoint],
+    search: Sequence[Sequence[Path]],
+    finished: dict[str, bool],
+    status: StudyStatus,
+) -> Selection | None:
+    """Return the best point of a grid, or None while its search is not finished.
+
+    Points are compared by their mean over seeds. A point is excluded if a run of it failed or its
+    metric is undefined. The first of several equal points is selected.
+    """
+    trials = []
+    for point, folders in zip(points, search, strict=True):
+        unfinished = [folder for folder in folders if not finished[folder.name]]
+        errors = [error for folder in unfinished if (error := failure_of(folder)) is not None]
+        if unfinished and not errors:
+            return None
+        trials.append(
+            Trial(point, None, errors[0])
+            if errors
+            else _score(point, [status.summary(folder) for folder in folders], study.select.metric)
+        )
+    sign = -1 if find_metric(study.select.metric).better == "lower" else 1
+    scored = [trial for trial in trials if trial.score is not None]
+    best = max(scored, key=lambda trial: sign * (trial.score or 0.0), default=None)
+    return Selection(None if best is None else best.point, trials)
+
+
+def _score(point: GridPoint, runs: Sequence[RunSummary], metric: str) -> Trial:
+    for run in runs:
+        if metric not in run.metrics:
+            return Trial(point, None, run.undefined.get(metric, "not computed"))
+    return Trial(point, fmean(run.metrics[metric] for run in runs))
