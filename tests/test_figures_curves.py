@@ -76,7 +76,7 @@ def test_lines_bands_switches_minima_and_task_ends_are_those_of_the_files() -> N
 
 
 def test_periodicities_in_one_picture() -> None:
-    figure = curves(real("replay"), tasks=1, thin=(10, 1, 3))
+    figure = curves(real("replay"), tasks=1, subsample=(10, 1, 3))
     assert [axes.get_visible() for axes in figure.axes] == [True]
     drawn = parts(figure.axes[0])
     assert len(drawn.diamonds) == 1
@@ -270,9 +270,9 @@ def test_nothing_covers_the_panels_or_leaves_the_paper(size: str) -> None:
     [
         ({"tasks": 0}, "tasks is 0, expected a whole number of at least 1"),
         ({"zoom": -1}, "zoom is -1"),
-        ({"thin": (1, 0)}, "thin is 0"),
-        ({"thin": ()}, "one periodicity"),
-        ({"thin": (7,)}, "mine: nothing is left of its tests"),
+        ({"subsample": (1, 0)}, "subsample is 0"),
+        ({"subsample": ()}, "one value of `subsample=`"),
+        ({"subsample": (7,)}, "mine: no evaluation is left"),
         ({"zoom": 5}, "none"),
         ({"size": "huge"}, "size is 'huge'"),
     ],
@@ -289,11 +289,11 @@ def test_methods_that_do_not_go_together_are_refused() -> None:
     loss = ScoreInput(stream=Stream({"a": ([1], [0.5])}, scale=ScoreScale(lower_is_better=True)))
     with pytest.raises(InputError, match="mine: no stream"):
         curves({"mine": [ScoreInput(ScoreMatrix([[0.5]]))]})
-    with pytest.raises(InputError, match="tested at different steps"):
+    with pytest.raises(InputError, match="evaluated at different steps"):
         curves({"mine": [one, two]})
     with pytest.raises(InputError, match="several periodicities of 2 methods"):
-        curves({"mine": [one], "yours": [two]}, thin=(1, 2))
-    with pytest.raises(InputError, match="better higher and some lower"):
+        curves({"mine": [one], "yours": [two]}, subsample=(1, 2))
+    with pytest.raises(InputError, match="higher is better for some scores and lower for others"):
         curves({"mine": [one], "yours": [loss]})
     many = Stream({f"t{k}": ([1], [0.5]) for k in range(61)})
     with pytest.raises(InputError, match="61 panels, expected at most 60"):

@@ -94,7 +94,7 @@ def test_files_and_refusals(tmp_path: Path) -> None:
     for run, said in (
         (ScoreInput(ScoreMatrix([[0.5]])), "no stream of evaluations"),
         (ScoreInput(stream=stream), "no score matrix"),
-        (ScoreInput(ScoreMatrix([[0.1]]), stream), "no task was left behind"),
+        (ScoreInput(ScoreMatrix([[0.1]]), stream), "no older task"),
     ):
         with pytest.raises(InputError, match=f"mine: {said}"):
             forgetting({"mine": [run]})

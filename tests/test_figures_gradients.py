@@ -101,7 +101,7 @@ def test_long_curves_keep_their_peak() -> None:
 def test_files_and_refusals(tmp_path: Path) -> None:
     methods = real(*NAMES)
     check_files(lambda: gradients(methods, zoom=5), tmp_path)
-    with pytest.raises(InputError, match=r"mine: no gradients\.csv.*--gradients 1"):
+    with pytest.raises(InputError, match=r"mine: no gradients\.csv.*`gradients=1`"):
         gradients({"mine": [Run()]})
     with pytest.raises(InputError, match="naive learning has none"):
         gradients(real("naive"))

@@ -53,7 +53,7 @@ def test_panels_of_five_tasks_show_the_example() -> None:
     ]  # fmt: skip
     # Row i, drawn at height i from the top, is after learning task i.
     assert matrix.get_ylabel() == "after learning"
-    assert matrix.get_xlabel() == "tested on"
+    assert matrix.get_xlabel() == "evaluated on"
     assert matrix.yaxis_inverted()
     assert texts(matrix)[2, 1] == "0.72"  # column 2, row 1: 4-5 after 2-3
     assert texts(matrix)[1, 2] == "0.55"
@@ -99,7 +99,7 @@ def test_panels_of_losses_count_a_rise_as_forgetting_and_leave_the_axes_free() -
 
 def test_panels_want_one_method() -> None:
     two = {"er": [source(A)], "ewc": [source(B)]}
-    with pytest.raises(InputError, match=r"2 methods \(er, ewc\), expected one .* --method NAME"):
+    with pytest.raises(InputError, match=r"2 methods \(er, ewc\), expected one .* `method=`"):
         panels(two)
     with pytest.raises(InputError, match=r"'ecw'; did you mean ewc\? there are er, ewc"):
         panels(two, method="ecw")
@@ -116,7 +116,7 @@ def test_one_task_has_nothing_to_forget() -> None:
 
 def test_a_diagonal_alone_says_what_it_cannot_show() -> None:
     er = {"er": [source(np.where(np.eye(3), 0.5, np.nan))]}
-    assert "not tested at the end" in panels(er).axes[2].texts[0].get_text()
+    assert "not evaluated at the end" in panels(er).axes[2].texts[0].get_text()
     with pytest.raises(InputError, match="no task was tested after two tasks in a row"):
         changes(er)
 

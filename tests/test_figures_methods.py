@@ -104,7 +104,7 @@ def test_rescaled_needs_classes_accuracies_and_two_tasks() -> None:
         InputError, match=r"er: how many classes .* --classes 2,2,2, by classes in a"
     ):
         rescaled({"er": [source(A)]})
-    with pytest.raises(InputError, match="score is no accuracy"):
+    with pytest.raises(InputError, match="score is not an accuracy"):
         rescaled({"er": [source(A, classes=[2, 2], **LOSS)]})
     with pytest.raises(InputError, match="one task only"):
         rescaled({"er": [source([[0.5]], classes=[2])]})
@@ -210,7 +210,7 @@ def test_naive_and_cumulative_are_bounds_in_every_panel() -> None:
 
 
 def test_spider_refuses_what_has_no_criteria() -> None:
-    with pytest.raises(InputError, match="score is no accuracy"):
+    with pytest.raises(InputError, match="score is not an accuracy"):
         spider({"er": [source(A, **LOSS)]})
     with pytest.raises(InputError, match="er: no criterion is defined, expected at least A: why"):
         spider({"er": [ScoreInput(no_matrix="why")]})
@@ -405,7 +405,7 @@ def test_names_do_not_cover_each_other() -> None:
         (
             {"a": [0.5] * 2, "b": [0.6] * 2},
             {"unpaired": True, "test": "nemenyi"},
-            "leave --unpaired out",
+            "needs `unpaired=False`",
         ),
     ],
 )

@@ -99,7 +99,7 @@ def method(low: float, **description: object) -> list[ScoreInput]:
 
 def test_values_far_apart_stand_at_even_distances() -> None:
     methods = {f"er {m}": method(m / 1e5) for m in (60_000, 500, 2000)}
-    axes = series(methods, only=["min_acc"]).axes[-1]
+    axes = series(methods, metrics=["min_acc"]).axes[-1]
     assert data(axes.lines[0]).tolist() == [[0, 0.005], [1, 0.02], [2, 0.6]]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["500", "2000", "60000"]
 
@@ -120,29 +120,29 @@ def test_the_value_is_found(
 ) -> None:
     made = {each: method(0.5, **said) for each, said in methods.items()}
     if name is None:
-        with pytest.raises(InputError, match="differ in no one number"):
+        with pytest.raises(InputError, match="do not differ in exactly one number"):
             find_series_parameter(made)
         return
     found = find_series_parameter(made)
-    assert (found.name, list(found.of.values())) == (name, values)
+    assert (found.name, list(found.values.values())) == (name, values)
 
 
 def test_what_is_no_series_is_refused() -> None:
     er, gem = method(0.5, strategy="replay", lr=1), method(0.5, strategy="gem", lr=1)
     with pytest.raises(InputError, match="methods are gem, replay, expected one"):
-        series({"er": er, "gem": gem}, only=["min_acc"])
+        series({"er": er, "gem": gem}, metrics=["min_acc"])
     with pytest.raises(InputError, match="at least 2 methods, got 1"):
-        series({"er": er}, only=["min_acc"])
+        series({"er": er}, metrics=["min_acc"])
     two = method(0.5, strategy="replay", lr=2, batch=3)
-    with pytest.raises(InputError, match="differ in no one number"):
-        series({"er": er, "other": two}, only=["min_acc"])
+    with pytest.raises(InputError, match="do not differ in exactly one number"):
+        series({"er": er, "other": two}, metrics=["min_acc"])
     one = {"er 1": method(0.5), "er 2": method(0.6)}
     with pytest.raises(InputError, match=r"er 1: no acc: .*; choose other metrics"):
         series(one)
     with pytest.raises(ValueError, match="no metric has the id 'accuracy'"):
-        series(one, only=["accuracy"])
+        series(one, metrics=["accuracy"])
     with pytest.raises(InputError, match="no metrics to draw"):
-        series(one, only=[])
+        series(one, metrics=[])
     with pytest.raises(InputError, match="tasks is 0"):
         series(one, tasks=0)
 

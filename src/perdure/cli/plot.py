@@ -125,8 +125,8 @@ def plot(
         raise InputError(f"--window is {window}, expected a whole number of at least 2")
     draw = _function(kind)
     options = _fitting(
-        kind, draw, tasks=tasks, thin=subsample, zoom=zoom, term=term, window=window,
-        only=metrics, method=method, metric=metric, test=test,
+        kind, draw, tasks=tasks, subsample=subsample, zoom=zoom, term=term, window=window,
+        metrics=metrics, method=method, metric=metric, test=test,
         unpaired=unpaired or None, alpha=alpha,
     )  # fmt: skip
     given = InputOptions(
@@ -177,21 +177,13 @@ def _function(kind: str) -> Callable[..., Figure]:
     return function
 
 
-OPTIONS = {"thin": "subsample", "only": "metrics"}  # of the figures' arguments
-
-
 def _fitting(kind: str, draw: Callable[..., Figure], **options: Any) -> dict[str, Any]:
     """Return the options that were given, or refuse one that this kind does not have."""
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in signature(draw).parameters:
-            takes = [
-                f"--{OPTIONS.get(each, each)}"
-                for each in options
-                if each in signature(draw).parameters
-            ]
+            takes = [f"--{each}" for each in options if each in signature(draw).parameters]
             raise InputError(
-                f"--{OPTIONS.get(name, name)} is not for {kind}, which takes "
-                f"{', '.join(takes) or 'no such option'}"
+                f"--{name} is not for {kind}, which takes {', '.join(takes) or 'no such option'}"
             )
     return given

@@ -1,6 +1,6 @@
-"""One look for every method wherever it is drawn: colours that colour-blind readers can tell apart.
+"""Colours and dashes of methods, the same in every figure and readable for colour-blind people.
 
-Eight hues after Okabe and Ito, without yellow (unreadable on white). Methods of one family share
+Seven hues after Okabe and Ito, without yellow (unreadable on white). Methods of one family share
 a hue and differ in their dashes, so that black-and-white prints can be read too.
 """
 
@@ -16,32 +16,26 @@ from .load import get_strategy
 if TYPE_CHECKING:
     from .load import RunsByMethod
 
-__all__ = ["HUES", "LineStyle", "choose_styles", "sequential_colours", "task_colours"]
+__all__ = ["DASHES", "HUES", "LineStyle", "choose_styles", "sequential_colours", "task_colours"]
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY = HUES
+DASHES = ("solid", "dashed", "dotted", "dashdot")  # matplotlib's names
 
-# From dark blue to yellow (cividis): what is ordered, memory sizes or many tasks, say.
+# From dark blue to yellow (cividis), for ordered quantities such as memory sizes or many tasks.
 ORDERED_COLOURS = (
-    "#00224e",
-    "#123570",
-    "#3b496c",
-    "#575d6d",
-    "#707173",
-    "#8a8678",
-    "#a59c74",
-    "#c3b369",
-)
+    "#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369",
+)  # fmt: skip
 
 
 class LineStyle(NamedTuple):
-    """How a method is drawn: its colour, and its dashes in the words of both drawing libraries."""
+    """Colour and dashes of a line; `dashes` is one of DASHES."""
 
     colour: str
-    dashes: str = "solid"  # solid | dashed | dotted | dashdot, as matplotlib has them
+    dashes: str = "solid"
 
     @property
     def plotly(self) -> str:
-        """The same dashes as plotly calls them."""
+        """The dashes under plotly's name."""
         return {"solid": "solid", "dashed": "dash", "dotted": "dot"}.get(self.dashes, "dashdot")
 
 
@@ -64,7 +58,7 @@ STRATEGY_STYLES = {
 
 
 def choose_styles(methods: RunsByMethod) -> dict[str, LineStyle]:
-    """Return how each method is drawn: by its strategy, or in order where several share one.
+    """Return the style of each method: that of its strategy, or the next one if several share it.
 
     Example:
         >>> choose_styles({"replay": [], "gem": []})["gem"].colour
@@ -73,25 +67,22 @@ def choose_styles(methods: RunsByMethod) -> dict[str, LineStyle]:
         2
     """
     strategies = {name: get_strategy(name, runs) for name, runs in methods.items()}
-    times = list(strategies.values())
-    if len(methods) > 1 and len(set(times)) == 1:
+    used = list(strategies.values())
+    if len(methods) > 1 and len(set(used)) == 1:
         return dict(zip(methods, map(LineStyle, sequential_colours(len(methods))), strict=True))
-    found: dict[str, LineStyle] = {}
-    for name, strategy in strategies.items():
-        if strategy in STRATEGY_STYLES and times.count(strategy) == 1:
-            found[name] = STRATEGY_STYLES[strategy]
-    free = [
-        LineStyle(hue, dashes)
-        for dashes in ("solid", "dashed", "dotted", "dashdot")
-        for hue in HUES
-        if LineStyle(hue, dashes) not in found.values()
-    ]
-    rest = [name for name in methods if name not in found]
-    return found | {name: free[k % len(free)] for k, name in enumerate(rest)}
+    styles = {
+        name: STRATEGY_STYLES[strategy]
+        for name, strategy in strategies.items()
+        if strategy in STRATEGY_STYLES and used.count(strategy) == 1
+    }
+    every = [LineStyle(hue, dashes) for dashes in DASHES for hue in HUES]
+    free = [style for style in every if style not in styles.values()]
+    rest = [name for name in methods if name not in styles]
+    return styles | {name: free[k % len(free)] for k, name in enumerate(rest)}
 
 
 def task_colours(count: int) -> list[str]:
-    """Return a colour for each task: hues for few, an ordered scale for many.
+    """Return a colour per task: hues for few tasks, an ordered scale for many.
 
     Example:
         >>> task_colours(2), len(task_colours(20))
@@ -101,15 +92,13 @@ def task_colours(count: int) -> list[str]:
 
 
 def sequential_colours(count: int) -> list[str]:
-    """Return colours from dark to light, for what has an order.
+    """Return colours from dark to light, for ordered quantities.
 
     Example:
         >>> sequential_colours(2)
         ['#00224e', '#c3b369']
     """
     anchors = np.array([[int(c[k : k + 2], 16) for k in (1, 3, 5)] for c in ORDERED_COLOURS])
-    places = np.linspace(0, len(ORDERED_COLOURS) - 1, count) if count > 1 else np.zeros(count)
-    mixed = [
-        np.interp(places, range(len(ORDERED_COLOURS)), anchors[:, k]).round() for k in range(3)
-    ]
+    positions = np.linspace(0, len(anchors) - 1, count) if count > 1 else np.zeros(count)
+    mixed = [np.interp(positions, range(len(anchors)), anchors[:, k]).round() for k in range(3)]
     return [f"#{int(r):02x}{int(g):02x}{int(b):02x}" for r, g, b in zip(*mixed, strict=True)]

@@ -1,7 +1,7 @@
-"""What curves are made of: for each method the scores on a task, its switches and its lows.
+"""Data of curves: scores per task averaged over runs, task switches, worst scores, task ends.
 
-Tasks are counted by when they were learned, so that seeds and scenarios whose tasks have other
-names can be drawn together.
+Tasks are numbered in the order they were learned, so that seeds and scenarios whose tasks have
+different names can be drawn together.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ __all__ = [
     "merge_scales",
     "require_one_scale",
     "scores_at_task_ends",
+    "span_names",
     "task_names",
-    "visit_names",
     "worst_label",
 ]
 
 
 class MeanCurve(NamedTuple):
-    """A curve over runs: mean and sample SD (zero for one run) at the steps all of them have."""
+    """Mean and sample SD (zero for one run) of runs at the steps that all of them have."""
 
     steps: NDArray[np.int64]
     mean: NDArray[np.float64]
@@ -57,46 +57,47 @@ class MeanCurve(NamedTuple):
 
 
 def average_curves(curves: Sequence[Curve]) -> MeanCurve:
-    """Return mean and SD of several curves, at the steps that all of them have.
+    """Return the mean and SD of several curves at the steps that all of them have.
 
     Example:
         >>> one, two = ([1, 2, 3], [0.5, 0.6, 0.7]), ([2, 3], [0.8, 0.9])
-        >>> found = average_curves([tuple(map(np.array, one)), tuple(map(np.array, two))])
-        >>> found.steps, found.mean.round(2)
+        >>> curve = average_curves([tuple(map(np.array, one)), tuple(map(np.array, two))])
+        >>> curve.steps, curve.mean.round(2)
         (array([2, 3]), array([0.7, 0.8]))
     """
     if not curves:
         return MeanCurve(np.empty(0, np.int64), np.empty(0), np.empty(0), 0)
     steps = reduce(np.intersect1d, [steps for steps, _ in curves])
-    values = np.array([scores[np.searchsorted(mine, steps)] for mine, scores in curves])
+    values = np.array([scores[np.searchsorted(own, steps)] for own, scores in curves])
     sd = values.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(len(steps))
     return MeanCurve(steps, values.mean(axis=0), sd, len(curves))
 
 
-def get_streams(name: str, runs: Sequence[ScoreInput], thin: int = 1) -> list[Stream]:
-    """Return the stream of each run with every `thin`-th evaluation, or raise InputError.
+def get_streams(name: str, runs: Sequence[ScoreInput], subsample: int = 1) -> list[Stream]:
+    """Return the stream of each run with every `subsample`-th evaluation, or raise InputError.
 
     Example:
         >>> from perdure.metrics import Stream
         >>> from perdure.record import ScoreInput
         >>> run = ScoreInput(stream=Stream({"a": ([1, 2, 3], [0.5, 0.9, 0.2])}))
-        >>> get_streams("mine", [run], thin=2)[0].grid
+        >>> get_streams("mine", [run], subsample=2)[0].grid
         array([2])
     """
-    found = []
+    streams = []
     for run in runs:
         if run.stream is None:
             raise InputError(f"{name}: {explain_missing_stream(run)}")
-        if thin == 1:
-            found.append(run.stream)
-        else:  # from points as `perdure score --subsample`: the tests of whole sets stay
-            points = run.points
-            found.append(points.stream(thin=thin) if points else run.stream.subsample(thin))
-    return found
+        if subsample == 1:
+            streams.append(run.stream)
+        elif run.points:  # keeps the evaluations on whole test sets, as `perdure score` does
+            streams.append(run.points.stream(thin=subsample))
+        else:
+            streams.append(run.stream.subsample(subsample))
+    return streams
 
 
 def explain_missing_stream(run: ScoreInput) -> str:
-    """Return why a run has no curves, nothing where it has them."""
+    """Return why a run has no curves, an empty string if it has them."""
     if run.stream is not None:
         return ""
     return (
@@ -106,23 +107,23 @@ def explain_missing_stream(run: ScoreInput) -> str:
 
 
 def require_one_scale(streams: Iterable[Stream]) -> ScoreScale:
-    """Return the scale that all streams share; InputError where they cannot stand on one axis."""
+    """Return the scale that all streams share; raise InputError if they cannot share an axis."""
     scales = [stream.scale for stream in streams]
     if len({scale.lower_is_better for scale in scales}) > 1:
         raise InputError(
-            "some scores are better higher and some lower, expected one kind; draw two"
+            "higher is better for some scores and lower for others, expected one kind of score"
         )
     return merge_scales(scales)
 
 
 def merge_scales(scales: Sequence[ScoreScale]) -> ScoreScale:
-    """Return the first of several scales, called score where they have different names."""
+    """Return the first of several scales, named `score` if their names differ."""
     labels = {scale.label for scale in scales}
     return scales[0] if len(labels) == 1 else replace(scales[0], name="score")
 
 
 def axis_label(scale: ScoreScale) -> str:
-    """Return what an axis of such scores is called.
+    """Return the label of an axis of scores.
 
     Example:
         >>> from perdure.metrics import ScoreScale
@@ -136,7 +137,7 @@ def axis_label(scale: ScoreScale) -> str:
 
 
 def worst_label(scale: ScoreScale) -> str:
-    """Return what the worst score since a task was learned is called in a legend.
+    """Return the legend label of the worst score since a task was learned.
 
     Example:
         >>> from perdure.metrics import ScoreScale
@@ -149,7 +150,7 @@ def worst_label(scale: ScoreScale) -> str:
 
 
 def task_names(streams: Sequence[Stream]) -> list[str]:
-    """Return a name for the first, second, … task: their own where all streams agree.
+    """Return a name per task in learning order: its own if all streams agree on it.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -160,34 +161,34 @@ def task_names(streams: Sequence[Stream]) -> list[str]:
     return merge_names([stream.names for stream in streams])
 
 
-def visit_names(streams: Sequence[Stream]) -> list[str]:
-    """Return what was learned first, second, …: the task's name where all streams agree.
+def span_names(streams: Sequence[Stream]) -> list[str]:
+    """Return a name per training span: its task's name if all streams agree on it.
 
     Example:
         >>> from perdure.metrics import Stream
-        >>> visit_names([Stream({"a": ([1, 2], [0.5, 0.6])}, [("a", 1), ("a", 2)])])
+        >>> span_names([Stream({"a": ([1, 2], [0.5, 0.6])}, [("a", 1), ("a", 2)])])
         ['a', 'a']
     """
-    return merge_names([[visit.task for visit in stream.spans] for stream in streams])
+    return merge_names([[span.task for span in stream.spans] for stream in streams])
 
 
 def merge_names(several: Sequence[Sequence[str]]) -> list[str]:
-    """Return the name at each place of several lists, its number where they do not agree.
+    """Return the name at each position of several lists, or its number if they disagree.
 
     Example:
         >>> merge_names([["a", "b"], ["a", "c", "d"]])
         ['a', 'task no. 2', 'd']
     """
     count = max(map(len, several), default=0)
-    called = [{names[k] for names in several if k < len(names)} for k in range(count)]
+    choices = [{names[k] for names in several if k < len(names)} for k in range(count)]
     return [
         min(names) if len(names) == 1 else f"task no. {k}"
-        for k, names in enumerate(called, start=1)
+        for k, names in enumerate(choices, start=1)
     ]
 
 
 def find_switches(streams: Iterable[Stream]) -> list[int]:
-    """Return the steps after which another task began, in any of the streams.
+    """Return the steps after which another task began in any of the streams.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -199,7 +200,7 @@ def find_switches(streams: Iterable[Stream]) -> list[int]:
 
 
 def average_task(streams: Sequence[Stream], task: int) -> MeanCurve:
-    """Return mean and SD of the scores on a task, at the steps at which all runs tested it.
+    """Return the mean and SD of the scores on a task at the steps where all runs evaluated it.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -208,7 +209,7 @@ def average_task(streams: Sequence[Stream], task: int) -> MeanCurve:
         array([0.5  , 0.625])
     """
     curves = [s.tasks[s.names[task]] for s in streams if task < len(s.names)]
-    return _shared([curve for curve in curves if len(curve[0])])
+    return _average_shared([curve for curve in curves if len(curve[0])])
 
 
 def average_after_switch(streams: Sequence[Stream], task: int, switch: int, most: int) -> MeanCurve:
@@ -235,21 +236,21 @@ def average_after_switch(streams: Sequence[Stream], task: int, switch: int, most
         inside = (steps >= start) & (steps <= end)
         if inside.any():
             curves.append((steps[inside] - start, scores[inside]))
-    return _shared(curves)
+    return _average_shared(curves)
 
 
-def _shared(curves: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> MeanCurve:
-    found = average_curves(curves)
-    if curves and not len(found.steps):
+def _average_shared(curves: list[Curve]) -> MeanCurve:
+    average = average_curves(curves)
+    if curves and not len(average.steps):
         raise InputError(
-            "runs of one method were tested at different steps, expected shared ones; "
-            "name methods apart: NAME=PATH"
+            "runs of one method were evaluated at different steps, expected the same steps; "
+            "give each run its own name: NAME=PATH"
         )
-    return found
+    return average
 
 
 def first_learned_step(streams: Sequence[Stream], task: int) -> float:
-    """Return the first step at which a run had learned a task; infinity where none did.
+    """Return the first step at which a run had learned a task; infinity if none did.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -266,9 +267,9 @@ def first_learned_step(streams: Sequence[Stream], task: int) -> float:
 
 
 def mean_worst_score(streams: Sequence[Stream], task: int) -> float:
-    """Return the mean over runs of a task's worst score since it was learned, NaN for none.
+    """Return the mean over runs of a task's worst score since it was learned; NaN if undefined.
 
-    As in min-ACC: the task learned last takes no part, and the score at its end does not count.
+    As in min-ACC, the task learned last is excluded, and so is the score at the end of learning.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -284,14 +285,14 @@ def mean_worst_score(streams: Sequence[Stream], task: int) -> float:
         if name in ends and name != last:
             low = minimum_after(stream.tasks[name][0], stream.higher_is_better(name), ends[name])
             lows.append(float(stream.scale.higher_is_better(np.array(low))))
-    found = [low for low in lows if not np.isnan(low)]
-    return float(np.mean(found)) if found else float("nan")
+    defined = [low for low in lows if not np.isnan(low)]
+    return float(np.mean(defined)) if defined else float("nan")
 
 
 def scores_at_task_ends(
     runs: Sequence[ScoreInput], task: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the steps at which tasks ended and the score on one of them then: the means over runs.
+    """Return the steps at which tasks ended and the score on one task then, averaged over runs.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix, Stream
@@ -306,7 +307,7 @@ def scores_at_task_ends(
         if run.matrix is not None and run.stream is not None and task < len(run.matrix.tasks)
     ]
     if not known or len({len(steps) for steps, _ in known}) > 1:
-        return np.empty(0), np.empty(0)  # unfinished beside finished: no row is all runs'
+        return np.empty(0), np.empty(0)  # unfinished next to finished runs share no row
     steps, scores = (np.mean(part, axis=0) for part in zip(*known, strict=True))
     tested = ~np.isnan(scores)
     return steps[tested], scores[tested]

@@ -1,4 +1,4 @@
-"""Which runs can be shown together: the others are left out, each named with the reason."""
+"""Filtering of runs that can be shown together; the others are left out with a warning."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ __all__ = [
 
 
 class LeftOutWarning(UserWarning):
-    """A run is not shown, and why."""
+    """A run is not shown; the message names the run and the reason."""
 
 
 def drop_unusable(
-    methods: RunsByMethod, lacks: Callable[[ScoreInput], str]
+    methods: RunsByMethod, find_problem: Callable[[ScoreInput], str]
 ) -> dict[str, list[ScoreInput]]:
-    """Return the methods with the runs that lack nothing, and warn of every other run.
+    """Return the methods with their usable runs; each other run gives a warning.
 
     Args:
-        methods: by name.
-        lacks: returns what a run lacks, nothing where it can be shown.
+        methods: runs by method.
+        find_problem: returns why a run cannot be shown, or an empty string.
 
-    Raises InputError with the first reason where no run is left.
+    Raises InputError with the first reason if no run is left.
 
     Example:
         >>> from perdure.record import ScoreInput
@@ -45,78 +45,77 @@ def drop_unusable(
         Traceback (most recent call last):
         perdure.record.io.files.InputError: er: tasks return
     """
-    return _kept(methods, lambda _, run: lacks(run))
+    return _drop(methods, lambda _, run: find_problem(run))
 
 
 def drop_other_task_counts(methods: RunsByMethod, *, together: bool) -> dict[str, list[ScoreInput]]:
-    """Return the methods without runs that have another number of tasks than most.
+    """Return the methods without the runs whose number of tasks differs from the most common one.
 
     Args:
-        methods: by name.
-        together: than most of all runs; else than most runs of the same method.
+        methods: runs by method.
+        together: take the most common number over all runs, not per method.
     """
     counts = {name: Counter(map(count_tasks, runs)) for name, runs in methods.items()}
     if together:
-        everywhere = sum(counts.values(), Counter[int]())
-        counts = dict.fromkeys(methods, everywhere)
+        counts = dict.fromkeys(methods, sum(counts.values(), Counter[int]()))
     usual = {name: max(c, key=lambda n: (c[n], n)) for name, c in counts.items() if c}
 
-    def lacks(name: str, run: ScoreInput) -> str:
+    def find_problem(name: str, run: ScoreInput) -> str:
         if count_tasks(run) == usual[name]:
             return ""
         return f"{count_tasks(run)} task(s) where most runs have {usual[name]}{_state(run)}"
 
-    return _kept(methods, lacks)
+    return _drop(methods, find_problem)
 
 
 def _state(run: ScoreInput) -> str:
-    """Return why a run has not all its tasks, nothing where it has ended."""
+    """Return why a run lacks some of its tasks, an empty string if it has finished."""
     if not isinstance(run, Run) or run.finished:
         return ""
-    why = failure_of(run.folder)
-    return "; it is unfinished" if why is None else f"; it failed: {' '.join(why.split())}"
+    failure = failure_of(run.folder)
+    return "; it is unfinished" if failure is None else f"; it failed: {' '.join(failure.split())}"
 
 
-def summarize_reasons(left: Sequence[str]) -> str:
-    """Return the first reason, and how many more runs are left out, where nothing is left.
+def summarize_reasons(reasons: Sequence[str]) -> str:
+    """Return the first reason, and how many other runs are left out too.
 
     Example:
         >>> summarize_reasons(["a: no evaluations", "b: no evaluations"])
         'a: no evaluations (1 other run cannot be shown either)'
     """
-    others = len(left) - 1
+    others = len(reasons) - 1
     runs = "1 other run" if others == 1 else f"{others} other runs"
-    return left[0] + (f" ({runs} cannot be shown either)" if others else "")
+    return reasons[0] + (f" ({runs} cannot be shown either)" if others else "")
 
 
 def count_tasks(run: ScoreInput) -> int:
-    """Return how many tasks a run has learned, as far as it can be scored."""
+    """Return how many tasks a run has learned so far."""
     if run.matrix is not None:
         return len(run.matrix.tasks)
-    return len({visit.task for visit in run.stream.spans}) if run.stream is not None else 0
+    return len({span.task for span in run.stream.spans}) if run.stream is not None else 0
 
 
-def _kept(
-    methods: RunsByMethod, lacks: Callable[[str, ScoreInput], str]
+def _drop(
+    methods: RunsByMethod, find_problem: Callable[[str, ScoreInput], str]
 ) -> dict[str, list[ScoreInput]]:
-    kept: dict[str, list[ScoreInput]] = {}
-    left: list[str] = []
+    usable: dict[str, list[ScoreInput]] = {}
+    reasons: list[str] = []
     for name, runs in methods.items():
         for k, run in enumerate(runs):
-            if why := lacks(name, run):
-                left.append(f"{_called(name, runs, k)}: {why}")
+            if problem := find_problem(name, run):
+                reasons.append(f"{_run_name(name, runs, k)}: {problem}")
             else:
-                kept.setdefault(name, []).append(run)
-    if not kept:
-        if not left:
-            raise InputError("nothing to draw, expected one method or more")
-        raise InputError(summarize_reasons(left))
-    for each in left:
-        warnings.warn(f"left out: {each}", LeftOutWarning, stacklevel=2)
-    return kept
+                usable.setdefault(name, []).append(run)
+    if not usable:
+        if not reasons:
+            raise InputError("nothing to draw, expected at least one method")
+        raise InputError(summarize_reasons(reasons))
+    for reason in reasons:
+        warnings.warn(f"left out: {reason}", LeftOutWarning, stacklevel=3)
+    return usable
 
 
-def _called(name: str, runs: Sequence[ScoreInput], k: int) -> str:
+def _run_name(name: str, runs: Sequence[ScoreInput], k: int) -> str:
     run = runs[k]
     if isinstance(run, Run) and run.folder != Path():
         return str(run.folder)

@@ -1,4 +1,4 @@
-"""What is to be shown, opened: methods by name, each with its runs."""
+"""Loading runs for a report: methods by name, each with its runs."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from ..record import InputOptions, ScoreInput
 
     Seed = int | str
-    RunsByMethod = Mapping[str, Sequence[ScoreInput]]  # seeds of one method together
+    RunsByMethod = Mapping[str, Sequence[ScoreInput]]  # the runs of a method are its seeds
 
 __all__ = ["get_config", "get_strategy", "index_by_seed", "open_methods"]
 
 
 def open_methods(
-    arguments: Sequence[str], given: InputOptions | None = None, *, pool: bool = False
+    arguments: Sequence[str], options: InputOptions | None = None, *, pool: bool = False
 ) -> tuple[dict[str, list[ScoreInput]], list[str]]:
-    r"""Return methods by name, each with its runs, and notes on what was left out.
+    r"""Return methods by name, each with its runs, and notes on runs that were left out.
 
     Args:
         arguments: NAME=PATH,PATH… or PATH: runs, folders of runs, score matrices, points.csv.
-            Runs without a name that differ in the seed alone are seeds of one method.
-        given: what the user says about files that are no runs of ours.
-        pool: let runs under one name differ in more than the seed.
+            Unnamed runs that differ only in the seed form one method.
+        options: how to read files that are not run folders.
+        pool: allow runs under one name to differ in more than the seed.
 
     Example:
         >>> import tempfile
@@ -43,27 +43,28 @@ def open_methods(
     groups, notes = find_groups(arguments, pool=pool)
     notes += pooling_notes(groups)
     methods: dict[str, list[ScoreInput]] = {}
-    left: list[str] = []
-    for name, members in groups.items():
-        alone = len(members) == 1  # the seeds of several say how sure a number is
-        for member in members:
+    reasons: list[str] = []
+    for name, references in groups.items():
+        alone = len(references) == 1  # several seeds give an interval without per-example results
+        for reference in references:
             try:
                 run = (
-                    open_run(member.path, per_example=alone)
-                    if member.ours
-                    else read_input(member.path, given)
+                    open_run(reference.path, per_example=alone)
+                    if reference.ours
+                    else read_input(reference.path, options)
                 )
             except InputError as error:
-                left.append(_reason(member.path, error))
+                reasons.append(_explain_failure(reference.path, error))
             else:
                 methods.setdefault(name, []).append(run)
     if not methods:
-        raise InputError(summarize_reasons(left))
-    return methods, [*notes, *(f"left out: {each}" for each in left), *_failed(methods)]
+        raise InputError(summarize_reasons(reasons))
+    notes += [f"left out: {reason}" for reason in reasons]
+    return methods, [*notes, *_failure_notes(methods)]
 
 
-def _failed(methods: RunsByMethod) -> list[str]:
-    """Return a note on every run that is shown as far as it came before it failed."""
+def _failure_notes(methods: RunsByMethod) -> list[str]:
+    """Return a note on every run that failed and is shown up to that point."""
     return [
         f"{run.folder}: {note}"
         for runs in methods.values()
@@ -74,70 +75,69 @@ def _failed(methods: RunsByMethod) -> list[str]:
     ]
 
 
-def _reason(path: str, error: InputError) -> str:
-    """Return why a run cannot be shown: why it failed, where it did, or what is wrong with it."""
-    why = failure_of(Path(path))
-    return str(error) if why is None else f"{path}: the run failed: {' '.join(why.split())}"
+def _explain_failure(path: str, error: InputError) -> str:
+    """Return why a run cannot be shown: the reason it failed, or what is wrong with its files."""
+    failure = failure_of(Path(path))
+    return str(error) if failure is None else f"{path}: the run failed: {' '.join(failure.split())}"
 
 
 def get_config(run: ScoreInput) -> dict[str, object]:
-    """Return what a run's description says of it; nothing for a file.
+    """Return the config of a run, empty for a file that has none.
 
     Example:
         >>> from perdure.record import ScoreInput
         >>> get_config(ScoreInput())
         {}
     """
-    said = run.description.get("config") if isinstance(run, Run) else None
-    return said if isinstance(said, dict) else {}
+    config = run.description.get("config") if isinstance(run, Run) else None
+    return config if isinstance(config, dict) else {}
 
 
 def get_strategy(name: str, runs: Sequence[ScoreInput]) -> str:
-    """Return the strategy of a method: as its runs say, or the first word of its name.
+    """Return the strategy of a method: from its runs' config, or the first word of its name.
 
     Example:
         >>> get_strategy("GEM lr=0.1", [])
         'gem'
     """
     for run in runs:
-        said = get_config(run).get("strategy")
-        if isinstance(said, str):
-            return said
+        strategy = get_config(run).get("strategy")
+        if isinstance(strategy, str):
+            return strategy
     return re.split(r"[\s,=]", name.strip().lower(), maxsplit=1)[0]
 
 
 def index_by_seed(methods: RunsByMethod, *, unpaired: bool = False) -> dict[str, dict[Seed, int]]:
-    """Return for each method where in its runs each seed is.
+    """Return the index of each seed in the runs of each method.
 
-    Runs are paired by their order where any of them says no seed; where they need no partner,
-    such runs have no seed in common.
+    If any run does not record its seed, runs are paired by their order. If `unpaired`, such runs
+    have no seed in common.
     """
-    said: dict[str, list[Seed]] = {name: [] for name in methods}
-    for name, runs in methods.items():
-        for run in runs:
-            seed = get_config(run).get("seed")
-            said[name] += [seed] if isinstance(seed, int | str) else []
-    if any(len(said[name]) < len(runs) for name, runs in methods.items()):
-        return _by_order(methods, unpaired=unpaired)
-    places = {name: {seed: k for k, seed in enumerate(seeds)} for name, seeds in said.items()}
-    for name, mine in places.items():
-        if len(mine) < len(methods[name]):
+    seeds = {name: [get_config(run).get("seed") for run in runs] for name, runs in methods.items()}
+    known = {
+        name: {seed: k for k, seed in enumerate(several) if isinstance(seed, int | str)}
+        for name, several in seeds.items()
+    }
+    if not all(isinstance(seed, int | str) for several in seeds.values() for seed in several):
+        return _index_by_order(methods, unpaired=unpaired)
+    for name, indices in known.items():
+        if len(indices) < len(methods[name]):
             raise InputError(
                 f"{name} has a seed twice, expected each seed once; give each its own NAME=PATH"
             )
-    return places
+    return known
 
 
-def _by_order(methods: RunsByMethod, *, unpaired: bool) -> dict[str, dict[Seed, int]]:
+def _index_by_order(methods: RunsByMethod, *, unpaired: bool) -> dict[str, dict[Seed, int]]:
     if unpaired:
         return {
             name: {f"{name} {k}": k for k in range(len(runs))} for name, runs in methods.items()
         }
     counts = {name: len(runs) for name, runs in methods.items()}
     if len(set(counts.values())) > 1:
-        each = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise InputError(
-            f"runs that say no seed are paired by their order, and {each:.300}; "
-            "expected as many of each method, or --unpaired"
+            f"runs that do not record their seed are paired by their order, and {listed:.300}; "
+            "expected equally many of each method, or `unpaired=True`"
         )
     return {name: {k: k for k in range(len(runs))} for name, runs in methods.items()}

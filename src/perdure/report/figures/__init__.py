@@ -1,4 +1,4 @@
-"""Figures with matplotlib, a function each: methods in, a figure out; `save` writes it."""
+"""Figures, one function per kind: each takes runs by method and returns a matplotlib figure."""
 
 from ._paper import add_title, save
 from .criteria_charts import fixed, spider

@@ -1,4 +1,4 @@
-"""Values after each task as lines, a method each, with a band of one SD over its seeds."""
+"""Lines of a value after each task, one per method, with a band of one SD average its seeds."""
 
 from __future__ import annotations
 
@@ -23,18 +23,23 @@ __all__ = ["draw_task_lines"]
 def draw_task_lines(
     axes: Axes, curves: Mapping[str, MeanAndSD], styles: Mapping[str, LineStyle]
 ) -> None:
-    """Draw a value after each task, tasks counted from 1: the mean, and a band of one SD."""
-    for name, over in curves.items():
-        k = np.arange(1, len(over.mean) + 1)
-        look = styles[name]
+    """Draw the mean of a value after each task, counted from 1, with a band of one SD."""
+    for name, average in curves.items():
+        k = np.arange(1, len(average.mean) + 1)
+        style = styles[name]
         marker = "o" if len(k) <= 20 else ""
         axes.plot(
-            k, over.mean, color=look.colour, ls=look.dashes, label=escape_text(name), marker=marker,
-            markersize=axes.xaxis.label.get_fontsize() / 2.7,  # type: ignore[operator]
+            k, average.mean, color=style.colour, ls=style.dashes, label=escape_text(name),
+            marker=marker, markersize=axes.xaxis.label.get_fontsize() / 2.7,  # type: ignore[operator]
         )  # fmt: skip
-        if over.runs > 1:
+        if average.runs > 1:
             axes.fill_between(
-                k, over.mean - over.sd, over.mean + over.sd, color=look.colour, alpha=0.15, lw=0
+                k,
+                average.mean - average.sd,
+                average.mean + average.sd,
+                color=style.colour,
+                alpha=0.15,
+                lw=0,
             )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(alpha=0.3, axis="y")

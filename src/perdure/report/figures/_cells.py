@@ -1,8 +1,8 @@
-"""Matrices as coloured cells: the same on every figure, with numbers where they can be read."""
+"""Matrices as coloured cells, the same in every figure, with numbers where they are readable."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.colors import Normalize, TwoSlopeNorm
@@ -29,19 +29,19 @@ __all__ = [
     "write_numbers",
 ]
 
-# Both can be told apart by all colour-blind readers, cividis also in black and white.
+# Colour-blind readers can distinguish both; cividis also works in black and white.
 SCORE_COLOURMAP, CHANGE_COLOURMAP = "cividis", "PuOr"
-MIN_LETTER_SIZE = 0.6  # of the letters' size: smaller numbers are left out
-UNMEASURED = "#d4d4d4"  # in neither of them
+MIN_LETTER_SIZE = 0.6  # relative to the font size; smaller numbers are not written
+UNMEASURED = "#d4d4d4"  # a colour of neither map
 
 
 def make_score_colours(scale: ScoreScale, low: float, high: float) -> tuple[str, Normalize]:
-    """Return colours and limits for scores: the brighter the better."""
+    """Return the colour map and its limits for scores; brighter is better."""
     return SCORE_COLOURMAP + ("_r" if scale.lower_is_better else ""), Normalize(low, high)
 
 
 def make_change_colours(most: float) -> tuple[str, Normalize]:
-    """Return colours and limits for changes: no change is white, gains and losses as strong."""
+    """Return the colour map and its symmetric limits for changes; no change is white."""
     most = most or 1.0
     return CHANGE_COLOURMAP, TwoSlopeNorm(0.0, -most, most)
 
@@ -49,7 +49,7 @@ def make_change_colours(most: float) -> tuple[str, Normalize]:
 def draw_cells(
     axes: Axes, values: NDArray[np.float64], colours: tuple[str, Normalize]
 ) -> AxesImage:
-    """Return the image of a matrix, row 0 on top; what was not measured stays grey."""
+    """Return the image of a matrix, row 0 at the top; cells that were not measured are grey."""
     axes.set_facecolor(UNMEASURED)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
@@ -58,12 +58,12 @@ def draw_cells(
 
 
 def name_cells(axes: Axes, rows: Sequence[str], columns: Sequence[str], size: Size) -> None:
-    """Write the names of rows and columns at an image's edges, turned where they are long."""
+    """Write the names of rows and columns at an image's edges, rotated if they are long."""
     axes.set_yticks(range(len(rows)), rows)
     axes.set_xticks(range(len(columns)), columns)
     width, points = SIZES[size]
-    place = axes.get_subplotspec()
-    inches = width / (place.get_geometry()[1] if place is not None else 1)
+    spec = axes.get_subplotspec()
+    inches = width / (spec.get_geometry()[1] if spec is not None else 1)
     letters = max(map(text_width, columns)) * len(columns) * (points - 1) / 72
     axes.tick_params(length=0)
     axes.tick_params(axis="x", rotation=0 if letters < 0.6 * inches else 90)
@@ -72,19 +72,19 @@ def name_cells(axes: Axes, rows: Sequence[str], columns: Sequence[str], size: Si
 def write_numbers(
     figure: Figure, size: Size, *, signed: bool = False, percent: bool = False
 ) -> None:
-    """Write the value into each cell of the figure's images, where it can be read at all.
+    """Write the value into each cell of the figure's images if there is room for it.
 
-    One size of letters for all; names of rows and columns are made to fit too.
+    All numbers have the same font size; names of rows and columns are fitted too.
     """
     points = SIZES[size][1]
     images = [image for axes in figure.axes for image in axes.get_images()]
-    figure.draw_without_rendering()  # the layout is only known now
+    figure.draw_without_rendering()  # computes the layout
     room = [_cell_points(image) for image in images]
-    wide, high = min(each[0] for each in room), min(each[1] for each in room)
+    wide, high = min(width for width, _ in room), min(height for _, height in room)
     for image in images:
         _fit_names(image.axes, wide, high, points)
     factor = 100.0 if percent else 1.0
-    values = factor * np.concatenate([_shown(image).compressed() for image in images])
+    values = factor * np.concatenate([_values(image).compressed() for image in images])
     for form in _forms(values, signed=signed, percent=percent):
         longest = max(text_width(_number(value, form)) for value in values)
         letters = min(points - 1, 0.8 * wide / longest, 0.75 * high)
@@ -95,13 +95,13 @@ def write_numbers(
 
 
 def text_width(text: str) -> float:
-    """Return about how wide a text is, in sizes of its letters."""
+    """Return the approximate width of a text in units of its font size."""
     narrow, broad = text.count("."), sum(map(text.count, "+mwMW…"))
     return 0.64 * len(text) - 0.32 * narrow + 0.25 * broad
 
 
 def _forms(values: NDArray[np.float64], *, signed: bool, percent: bool) -> list[str]:
-    """Return ways to write the numbers, the most readable first; a leading . drops the zero."""
+    """Return number formats, the most readable first; a leading . drops the zero."""
     sign = "+" if signed else ""
     if percent:
         return [f"{sign}.1f", f"{sign}.0f"]
@@ -111,7 +111,7 @@ def _forms(values: NDArray[np.float64], *, signed: bool, percent: bool) -> list[
 
 
 def _number(value: float, form: str) -> str:
-    """Return a number as text.
+    """Return a number as text in one of our formats.
 
     Example:
         >>> _number(0.25, ".2f"), _number(-0.25, ".+.2f"), _number(-0.001, "+.2f")
@@ -124,40 +124,40 @@ def _number(value: float, form: str) -> str:
     return f"{value:{form}}"
 
 
-def _shown(image: AxesImage) -> np.ma.MaskedArray[Any, np.dtype[np.float64]]:
+def _values(image: AxesImage) -> np.ma.MaskedArray[tuple[int, int], np.dtype[np.float64]]:
     return np.ma.masked_invalid(np.ma.asarray(image.get_array()))
 
 
 def _cell_points(image: AxesImage) -> tuple[float, float]:
-    """Return width and height of a cell in points."""
-    box, (rows, columns) = image.axes.get_window_extent(), _shown(image).shape
+    """Return the width and height of a cell in points."""
+    box, (rows, columns) = image.axes.get_window_extent(), _values(image).shape
     figure = image.axes.get_figure(root=True)
     assert figure is not None
     return box.width * 72 / figure.dpi / columns, box.height * 72 / figure.dpi / rows
 
 
 def _fit_names(axes: Axes, wide: float, high: float, points: float) -> None:
-    """Make names of rows and columns smaller where they would overlap, and then fewer."""
+    """Shrink the names of rows and columns if they would overlap, then drop some of them."""
     for axis, room in ((axes.yaxis, high), (axes.xaxis, wide)):
         labels = axis.get_ticklabels()
         if axis is axes.xaxis and any(label.get_rotation() != 90 for label in labels):
-            continue  # short enough to stand beside each other
+            continue  # short enough to fit next to each other
         fits = room >= 1.25 * MIN_LETTER_SIZE * points
         letters = min(points - 1, room / 1.25) if fits else points - 1
         every = 1 if fits else int(np.ceil(1.25 * letters / room))
-        for each in [*labels, *(axes.texts if axis is axes.xaxis else [])]:
-            each.set_fontsize(letters)
+        for text in [*labels, *(axes.texts if axis is axes.xaxis else [])]:
+            text.set_fontsize(letters)
         if labels and every > 1:
             names = [label.get_text() for label in labels]
             axis.set_ticks(range(0, len(names), every), names[::every], fontsize=letters)
 
 
 def _write(image: AxesImage, form: str, letters: float, factor: float) -> None:
-    shown = _shown(image)
-    bright = image.to_rgba(shown)[..., :3] @ [0.2126, 0.7152, 0.0722]
-    for i, j in np.argwhere(~np.ma.getmaskarray(shown)):
+    values = _values(image)
+    bright = image.to_rgba(values)[..., :3] @ [0.2126, 0.7152, 0.0722]
+    for i, j in np.argwhere(~np.ma.getmaskarray(values)):
         text = image.axes.text(
-            j, i, _number(factor * shown[i, j], form), ha="center", va="center", fontsize=letters,
+            j, i, _number(factor * values[i, j], form), ha="center", va="center", fontsize=letters,
             color="black" if bright[i, j] > 0.5 else "white",
         )  # fmt: skip
         text.set_in_layout(False)

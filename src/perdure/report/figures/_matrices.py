@@ -1,4 +1,4 @@
-"""Score matrices of methods, judged for drawing: all there, as many tasks, one kind of score."""
+"""Score matrices of methods, checked for drawing: complete, equally many tasks, one scale."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = [
     "wrap_name",
 ]
 
-# Letters of a task's name on an axis.
+# Maximum length of a task's name on an axis.
 MAX_TASK_LETTERS = {"column": 14, "page": 22, "slide": 10}
 
 
 class MeanAndSD(NamedTuple):
-    """Mean and sample SD (zero for one run) over runs, NaN where any of them has no value."""
+    """Mean and sample SD over runs (zero for one run); NaN where any run has no value."""
 
     mean: NDArray[np.float64]
     sd: NDArray[np.float64]
@@ -45,7 +45,7 @@ class MeanAndSD(NamedTuple):
 
 
 def average_runs(values: Sequence[NDArray[np.float64]]) -> MeanAndSD:
-    """Return mean and SD over runs of arrays of one shape.
+    """Return the mean and SD over runs of arrays of equal shape.
 
     Example:
         >>> average_runs([np.array([0.5, 0.7]), np.array([0.7, 0.7])]).mean
@@ -60,14 +60,14 @@ def get_matrices(
     methods: RunsByMethod,
     *,
     together: bool = False,
-    lacks: Callable[[ScoreMatrix], str] = lambda matrix: "",  # noqa: ARG005
+    find_problem: Callable[[ScoreMatrix], str] = lambda matrix: "",  # noqa: ARG005
 ) -> dict[str, list[ScoreMatrix]]:
-    """Return the matrices of every method; a run that cannot be drawn is left out with a warning.
+    """Return the matrices of each method; runs that cannot be drawn are left out with a warning.
 
     Args:
-        methods: by name.
-        together: all methods must have as many tasks; else only the runs of each.
-        lacks: returns what a matrix lacks for a figure, nothing where it can be drawn.
+        methods: runs by method.
+        together: require equally many tasks of all methods, not only within each method.
+        find_problem: returns why a matrix cannot be drawn, or an empty string.
 
     Example:
         >>> from perdure.record import ScoreInput
@@ -76,21 +76,21 @@ def get_matrices(
         perdure.record.io.files.InputError: er: no score matrix: tasks return
     """
 
-    def without(run: ScoreInput) -> str:
+    def find_run_problem(run: ScoreInput) -> str:
         if run.matrix is None:
             reason = run.no_matrix or "expected the score on every task after each task"
             return f"no score matrix: {reason}"
-        return lacks(run.matrix)
+        return find_problem(run.matrix)
 
-    kept = drop_other_task_counts(drop_unusable(methods, without), together=together)
-    found = {name: [run.matrix for run in runs if run.matrix] for name, runs in kept.items()}
-    _refuse_other_scores(found)
-    return found
+    usable = drop_other_task_counts(drop_unusable(methods, find_run_problem), together=together)
+    matrices = {name: [run.matrix for run in runs if run.matrix] for name, runs in usable.items()}
+    _check_one_scale(matrices)
+    return matrices
 
 
-def _refuse_other_scores(found: Mapping[str, Sequence[ScoreMatrix]]) -> None:
+def _check_one_scale(matrices: Mapping[str, Sequence[ScoreMatrix]]) -> None:
     first: tuple[str, ScoreScale] | None = None
-    for name, several in found.items():
+    for name, several in matrices.items():
         for matrix in several:
             first = first or (name, matrix.scale)
             if matrix.scale != first[1]:
@@ -100,13 +100,13 @@ def _refuse_other_scores(found: Mapping[str, Sequence[ScoreMatrix]]) -> None:
                 )
 
 
-def merge_matrix_scales(found: Mapping[str, Sequence[ScoreMatrix]]) -> ScoreScale:
-    """Return range and direction of all scores, with their name where they share one."""
-    return merge_scales([matrix.scale for several in found.values() for matrix in several])
+def merge_matrix_scales(matrices: Mapping[str, Sequence[ScoreMatrix]]) -> ScoreScale:
+    """Return the scale that all scores share."""
+    return merge_scales([matrix.scale for several in matrices.values() for matrix in several])
 
 
 def short_task_names(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tuple[str, ...]:
-    """Return the names of tasks, short enough for an axis; places where runs order them otherwise.
+    """Return task names short enough for an axis; numbers where runs order tasks differently.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
@@ -120,12 +120,12 @@ def short_task_names(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tu
 
 
 def wrap_name(name: str, letters: float) -> str:
-    """Return a name as it is drawn above a panel, on more than one line where it is long."""
+    """Return a name wrapped into lines of at most so many letters, as a panel's title."""
     return "\n".join(map(escape_text, wrap(name, max(int(letters), 8)))) or "-"
 
 
 def get_score_limits(scale: ScoreScale, *values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the ends of an axis or colour scale of scores: 0 and 1, or those of other scores.
+    """Return the limits of an axis or colour scale: 0 and 1 for accuracies, else those of `values`.
 
     Example:
         >>> from perdure.metrics import ACCURACY, ScoreScale
@@ -136,6 +136,6 @@ def get_score_limits(scale: ScoreScale, *values: NDArray[np.float64]) -> tuple[f
     """
     if scale.is_accuracy:
         return 0.0, 1.0
-    low = min((float(np.nanmin(each)) for each in values), default=0.0)
-    high = max((float(np.nanmax(each)) for each in values), default=1.0)
+    low = min((float(np.nanmin(array)) for array in values), default=0.0)
+    high = max((float(np.nanmax(array)) for array in values), default=1.0)
     return (low, high) if low < high else (low - 0.5, high + 0.5)

@@ -1,4 +1,4 @@
-"""What figures of curves share: panels in rows, bands, marks at switches, one legend above."""
+"""Parts that figures of curves share: panels, bands, task switches, one legend above all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from ..._html import extremes as thinned
+from ..._html import extremes
 from ...record import InputError
 from ...record.run_index import visible
 from ..curve_data import axis_label
@@ -51,40 +51,46 @@ __all__ = [
 ]
 
 MAX_PANELS = 60
-MAX_POINTS = 1000  # of a line: twice what a page's width can show
+MAX_POINTS = 1000  # per line: twice what a page's width can show
 MAX_COLUMNS = {"column": 2, "page": 4, "slide": 4}
-ROW_HEIGHTS = {1: 0.4, 2: 0.28, 3: 0.22, 4: 0.19, 5: 0.17}  # of a row, as a share of the width
+ROW_HEIGHTS = {
+    1: 0.4,
+    2: 0.28,
+    3: 0.22,
+    4: 0.19,
+    5: 0.17,
+}  # by columns, relative to the width of the figure
 
 
 def score_axis_label(scale: ScoreScale) -> str:
-    """Return what an axis or a colour bar of scores is called, as it is drawn."""
+    """Return the label of an axis or a colour bar of scores, escaped for matplotlib."""
     return escape_text(axis_label(scale))
 
 
 def percent_ticks(scale: ScoreScale, *axes: Axis) -> None:
-    """Write the numbers of axes in percent if that is how the scores are shown."""
+    """Write the ticks of axes in percent if the scores are shown in percent."""
     for axis in axes if scale.percent else ():
         axis.set_major_formatter(PercentFormatter(1, symbol=""))
 
 
 def check_panel_count(count: int, what: str) -> int:
-    """Return so many panels, or refuse what nobody could read."""
+    """Return the number of panels, or raise InputError if nobody could read so many."""
     if count > MAX_PANELS:
         raise InputError(f"{what} would be {count} panels, expected at most {MAX_PANELS}")
     return count
 
 
-def get_layout(count: int, size: Size, beside: int | None = None) -> tuple[float, int, int]:
-    """Return height (as a share of the width), rows and columns for so many panels."""
-    rows, columns = split_into_rows(count, beside or MAX_COLUMNS.get(size, 1))
+def get_layout(count: int, size: Size, max_columns: int | None = None) -> tuple[float, int, int]:
+    """Return the height (relative to the width), rows and columns for a number of panels."""
+    rows, columns = split_into_rows(count, max_columns or MAX_COLUMNS.get(size, 1))
     tall = rows * ROW_HEIGHTS.get(columns, 0.16) * (1.45 if size == "column" else 1)
     return tall + 0.06, rows, columns
 
 
 def add_legend(figure: Figure, keys: Sequence[Line2D | Patch]) -> None:
-    """Put one legend above all panels, where it covers nothing; the figure grows to hold it.
+    """Add one legend above all panels; the figure grows to make room for it.
 
-    A slide does not grow beyond a screen's height.
+    A slide does not grow beyond the height of a screen.
     """
     width, height = figure.get_size_inches()
     points = mpl.rcParams["font.size"]
@@ -102,20 +108,19 @@ def add_legend(figure: Figure, keys: Sequence[Line2D | Patch]) -> None:
     figure.set_size_inches(width, min(height, width * 9 / 16) if slide else height)
 
 
-def line_key(label: str, look: LineStyle, **more: Any) -> Line2D:
-    """Return the sample of a line for the legend."""
-    return Line2D(
-        [], [], **({"color": look.colour, "ls": look.dashes, "label": escape_text(label)} | more)
-    )
+def line_key(label: str, style: LineStyle, **options: Any) -> Line2D:
+    """Return the legend entry of a line; `options` are those of matplotlib's Line2D."""
+    own = {"color": style.colour, "ls": style.dashes, "label": escape_text(label)}
+    return Line2D([], [], **(own | options))
 
 
 def worst_style() -> dict[str, Any]:
-    """Return how the worst score since learning is drawn: a thin dotted line."""
+    """Return the style of the worst score since learning: a thin dotted line."""
     return {"lw": mpl.rcParams["lines.linewidth"] * 0.8, "ls": (0, (1, 1.5))}
 
 
 def task_end_style(colour: str = "#c00020") -> dict[str, Any]:
-    """Return how a score at the end of a task is drawn."""
+    """Return the style of a score at the end of a task: a diamond."""
     size = mpl.rcParams["font.size"]
     return {
         "marker": "D", "markersize": size * 0.45, "ls": "none", "markerfacecolor": colour,
@@ -124,7 +129,7 @@ def task_end_style(colour: str = "#c00020") -> dict[str, Any]:
 
 
 def band_key(runs: Iterable[int]) -> list[Patch]:
-    """Return the sample of a band: of how many runs it is the SD; none where all are single."""
+    """Return the legend entry of a band of one SD; none if every method has a single run."""
     counts = sorted({count for count in runs if count > 1})
     if not counts:
         return []
@@ -132,38 +137,38 @@ def band_key(runs: Iterable[int]) -> list[Patch]:
     return [Patch(facecolor="#6b6b6b", alpha=0.25, label=f"mean ± SD, {several} runs")]
 
 
-def draw_band(axes: Axes, found: MeanCurve, look: LineStyle, **more: Any) -> None:
-    """Draw the mean as a line and one SD around it, with fewer points but all extremes."""
-    low, high = found.mean - found.sd, found.mean + found.sd
-    if found.runs > 1:
-        at = np.union1d(thinned(low, MAX_POINTS), thinned(high, MAX_POINTS))
+def draw_band(axes: Axes, curve: MeanCurve, style: LineStyle) -> None:
+    """Draw the mean as a line with a band of one SD, with fewer points but all extremes."""
+    low, high = curve.mean - curve.sd, curve.mean + curve.sd
+    if curve.runs > 1:
+        at = np.union1d(extremes(low, MAX_POINTS), extremes(high, MAX_POINTS))
         axes.fill_between(
-            found.steps[at], low[at], high[at], color=look.colour, alpha=0.2, linewidth=0
+            curve.steps[at], low[at], high[at], color=style.colour, alpha=0.2, linewidth=0
         )
-    at = thinned(found.mean, MAX_POINTS)
-    axes.plot(found.steps[at], found.mean[at], color=look.colour, linestyle=look.dashes, **more)
+    at = extremes(curve.mean, MAX_POINTS)
+    axes.plot(curve.steps[at], curve.mean[at], color=style.colour, linestyle=style.dashes)
 
 
 def draw_switches(
-    axes: Axes, steps: Mapping[str, Sequence[int]], looks: Mapping[str, LineStyle]
+    axes: Axes, steps: Mapping[str, Sequence[int]], styles: Mapping[str, LineStyle]
 ) -> None:
-    """Draw where tasks change: grey where methods agree, in its colour where one is alone."""
-    count = Counter(step for mine in steps.values() for step in set(mine))
+    """Draw task switches: grey if methods share them, else in the colour of the method."""
+    count = Counter(step for own in steps.values() for step in set(own))
     for step in sorted(count):
         if count[step] > 1 or len(steps) == 1:
             axes.axvline(step, color="#9a9a9a", linewidth=0.6, zorder=0.5)
             continue
-        [name] = [name for name, mine in steps.items() if step in mine]
-        axes.axvline(step, color=looks[name].colour, lw=0.6, ls=":", alpha=0.7, zorder=0.5)
+        [name] = [name for name, own in steps.items() if step in own]
+        axes.axvline(step, color=styles[name].colour, lw=0.6, ls=":", alpha=0.7, zorder=0.5)
 
 
-def fit_scores(axes: Axes, scale: ScoreScale, seen: Iterable[float] = ()) -> None:
-    """Fit the axis to the scores `seen`, or to all that was drawn, within what scores can be.
+def fit_scores(axes: Axes, scale: ScoreScale, scores: Sequence[float] = ()) -> None:
+    """Fit the axis to `scores`, or to everything drawn, within the range of the scale.
 
-    What was seen leaves out the first rise from nothing, which would flatten the rest.
+    Callers leave out the first rise of a task from chance level, which would flatten the rest.
     """
     bottom, top = axes.get_ylim()
-    lowest, highest = min(seen, default=bottom), max(seen, default=top)
+    lowest, highest = min(scores, default=bottom), max(scores, default=top)
     if lowest < highest:
         room = 0.06 * (highest - lowest)
         bottom, top = lowest - room, highest + room
@@ -172,9 +177,9 @@ def fit_scores(axes: Axes, scale: ScoreScale, seen: Iterable[float] = ()) -> Non
 
 
 def share_axes(panels: Sequence[Axes], columns: int, x: str, y: str, *, whole: bool = True) -> None:
-    """Give panels in rows one scale before anything is drawn on them.
+    """Make panels share their axes; call this before anything is drawn on them.
 
-    Its numbers and names stand at the left and below only; `whole` numbers on the x axis.
+    Ticks and labels are at the left and the bottom only. `whole`: only integers on the x axis.
     """
     first, figure = panels[0], panels[0].figure
     first.xaxis.set_major_locator(MaxNLocator(3 if columns > 2 else 5, integer=whole))
@@ -184,19 +189,19 @@ def share_axes(panels: Sequence[Axes], columns: int, x: str, y: str, *, whole: b
         if axes is not first:
             axes.sharex(first)
             axes.sharey(first)
-        lowest = not any(each.get_visible() for each in panels[k + columns :: columns])
+        lowest = not any(below.get_visible() for below in panels[k + columns :: columns])
         axes.tick_params(labelleft=k % columns == 0, labelbottom=lowest)
         if len(panels) < len(figure.axes):
             axes.set_ylabel("" if k % columns else y.replace(" (", "\n("))
             axes.set_xlabel(x if k >= last else "")
-    if len(panels) == len(figure.axes):  # one name for all of them
+    if len(panels) == len(figure.axes):  # one label for all of them
         size = first.xaxis.label.get_fontsize()
         figure.supxlabel(x, fontsize=size)
         figure.supylabel(y, fontsize=size)
 
 
 def shorten(name: str, most: int) -> str:
-    """Return a name as it is to be read, without its middle where it is long.
+    """Return a name escaped for matplotlib, without its middle if it is longer than `most`.
 
     Example:
         >>> shorten("airplane-automobile", 12)
@@ -208,7 +213,7 @@ def shorten(name: str, most: int) -> str:
 
 
 def escape_text(text: str) -> str:
-    r"""Return text that is drawn letter by letter: no formula, nothing that hides in a legend.
+    r"""Return text that matplotlib draws literally: no formula, nothing hidden in a legend.
 
     Example:
         >>> escape_text("a$b$"), escape_text("_a")

@@ -1,4 +1,4 @@
-"""Paper and slides: sizes, letters and lines that all figures share, and how they are saved."""
+"""Sizes, fonts and lines that all figures share, and saving of figures."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "SIZES", "add_title", "new_figure", "save", "split_into_rows"]
 
 FORMATS = ("pdf", "svg", "png")
-MISSING = r"Glyph (\d+) "  # how matplotlib begins, for every letter and every time it looks for it
-# Width in inches and letters in points: a column and a page of a paper, a 16:9 slide.
+MISSING_GLYPH = r"Glyph (\d+) "  # the start of matplotlib's warning, repeated per letter
+# Width in inches and font size in points: a column and a page of a paper, a 16:9 slide.
 SIZES: dict[str, tuple[float, float]] = {"column": (3.4, 8), "page": (7.0, 8), "slide": (12.0, 16)}
 
 
@@ -31,7 +31,7 @@ SIZES: dict[str, tuple[float, float]] = {"column": (3.4, 8), "page": (7.0, 8), "
 def new_figure(
     size: Size, height: float, rows: int = 1, columns: int = 1, **axes: Any
 ) -> Iterator[Figure]:
-    """Give a figure with `rows` x `columns` axes to draw on; `height` is a share of its width.
+    """Yield a figure with `rows` x `columns` axes to draw on; `height` is relative to its width.
 
     Example:
         >>> with new_figure("page", 0.5, 1, 2) as figure:
@@ -42,14 +42,14 @@ def new_figure(
     if size not in SIZES:
         raise InputError(f"size is {size!r:.40}, expected one of {', '.join(SIZES)}")
     width, points = SIZES[size]
-    with mpl.rc_context(_letters(points)), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", MISSING)  # `save` says it once
+    with mpl.rc_context(_font_settings(points)), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", MISSING_GLYPH)  # `save` warns once
         figure = Figure(figsize=(width, width * height), layout="constrained")
         figure.subplots(rows, columns, squeeze=False, **axes)
         yield figure
 
 
-def _letters(points: float) -> Any:  # the names of settings are typed one by one
+def _font_settings(points: float) -> Any:  # matplotlib types its settings one by one
     return {
         "font.size": points,
         "axes.titlesize": points,
@@ -65,7 +65,7 @@ def _letters(points: float) -> Any:  # the names of settings are typed one by on
 
 
 def split_into_rows(count: int, most: int = 4) -> tuple[int, int]:
-    """Return rows and columns for so many panels, at most `most` beside each other.
+    """Return the rows and columns for a number of panels, with at most `most` columns.
 
     Example:
         >>> split_into_rows(5), split_into_rows(3)
@@ -76,7 +76,7 @@ def split_into_rows(count: int, most: int = 4) -> tuple[int, int]:
 
 
 def add_title(figure: Figure, title: str) -> None:
-    """Put a title above a figure: over its legend, where there is one at the top.
+    """Add a title above a figure, or above its legend if it has one at the top.
 
     Example:
         >>> with new_figure("page", 0.5) as figure:
@@ -86,46 +86,46 @@ def add_title(figure: Figure, title: str) -> None:
     """
     text = title.replace("$", r"\$")
     size = 1.2 * float(figure.axes[0].title.get_fontsize())
-    if figure.legends:  # the layout keeps no two things apart there
+    if figure.legends:  # the layout would draw a title over the legend
         figure.legends[0].set_title(text, prop=FontProperties(size=size))
     else:
         figure.suptitle(text, fontsize=size)
 
 
 def save(figure: Figure, path: str | Path, dpi: int = 200) -> Path:
-    """Return the path that the figure was written to, in the format its ending names.
+    """Write a figure in the format of the file's suffix and return the path.
 
-    Letters stay letters in PDF and SVG, and the same figure gives the same bytes. Warns once of
-    letters that the font does not have.
+    Text stays text in PDF and SVG, and the same figure gives the same bytes. Warns once about
+    letters that the font lacks.
     """
     target = Path(path)
     form = target.suffix.lower().removeprefix(".")
     if form not in FORMATS:
-        named = ", ".join(f".{each}" for each in FORMATS)
-        raise InputError(f"{target}: a figure is written as {named}; end the name in one of them")
+        listed = ", ".join(f".{name}" for name in FORMATS)
+        raise InputError(f"{target}: expected a file name that ends in one of {listed}")
     if not target.parent.is_dir():
-        raise InputError(f"{target}: there is no folder {target.parent}; make it first")
+        raise InputError(f"{target}: there is no folder {target.parent}; create it first")
     fixed: Any = {"svg.hashsalt": "perdure", "svg.fonttype": "none", "pdf.fonttype": 42}
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
     try:
-        with mpl.rc_context(fixed), warnings.catch_warnings(record=True) as told:
+        with mpl.rc_context(fixed), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             figure.savefig(target, dpi=dpi, metadata=undated)
     except OSError as error:
         raise InputError(f"{target}: {(error.strerror or 'cannot be written').lower()}") from None
-    _tell({str(each.message): None for each in told})
+    _warn_once({str(warning.message): None for warning in caught})
     return target
 
 
-def _tell(told: Iterable[str]) -> None:
-    """Pass warnings on, those of letters that are in no font as one."""
-    lacks = [chr(int(found[1])) for text in told if (found := re.match(MISSING, text))]
-    rest = [text for text in told if not re.match(MISSING, text)]
-    if lacks:
-        letters = "".join(lacks[:10]) + ("…" if len(lacks) > 10 else "")
+def _warn_once(messages: Iterable[str]) -> None:
+    """Pass warnings on; those about letters that the font lacks become one."""
+    missing = [chr(int(match[1])) for text in messages if (match := re.match(MISSING_GLYPH, text))]
+    rest = [text for text in messages if not re.match(MISSING_GLYPH, text)]
+    if missing:
+        letters = "".join(missing[:10]) + ("…" if len(missing) > 10 else "")
         rest.append(
-            f"{letters} are not in the font and are drawn as boxes; name a font that has them as "
-            "font.family in a matplotlibrc file"
+            f"{letters} are not in the font and are drawn as boxes; set font.family in a "
+            "matplotlibrc file to a font that has them"
         )
     for text in rest:
         warnings.warn(text, stacklevel=3)

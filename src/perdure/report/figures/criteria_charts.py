@@ -1,7 +1,7 @@
 """The criteria of Díaz-Rodríguez et al. (2018) as spider charts, and accuracy on all tasks.
 
-Their Fig. 2: a strategy against naive and cumulative, the bounds. Their Fig. 1b: the accuracy on
-one fixed test set, that of all tasks, after each task.
+Their Fig. 2 shows a strategy between its bounds, naive and cumulative; their Fig. 1b the accuracy
+on one fixed test set, that of all tasks, after each task.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 __all__ = ["fixed", "spider"]
 
 BOUNDS = ("naive", "cumulative")
-MOST = {"column": 2, "page": 3, "slide": 6}  # panels beside each other
+MAX_COLUMNS = {"column": 2, "page": 3, "slide": 6}
 
 
 def spider(methods: RunsByMethod, *, size: Size = "page") -> Figure:
-    """Return a spider chart of each method's seven criteria, with naive and cumulative as bounds.
+    """Return one spider chart of seven criteria per method, with naive and cumulative as bounds.
 
-    Means over the seeds of a method; the larger the area, the better. A criterion that is
-    undefined is left out of the line and marked so: it is not 0.
+    Values are means over seeds; the larger the area, the better. An undefined criterion is a gap
+    in the line and marked as undefined: it is not 0.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
@@ -53,15 +53,15 @@ def spider(methods: RunsByMethod, *, size: Size = "page") -> Figure:
         >>> figure.axes[0].lines[0].get_ydata().round(2).tolist()[:4]
         [0.77, 0.7, 0.0, 0.1]
     """
-    methods = drop_other_task_counts(drop_unusable(methods, _no_criteria), together=True)
+    methods = drop_other_task_counts(drop_unusable(methods, _find_run_problem), together=True)
     values = {name: _criteria(runs) for name, runs in methods.items()}
     bounds = _bounds(methods)
     shown = [name for name in methods if name not in bounds] or bounds
     styles = choose_styles(methods)
-    rows, _ = split_into_rows(len(shown), MOST.get(size, 3))
+    rows, _ = split_into_rows(len(shown), MAX_COLUMNS.get(size, 3))
     columns = -(-len(shown) // rows)
     width, points = SIZES.get(size, SIZES["page"])
-    letters = min(0.7 * points, 2.9 * width / columns)  # "undefined" is shorter than a spoke
+    letters = min(0.7 * points, 2.9 * width / columns)  # so that "undefined" fits on a spoke
     height = 0.5625
     if size != "slide":
         height = min((1.1 if columns > 1 else 0.8) * rows / columns + 0.1, 9 / width)
@@ -69,21 +69,22 @@ def spider(methods: RunsByMethod, *, size: Size = "page") -> Figure:
     with new_figure(size, height, rows, columns, subplot_kw=polar) as figure:
         for axes, name in zip(figure.axes, shown, strict=False):
             assert isinstance(axes, PolarAxes)
-            _web(axes, wrap_name(name, 110 * width / points / columns), values[name], letters)
-            for each in [*(bound for bound in bounds if bound != name), name]:
-                _polygon(axes, each, values[each], styles[each], own=each == name)
+            _draw_web(axes, wrap_name(name, 110 * width / points / columns), values[name], letters)
+            for other in [*(bound for bound in bounds if bound != name), name]:
+                _draw_polygon(axes, other, values[other], styles[other], own=other == name)
         for empty in figure.axes[len(shown) :]:
             empty.set_axis_off()
-        figure.supxlabel(_used(values), fontsize=letters)
-        if bounds:  # every other method is named by its panel
+        figure.supxlabel(_list_criteria(values), fontsize=letters)
+        if bounds:  # each other method is named by its panel
             add_legend(figure, [line_key(name, styles[name], lw=0.9) for name in bounds])
     return figure
 
 
 def fixed(methods: RunsByMethod, *, size: Size = "page") -> Figure:
-    """Return after each task the mean score over all tasks, learned or not, by method.
+    """Return the mean score over all tasks, learned or not, after each task, one line per method.
 
-    Means over seeds, with a band of one SD. Tasks must be tested before they are learned.
+    Lines are means over seeds, with a band of one SD. Tasks must be evaluated before they are
+    learned.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
@@ -92,12 +93,12 @@ def fixed(methods: RunsByMethod, *, size: Size = "page") -> Figure:
         >>> figure.axes[0].lines[0].get_ydata().tolist()
         [0.5, 0.7]
     """
-    found = get_matrices(methods, together=True, lacks=_not_all_tested)
+    matrices = get_matrices(methods, together=True, find_problem=_find_problem)
     curves = {
         name: average_runs([fixed_curve(matrix.scores) for matrix in several])
-        for name, several in found.items()
+        for name, several in matrices.items()
     }
-    scale = merge_matrix_scales(found)
+    scale = merge_matrix_scales(matrices)
     height = {"column": 0.75, "page": 0.5, "slide": 0.5625}.get(size, 0.6)
     with new_figure(size, height) as figure:
         axes = figure.axes[0]
@@ -106,54 +107,54 @@ def fixed(methods: RunsByMethod, *, size: Size = "page") -> Figure:
         percent_ticks(scale, axes.yaxis)
         if scale.is_accuracy:
             axes.set_ylim(0, 1.02)
-        add_legend(figure, [*axes.lines, *band_key(map(len, found.values()))])
+        add_legend(figure, [*axes.lines, *band_key(map(len, matrices.values()))])
     return figure
 
 
-def _not_all_tested(matrix: ScoreMatrix) -> str:
-    """Return why there is no mean over all tasks, nothing where there is one."""
-    see = "see --unseen of `perdure run`"
+def _find_problem(matrix: ScoreMatrix) -> str:
+    """Return why there is no mean over all tasks, an empty string if there is one."""
+    hint = "run with `unseen=True`"
     try:
         curve = fixed_curve(matrix.scores)
     except UndefinedMetricError as reason:
-        return ZERO_UPPER if matrix.upper == "zeros" else f"{reason}; {see}"
+        return ZERO_UPPER if matrix.upper == "zeros" else f"{reason}; {hint}"
     if len(curve) > 1 and np.isnan(curve[:-1]).all():
         return (
-            "all tasks were tested after the last one only, expected tests of tasks not yet "
-            f"learned too; {see}"
+            "all tasks were evaluated only after the last one, expected evaluations of tasks not "
+            f"yet learned too; {hint}"
         )
     return ""
 
 
-def _no_criteria(run: ScoreInput) -> str:
-    """Return why a run has no criteria, nothing where it has one or more."""
-    found = run.summary(SummaryOptions(only=frozenset(CRITERIA.values()), intervals=False))
-    if not found.scale.is_accuracy:
+def _find_run_problem(run: ScoreInput) -> str:
+    """Return why a run has no criteria, an empty string if it has any."""
+    summary = run.summary(SummaryOptions(only=frozenset(CRITERIA.values()), intervals=False))
+    if not summary.scale.is_accuracy:
         return (
-            f"its {found.scale.label} is no accuracy, expected accuracies from 0 to 1: the "
-            "criteria are made for those"
+            f"its {summary.scale.label} is not an accuracy, expected accuracies from 0 to 1: the "
+            "criteria are defined for those"
         )
-    if not found.metrics.keys() & set(CRITERIA.values()):
-        why = found.undefined[CRITERIA["A"]]
-        return f"no criterion is defined, expected at least A: {why}"
+    if not summary.metrics.keys() & set(CRITERIA.values()):
+        reason = summary.undefined[CRITERIA["A"]]
+        return f"no criterion is defined, expected at least A: {reason}"
     return ""
 
 
 def _criteria(runs: Sequence[ScoreInput]) -> dict[str, float]:
-    """Return the mean over runs of each criterion, NaN where it is undefined in any of them."""
-    found = [
+    """Return the mean over runs of each criterion; NaN if it is undefined in any of them."""
+    summaries = [
         run.summary(SummaryOptions(only=frozenset(CRITERIA.values()), intervals=False))
         for run in runs
     ]
     return {
-        short: float(np.mean([one.metrics.get(id_, np.nan) for one in found]))
+        short: float(np.mean([summary.metrics.get(id_, np.nan) for summary in summaries]))
         for short, id_ in CRITERIA.items()
     }
 
 
-def _used(values: Mapping[str, Mapping[str, float]]) -> str:
-    """Return which criteria all methods have, and which are undefined somewhere."""
-    missing = [c for c in CRITERIA if any(np.isnan(mine[c]) for mine in values.values())]
+def _list_criteria(values: Mapping[str, Mapping[str, float]]) -> str:
+    """Return in words which criteria all methods have and which are undefined for some."""
+    missing = [c for c in CRITERIA if any(np.isnan(own[c]) for own in values.values())]
     used = f"criteria used: {', '.join(c for c in CRITERIA if c not in missing) or 'none'}"
     return f"{used}; undefined: {', '.join(missing)}" if missing else used
 
@@ -161,16 +162,16 @@ def _used(values: Mapping[str, Mapping[str, float]]) -> str:
 def _bounds(methods: RunsByMethod) -> list[str]:
     """Return the methods that bound the others: naive and cumulative, if there is one of each."""
     strategies = {name: get_strategy(name, runs) for name, runs in methods.items()}
-    named = list(strategies.values())
-    return [name for name, each in strategies.items() if each in BOUNDS and named.count(each) == 1]
+    used = list(strategies.values())
+    return [name for name, s in strategies.items() if s in BOUNDS and used.count(s) == 1]
 
 
 def _angles() -> NDArray[np.float64]:
     return np.linspace(0, 2 * np.pi, len(CRITERIA), endpoint=False)
 
 
-def _web(axes: PolarAxes, title: str, values: Mapping[str, float], letters: float) -> None:
-    """Draw circles and spokes; a spoke whose criterion is undefined says so."""
+def _draw_web(axes: PolarAxes, title: str, values: Mapping[str, float], letters: float) -> None:
+    """Draw circles and spokes; mark the spokes of undefined criteria."""
     axes.set_theta_zero_location("N")
     axes.set_theta_direction(-1)
     axes.set_xticks(_angles(), list(values))
@@ -190,26 +191,21 @@ def _web(axes: PolarAxes, title: str, values: Mapping[str, float], letters: floa
 
 
 def _upright(angle: float) -> float:
-    """Return by how many degrees to turn text along a spoke, so that it is not upside down."""
+    """Return the rotation of text along a spoke in degrees, so that it is not upside down."""
     turned = 90 - float(np.degrees(angle))
     return turned if -90 <= turned <= 90 else turned + 180
 
 
-def _polygon(
-    axes: Axes, name: str, values: Mapping[str, float], look: LineStyle, *, own: bool
+def _draw_polygon(
+    axes: Axes, name: str, values: Mapping[str, float], style: LineStyle, *, own: bool
 ) -> None:
-    """Draw a method's line around, with gaps where a criterion is undefined."""
+    """Draw a method's polygon, with gaps where a criterion is undefined."""
     around = np.append(_angles(), 2 * np.pi)
     radii = np.array([*values.values(), next(iter(values.values()))])
-    style: dict[str, Any] = {"marker": "o", "ms": 3, "zorder": 3} if own else {"lw": 0.9}
+    extra: dict[str, Any] = {"marker": "o", "ms": 3, "zorder": 3} if own else {"lw": 0.9}
     axes.plot(
-        around,
-        radii,
-        color=look.colour,
-        ls=look.dashes,
-        label=escape_text(name),
-        clip_on=False,
-        **style,
-    )
+        around, radii, color=style.colour, ls=style.dashes, label=escape_text(name), clip_on=False,
+        **extra,
+    )  # fmt: skip
     if not np.isnan(radii).any():
-        axes.fill(around, radii, color=look.colour, alpha=0.2 if own else 0.07, lw=0)
+        axes.fill(around, radii, color=style.colour, alpha=0.2 if own else 0.07, lw=0)

@@ -1,4 +1,4 @@
-"""What stays forgotten against how far scores drop on the way, after De Lange et al. (2023), 9."""
+"""Final forgetting against the largest drop during training: De Lange et al. (2023), figure 9."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from ..load import RunsByMethod
     from ._paper import Size
 
-    Pairs = list[dict[tuple[int, int], tuple[float, float]]]  # of each run
+    Pairs = list[dict[tuple[int, int], tuple[float, float]]]  # one per run
 
 __all__ = ["forgetting"]
 
 
 def forgetting(methods: RunsByMethod, *, size: Size = "page", window: int = 10) -> Figure:
-    """Return FORG against windowed forgetting, a point for each older task after each task.
+    """Return FORG against windowed forgetting, one point per older task after each task.
 
-    Bold points are means over the runs of a method, light ones single runs; Pearson's correlation
-    is that of the means. A panel a method.
+    Bold points are means over the runs of a method, light points are single runs; Pearson's
+    correlation is computed from the means. One panel per method.
 
     Args:
-        methods: runs by method, as `open_methods` gives them.
-        size: for a column or a page of a paper, or a slide.
-        window: within how many evaluations a drop counts.
+        methods: runs by method, as returned by `open_methods`.
+        size: a column or a page of a paper, or a slide.
+        window: number of evaluations within which a drop counts.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix, Stream
@@ -55,38 +55,40 @@ def forgetting(methods: RunsByMethod, *, size: Size = "page", window: int = 10) 
     if window < 2:
         raise InputError(f"window is {window}, expected at least 2 evaluations: one cannot drop")
     methods = drop_other_task_counts(
-        drop_unusable(methods, lambda run: _lacks(run, window)), together=False
+        drop_unusable(methods, lambda run: _find_problem(run, window)), together=False
     )
-    found = {name: _pairs(runs, window) for name, runs in methods.items()}
-    look = choose_styles(methods)
-    scale = _scale(methods)
-    height, rows, columns = get_layout(check_panel_count(len(found), f"{len(found)} methods"), size)
+    points = {name: _get_pairs(runs, window) for name, runs in methods.items()}
+    styles = choose_styles(methods)
+    scale = _merge_scales(methods)
+    height, rows, columns = get_layout(
+        check_panel_count(len(points), f"{len(points)} methods"), size
+    )
     with new_figure(size, height * 1.2, rows, columns) as figure:
-        for axes in figure.axes[len(found) :]:
+        for axes in figure.axes[len(points) :]:
             axes.set_visible(False)
         percent = " (%)" if scale.percent else ""
-        x = f"largest {_drop(scale)} within {window} tests (WF{window}){percent}"
+        x = f"largest {_name_of_drop(scale)} within {window} evaluations (WF{window}){percent}"
         percent_ticks(scale, figure.axes[0].xaxis, figure.axes[0].yaxis)
         share_axes(figure.axes, columns, x, f"forgotten (FORG){percent}", whole=False)
-        for axes, (name, pairs) in zip(figure.axes, found.items(), strict=False):
-            rho = _draw(axes, pairs, look[name])
-            said = "ρ is undefined" if rho is None else f"ρ = {rho:.2f}".replace("-", "−")
-            axes.set_title(f"{shorten(name, 90 // columns - 10)}\n{said}")
+        for axes, (name, pairs) in zip(figure.axes, points.items(), strict=False):
+            rho = _draw(axes, pairs, styles[name])
+            correlation = "ρ is undefined" if rho is None else f"ρ = {rho:.2f}".replace("-", "−")
+            axes.set_title(f"{shorten(name, 90 // columns - 10)}\n{correlation}")
     return figure
 
 
-def _lacks(run: ScoreInput, window: int) -> str:
-    """Return why a run cannot be drawn, nothing where it can."""
+def _find_problem(run: ScoreInput, window: int) -> str:
+    """Return why a run cannot be drawn, an empty string if it can."""
     if run.stream is None or run.matrix is None:
         what = "stream of evaluations" if run.stream is None else "score matrix"
         why = f": {run.no_matrix}" if run.stream is not None and run.no_matrix else ""
-        return f"no {what}{why}, expected both; a points.csv must say which task was trained"
+        return f"no {what}{why}, expected both; a points.csv must have the column trained"
     if not forgetting_pairs(run.matrix, run.stream, window):
-        return "no task was left behind, expected at least 2 learned tasks"
+        return "no older task, expected at least 2 learned tasks"
     return ""
 
 
-def _pairs(runs: Sequence[ScoreInput], window: int) -> Pairs:
+def _get_pairs(runs: Sequence[ScoreInput], window: int) -> Pairs:
     return [
         forgetting_pairs(run.matrix, run.stream, window)
         for run in runs
@@ -94,27 +96,27 @@ def _pairs(runs: Sequence[ScoreInput], window: int) -> Pairs:
     ]
 
 
-def _scale(methods: RunsByMethod) -> ScoreScale:
+def _merge_scales(methods: RunsByMethod) -> ScoreScale:
     runs = [run for several in methods.values() for run in several]
     return merge_scales([run.matrix.scale for run in runs if run.matrix is not None])
 
 
-def _drop(scale: ScoreScale) -> str:
-    """Return how getting worse is called: of an accuracy a drop, of a loss its rise."""
+def _name_of_drop(scale: ScoreScale) -> str:
+    """Return the word for getting worse: a drop of an accuracy, a rise of a loss."""
     if scale.label == "accuracy":
         return "drop"
     return f"{'rise' if scale.lower_is_better else 'drop'} of {escape_text(scale.label)}"
 
 
-def _draw(axes: Axes, pairs: Pairs, look: LineStyle) -> float | None:
-    """Draw the points of a method; return the correlation of the means, None where undefined."""
+def _draw(axes: Axes, pairs: Pairs, style: LineStyle) -> float | None:
+    """Draw the points of a method; return the correlation of the means, None if undefined."""
     shared = [key for key in pairs[0] if all(key in run for run in pairs)]
-    all_ = np.array([[run[key] for key in shared] for run in pairs]).reshape(len(pairs), -1, 2)
+    every = np.array([[run[key] for key in shared] for run in pairs]).reshape(len(pairs), -1, 2)
     if len(pairs) > 1:
-        each = all_.reshape(-1, 2)
-        axes.scatter(each[:, 1], each[:, 0], color=look.colour, alpha=0.25, s=12, linewidths=0)
-    means = all_.mean(axis=0)
-    axes.scatter(means[:, 1], means[:, 0], color=look.colour, s=24, linewidths=0)
+        single = every.reshape(-1, 2)
+        axes.scatter(single[:, 1], single[:, 0], color=style.colour, alpha=0.25, s=12, linewidths=0)
+    means = every.mean(axis=0)
+    axes.scatter(means[:, 1], means[:, 0], color=style.colour, s=24, linewidths=0)
     return _correlation(means[~np.isnan(means).any(axis=1)])
 
 

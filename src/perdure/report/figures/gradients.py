@@ -1,4 +1,4 @@
-"""Norms of the gradients of a step's two terms: after a switch there is little that holds back.
+"""Gradient norms of the two loss terms: right after a switch the stability term is small.
 
 After De Lange et al. (2023), figures 4, 10 and 12.
 """
@@ -48,13 +48,13 @@ Term = Literal["stability", "plasticity", "both"]
 def gradients(
     methods: RunsByMethod, *, size: Size = "page", zoom: int | None = None, term: Term = "stability"
 ) -> Figure:
-    r"""Return the L2 norms of gradients over training, mean and SD over the runs of a method.
+    r"""Return the L2 norms of gradients during training, mean and SD over the runs of a method.
 
     Args:
-        methods: runs by method, as `open_methods` gives them.
-        size: for a column or a page of a paper, or a slide.
-        zoom: only so many iterations from the start of each task, a panel a task.
-        term: of which part of the loss: what holds on to old tasks, what learns the new one, both.
+        methods: runs by method, as returned by `open_methods`.
+        size: a column or a page of a paper, or a slide.
+        zoom: draw this many iterations from the start of each task, one panel per task.
+        term: the part of the loss: stability (old tasks), plasticity (the new task), or both.
 
     Example:
         >>> from perdure.record import Run
@@ -69,82 +69,84 @@ def gradients(
         raise InputError(f"term is {term!r:.40}, expected stability, plasticity or both")
     if zoom is not None and zoom < 1:
         raise InputError(f"zoom is {zoom}, expected a whole number of at least 1")
-    methods = drop_other_task_counts(drop_unusable(methods, _lacks), together=False)
-    norms = {name: _recorded(runs) for name, runs in methods.items()}
+    methods = drop_other_task_counts(drop_unusable(methods, _find_problem), together=False)
+    norms = {name: _get_norms(runs) for name, runs in methods.items()}
     terms = [term] if term != "both" else ["stability", "plasticity"]
     whole = {
-        (each, name): _band([_curve(run, each) for run in runs])
-        for each in terms
+        (loss_term, name): _average([_curve(run, loss_term) for run in runs])
+        for loss_term in terms
         for name, runs in norms.items()
     }
-    if not any(found.mean.any() for found in whole.values()):
+    if not any(curve.mean.any() for curve in whole.values()):
         raise InputError(f"no run has a {term} term, expected one; naive learning has none")
     if zoom is not None:
-        return _zoomed(methods, norms, terms, size, zoom)
-    return _whole(methods, whole, size)
+        return _draw_zoomed(methods, norms, terms, size, zoom)
+    return _draw_whole(methods, whole, size)
 
 
-def _lacks(run: ScoreInput) -> str:
+def _find_problem(run: ScoreInput) -> str:
     if isinstance(run, Run) and run.gradients is not None:
         return ""
-    return "no gradients.csv, expected recorded norms; run it again with --gradients 1"
+    return "no gradients.csv, expected recorded norms; run it again with `gradients=1`"
 
 
-def _recorded(runs: Sequence[ScoreInput]) -> list[Gradients]:
+def _get_norms(runs: Sequence[ScoreInput]) -> list[Gradients]:
     return [run.gradients for run in runs if isinstance(run, Run) and run.gradients is not None]
 
 
 def _curve(norms: Gradients, term: str) -> Curve:
     values: np.ndarray[tuple[int], np.dtype[np.float64]] = getattr(norms, term)
-    there = np.isfinite(values)  # no such term at that step, or training diverged
-    return norms.step[there], values[there]
+    known = np.isfinite(values)  # others: no such term at that step, or training diverged
+    return norms.step[known], values[known]
 
 
-def _band(found: Sequence[Curve]) -> MeanCurve:
-    return average_curves([curve for curve in found if len(curve[0])])
+def _average(curves: Sequence[Curve]) -> MeanCurve:
+    return average_curves([curve for curve in curves if len(curve[0])])
 
 
 def _starts(norms: Gradients) -> list[int]:
-    """Return the place of the first line of every stretch of training on one task."""
+    """Return the index of the first row of each span of training on one task."""
     trained = np.array(norms.trained)
     changed = np.flatnonzero(trained[1:] != trained[:-1]) + 1
     return [0, *changed.tolist()] if len(trained) else []
 
 
-def _whole(methods: RunsByMethod, found: Mapping[tuple[str, str], MeanCurve], size: Size) -> Figure:
-    terms = list(dict.fromkeys(term for term, _ in found))
-    look = choose_styles(methods)
+def _draw_whole(
+    methods: RunsByMethod, curves: Mapping[tuple[str, str], MeanCurve], size: Size
+) -> Figure:
+    terms = list(dict.fromkeys(term for term, _ in curves))
+    styles = choose_styles(methods)
     steps = {
         name: find_switches([run.stream for run in runs if run.stream is not None])
         for name, runs in methods.items()
     }
-    height, rows, columns = get_layout(len(terms), size, beside=1)
+    height, rows, columns = get_layout(len(terms), size, max_columns=1)
     with new_figure(size, height, rows, columns) as figure:
         for k, (axes, term) in enumerate(zip(figure.axes, terms, strict=True), start=1):
             x = "iterations" if k == rows else ""
             share_axes([axes], columns, x, f"{term}\ngradient norm")
-            draw_switches(axes, steps, look)
+            draw_switches(axes, steps, styles)
             for name in methods:
-                draw_band(axes, found[term, name], look[name])
+                draw_band(axes, curves[term, name], styles[name])
             axes.set_ylim(bottom=0)
         _add_legend(figure, methods)
     return figure
 
 
-def _zoomed(
+def _draw_zoomed(
     methods: RunsByMethod, norms: Norms, terms: Sequence[str], size: Size, zoom: int
 ) -> Figure:
-    look = choose_styles(methods)
+    styles = choose_styles(methods)
     runs_of = [run for several in norms.values() for run in several]
     names = merge_names([[run.trained[at] for at in _starts(run)] for run in runs_of])
-    found = {
-        (term, k): {name: _start(runs, term, k, zoom) for name, runs in norms.items()}
+    curves = {
+        (term, k): {name: _average_start(runs, term, k, zoom) for name, runs in norms.items()}
         for term in terms
         for k in range(len(names))
     }
-    # Before there is an old task nothing holds on to one: zeros need no panel.
-    panels = [key for key, mine in found.items() if any(b.mean.any() for b in mine.values())]
-    blocks = {term: [k for each, k in panels if each == term] for term in terms}
+    # The first task has no stability term: panels of zeros are left out.
+    panels = [key for key, own in curves.items() if any(c.mean.any() for c in own.values())]
+    blocks = {term: [k for panel_term, k in panels if panel_term == term] for term in terms}
     most = max(map(len, blocks.values()))
     _, _, columns = get_layout(check_panel_count(most, f"zoom on {len(names)} tasks"), size)
     rows = sum(-(-len(tasks) // columns) for tasks in blocks.values())
@@ -152,28 +154,28 @@ def _zoomed(
     with new_figure(size, height, rows, columns) as figure:
         rest = list(figure.axes)
         for term, tasks in blocks.items():
-            mine, rest = _split(rest, len(tasks), columns)
+            own, rest = _split(rest, len(tasks), columns)
             x = "" if rest else "iterations of the task"
-            share_axes(mine, columns, x, f"{term}\ngradient norm")
-            for axes, k in zip(mine, tasks, strict=False):
-                for name, norm in found[term, k].items():
-                    draw_band(axes, norm, look[name])
+            share_axes(own, columns, x, f"{term}\ngradient norm")
+            for axes, k in zip(own, tasks, strict=False):
+                for name, curve in curves[term, k].items():
+                    draw_band(axes, curve, styles[name])
                 axes.set_title(shorten(names[k], 24 // columns + 8))
-            mine[0].set_ylim(bottom=0)
+            own[0].set_ylim(bottom=0)
         _add_legend(figure, methods)
     return figure
 
 
 def _split(panels: list[Axes], count: int, columns: int) -> tuple[list[Axes], list[Axes]]:
-    """Return whole rows for so many panels, those left over hidden, and the rows after them."""
+    """Return whole rows for a number of panels, surplus ones hidden, and the rows after them."""
     end = -(-count // columns) * columns
     for axes in panels[count:end]:
         axes.set_visible(False)
     return panels[:end], panels[end:]
 
 
-def _start(runs: Sequence[Gradients], term: str, task: int, zoom: int) -> MeanCurve:
-    """Return the norms in the first iterations of a task; its first one is 1."""
+def _average_start(runs: Sequence[Gradients], term: str, task: int, zoom: int) -> MeanCurve:
+    """Return the mean norms in the first iterations of a task, counted from 1."""
     curves = []
     for norms in runs:
         starts = _starts(norms)
@@ -185,10 +187,10 @@ def _start(runs: Sequence[Gradients], term: str, task: int, zoom: int) -> MeanCu
         last = min(int(norms.step[end - 1]), before + zoom)
         inside = (steps > before) & (steps <= last)
         curves.append((steps[inside] - before, values[inside]))
-    return _band(curves)
+    return _average(curves)
 
 
 def _add_legend(figure: Figure, methods: RunsByMethod) -> None:
-    look = choose_styles(methods)
-    keys = [line_key(name, look[name]) for name in methods]
+    styles = choose_styles(methods)
+    keys = [line_key(name, styles[name]) for name in methods]
     add_legend(figure, [*keys, *band_key(len(runs) for runs in methods.values())])

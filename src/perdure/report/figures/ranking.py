@@ -1,4 +1,4 @@
-"""Mean ranks of methods, those joined that a test cannot separate: after Demšar (2006)."""
+"""Mean ranks of methods, with bars that join indistinguishable ones: after Demšar (2006)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ranks"]
 
-STEP = 0.45  # between bars, in lines of text
-LETTERS = {"column": 13, "page": 36, "slide": 26}  # of a method's name
+BAR_STEP = 0.45  # between bars, in lines of text
+MAX_NAME_LETTERS = {"column": 13, "page": 36, "slide": 26}
 
 
-class _Joined(NamedTuple):
-    """Groups that are not told apart, their letters, why, and the critical difference if any."""
+class _RankGroups(NamedTuple):
+    """Groups of indistinguishable methods, their letters, and the test in words.
+
+    `difference` is the critical difference of Nemenyi's test.
+    """
 
     groups: list[list[str]]
     letters: dict[str, str]
@@ -61,17 +64,17 @@ def ranks(
     unpaired: bool = False,
     alpha: float = 0.05,
 ) -> Figure:
-    """Return mean ranks over seeds, 1 the best; a bar joins methods that the test cannot separate.
+    """Return mean ranks over seeds, 1 is best; a bar joins methods that the test cannot separate.
 
-    A bar is about the methods at its dots, and the letters say the same as in `perdure compare`.
+    A bar joins the methods at its dots; the letters are those of `perdure compare`.
 
     Args:
-        methods: two or more, with two or more seeds in common.
-        size: column, page or slide.
-        metric: the id to rank by.
-        test: of every pair, with Holm's correction; or nemenyi, the critical difference of ranks.
-        unpaired: do not pair the runs by seed in the test.
-        alpha: how often a difference may be found where there is none.
+        methods: runs of two or more methods that have two or more seeds in common.
+        size: a column or a page of a paper, or a slide.
+        metric: id of the metric to rank by.
+        test: pairwise test, with Holm's correction; or nemenyi, the critical difference of ranks.
+        unpaired: do not pair runs by seed in the test.
+        alpha: significance level.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
@@ -84,112 +87,119 @@ def ranks(
     if not 0 < alpha < 1:
         raise InputError(f"alpha is {alpha:g}, expected a number between 0 and 1")
     if test == "nemenyi" and unpaired:
-        raise InputError("Nemenyi's test ranks methods seed by seed; leave --unpaired out")
+        raise InputError("Nemenyi's test ranks methods seed by seed; it needs `unpaired=False`")
     unpaired = unpaired or test == "welch"
-    values, scale = _values(methods, metric, unpaired=unpaired)
-    found = compare_methods(
+    values, scale = _get_values(methods, metric, unpaired=unpaired)
+    comparison = compare_methods(
         metric, values, scale=scale, alpha=alpha, test="t" if test == "nemenyi" else test,
         unpaired=unpaired,
     )  # fmt: skip
-    mean = dict(sorted(found.ranks.items(), key=lambda item: item[1]))
+    mean = dict(sorted(comparison.ranks.items(), key=lambda item: item[1]))
     if test == "nemenyi":
-        joined = _by_nemenyi(values, found, alpha)
+        grouped = _group_by_nemenyi(values, comparison, alpha)
     else:
-        joined = _by_test(values, found, test, unpaired=unpaired, alpha=alpha)
-    about = f"{metric}: mean ranks over {len(found.seeds)} seeds, alpha = {alpha:g}"
-    title = "\n".join(fill(line, _letters(size)) for line in [about, *joined.reasons])
-    above = 1.2 if joined.difference is None else 2.6  # the ruler, in lines of text
-    lines = above + STEP * len(joined.groups) + len(mean) / 2 + title.count("\n")
+        grouped = _group_by_test(values, comparison, test, unpaired=unpaired, alpha=alpha)
+    about = f"{metric}: mean ranks over {len(comparison.seeds)} seeds, alpha = {alpha:g}"
+    title = "\n".join(fill(line, _letters_per_line(size)) for line in [about, *grouped.reasons])
+    above = 1.2 if grouped.difference is None else 2.6  # the ruler, in lines of text
+    lines = above + BAR_STEP * len(grouped.groups) + len(mean) / 2 + title.count("\n")
     with new_figure(size, _height(lines, size)) as figure:
         axes = figure.axes[0]
         colours = {name: look.colour for name, look in choose_styles(methods).items()}
-        tags = {name: _tag(name, joined.letters, LETTERS[size]) for name in mean}
-        _names(axes, mean, tags, colours, 0.6 + STEP * len(joined.groups))
-        _bars(axes, joined.groups, mean)
-        _ruler(axes, len(mean), joined.difference, _every(list(tags.values()), size))
+        tags = {name: _tag(name, grouped.letters, MAX_NAME_LETTERS[size]) for name in mean}
+        _draw_names(axes, mean, tags, colours, 0.6 + BAR_STEP * len(grouped.groups))
+        _draw_bars(axes, grouped.groups, mean)
+        _draw_ruler(axes, len(mean), grouped.difference, _tick_step(list(tags.values()), size))
         axes.set_ylim(top=above)
         axes.set_title(title)
         figure.draw_without_rendering()  # names move with the axis: the layout takes two rounds
     return figure
 
 
-def _by_test(
-    values: Values, found: MethodsComparison, test: PairTestName, *, unpaired: bool, alpha: float
-) -> _Joined:
-    """Return the groups of the letters that `perdure compare` prints."""
-    different = [names for names, pair in found.pairs.items() if pair.distinguishable]
-    order = sorted(found.ranks, key=found.ranks.__getitem__)
+def _group_by_test(
+    values: Values,
+    comparison: MethodsComparison,
+    test: PairTestName,
+    *,
+    unpaired: bool,
+    alpha: float,
+) -> _RankGroups:
+    """Return the groups behind the letters of `perdure compare`."""
+    different = [names for names, pair in comparison.pairs.items() if pair.distinguishable]
+    order = sorted(comparison.ranks, key=comparison.ranks.__getitem__)
     groups = [
         sorted(group, key=order.index)
-        for group in letter_groups(found.best_first, different)
+        for group in letter_groups(comparison.best_first, different)
         if len(group) > 1
     ]
     name = find_pair_test(test, unpaired=unpaired).name
     reasons = [f"a bar joins (at its dots) what the {name} with Holm's correction cannot separate"]
     seeds = max(map(len, values.values()))
-    least = min_attainable_p(seeds, comparisons=len(found.pairs), test=test, unpaired=unpaired)
+    least = min_attainable_p(seeds, comparisons=len(comparison.pairs), test=test, unpaired=unpaired)
     if least >= alpha:
         reasons.append(f"which cannot go below p = {least:.3g} with {seeds} seeds")
-    return _Joined(groups, found.letters, reasons)
+    return _RankGroups(groups, comparison.letters, reasons)
 
 
-def _by_nemenyi(values: Values, found: MethodsComparison, alpha: float) -> _Joined:
-    methods, seeds = len(values), len(found.seeds)
+def _group_by_nemenyi(values: Values, comparison: MethodsComparison, alpha: float) -> _RankGroups:
+    methods, seeds = len(values), len(comparison.seeds)
     difference = critical_difference(methods, seeds, alpha=alpha)
-    p = friedman_p([[mine[seed] for mine in values.values()] for seed in found.seeds])
+    p = friedman_p([[own[seed] for own in values.values()] for seed in comparison.seeds])
     reasons = [] if p is None else [f"Friedman's test of equal ranks: p = {p:.3g}"]
     if difference > methods - 1:
-        reasons.append(f"{seeds} seeds cannot tell any two of {methods} apart this way")
-    return _Joined(indistinguishable_groups(found.ranks, difference), {}, reasons, difference)
+        reasons.append(f"{seeds} seeds cannot separate any two of {methods} methods with this test")
+    return _RankGroups(
+        indistinguishable_groups(comparison.ranks, difference), {}, reasons, difference
+    )
 
 
-def _values(methods: RunsByMethod, metric: str, *, unpaired: bool) -> tuple[Values, ScoreScale]:
-    """Return the metric of every run by method and seed, and the scale of the scores."""
+def _get_values(methods: RunsByMethod, metric: str, *, unpaired: bool) -> tuple[Values, ScoreScale]:
+    """Return the metric of each run by method and seed, and the scale of the scores."""
     if len(methods) < 2:
-        raise InputError(f"{len(methods)} method(s), expected two or more: ranks are among methods")
+        raise InputError(f"{len(methods)} method(s), expected two or more to rank")
     try:
         find_metric(metric)
     except ValueError as error:
         raise InputError(f"metric: {error}") from None
     options = options_for([metric])
 
-    def lacks(run: ScoreInput) -> str:
-        found = run.summary(options)
-        reason = found.undefined.get(metric, "not computed")
-        return "" if metric in found.metrics else f"{metric} is undefined: {reason}"
+    def find_problem(run: ScoreInput) -> str:
+        summary = run.summary(options)
+        reason = summary.undefined.get(metric, "not computed")
+        return "" if metric in summary.metrics else f"{metric} is undefined: {reason}"
 
-    every = index_by_seed(methods, unpaired=unpaired)  # before any is left out: order may pair
-    kept = drop_other_task_counts(drop_unusable(methods, lacks), together=True)
-    if len(kept) < 2:
-        raise InputError("1 method is left, expected two or more: ranks are among methods")
-    places = {
+    every = index_by_seed(methods, unpaired=unpaired)  # before runs are dropped: order may pair
+    usable = drop_other_task_counts(drop_unusable(methods, find_problem), together=True)
+    if len(usable) < 2:
+        raise InputError("1 method is left, expected two or more to rank")
+    indices = {
         name: {seed: k for seed, k in every[name].items() if methods[name][k] in runs}
-        for name, runs in kept.items()
+        for name, runs in usable.items()
     }
-    common = common_seeds(places)
+    common = common_seeds(indices)
     if len(common) < 2:
         raise InputError(
-            f"{len(common)} seed(s) in common, expected two or more: ranks are averaged over seeds"
+            f"{len(common)} seed(s) in common, expected two or more to average ranks over"
         )
     values: Values = {}
-    seen: tuple[str, Summary] | None = None
-    for name, mine in places.items():
+    first: tuple[str, Summary] | None = None
+    for name, own in indices.items():
         values[name] = {}
-        for seed in mine if unpaired else common:
-            found = methods[name][mine[seed]].summary(options)
-            seen = seen or (name, found)
-            _refuse_other(seen, (name, found))
-            values[name][seed] = found.metrics[metric]
-    assert seen is not None
-    return values, seen[1].scale
+        for seed in own if unpaired else common:
+            summary = methods[name][own[seed]].summary(options)
+            first = first or (name, summary)
+            _check_comparable(first, (name, summary))
+            values[name][seed] = summary.metrics[metric]
+    assert first is not None
+    return values, first[1].scale
 
 
-def _refuse_other(one: tuple[str, Summary], other: tuple[str, Summary]) -> None:
-    counts = [len(found.tasks) for _, found in (one, other)]
+def _check_comparable(one: tuple[str, Summary], other: tuple[str, Summary]) -> None:
+    counts = [len(summary.tasks) for _, summary in (one, other)]
     if counts[0] != counts[1]:
         raise InputError(
-            f"{one[0]} has {counts[0]} tasks and {other[0]} has {counts[1]}, expected as many of "
-            "all that are ranked"
+            f"{one[0]} has {counts[0]} tasks and {other[0]} has {counts[1]}, expected equally many "
+            "for all methods"
         )
     if one[1].scale != other[1].scale:
         raise InputError(
@@ -203,26 +213,26 @@ def _height(lines: float, size: Size) -> float:
     return 1.5 * (lines + 3) * points / 72 / width
 
 
-def _letters(size: Size) -> int:
-    """Return how many letters a line of the title holds."""
+def _letters_per_line(size: Size) -> int:
+    """Return how many letters fit on a line of the title."""
     width, points = SIZES[size] if size in SIZES else SIZES["page"]
     return int(72 * width / (0.62 * points))
 
 
 def _tag(name: str, letters: Mapping[str, str], most: int) -> str:
-    mine = f" ({letters[name]})" if letters else ""
-    return shorten(name, max(most - len(mine), 4)) + mine
+    suffix = f" ({letters[name]})" if letters else ""
+    return shorten(name, max(most - len(suffix), 4)) + suffix
 
 
-def _every(tags: Sequence[str], size: Size) -> int:
-    """Return of which ranks to write the number, every one or every so many, beside the names."""
+def _tick_step(tags: Sequence[str], size: Size) -> int:
+    """Return the step between labelled ranks, so that their numbers do not overlap."""
     width, points = SIZES[size]
     letters = max(map(len, tags)) + 7  # with its rank
     inches = max(width - 2 * 0.6 * letters * points / 72, 0.3)
     return math.ceil(2 * points / 72 * len(tags) / inches)
 
 
-def _names(
+def _draw_names(
     axes: Axes,
     mean: Mapping[str, float],
     tags: Mapping[str, str],
@@ -231,7 +241,7 @@ def _names(
 ) -> None:
     """Write the better half at the left and the others at the right, each with a line to its rank.
 
-    The outermost stand highest, so that no line crosses another.
+    The outermost names are highest, so that no line crosses another.
     """
     names = list(mean)
     half = -(-len(names) // 2)
@@ -240,24 +250,24 @@ def _names(
     right = [(name, k) for k, name in enumerate(reversed(names[half:]))]
     for name, k in left:
         y, end = -below - k, 1 - margin
-        _stem(axes, mean[name], y, end, colours[name])
+        _draw_stem(axes, mean[name], y, end, colours[name])
         axes.text(end, y, f"{tags[name]}  {mean[name]:.2f} ", ha="right", va="center")
     for name, k in right:
         y, end = -below - k, len(names) + margin
-        _stem(axes, mean[name], y, end, colours[name])
+        _draw_stem(axes, mean[name], y, end, colours[name])
         axes.text(end, y, f" {mean[name]:.2f}  {tags[name]}", ha="left", va="center")
     axes.set_ylim(bottom=-below - half + 0.4)
 
 
-def _stem(axes: Axes, rank: float, y: float, end: float, colour: str) -> None:
+def _draw_stem(axes: Axes, rank: float, y: float, end: float, colour: str) -> None:
     axes.plot([rank, rank, end], [0, y, y], color=colour, clip_on=False)
 
 
-def _bars(axes: Axes, groups: Sequence[Sequence[str]], mean: Mapping[str, float]) -> None:
-    """Draw a bar for each group, with a dot at the rank of each of its methods."""
+def _draw_bars(axes: Axes, groups: Sequence[Sequence[str]], mean: Mapping[str, float]) -> None:
+    """Draw one bar per group, with a dot at the rank of each of its methods."""
     room = 0.02 * (len(mean) - 1)
     for k, group in enumerate(groups):
-        y, at = -0.4 - STEP * k, [mean[name] for name in group]
+        y, at = -0.4 - BAR_STEP * k, [mean[name] for name in group]
         axes.plot(
             [at[0] - room, at[-1] + room], [y, y],
             color="black", linewidth=2, solid_capstyle="butt", zorder=3, clip_on=False,
@@ -265,7 +275,7 @@ def _bars(axes: Axes, groups: Sequence[Sequence[str]], mean: Mapping[str, float]
         axes.plot(at, [y] * len(at), "o", color="black", markersize=5, zorder=3, clip_on=False)
 
 
-def _ruler(axes: Axes, methods: int, difference: float | None, every: int) -> None:
+def _draw_ruler(axes: Axes, methods: int, difference: float | None, every: int) -> None:
     """Draw the axis of ranks and, above it, the critical difference if there is one."""
     axes.set_axis_off()
     axes.set_xlim(1, max(methods, 1 + (difference or 0)))

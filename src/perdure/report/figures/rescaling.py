@@ -1,12 +1,12 @@
-"""Accuracy and forgetting beside their rescaled forms, and the factors between them.
+"""Accuracy and forgetting next to their rescaled forms, and the factors between them.
 
-After Michel et al. (2023): Figs. 3 and 4 show AA beside RAA and AF beside RAF, Fig. 2 the factors.
+After Michel et al. (2023): Figs. 3 and 4 show AA and RAA, AF and RAF, Fig. 2 the factors.
 """
 
 from __future__ import annotations
 
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
@@ -38,9 +38,9 @@ HEIGHTS = {"column": 1.05, "page": 0.65, "slide": 0.5625}
 
 
 def rescaled(methods: RunsByMethod, *, size: Size = "page") -> Figure:
-    """Return AA beside RAA and AF beside RAF after each task, a line for each method.
+    """Return AA next to RAA and AF next to RAF after each task, one line per method.
 
-    Means over seeds, with a band of one SD. Every source must say how many classes a task brings.
+    Lines are means over seeds, with a band of one SD. Every input must have class counts per task.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
@@ -50,33 +50,33 @@ def rescaled(methods: RunsByMethod, *, size: Size = "page") -> Figure:
         >>> figure.axes[1].lines[0].get_ydata().round(2).tolist()
         [0.45, 0.7]
     """
-    found = get_matrices(methods, lacks=lambda matrix: _lacks(matrix, 2))
+    matrices = get_matrices(methods, find_problem=lambda matrix: _find_problem(matrix, 2))
     curves: dict[str, Curve] = {
         "$AA_k$": lambda m: aa_curve(m.scores),
-        "$RAA_k$": lambda m: raa_curve(m.scores, **_of(m)),
+        "$RAA_k$": _rescaled_accuracy,
         "$AF_k$": lambda m: af_curve(m.scores),
-        "$RAF_k$": lambda m: raf_curve(m.scores, **_of(m)),
+        "$RAF_k$": _rescaled_forgetting,
     }
     with new_figure(size, HEIGHTS.get(size, 1.0), 2, 2, sharex=True) as figure:
         aa, raa, af, raf = figure.axes
         for axes, (label, curve) in zip(figure.axes, curves.items(), strict=True):
-            _draw(axes, curve, found, choose_styles(methods), 17 if size == "column" else 30)
-            axes.set_ylabel(label + " (%)" * merge_matrix_scales(found).percent)
-            percent_ticks(merge_matrix_scales(found), axes.yaxis)
+            _draw(axes, curve, matrices, choose_styles(methods), 17 if size == "column" else 30)
+            axes.set_ylabel(label + " (%)" * merge_matrix_scales(matrices).percent)
+            percent_ticks(merge_matrix_scales(matrices), axes.yaxis)
         for axes in (aa, raa):
             axes.set_ylim(0, 1.02)
         ends = [*af.get_ylim(), *raf.get_ylim()] if raf.lines else af.get_ylim()
         for axes in (af, raf):
             axes.set_ylim(min(ends), max(ends))
             axes.set_xlabel("after task $k$")
-        add_legend(figure, [*aa.lines, *band_key(map(len, found.values()))])
+        add_legend(figure, [*aa.lines, *band_key(map(len, matrices.values()))])
     return figure
 
 
 def guessing(methods: RunsByMethod, *, size: Size = "page") -> Figure:
-    r"""Return the factors $\gamma_k$ (from AA to RAA) and $\beta_k$ (from AF to RAF), task by task.
+    r"""Return the factors $\gamma_k$ (from AA to RAA) and $\beta_k$ (from AF to RAF) per task.
 
-    A panel for every different list of class counts among the sources.
+    One panel per distinct list of class counts among the inputs.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
@@ -85,94 +85,107 @@ def guessing(methods: RunsByMethod, *, size: Size = "page") -> Figure:
         >>> guessing({"er": [er]}).axes[0].lines[0].get_ydata().tolist()
         [0.5, 1.0]
     """
-    found = get_matrices(methods, lacks=_lacks)
-    counts: dict[tuple[tuple[float, ...], Setting], None] = {}
-    for several in found.values():
-        counts |= {(tuple(_of(m)["classes"].tolist()), _of(m)["setting"]): None for m in several}
+    matrices = get_matrices(methods, find_problem=_find_problem)
+    counts = dict.fromkeys(
+        (tuple(classes.tolist()), setting)
+        for several in matrices.values()
+        for classes, setting in map(_get_classes, several)
+    )
     rows, columns = split_into_rows(len(counts), 1 if size == "column" else 3)
     height = {"column": 0.75, "page": 0.7, "slide": 0.5625}.get(size, 0.7) * rows / columns
     with new_figure(size, max(height, 0.45), rows, columns) as figure:
         for axes, (classes, setting) in zip(figure.axes, counts, strict=False):
-            _factors(axes, classes, setting)
+            _draw_factors(axes, classes, setting)
         for empty in figure.axes[len(counts) :]:
             empty.set_axis_off()
         add_legend(figure, list(figure.axes[0].lines))
     return figure
 
 
-def _lacks(matrix: ScoreMatrix, tasks: int = 1) -> str:
-    """Return why a matrix cannot be measured against guessing, nothing where it can."""
+def _find_problem(matrix: ScoreMatrix, tasks: int = 1) -> str:
+    """Return why a matrix cannot be compared with guessing, an empty string if it can."""
     if not matrix.scale.is_accuracy:
         return (
-            f"its {matrix.scale.label} is no accuracy, expected accuracies from 0 to 1: only "
-            "those can be measured against guessing"
+            f"its {matrix.scale.label} is not an accuracy, expected accuracies from 0 to 1: only "
+            "those can be compared with guessing"
         )
     if matrix.classes is None:
         return (
-            "how many classes each task brings is not known; say it with --classes "
-            "2,2,2, by classes in a JSON matrix, or by task_classes in run.json"
+            "the number of classes per task is not known; give it with `classes=[2, 2, 2]`, as "
+            "classes in a JSON matrix, or as task_classes in run.json"
         )
     if len(matrix.tasks) < tasks:
-        return "one task only, expected two or more: forgetting is of older tasks"
+        return "one task only, expected two or more: only older tasks can be forgotten"
     return ""
 
 
-def _of(matrix: ScoreMatrix) -> dict[str, Any]:
-    """Return what the rescaled curves need beside the scores."""
-    return {"classes": matrix.classes, "setting": matrix.setting or "class"}
+def _get_classes(matrix: ScoreMatrix) -> tuple[NDArray[np.float64], Setting]:
+    """Return the number of classes per task, and the setting."""
+    assert matrix.classes is not None  # `_find_problem` left out the others
+    return matrix.classes, matrix.setting or "class"
+
+
+def _rescaled_accuracy(matrix: ScoreMatrix) -> NDArray[np.float64]:
+    classes, setting = _get_classes(matrix)
+    return raa_curve(matrix.scores, classes=classes, setting=setting)
+
+
+def _rescaled_forgetting(matrix: ScoreMatrix) -> NDArray[np.float64]:
+    classes, setting = _get_classes(matrix)
+    return raf_curve(matrix.scores, classes=classes, setting=setting)
 
 
 def _draw(
     axes: Axes,
     curve: Curve,
-    found: Mapping[str, Sequence[ScoreMatrix]],
+    matrices: Mapping[str, Sequence[ScoreMatrix]],
     styles: Mapping[str, LineStyle],
     letters: int,
 ) -> None:
-    """Draw a curve of each method, and say of which it is undefined; of all, also why."""
-    over: dict[str, MeanAndSD] = {}
-    left: dict[str, str] = {}
-    for name, several in found.items():
+    """Draw the curve of each method and name the methods for which it is undefined."""
+    averages: dict[str, MeanAndSD] = {}
+    undefined: dict[str, str] = {}
+    for name, several in matrices.items():
         try:
-            over[name] = average_runs([curve(matrix) for matrix in several])
+            averages[name] = average_runs([curve(matrix) for matrix in several])
         except UndefinedMetricError as reason:
-            left[name] = f"undefined: {reason}"
-    draw_task_lines(axes, over, styles)
-    if left and over:
-        axes.set_title(fill(f"undefined for {', '.join(map(escape_text, left))}", 2 * letters))
-    elif left:
-        words = fill(next(iter(left.values())), letters)
-        axes.text(0.5, 0.5, words, ha="center", va="center", transform=axes.transAxes)
+            undefined[name] = f"undefined: {reason}"
+    draw_task_lines(axes, averages, styles)
+    if undefined and averages:
+        axes.set_title(fill(f"undefined for {', '.join(map(escape_text, undefined))}", 2 * letters))
+    elif undefined:
+        reason = fill(next(iter(undefined.values())), letters)
+        axes.text(0.5, 0.5, reason, ha="center", va="center", transform=axes.transAxes)
 
 
-def _factors(axes: Axes, classes: Sequence[float], setting: Setting) -> None:
-    """Draw gamma and, where a guesser forgets at all, beta."""
+def _draw_factors(axes: Axes, classes: Sequence[float], setting: Setting) -> None:
+    """Draw gamma and, if guessing forgets at all, beta."""
     k = np.arange(1, len(classes) + 1)
     marker = "o" if len(k) <= 20 else ""
-    each: dict[str, tuple[Callable[..., NDArray[np.float64]], str, str]] = {
+    factors: dict[str, tuple[Callable[..., NDArray[np.float64]], str, str]] = {
         r"$\gamma_k$, from $AA$ to $RAA$": (gamma, BLUE, "solid"),
         r"$\beta_k$, from $AF$ to $RAF$": (beta, VERMILION, "dashed"),
     }
-    for label, (factor, colour, dashes) in each.items():
+    for label, (factor, colour, dashes) in factors.items():
         try:
             values = factor(classes, setting=setting)
         except UndefinedMetricError:
             values = np.full(len(k), np.nan)
             label = f"{label} (undefined)"
         axes.plot(k, values, color=colour, linestyle=dashes, marker=marker, ms=3, label=label)
-    axes.set(xlabel="after task $k$", ylim=(0, 1.05), title=_in_words(classes, setting))
+    axes.set(xlabel="after task $k$", ylim=(0, 1.05), title=_describe_classes(classes, setting))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(alpha=0.3)
 
 
-def _in_words(classes: Sequence[float], setting: Setting) -> str:
-    """Return how many tasks and classes, in words.
+def _describe_classes(classes: Sequence[float], setting: Setting) -> str:
+    """Return the number of tasks and classes in words.
 
     Example:
-        >>> _in_words([2, 2, 2], "class"), _in_words([50, 5, 5], "task")
+        >>> _describe_classes([2, 2, 2], "class"), _describe_classes([50, 5, 5], "task")
         ('3 tasks of 2 classes', '3 tasks of 5 to 50 classes, task-incremental')
     """
     low, high = min(classes), max(classes)
-    each = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    count = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     rest = "" if setting == "class" else f", {setting}-incremental"
-    return f"{len(classes)} tasks of {each} classes{rest}"
+    return f"{len(classes)} tasks of {count} classes{rest}"
