@@ -291,7 +291,7 @@ def test_methods_that_do_not_go_together_are_refused() -> None:
         curves({"mine": [ScoreInput(ScoreMatrix([[0.5]]))]})
     with pytest.raises(InputError, match="evaluated at different steps"):
         curves({"mine": [one, two]})
-    with pytest.raises(InputError, match="several periodicities of 2 methods"):
+    with pytest.raises(InputError, match="several values of `subsample=` for 2 methods"):
         curves({"mine": [one], "yours": [two]}, subsample=(1, 2))
     with pytest.raises(InputError, match="higher is better for some scores and lower for others"):
         curves({"mine": [one], "yours": [loss]})
@@ -340,7 +340,10 @@ def test_a_mistake_is_one_line(tmp_path: Path) -> None:
         (("forgetting", runs, "-o", target, "--zoom", "5"), "--zoom is not for forgetting"),
         (("curves", runs, "-o", target, "--window", "5"), "--window is not for curves"),
         (("curves", runs, "-o", tmp_path / "no" / "x.pdf"), "there is no folder"),
-        (("curves", runs, "-o", tmp_path / "x.gif"), "end the name in one of them"),
+        (
+            ("curves", runs, "-o", tmp_path / "x.gif"),
+            "expected a file name that ends in one of .pdf",
+        ),
     ):
         answer = cli_helpers.run("plot", *arguments)
         assert answer.code == 2, answer

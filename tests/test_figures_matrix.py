@@ -101,7 +101,7 @@ def test_panels_want_one_method() -> None:
     two = {"er": [source(A)], "ewc": [source(B)]}
     with pytest.raises(InputError, match=r"2 methods \(er, ewc\), expected one .* `method=`"):
         panels(two)
-    with pytest.raises(InputError, match=r"'ecw'; did you mean ewc\? there are er, ewc"):
+    with pytest.raises(InputError, match=r"'ecw'; did you mean ewc\? expected one of er, ewc"):
         panels(two, method="ecw")
     assert (image_of(panels(two, method="ewc").axes[0]) == B).all()
 
@@ -117,7 +117,7 @@ def test_one_task_has_nothing_to_forget() -> None:
 def test_a_diagonal_alone_says_what_it_cannot_show() -> None:
     er = {"er": [source(np.where(np.eye(3), 0.5, np.nan))]}
     assert "not evaluated at the end" in panels(er).axes[2].texts[0].get_text()
-    with pytest.raises(InputError, match="no task was tested after two tasks in a row"):
+    with pytest.raises(InputError, match="no task was evaluated after two consecutive tasks"):
         changes(er)
 
 

@@ -137,7 +137,7 @@ def test_what_is_no_series_is_refused() -> None:
     with pytest.raises(InputError, match="do not differ in exactly one number"):
         series({"er": er, "other": two}, metrics=["min_acc"])
     one = {"er 1": method(0.5), "er 2": method(0.6)}
-    with pytest.raises(InputError, match=r"er 1: no acc: .*; choose other metrics"):
+    with pytest.raises(InputError, match=r"er 1: no acc: .*; choose others with `metrics=`"):
         series(one)
     with pytest.raises(ValueError, match="no metric has the id 'accuracy'"):
         series(one, metrics=["accuracy"])

@@ -148,8 +148,8 @@ def _draw(
     for name, several in matrices.items():
         try:
             averages[name] = average_runs([curve(matrix) for matrix in several])
-        except UndefinedMetricError as reason:
-            undefined[name] = f"undefined: {reason}"
+        except UndefinedMetricError as error:
+            undefined[name] = f"undefined: {error}"
     draw_task_lines(axes, averages, styles)
     if undefined and averages:
         axes.set_title(fill(f"undefined for {', '.join(map(escape_text, undefined))}", 2 * letters))
