@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 import os
-import re
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..metrics import ScoreScale, criteria_weights, find_metric
-from ..record import InputError, read_vector
+from ..metrics import criteria_weights, find_metric
+from ..record import InputError, InputOptions, read_vector
+from ..scores import make_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cyclopts import Token
 
+    from ..metrics import ScoreScale, Setting
+
 MAX_SEEDS = 100_000
 
 __all__ = [
+    "DEFAULT_FILE_OPTIONS",
+    "FileOptions",
     "Flag",
     "IntList",
     "IntOrAll",
@@ -38,8 +43,6 @@ __all__ = [
     "Windows",
     "check_percent",
     "require_training",
-    "score_scale",
-    "windows_of_ids",
 ]
 
 
@@ -197,19 +200,56 @@ Order = Annotated[int | list[int], _parameter(_parse_order, "INT|INT,…")]
 MetricIds = Annotated[list[str], _parameter(_parse_metric_ids, "ID,…")]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class FileOptions:
+    """How to read and show the scores in matrices and logs.
+
+    Attributes:
+        percent: Print tables in percent (JSON and CSV never are), and read matrices and logs as
+            percent. A run states its own scale.
+        transposed: In matrices, rows are evaluated tasks and columns are trained tasks.
+        upper: `measured` if zeros that fill the upper triangle of a matrix are measured scores.
+            They otherwise count as not measured.
+        range_: Lowest and highest possible score in files whose scores are not accuracies; `inf`
+            is allowed.
+        lower_is_better: The scores in files are losses or errors.
+    """
+
+    percent: Flag = False
+    transposed: Flag = False
+    upper: Literal["measured"] | None = None
+    range_: Annotated[Range | None, Parameter("--range")] = None
+    lower_is_better: Flag = False
+
+    def make(
+        self,
+        *,
+        setting: Setting | None = None,
+        classes: list[float] | None = None,
+        sizes: list[float] | None = None,
+        initial: list[float] | None = None,
+        joint: list[float] | None = None,
+        single: list[float] | None = None,
+        thin: int = 1,
+    ) -> InputOptions:
+        """Return these options, and those that only some commands have, for `read_input`."""
+        return InputOptions(
+            percent=self.percent, transposed=self.transposed, upper=self.upper,
+            scale=make_scale(self.range_, lower_is_better=self.lower_is_better), setting=setting,
+            classes=classes, sizes=sizes, initial=initial, joint=joint, single=single, thin=thin,
+        )  # fmt: skip
+
+
+DEFAULT_FILE_OPTIONS = FileOptions()
+
+
 def require_training() -> None:
     """Raise unless everything that training needs is installed."""
     try:
         from .. import training  # noqa: F401
     except ModuleNotFoundError as error:
         raise InputError(f"perdure run needs {error.name}: pip install 'perdure[train]'") from None
-
-
-def score_scale(limits: tuple[float, float] | None, *, lower_is_better: bool) -> ScoreScale | None:
-    """Return the scale that the options state; None if they state none: a run knows its own."""
-    if limits is None:
-        return ScoreScale(-math.inf, math.inf, lower_is_better=True) if lower_is_better else None
-    return ScoreScale(*limits, lower_is_better=lower_is_better)
 
 
 def check_percent(scale: ScoreScale, path: str) -> None:
@@ -219,8 +259,3 @@ def check_percent(scale: ScoreScale, path: str) -> None:
             f"{path}: scores run from {scale.low:g} to {scale.high:g}, expected 0 to 1 for "
             "--percent; drop the option"
         )
-
-
-def windows_of_ids(ids: Sequence[str]) -> list[int]:
-    """Return the windows that ids such as wf5 name."""
-    return [int(id_[2:]) for id_ in ids if re.fullmatch(r"w[fp]\d+", id_)]

@@ -18,7 +18,8 @@ from .._terminal_text import escape_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..report.tables import TextTable
+    from ..metrics import RunsSummary, Summary
+    from ..report.tables import ComparisonReport, TextTable
 
 __all__ = [
     "STDIN",
@@ -28,6 +29,7 @@ __all__ = [
     "print_stderr",
     "print_tables",
     "print_wrapped",
+    "render_all",
     "render_options",
 ]
 
@@ -57,6 +59,12 @@ def _option(argument: str, value: str) -> str:
         return f"--no-{name}"
     value = value.strip("'\"")
     return f"--{name}" if value in ("", "…", "True") else f"--{name} {value}"
+
+
+def render_all(found: Summary | RunsSummary | ComparisonReport) -> None:
+    """Write the arguments in the notes and reasons of a result as options."""
+    found.notes = [render_options(note) for note in found.notes]
+    found.undefined = {id_: render_options(reason) for id_, reason in found.undefined.items()}
 
 
 def print_lines(*lines: str) -> None:

@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from .._suggestions import suggest_names
-from ..record import InputError, InputOptions
+from ..record import InputError
 from ..stats import PairTestName
-from ._options import Flag, IntList, MetricIds, PositiveInt, Range, Values, score_scale
+from ._options import (
+    DEFAULT_FILE_OPTIONS,
+    FileOptions,
+    Flag,
+    IntList,
+    MetricIds,
+    PositiveInt,
+    Values,
+)
 from ._output import print_lines, print_stderr
 from ._shown import opened
 
@@ -24,23 +32,23 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "plot"]
 
-# What each kind shows; the function of that name in report.figures draws it.
+# The kinds of figures; the function of the same name in report.figures draws each.
 KINDS: dict[str, str] = {
-    "curves": "scores on each task while training goes on, switches, min-ACC, task ends",
-    "gradients": "gradient norms of what holds on to old tasks and of what learns new ones",
-    "forgetting": "what stays forgotten against the largest drop on the way, Pearson's rho",
-    "series": "one strategy at several values, memory sizes say: curves, and metrics against it",
-    "panels": "one method: its matrix, learned against kept, forgetting, each task's course",
-    "heatmaps": "score matrices by method, one colour scale",
-    "changes": "what learning each task did to the score on every task, by method",
-    "rescaled": "AA beside RAA and AF beside RAF after each task (needs class counts)",
-    "guessing": "the factors of RAA and RAF, from how a guesser does (needs class counts)",
-    "spider": "seven criteria by method, naive and cumulative as bounds",
+    "curves": "scores per task during training, with task switches, min-ACC and task ends",
+    "gradients": "gradient norms of the stability term and of the plasticity term",
+    "forgetting": "final forgetting against the largest drop on the way, with Pearson's rho",
+    "series": "one strategy at several values of a hyperparameter: curves, and metrics against it",
+    "panels": "one method: score matrix, learned against retained, forgetting, scores per task",
+    "heatmaps": "score matrices by method, with one colour scale",
+    "changes": "how learning each task changed the score on every task, by method",
+    "rescaled": "AA next to RAA and AF next to RAF after each task (needs class counts)",
+    "guessing": "the factors of RAA and RAF, from the accuracy of guessing (needs class counts)",
+    "spider": "seven criteria by method, with naive and cumulative as bounds",
     "fixed": "accuracy over all tasks, learned or not, after each task",
-    "ranks": "mean ranks over seeds; bars join what the test of compare cannot separate",
+    "ranks": "mean ranks over seeds; bars join methods that the test cannot separate",
 }
 
-MOST_DOTS = 2400  # an inch: a slide of more would take gigabytes
+MAX_DPI = 2400  # a slide of more would take gigabytes
 
 
 def plot(
@@ -58,11 +66,7 @@ def plot(
     window: PositiveInt | None = None,
     metrics: MetricIds | None = None,
     pool: Flag = False,
-    transposed: Flag = False,
-    upper: Literal["measured"] | None = None,
-    percent: Flag = False,
-    range_: Annotated[Range | None, Parameter("--range")] = None,
-    lower_is_better: Flag = False,
+    inputs: FileOptions = DEFAULT_FILE_OPTIONS,
     classes: Values | None = None,
     setting: Literal["class", "task", "domain"] | None = None,
     method: str | None = None,
@@ -71,42 +75,40 @@ def plot(
     unpaired: Flag = False,
     alpha: float | None = None,
 ) -> int:
-    """Draw a figure and write it as PDF, SVG or PNG.
+    """Draw a figure of runs, matrices, logs or studies and write it as PDF, SVG or PNG.
 
-    Without a kind, say which there are. `perdure plot curves runs -o curves.pdf` draws the runs in
-    a folder, those that differ in the seed only together; `er=runs/a-* ewc=runs/b-*` names them.
+    Without a kind, the kinds of figures are listed. `perdure plot curves runs -o curves.pdf` draws
+    the runs in a folder; runs that differ only in the seed are seeds of one method.
+    `er=runs/a-* ewc=runs/b-*` names the methods.
 
     Args:
-        kind: what to draw.
-        sources: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
-            or patterns of such, or the TOML file of a study. A path belongs to the name before
-            it.
-        output: the file to write; its ending says the format.
-        size: for a column or a page of a paper, or a slide.
-        dpi: dots per inch of a PNG.
-        title: above the figure.
-        store: folder of a study's runs.
-        tasks: in curves and series, so many tasks, from the first on.
-        subsample: in curves, keep every so many evaluations; 1,10,100 draws one method at each.
-        zoom: in curves and gradients, only so many iterations after each switch.
-        term: in gradients, of which part of the loss; stability where not said.
-        window: in forgetting, within how many evaluations a drop counts; 10 where not said.
-        metrics: in series, ids of the metrics to draw; acc,min_acc where not said.
-        pool: average runs under one NAME that differ in more than the seed.
-        transposed: in matrices, rows are tested tasks, columns trained ones.
-        upper: `measured` if zeros in all of a matrix's upper triangle are scores.
-        percent: show scores in percent. Matrices and logs are read as percent; a run states its
-            own scale.
-        range_: LO,HI of scores in files that are not accuracies; inf is allowed.
-        lower_is_better: the scores in files are losses or errors.
-        classes: how many classes each task brings, of files that do not say it: 2,2,2 or a file.
-        setting: what is incremental, of files that do not say it.
-        method: in panels, which of several methods.
-        metric: in ranks, the id to rank by; acc where not said.
-        test: in ranks, which test separates methods, as in `perdure compare` (t where not said), or
-            nemenyi, the critical difference of mean ranks.
-        unpaired: in ranks, the test does not pair runs by seed.
-        alpha: in ranks, of the test; 0.05 where not said.
+        kind: Kind of figure.
+        sources: NAME=PATH,PATH… or PATH: run folders, folders of runs, score matrices, points.csv
+            files, or patterns of such, or the TOML file of a study. A path without a name belongs
+            to the name before it.
+        output: File to write; its suffix determines the format.
+        size: Size: for a column or a page of a paper, or for a slide.
+        dpi: Resolution of a PNG in dots per inch.
+        title: Title above the figure.
+        store: Folder in which the runs of a study are stored.
+        tasks: For curves and series: draw only the first INT tasks.
+        subsample: For curves: use only every INT-th evaluation; 1,10,100 draws one method at each
+            of these rates.
+        zoom: For curves and gradients: draw only the first INT iterations after each task switch.
+        term: For gradients: the term of the loss. Defaults to stability.
+        window: For forgetting: number of evaluations within which a drop counts. Defaults to 10.
+        metrics: For series: metrics to draw. Defaults to acc,min_acc.
+        pool: Average runs under one NAME that differ in more than the seed.
+        inputs: How to read and show the scores.
+        classes: Number of classes that each task introduces, as in 2,2,2, for files that do not
+            state it.
+        setting: What is incremental, for files that do not state it.
+        method: For panels: the method to draw if there are several.
+        metric: For ranks: the metric to rank by. Defaults to acc.
+        test: For ranks: the test that separates methods, as in `perdure compare` (t by default), or
+            `nemenyi`, the critical difference of mean ranks.
+        unpaired: For ranks: do not pair runs by seed.
+        alpha: For ranks: significance level. Defaults to 0.05.
     """
     if kind is None:
         _list()
@@ -119,8 +121,8 @@ def plot(
         raise InputError("nothing to draw; name a folder of runs, a matrix or a points.csv")
     if output is None:
         raise InputError(f"no file to write; name one: -o {kind}.pdf")
-    if not 10 <= dpi <= MOST_DOTS:
-        raise InputError(f"--dpi is {dpi}, expected 10 to {MOST_DOTS}; a PDF is sharp at any size")
+    if not 10 <= dpi <= MAX_DPI:
+        raise InputError(f"--dpi is {dpi}, expected 10 to {MAX_DPI}; a PDF is sharp at any size")
     if window is not None and window < 2:
         raise InputError(f"--window is {window}, expected a whole number of at least 2")
     draw = _function(kind)
@@ -129,11 +131,7 @@ def plot(
         metrics=metrics, method=method, metric=metric, test=test,
         unpaired=unpaired or None, alpha=alpha,
     )  # fmt: skip
-    given = InputOptions(
-        transposed=transposed, percent=percent, upper=upper,
-        scale=score_scale(range_, lower_is_better=lower_is_better), classes=classes,
-        setting=setting,
-    )  # fmt: skip
+    given = inputs.make(classes=classes, setting=setting)
     methods, notes = opened(sources, given, store, pool=pool)
     from ..report.figures import add_title, save
 

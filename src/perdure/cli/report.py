@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ..record import InputError, InputOptions
+from ..record import InputError
 from ..stats import PairTestName
-from ._options import Flag, Range, score_scale
+from ._options import DEFAULT_FILE_OPTIONS, FileOptions, Flag
 from ._output import print_lines, print_stderr
 from ._shown import opened
 
@@ -26,37 +26,29 @@ def report(
     title: str | None = None,
     store: Path = Path("runs"),
     pool: Flag = False,
-    transposed: Flag = False,
-    upper: Literal["measured"] | None = None,
-    percent: Flag = False,
-    range_: Annotated[Range | None, Parameter("--range")] = None,
-    lower_is_better: Flag = False,
+    inputs: FileOptions = DEFAULT_FILE_OPTIONS,
     test: PairTestName = "t",
     unpaired: Flag = False,
     alpha: float = 0.05,
 ) -> int:
-    """Write one HTML file that shows everything, opens without a network, and prints well.
+    """Write a report as a single HTML file that opens without a network connection.
 
-    `perdure report runs` takes a folder of runs apart by itself: runs that differ in the seed only
-    are one method. `perdure report er=runs/a-* ewc=runs/b-*` names them.
+    `perdure report runs` groups the runs in a folder by itself: runs that differ only in the seed
+    are seeds of one method. `perdure report er=runs/a-* ewc=runs/b-*` names the methods.
 
     Args:
-        sources: NAME=PATH,PATH… or PATH: run folders, folders of them, score matrices, points.csv,
-            or patterns of such, or the TOML file of a study. A path belongs to the name before
-            it.
-        output: the file to write.
-        title: of the page.
-        store: folder of a study's runs.
-        pool: average runs under one NAME that differ in more than the seed.
-        transposed: in matrices, rows are tested tasks, columns trained ones.
-        upper: `measured` if zeros in all of a matrix's upper triangle are scores.
-        percent: show scores in percent. Matrices and logs are read as percent; a run states its
-            own scale.
-        range_: LO,HI of scores in files that are not accuracies; inf is allowed.
-        lower_is_better: the scores in files are losses or errors.
-        test: of every two methods, as in `perdure compare`.
-        unpaired: the test does not pair runs by seed.
-        alpha: methods are distinguishable where p after Holm's correction is below it.
+        sources: NAME=PATH,PATH… or PATH: run folders, folders of runs, score matrices, points.csv
+            files, or patterns of such, or the TOML file of a study. A path without a name belongs
+            to the name before it.
+        output: File to write.
+        title: Title of the page.
+        store: Folder in which the runs of a study are stored.
+        pool: Average runs under one NAME that differ in more than the seed.
+        inputs: How to read and show the scores.
+        test: Test of every pair of methods, as in `perdure compare`.
+        unpaired: Do not pair runs by seed.
+        alpha: Significance level: methods are distinguishable if p after Holm's correction is
+            below it.
     """
     if not sources:
         raise InputError("nothing to report; name a folder of runs, a matrix or a points.csv")
@@ -75,18 +67,13 @@ def report(
         raise InputError(
             f"{error.name} is not installed, expected it for pages; pip install 'perdure[report]'"
         ) from None
-    given = InputOptions(
-        transposed=transposed,
-        percent=percent,
-        scale=score_scale(range_, lower_is_better=lower_is_better),
-        upper=upper,
-    )
-    methods, notes = opened(sources, given, store, pool=pool)
+    methods, notes = opened(sources, inputs.make(), store, pool=pool)
     again = _arguments(
         sources, output=None if output == Path("report.html") else output, title=title,
-        store=None if store == Path("runs") else store, pool=pool, transposed=transposed,
-        upper=upper, percent=percent, lower_is_better=lower_is_better,
-        range=None if range_ is None else "{:g},{:g}".format(*range_),
+        store=None if store == Path("runs") else store, pool=pool,
+        transposed=inputs.transposed, upper=inputs.upper, percent=inputs.percent,
+        lower_is_better=inputs.lower_is_better,
+        range=None if inputs.range_ is None else "{:g},{:g}".format(*inputs.range_),
         test=None if test == "t" else test, unpaired=unpaired,
         alpha=None if alpha == 0.05 else alpha,
     )  # fmt: skip

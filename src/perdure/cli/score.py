@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..metrics import (
-    RunsSummary,
-    Summary,
-    SummaryOptions,
-    ToolRow,
-    as_tool,
-    criteria_weights,
-    summary_of_runs,
-)
-from ..record import InputError, InputOptions, ScoreInput, read_input
-from ..record.grouping import find_groups, seeds_note
-from ..record.run_index import RunRef
+from ..grouped_scores import score_groups, tool_rows
+from ..record import InputError
 from ..report.tables import make_score_tables, make_tool_table
 from ..report.tables.scores import group_reasons, stack_tables
+from ..scores import make_options
 from ._options import (
+    DEFAULT_FILE_OPTIONS,
+    FileOptions,
     Flag,
     MetricIds,
     NonNegativeInt,
     PositiveInt,
-    Range,
     TableFormat,
     Values,
     Weights,
     Windows,
     check_percent,
-    score_scale,
-    windows_of_ids,
 )
 from ._output import (
     STDIN,
@@ -45,14 +34,14 @@ from ._output import (
     print_stderr,
     print_tables,
     print_wrapped,
+    render_all,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ..record.grouping import Groups
+    from ..grouped_scores import ScoreGroup
     from ..report.tables import TextTable
-    from ..stats import IntervalMethod
 
 __all__ = ["score"]
 
@@ -61,18 +50,18 @@ Paths = Annotated[list[Path] | None, Parameter(negative="")]
 
 def score(
     *files: str,
+    metrics: MetricIds | None = None,
+    as_: Annotated[str | None, Parameter("--as")] = None,
+    per_task: Flag = False,
+    format_: TableFormat = "text",
     pool: Flag = False,
-    transposed: Flag = False,
-    percent: Flag = False,
-    upper: Literal["measured"] | None = None,
+    inputs: FileOptions = DEFAULT_FILE_OPTIONS,
     classes: Values | None = None,
     setting: Literal["class", "task", "domain"] | None = None,
     initial: Values | None = None,
     joint: Values | None = None,
     single: Values | None = None,
     sizes: Values | None = None,
-    range_: Annotated[Range | None, Parameter("--range")] = None,
-    lower_is_better: Flag = False,
     costs: Paths = None,
     per_example: Paths = None,
     weights: Weights | None = None,
@@ -81,283 +70,161 @@ def score(
     subsample: PositiveInt = 1,
     beta: NonNegativeInt = 10,
     interval: Literal["t", "bca"] = "t",
-    metrics: MetricIds | None = None,
-    as_: Annotated[str | None, Parameter("--as")] = None,
-    per_task: Flag = False,
-    format_: TableFormat = "text",
 ) -> int:
-    """Print every metric that the numbers support and, for the rest, why not.
+    """Print every metric that the scores support and, for the others, why they are undefined.
 
-    Several matrices or logs are seeds of one method: mean, SD and interval are printed. Runs are
-    grouped by their config, with a table per group: runs that differ in the seed alone are seeds
-    of one method. `er=runs/a-* ewc=runs/b-*` names the groups.
+    Several matrices or logs are seeds of one method; their mean, standard deviation and interval
+    are printed. Run folders are grouped by their config, with a table per group: runs that differ
+    only in the seed are seeds of one method. `er=runs/a-* ewc=runs/b-*` names the groups.
 
     Args:
-        files: a score matrix (CSV, TSV, JSON, NPY, NPZ; row i is measured after learning task i),
-            a points.csv, a run folder, a folder of runs, or - for standard input.
-        pool: average runs that differ in more than the seed.
-        transposed: rows are tested tasks, columns trained ones.
-        percent: print tables in percent (JSON and CSV never are). Matrices and logs are read as
-            percent; a run states its own scale.
-        upper: `measured` if a matrix has measured zeros in all of its upper triangle, which
-            otherwise counts as never measured.
-        classes: how many classes each task brings: 2,2,2 or a file.
-        setting: what is incremental. Unstated, nothing is refused because of it.
-        initial: scores of the untrained model, one a task: values or a file.
-        joint: scores of a model trained on all tasks at once: values or a file.
-        single: scores of models trained on one task each: values or a file.
-        sizes: test examples of each task: values or a file.
-        range_: LO,HI of scores that are not accuracies; inf is allowed.
-        lower_is_better: the scores are losses or errors.
-        costs: a costs.csv, one for each file.
-        per_example: a per_example/ folder, one for each file.
-        weights: of the criteria of clscore: A=.4,REM=.6 or A=1/6,… (names of the paper, or ids).
-        epsilon: factor of ce.
-        window: evaluations in the windows of wf and wp: numbers and all.
-        subsample: use only every so many evaluations of a points.csv.
-        beta: batches of each task that lca looks at.
-        interval: over seeds: Student's t, or the BCa bootstrap.
-        metrics: print these ids only; exit code 1 if one is undefined.
-        as_: print what another tool or paper would: avalanche, mammoth, continuum, … (see
-            `perdure list tools`).
-        per_task: also print each task's values and the values after each task.
-        format_: how to print the tables; LaTeX uses booktabs.
+        files: Score matrix (CSV, TSV, JSON, NPY or NPZ; row i is measured after learning task i),
+            points.csv, run folder, folder of runs, or - for standard input.
+        metrics: Print only these metrics, and exit with code 1 if one of them is undefined.
+        as_: Print what another tool or paper would print, such as `avalanche` or `mammoth`; see
+            `perdure list tools`.
+        per_task: Also print the values per task and the values after each task.
+        format_: Output format. LaTeX tables use booktabs.
+        pool: Average runs that differ in more than the seed.
+        inputs: How to read and show the scores.
+        classes: Number of classes that each task introduces, as in 2,2,2.
+        setting: What is incremental. If you do not set it, no metric is refused because of it.
+        initial: Scores of the untrained model, one per task.
+        joint: Scores of a model trained on all tasks at once, one per task.
+        single: Scores of models trained on a single task each, one per task.
+        sizes: Number of test examples per task.
+        costs: A costs.csv; give the option once per file.
+        per_example: A per_example/ folder; give the option once per file.
+        weights: Weights of the criteria of clscore, such as A=.4,REM=.6, by the names of Díaz-
+            Rodríguez et al. 2018 or by id.
+        epsilon: Factor of ce.
+        window: Number of evaluations in the windows of wf and wp.
+        subsample: Use only every INT-th evaluation of a points.csv.
+        beta: Number of batches per task that lca considers.
+        interval: Confidence interval over seeds: Student's t, or the BCa bootstrap.
     """
     if not files:
-        raise ValueError(
+        raise InputError(
             "no file to score; name a matrix, a points.csv, a run folder, or - (stdin)"
         )
-    if not (epsilon > 0 and math.isfinite(epsilon)):
-        raise InputError(f"--epsilon is {epsilon:g}, expected a positive number")
-    wanted = metrics or []
-    options = SummaryOptions(
-        tuple(dict.fromkeys((*windows_of_ids(wanted), *window))), beta, epsilon, weights,
-        only=_computed(wanted, weights),
-    )  # fmt: skip
-    if wanted and as_ is not None:
+    if metrics and as_ is not None:
         raise InputError("--metrics and --as exclude each other; choose one")
-    given = InputOptions(
-        transposed=transposed, percent=percent,
-        scale=score_scale(range_, lower_is_better=lower_is_better),
-        setting=setting, classes=classes, sizes=sizes, initial=initial, joint=joint,
-        single=single, thin=subsample, upper=upper,
+    options = make_options(metrics, window=window, beta=beta, epsilon=epsilon, weights=weights)
+    given = inputs.make(
+        setting=setting, classes=classes, sizes=sizes, initial=initial, joint=joint, single=single,
+        thin=subsample,
     )  # fmt: skip
-    groups, notes = _grouped(files, pool=pool)
-    extras = _extras(files, costs or [], per_example or [])
-    scored: dict[str, Scored] = {}
-    for name, members in groups.items():
-        try:
-            scored[name] = _scored(members, given, options, extras, interval)
-        except InputError as error:
-            if len(groups) == 1:
-                raise
-            notes.append(f"left out: {error}")
-    if not scored:
-        raise InputError(f"nothing to score; {notes[-1]}")
-    for each in scored.values():
-        if percent and each.members[0].ours:
-            check_percent(each.runs[0].scale, each.members[0].path)
-        _keep_only(each.found, wanted)
-    in_percent = percent and format_ != "csv"
+    groups, notes = score_groups(
+        *("-" if file == STDIN else file for file in files), metrics=metrics, inputs=given,
+        options=options, interval=interval, pool=pool, costs=costs or (),
+        per_example=per_example or (), stdin=sys.stdin.buffer,
+    )  # fmt: skip
+    for group in groups.values():
+        render_all(group.summary)
+        if inputs.percent and group.refs[0].ours:
+            check_percent(group.summaries[0].scale, group.refs[0].path)
+    percent = inputs.percent and format_ != "csv"
     if as_ is not None:
-        _print_as(scored, as_, format_, notes, percent=in_percent)
+        _print_as(groups, as_, format_, notes, percent=percent)
         return 0
-    _print_scored(scored, format_, notes, percent=in_percent, per_task=per_task)
-    for name, each in scored.items():
-        missing = [id_ for id_ in wanted if id_ not in each.found.metrics]
+    _print_scores(groups, format_, notes, percent=percent, per_task=per_task)
+    return _report_missing(groups, metrics or [], format_)
+
+
+def _report_missing(groups: Mapping[str, ScoreGroup], metrics: Sequence[str], format_: str) -> int:
+    """Return 1 if a metric that was asked for is undefined; next to a paper's table, say why."""
+    code = 0
+    for name, group in groups.items():
+        missing = [id_ for id_ in metrics if id_ not in group.summary.metrics]
+        code = 1 if missing else code
         if missing and format_ in ("markdown", "latex", "csv"):
-            where = f"{name}: " if len(scored) > 1 else ""
-            for line in group_reasons({id_: each.found.undefined[id_] for id_ in missing}):
-                print_stderr(f"undefined: {where}{line}")
-    return int(any(id_ not in each.found.metrics for each in scored.values() for id_ in wanted))
+            prefix = f"{name}: " if len(groups) > 1 else ""
+            for line in group_reasons({id_: group.summary.undefined[id_] for id_ in missing}):
+                print_stderr(f"undefined: {prefix}{line}")
+    return code
 
 
-def _computed(wanted: Sequence[str], weights: Mapping[str, float] | None) -> frozenset[str] | None:
-    """Return the ids to compute of each run for those that are wanted; None for all."""
-    if not wanted:
-        return None
-    # The spread over runs of each criterion is needed, not the score that is made of them.
-    criteria = criteria_weights(weights) if "clstability" in wanted else ()
-    return frozenset(wanted).union(criteria)
-
-
-class Scored(NamedTuple):
-    """A group of runs or files: what was read, each one's summary, and that of all of them."""
-
-    members: list[RunRef]
-    sources: list[ScoreInput]
-    runs: list[Summary]
-    found: Summary | RunsSummary
-
-
-def _grouped(files: Sequence[str], *, pool: bool) -> tuple[Groups, list[str]]:
-    """Return what is to be scored by group; files without a name are seeds of one method."""
-    if STDIN in files:
-        if len(files) > 1:
-            raise InputError("- is standard input, expected it alone; write it to a file first")
-        return {STDIN: [RunRef("-")]}, []
-    named = any("=" in file for file in files)
-    return find_groups(
-        ["pooled=", *files] if pool and not named else files, pool=pool, files_together=True
-    )
-
-
-def _extras(
-    files: Sequence[str], costs: Sequence[Path], hits: Sequence[Path]
-) -> dict[str, dict[str, Path]]:
-    """Return the costs.csv and per_example/ that were given for each file, by its path."""
-    found: dict[str, dict[str, Path]] = {}
-    for name, extra in (("costs", costs), ("per_example", hits)):
-        if extra and len(extra) != len(files):
-            raise InputError(
-                f"--{name.replace('hits', 'per-example')} is given {len(extra)} time(s), expected "
-                f"{len(files)}: one for each file"
-            )
-        for file, path in zip(files, extra, strict=False):
-            given = Path(file)
-            if given.name == "points.csv" and (given.parent / "run.json").is_file():
-                given = given.parent  # as `find_runs` names the run
-            found.setdefault("-" if file == STDIN else str(given), {})[name] = path
-    return found
-
-
-def _scored(
-    members: Sequence[RunRef],
-    given: InputOptions,
-    options: SummaryOptions,
-    extras: Mapping[str, dict[str, Path]],
-    interval: IntervalMethod,
-) -> Scored:
-    """Return the summary of a run, or the mean over several; those unfinished are left out."""
-    finished = [member for member in members if member.finished]
-    kept = list(finished if len(members) > 1 and finished else members)
-    sources = [
-        read_input(m.path, given, pipe=sys.stdin.buffer, **extras.get(m.path, {})) for m in kept
-    ]
-    runs = [source.summary(options) for source in sources]
-    for member, run in zip(kept, runs, strict=True):
-        if len(run.tasks) != len(runs[0].tasks):
-            raise InputError(
-                f"{member.path}: {len(run.tasks)} task(s), expected {len(runs[0].tasks)} as in "
-                f"{kept[0].path}"
-            )
-        if run.scale != runs[0].scale:
-            raise InputError(
-                f"{member.path}: scores of another range or direction than in {kept[0].path}, "
-                "expected seeds of one method; score them apart"
-            )
-    if len(runs) == 1:
-        found: Summary | RunsSummary = runs[0]
-    else:
-        found = summary_of_runs(runs, weights=options.weights, method=interval)
-        found.notes.insert(0, f"mean over {seeds_note(kept)}")
-    if left := [member.path for member in members if member not in kept]:
-        found.notes.append(f"unfinished and left out of the mean: {', '.join(left)}")
-    return Scored(kept, sources, runs, found)
-
-
-def _print_scored(
-    scored: Mapping[str, Scored],
+def _print_scores(
+    groups: Mapping[str, ScoreGroup],
     format_: str,
     notes: Sequence[str],
     *,
     percent: bool,
     per_task: bool,
 ) -> None:
-    """Print one group as it is, several under their names."""
+    """Print a single group as it is, several under their names."""
     if format_ == "json":
-        plain = {name: each.found.as_dict() for name, each in scored.items()}
-        if len(plain) == 1:
-            (only,) = plain.values()
-            only["notes"] += notes
-        whole = only if len(plain) == 1 else {"groups": plain, "notes": list(notes)}
-        print_json(whole)
+        plain = {name: group.summary.as_dict() for name, group in groups.items()}
+        if len(plain) > 1:
+            print_json({"groups": plain, "notes": notes})
+        else:
+            (single,) = plain.values()
+            print_json(single | {"notes": [*single["notes"], *notes]})
         return
     digits = None if format_ == "csv" else 4
-    grids = {
-        name: make_score_tables(each.found, percent=percent, per_task=per_task, digits=digits)
-        for name, each in scored.items()
+    tables = {
+        name: make_score_tables(group.summary, percent=percent, per_task=per_task, digits=digits)
+        for name, group in groups.items()
     }
-    for name in _print_tables(grids, format_):
-        found = scored[name].found
-        if format_ == "text" and found.undefined:
+    for name in _print_groups(tables, format_):
+        summary = groups[name].summary
+        if format_ == "text" and summary.undefined:
             print_lines("", "undefined")
-            for line in group_reasons(found.undefined):
+            for line in group_reasons(summary.undefined):
                 print_wrapped(f"  {line}", "    ")
-        where = f"{name}: " if len(scored) > 1 and format_ != "text" else ""
-        print_notes([where + note for note in found.notes], format_)
-    if len(scored) > 1 and notes and format_ == "text":
+        prefix = f"{name}: " if len(groups) > 1 and format_ != "text" else ""
+        print_notes([prefix + note for note in summary.notes], format_)
+    if len(groups) > 1 and notes and format_ == "text":
         print_lines()
     print_notes(notes, format_)
 
 
-def _print_tables(grids: Mapping[str, list[TextTable]], format_: str) -> Iterator[str]:
+def _print_groups(tables: Mapping[str, list[TextTable]], format_: str) -> Iterator[str]:
     """Print the tables of each group under its name, and yield the name after them."""
     if format_ == "csv":
-        print_tables(_one_each(grids), format_)
-        yield from grids
+        print_tables(_stack(tables), format_)
+        yield from tables
         return
-    start = {"markdown": "### ", "latex": "% "}.get(format_, "")
-    for k, (name, mine) in enumerate(grids.items()):
-        if len(grids) > 1:
-            print_lines(*[""] * (k > 0), start + name, *[""] * (format_ != "latex"))
-        print_tables(mine, format_)
+    heading = {"markdown": "### ", "latex": "% "}.get(format_, "")
+    for k, (name, group_tables) in enumerate(tables.items()):
+        if len(tables) > 1:
+            print_lines(*[""] * (k > 0), heading + name, *[""] * (format_ != "latex"))
+        print_tables(group_tables, format_)
         yield name
 
 
-def _one_each(grids: Mapping[str, list[TextTable]]) -> list[TextTable]:
-    """Return each table once for all groups, with their names in its first column."""
-    if len(grids) == 1:
-        return next(iter(grids.values()))
+def _stack(tables: Mapping[str, list[TextTable]]) -> list[TextTable]:
+    """Return each table once for all groups, with the names of the groups in its first column."""
+    if len(tables) == 1:
+        return next(iter(tables.values()))
     return [
-        stack_tables(dict(zip(grids, same, strict=True)))
-        for same in zip(*grids.values(), strict=True)
+        stack_tables(dict(zip(tables, same, strict=True)))
+        for same in zip(*tables.values(), strict=True)
     ]
 
 
-def _tool_rows(scored: Scored, tool: str) -> list[ToolRow]:
-    each = []
-    for member, source, run in zip(scored.members, scored.sources, scored.runs, strict=True):
-        if source.matrix is None:
-            raise InputError(f"{member.path}: {source.no_matrix}")
-        each.append(as_tool(source.matrix, tool, run))
-    if len(each) == 1:
-        return each[0]
-    rows = []
-    for same in zip(*each, strict=True):
-        values = [row.value for row in same if row.value is not None]
-        mean = math.fsum(values) / len(values) if len(values) == len(same) else None
-        if mean is None and same[0].id in scored.found.metrics:
-            mean = scored.found.metrics[same[0].id]  # what only several runs have: CLstability
-        id_ = same[0].id if len({row.id for row in same}) == 1 else None
-        note = f"mean of {len(same)} runs" if mean is not None else same[0].note
-        rows.append(ToolRow(same[0].name, id_, mean, note))
-    return rows
-
-
 def _print_as(
-    scored: Mapping[str, Scored], tool: str, format_: str, notes: Sequence[str], *, percent: bool
+    groups: Mapping[str, ScoreGroup],
+    tool: str,
+    format_: str,
+    notes: Sequence[str],
+    *,
+    percent: bool,
 ) -> None:
-    """Print what another tool would, for one group as it is, for several under their names."""
-    rows = {name: _tool_rows(each, tool) for name, each in scored.items()}
+    """Print what another tool would: a single group as it is, several under their names."""
+    rows = {name: tool_rows(group, tool) for name, group in groups.items()}
     if format_ == "json":
-        plain = {name: [row._asdict() for row in each] for name, each in rows.items()}
-        one = next(iter(plain.values())) if len(plain) == 1 else None
-        found = {"rows": one} if one is not None else {"groups": plain}
-        print_json({"tool": tool, **found})
+        plain = {name: [row._asdict() for row in group_rows] for name, group_rows in rows.items()}
+        if len(plain) > 1:
+            print_json({"tool": tool, "groups": plain})
+        else:
+            print_json({"tool": tool, "rows": next(iter(plain.values()))})
         return
     digits = None if format_ == "csv" else 4
-    grids = {
-        n: [make_tool_table(each, tool, percent=percent, digits=digits)] for n, each in rows.items()
+    tables = {
+        name: [make_tool_table(group_rows, tool, percent=percent, digits=digits)]
+        for name, group_rows in rows.items()
     }
-    for name in _print_tables(grids, format_):
-        print_notes([note for source in scored[name].sources for note in source.notes], format_)
+    for name in _print_groups(tables, format_):
+        print_notes([note for source in groups[name].inputs for note in source.notes], format_)
     print_notes(notes, format_)
-
-
-def _keep_only(found: Summary | RunsSummary, wanted: list[str]) -> None:
-    if wanted:
-        found.keep_only(wanted)
-        for id_ in wanted:
-            if id_ not in found.metrics:
-                found.undefined.setdefault(id_, "not computed: see --beta and --window")

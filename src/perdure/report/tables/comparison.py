@@ -23,6 +23,8 @@ class ComparisonReport:
     """Methods compared by several metrics, and how: what every written form is made from.
 
     `runs` are the paths of each method, by seed; `paired_by` is `run.json` or `file order`.
+    `subject` names scenario, setting and number of tasks; `run_folder` is the first of the paths
+    that is a run folder, whose scores have a scale of their own.
     """
 
     metrics: dict[str, MethodsComparison]
@@ -38,6 +40,8 @@ class ComparisonReport:
     undefined: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     on_examples: list[ExampleComparison] = field(default_factory=list)
+    subject: str = ""
+    run_folder: str | None = None
 
     @property
     def seeds(self) -> list[int | str]:

@@ -1,0 +1,195 @@
+"""Scores of many runs: grouped by method, with means over the seeds of each."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from .metrics import RunsSummary, Summary, ToolRow, as_tool, summary_of_runs
+from .record import InputError, ScoreInput, read_input
+from .record.grouping import find_groups, seeds_note
+from .record.run_index import RunRef
+from .scores import select_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import BinaryIO
+
+    from .metrics import SummaryOptions
+    from .record import InputOptions
+    from .record.grouping import Groups
+    from .stats import IntervalMethod
+
+__all__ = ["GroupedScores", "ScoreGroup", "score_groups", "tool_rows"]
+
+
+class ScoreGroup(NamedTuple):
+    """The runs or files of one method: what was read, the summary of each, and that of all."""
+
+    refs: list[RunRef]
+    inputs: list[ScoreInput]
+    summaries: list[Summary]
+    summary: Summary | RunsSummary
+
+
+class GroupedScores(NamedTuple):
+    """Groups of runs by name, and notes on what was left out."""
+
+    groups: dict[str, ScoreGroup]
+    notes: list[str]
+
+
+def score_groups(
+    *sources: str,
+    metrics: Sequence[str] | None = None,
+    inputs: InputOptions | None = None,
+    options: SummaryOptions | None = None,
+    interval: IntervalMethod = "t",
+    pool: bool = False,
+    costs: Sequence[Path] = (),
+    per_example: Sequence[Path] = (),
+    stdin: BinaryIO | None = None,
+) -> GroupedScores:
+    r"""Return the scores of runs grouped by method, with means over the seeds of each.
+
+    Matrices and logs are seeds of one method. Runs are grouped by their config: those that differ
+    in the seed alone are seeds of one method.
+
+    Args:
+        sources: Paths or patterns, or NAME=PATH,PATH… to name a group.
+        metrics: Ids of the metrics to keep; all if None.
+        inputs: How to read files that are not run folders.
+        options: How to summarize; see `make_options`.
+        interval: Interval over seeds: Student's t, or the BCa bootstrap.
+        pool: Average runs that differ in more than the seed.
+        costs: A costs.csv per source.
+        per_example: A folder of per-example results per source.
+        stdin: What the source "-" reads.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for k, last in enumerate((0.6, 0.7)):
+        ...     _ = (folder / f"{k}.csv").write_text(f"0.9,\n{last},0.8\n")
+        >>> (group,) = score_groups(f"{folder}/*.csv").groups.values()
+        >>> round(group.summary.metrics["acc"], 3), len(group.summaries)
+        (0.725, 2)
+    """
+    extras = _extra_files(sources, costs, per_example)
+    groups, notes = _find_groups(sources, pool=pool)
+    scored: dict[str, ScoreGroup] = {}
+    for name, refs in groups.items():
+        try:
+            scored[name] = _score_group(refs, inputs, options, extras, interval, stdin)
+        except InputError as error:
+            if len(groups) == 1:
+                raise
+            notes.append(f"left out: {error}")
+    if not scored:
+        raise InputError(f"nothing to score; {notes[-1]}")
+    for group in scored.values():
+        select_metrics(group.summary, metrics or ())
+    return GroupedScores(scored, notes)
+
+
+def tool_rows(group: ScoreGroup, tool: str) -> list[ToolRow]:
+    """Return the metrics of a group as another tool would print them: means if it has several runs.
+
+    Example:
+        >>> from perdure import ScoreMatrix
+        >>> matrix = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]])
+        >>> summary = ScoreInput(matrix).summary()
+        >>> group = ScoreGroup([RunRef("m.csv")], [ScoreInput(matrix)], [summary], summary)
+        >>> tool_rows(group, "facil")[0].value
+        0.7
+    """
+    per_run = []
+    for ref, source, summary in zip(group.refs, group.inputs, group.summaries, strict=True):
+        if source.matrix is None:
+            raise InputError(f"{ref.path}: {source.no_matrix}")
+        per_run.append(as_tool(source.matrix, tool, summary))
+    if len(per_run) == 1:
+        return per_run[0]
+    rows = []
+    for same in zip(*per_run, strict=True):
+        values = [row.value for row in same if row.value is not None]
+        mean = math.fsum(values) / len(values) if len(values) == len(same) else None
+        if mean is None and same[0].id in group.summary.metrics:
+            mean = group.summary.metrics[same[0].id]  # defined over runs only: CLstability
+        id_ = same[0].id if len({row.id for row in same}) == 1 else None
+        note = f"mean of {len(same)} runs" if mean is not None else same[0].note
+        rows.append(ToolRow(same[0].name, id_, mean, note))
+    return rows
+
+
+def _find_groups(sources: Sequence[str], *, pool: bool) -> tuple[Groups, list[str]]:
+    """Return what is to be scored by group; files without a name are seeds of one method."""
+    if "-" in sources:
+        if len(sources) > 1:
+            raise InputError("- is standard input, expected it alone; write it to a file first")
+        return {"-": [RunRef("-")]}, []
+    named = any("=" in source for source in sources)
+    return find_groups(
+        ["pooled=", *sources] if pool and not named else sources, pool=pool, files_together=True
+    )
+
+
+def _extra_files(
+    sources: Sequence[str], costs: Sequence[Path], per_example: Sequence[Path]
+) -> dict[str, dict[str, Path]]:
+    """Return the costs.csv and per-example folder given for each source, by its path."""
+    extras: dict[str, dict[str, Path]] = {}
+    for name, paths in (("costs", costs), ("per_example", per_example)):
+        if paths and len(paths) != len(sources):
+            raise InputError(
+                f"`{name}=` is given {len(paths)} time(s), expected {len(sources)}: one for each "
+                "file"
+            )
+        for source, path in zip(sources, paths, strict=False):
+            file = Path(source)
+            if file.name == "points.csv" and (file.parent / "run.json").is_file():
+                file = file.parent  # as `find_runs` names the run
+            extras.setdefault(str(file), {})[name] = path
+    return extras
+
+
+def _score_group(
+    refs: Sequence[RunRef],
+    inputs: InputOptions | None,
+    options: SummaryOptions | None,
+    extras: Mapping[str, dict[str, Path]],
+    interval: IntervalMethod,
+    stdin: BinaryIO | None,
+) -> ScoreGroup:
+    """Return the summary of a run, or the mean over several; unfinished runs are left out of it."""
+    finished = [ref for ref in refs if ref.finished]
+    used = list(finished if len(refs) > 1 and finished else refs)
+    sources = [read_input(ref.path, inputs, pipe=stdin, **extras.get(ref.path, {})) for ref in used]
+    summaries = [source.summary(options) for source in sources]
+    _check_alike(used, summaries)
+    if len(summaries) == 1:
+        summary: Summary | RunsSummary = summaries[0]
+    else:
+        weights = options.weights if options else None
+        summary = summary_of_runs(summaries, weights=weights, method=interval)
+        summary.notes.insert(0, f"mean over {seeds_note(used)}")
+    if unfinished := [ref.path for ref in refs if ref not in used]:
+        summary.notes.append(f"unfinished and left out of the mean: {', '.join(unfinished)}")
+    return ScoreGroup(used, sources, summaries, summary)
+
+
+def _check_alike(refs: Sequence[RunRef], summaries: Sequence[Summary]) -> None:
+    """Raise unless all runs have as many tasks, and scores of one range and direction."""
+    first = summaries[0]
+    for ref, summary in zip(refs, summaries, strict=True):
+        if len(summary.tasks) != len(first.tasks):
+            raise InputError(
+                f"{ref.path}: {len(summary.tasks)} task(s), expected {len(first.tasks)} as in "
+                f"{refs[0].path}"
+            )
+        if summary.scale != first.scale:
+            raise InputError(
+                f"{ref.path}: scores of another range or direction than in {refs[0].path}, "
+                "expected seeds of one method; score them apart"
+            )
