@@ -98,7 +98,7 @@ def test_a_share_that_changes_lowers_the_bias_and_is_said() -> None:
     plain = planned("--iterations", "50", "--tasks", "2", "--every", "1")
     fixed = planned("--iterations", "50", "--tasks", "2", "--every", "1", "--changed", ".01")
     assert fixed["plans"][0]["bias_wf"] < plain["plans"][0]["bias_wf"] / 2
-    says(plain["notes"][0], "accuracy stays at 0.9, with fixed or redrawn subsets")
+    says(plain["notes"][0], "accuracy stays at 0.9, with fixed or resampled subsets")
     says(fixed["notes"][0], "with fixed subsets, 0.01 of answers changing")
 
 
@@ -160,7 +160,7 @@ def test_a_run_without_times_says_so_once(tmp_path: Path) -> None:
     assert sum("times are not known" in note for note in found["notes"]) == 1
     write(tmp_path, "costs.csv", "task,seconds_train,seconds_eval\na,1,1\nb,1,1\n")
     notes = " ".join(planned("--from-run", tmp_path)["notes"])
-    says(notes, "how many examples were tested", "give --example-us")
+    says(notes, "how many examples were evaluated", "give --example-us")
     assert "--train-ms" not in notes
     write(tmp_path, "costs.csv", "task,model_bytes\na,1\nb,1\n")
     says(
