@@ -137,8 +137,10 @@ def _notes(plan_: EvaluationPlan, run: ReferenceRun | None, seen: Sequence[Score
     if plan_.changed is not None:
         subsets = f"fixed subsets, {plan_.changed:g} of answers changing"
     notes = [
-        (f"bias: min_acc reads low and {drop} high by at most this on average, where the true "
-        f"accuracy stays at {plan_.accuracy:g}, with {subsets}"),
+        (
+            f"bias: min_acc reads low and {drop} high by at most this on average, where the true "
+            f"accuracy stays at {plan_.accuracy:g}, with {subsets}"
+        ),
         f"±: half a {plan_.level:.0%} interval, which reaches further towards the bias",
         f"{drop}: its window counts evaluations, so it spans more iterations where they are fewer",
     ]
