@@ -1,4 +1,4 @@
-"""`perdure reproduce`: the list, a table from finished runs, what lacks, and a small entry run."""
+"""`perdure reproduce`: the list, a table from finished runs, what lacks, and a small result run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from perdure import execution, reproduction
-from perdure.reproduction import build_study, find_published_result, published_results
+from perdure.reproduction import build_study, find_published_result, load_published_results
 from perdure.studies import make_study
 
 from .cli_helpers import Answer, run
@@ -59,7 +59,7 @@ def called(*arguments: str | Path) -> Answer:
 
 def faked(name: str, store: Path, lows: dict[str, tuple[float, ...]]) -> None:
     """Write finished runs of every cell: the first task falls to `lows`, one a seed."""
-    study = make_study(find_published_result(name).mapping(), name)
+    study = make_study(find_published_result(name).study_dict(), name)
     for cell in study.cells:
         for each in study.make_configs(cell, {}):
             low = lows[cell.scenario][each.seed]
@@ -76,13 +76,13 @@ def test_the_list_says_what_each_needs(no_data: None) -> None:
     answer = called()
     assert answer.code == 0, answer.err
     lines = {line.split()[0]: line for line in answer.out.splitlines() if line.strip()}
-    assert set(published_results()) <= set(lines)
+    assert set(load_published_results()) <= set(lines)
     assert lines["delange-rotated"].split()[-4:] == ["mnist", "all", "9", "min"]  # none at hand
     assert "Table 2, Figure 3" in lines["delange-rotated"]
     assert "9 min" in lines["delange-rotated"]
     plain = json.loads(called("--format", "json").out)
-    assert {each["entry"] for each in plain} == set(published_results())
-    assert called("--format", "markdown").out.startswith("| entry |")
+    assert {each["name"] for each in plain} == set(load_published_results())
+    assert called("--format", "markdown").out.startswith("| name |")
 
 
 @pytest.mark.usefixtures("all_data")
@@ -92,15 +92,18 @@ def test_finished_runs_stand_beside_the_published_numbers(tmp_path: Path) -> Non
     answer = called("delange-rotated", "--store", store, "--format", "json")
     assert answer.code == 0, answer.err
     (plain,) = json.loads(answer.out)
-    numbers = {(each["scenario"], each["id"]): each for each in plain["numbers"]}
+    numbers = {(each["scenario"], each["id"]): each for each in plain["rows"]}
     assert len(numbers) == 4 * 8
     low = numbers["rotated-mnist-80", "min_acc"]
-    assert (low["published"], low["sd"], low["sds_of"]) == (69.2, 2.2, "paper")
+    printed = {row.scenario: row for row in find_published_result("delange-rotated").published}
+    mean, sd = printed["rotated-mnist-80"].mean_and_sd("min_acc")
+    assert (low["published"], low["published_sd"], low["sd_source"]) == (mean, sd, "paper")
     assert low["measured"] == pytest.approx(64.0)
-    assert low["own_sd"] == pytest.approx(3.16227766)
-    assert low["deviation"] == pytest.approx((64.0 - 69.2) / 2.2)
+    assert low["measured_sd"] == pytest.approx(3.16227766)
+    assert low["difference_in_sds"] == pytest.approx((64.0 - mean) / (sd or 0))
     acc = numbers["rotated-mnist-10", "acc"]
-    assert acc["deviation"] == pytest.approx((85.0 - 96.6) / 0.3)
+    mean, sd = printed["rotated-mnist-10"].mean_and_sd("acc")
+    assert acc["difference_in_sds"] == pytest.approx((85.0 - mean) / (sd or 0))
     assert "by hand" in plain["deviations"]
     assert [each["holds"] for each in plain["claims"]] == [False] * 5
     (figure,) = plain["figures"]
@@ -145,18 +148,19 @@ def test_missing_data_is_named_and_the_others_go_on(no_data: None, tmp_path: Pat
 
 def test_a_run_that_fails_is_named_and_ends_with_1(tmp_path: Path) -> None:
     with real_data():
-        entry = find_published_result("delange-speech")
-        broken = {**entry.quick, "run": {**entry.quick["run"], "lr": 1e30}}
-        with patch.dict(published_results(), {"delange-speech": _with_quick(entry, broken)}):
+        result = find_published_result("delange-speech")
+        run_options: Any = result.quick["run"]
+        broken = {**result.quick, "run": {**run_options, "lr": 1e30}}
+        with patch.dict(load_published_results(), {"delange-speech": _with_quick(result, broken)}):
             answer = called("delange-speech", "--quick", "--store", tmp_path, "--serial")
     assert answer.code == 1
     assert "failed:" in answer.err
 
 
-def _with_quick(entry: Any, quick: dict[str, Any]) -> Any:
+def _with_quick(result: Any, quick: dict[str, Any]) -> Any:
     import msgspec
 
-    return msgspec.structs.replace(entry, quick=quick)
+    return msgspec.structs.replace(result, quick=quick)
 
 
 def test_a_small_entry_runs_and_is_not_run_again(tmp_path: Path) -> None:
@@ -167,12 +171,12 @@ def test_a_small_entry_runs_and_is_not_run_again(tmp_path: Path) -> None:
         again = called("delange-gem-mnist", "--quick", "--store", store, "--serial")
     assert " done" not in again.err  # nothing was run
     assert again.out == answer.out
-    assert "not to be compared with the paper" in answer.out
+    assert "not comparable with the paper" in answer.out
     assert "published" not in answer.out.replace("not as published", "")
     assert "in SDs" not in answer.out
     plain = json.loads((store / "tables" / "delange-gem-mnist-quick.json").read_text())
-    assert {each["strategy"] for each in plain["numbers"]} == {"gem", "replay"}
-    assert not any("published" in each for each in plain["numbers"])
+    assert {each["strategy"] for each in plain["rows"]} == {"gem", "replay"}
+    assert not any("published" in each for each in plain["rows"])
     assert plain["claims"] == []
     norms = (store / "tables" / "delange-gem-mnist-quick-figure-4e-h-10.csv").read_text()
     assert len([line for line in norms.splitlines() if ",stability," in line]) >= 2 * 4 * 12
@@ -181,13 +185,13 @@ def test_a_small_entry_runs_and_is_not_run_again(tmp_path: Path) -> None:
 def test_quick_without_names_is_all_of_them(tmp_path: Path) -> None:
     asked: list[tuple[str, bool]] = []
 
-    def note(entry: Any, *, quick: bool, **_: Any) -> Any:
-        asked.append((entry.name, quick))
+    def note(result: Any, *, quick: bool, **_: Any) -> Any:
+        asked.append((result.name, quick))
         return None, {}
 
     with patch.object(reproduction, "build_study", note):
         assert called("--quick", "--store", tmp_path).code == 0
-    assert asked == [(name, True) for name in published_results()]
+    assert asked == [(name, True) for name in load_published_results()]
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
@@ -202,7 +206,7 @@ def test_quick_passes_through_every_entry(tmp_path: Path) -> None:
     with real_data():
         answer = called("--quick", "--store", tmp_path)
     assert answer.code == 0, answer.err
-    for entry in published_results().values():
-        plain = json.loads((tmp_path / "tables" / f"{entry.name}-quick.json").read_text())
-        assert plain["numbers"], entry.name
-        assert len(plain["figures"]) == len(entry.figures), entry.name
+    for result in load_published_results().values():
+        plain = json.loads((tmp_path / "tables" / f"{result.name}-quick.json").read_text())
+        assert plain["rows"], result.name
+        assert len(plain["figures"]) == len(result.figures), result.name

@@ -1,4 +1,4 @@
-"""Measured beside published: matching, deviations, another's counting, claims, figures."""
+"""Measured next to published: matching, deviations, another's counting, claims, figures."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from perdure.reproduction import (
     compare_with_published,
     find_published_result,
     list_measured_rows,
-    published_results,
+    load_published_results,
     write_figures,
 )
-from perdure.reproduction.claim import below, plateau
+from perdure.reproduction.claim import claim_less, find_plateau
 from perdure.reproduction.figure_data import figure_rows, forgetting_pairs
 from perdure.reproduction.measurements import NotMeasuredError, count_as_de_lange
 from perdure.reproduction.published import PublishedFigure
@@ -56,7 +56,7 @@ def shifted(by: float) -> list[tuple[int, str, str, str, float]]:
 
 
 def of_cells(name: str, tmp: Path, seeds: Sequence[Any], **factors: str | None) -> Measurements:
-    """Return findings of one cell, with a run for each list of points."""
+    """Return measurements of one cell, with a run for each list of points."""
     folders = [finished(tmp / f"{k}", points) for k, points in enumerate(seeds)]
     return Measurements(find_published_result(name), [CellRuns(factors, folders)])
 
@@ -65,24 +65,24 @@ def of_cells(name: str, tmp: Path, seeds: Sequence[Any], **factors: str | None) 
 
 
 def test_a_deviation_is_in_the_papers_sds_where_it_prints_them() -> None:
-    line = ComparisonRow("3", {}, "", "acc", 90.0, 0.5, [91.0, 93.0])
-    assert line.mean == 92.0
-    assert line.own_sd == pytest.approx(math.sqrt(2))
-    assert line.difference == 2.0
-    assert line.deviation == (4.0, "paper")
+    row = ComparisonRow("3", {}, "", "acc", 90.0, 0.5, [91.0, 93.0])
+    assert row.mean == 92.0
+    assert row.sd == pytest.approx(math.sqrt(2))
+    assert row.difference == 2.0
+    assert row.deviation == (4.0, "paper")
 
 
 @pytest.mark.parametrize("printed", [None, 0.0])
 def test_it_is_in_ours_where_the_paper_prints_none_or_zero(printed: float | None) -> None:
-    line = ComparisonRow("3", {}, "", "acc", 0.25, printed, [0.10, 0.30, 0.20])
-    assert line.deviation is not None
-    assert line.deviation[0] == pytest.approx(-0.05 / 0.1)
-    assert line.deviation[1] == "ours"
+    row = ComparisonRow("3", {}, "", "acc", 0.25, printed, [0.10, 0.30, 0.20])
+    assert row.deviation is not None
+    assert row.deviation[0] == pytest.approx(-0.05 / 0.1)
+    assert row.deviation[1] == "ours"
 
 
 def test_without_any_sd_there_is_a_difference_only() -> None:
-    line = ComparisonRow("3", {}, "", "acc", 0.25, None, [0.5])
-    assert (line.difference, line.deviation, line.own_sd) == (0.25, None, None)
+    row = ComparisonRow("3", {}, "", "acc", 0.25, None, [0.5])
+    assert (row.difference, row.deviation, row.sd) == (0.25, None, None)
     nothing = ComparisonRow("3", {}, "", "acc", 0.25, 0.1, [], (), "why")
     assert (nothing.mean, nothing.difference, nothing.deviation) == (None, None, None)
 
@@ -120,10 +120,10 @@ def test_counting_as_de_lange_by_hand(tmp_path: Path) -> None:
     # Task a rises from .10 before its first update to .90, b from 0 to .90.
     assert found.values("wp10", where) == [pytest.approx(85.0)]
     # By our definition the tests before the first updates do not count.
-    assert found.values("wp10", where, ours=True) == [pytest.approx(60.0)]
+    assert found.values("wp10", where, as_published=False) == [pytest.approx(60.0)]
     # Every other update: 1 and 3 of each task, so that the lowest, .20 after update 6, is missed.
     assert found.values("min_acc", where) == [pytest.approx(20.0)]
-    assert found.values("min_acc", where, thin=2) == [pytest.approx(40.0)]
+    assert found.values("min_acc", where, subsample=2) == [pytest.approx(40.0)]
 
 
 # Matching.
@@ -132,33 +132,33 @@ def test_counting_as_de_lange_by_hand(tmp_path: Path) -> None:
 def test_published_lines_get_the_runs_of_their_cell(tmp_path: Path) -> None:
     runs = [ROWS, shifted(0.02)]
     found = of_cells("delange-mnist", tmp_path, runs, strategy="replay", variant="n-1000")
-    lines = compare_with_published(found)
-    assert len(lines) == 8 * 6
-    first = next(line for line in lines if line.id == "min_acc")
-    assert (first.table, first.published, first.sd) == ("3", 73.0, 4.4)
+    rows = compare_with_published(found)
+    assert len(rows) == 8 * 6
+    first = next(row for row in rows if row.id == "min_acc")
+    assert (first.table, first.published, first.published_sd) == ("3", 73.0, 4.4)
     assert list(first.values) == [pytest.approx(20.0), pytest.approx(22.0)]
     assert first.deviation is not None
     assert first.deviation[0] == pytest.approx((21.0 - 73.0) / 4.4)
     assert first.deviation[1] == "paper"
-    thinned = [line for line in lines if line.id == "min_acc" and line.how == "every 10"]
+    thinned = [row for row in rows if row.id == "min_acc" and row.details == "every 10"]
     assert list(thinned[0].values) == [pytest.approx(40.0), pytest.approx(42.0)]
-    not_run = [line for line in lines if line.cell == {"variant": "n-all"}]
-    assert {line.missing for line in not_run} == {"no finished run of n-all"}
-    training = [line for line in lines if line.missing == "tests on training examples"]
+    not_run = [row for row in rows if row.cell == {"variant": "n-all"}]
+    assert {row.not_measured for row in not_run} == {"no finished run of n-all"}
+    training = [row for row in rows if row.not_measured == "evaluated on training examples"]
     assert len(training) == 6
-    assert not any(line.values for line in training)
+    assert not any(row.values for row in training)
 
 
 def test_ranks_and_other_variants_of_bwt(tmp_path: Path) -> None:
-    entry = find_published_result("faber-vgg9")
+    result = find_published_result("faber-vgg9")
     cells = []
-    for k, strategy in enumerate(entry.study["strategies"]):
+    for k, strategy in enumerate(result.strategies):
         matrix = [[0.9 - k / 20], [0.1, 0.8], [0.1, 0.1, 0.7]]
         folder = finished(tmp_path / strategy, of_matrix(matrix))
         cell = {"scenario": "m2i", "setting": "class", "model": "wide-vgg9", "strategy": strategy}
         cells.append(CellRuns(cell, [folder]))
-    lines = compare_with_published(Measurements(entry, cells))
-    mine = {(line.cell.get("strategy"), line.id): line for line in lines if line.values}
+    rows = compare_with_published(Measurements(result, cells))
+    mine = {(row.cell.get("strategy"), row.id): row for row in rows if row.values}
     # Strategies have an accuracy that falls in the order in which the study names them.
     assert mine["agem", "rank"].values == [1.0]
     assert mine["si", "rank"].values == [11.0]
@@ -173,8 +173,8 @@ def test_ranks_and_other_variants_of_bwt(tmp_path: Path) -> None:
 def test_a_rank_needs_all_strategies(tmp_path: Path) -> None:
     factors = {"scenario": "m2i", "setting": "class", "model": "wide-vgg9", "strategy": "naive"}
     found = of_cells("faber-vgg9", tmp_path, [of_matrix([[0.9], [0.1, 0.8]])], **factors)
-    ranks = [line for line in compare_with_published(found) if line.id == "rank"]
-    assert not any(line.values for line in ranks)
+    ranks = [row for row in compare_with_published(found) if row.id == "rank"]
+    assert not any(row.values for row in ranks)
 
 
 def test_scores_with_several_weights(tmp_path: Path) -> None:
@@ -210,10 +210,10 @@ def test_a_cell_that_is_not_named_alone_is_our_mistake(tmp_path: Path) -> None:
     folder = finished(tmp_path / "run", ROWS)
     cells = [CellRuns({"variant": name}, [folder]) for name in ("n-1000", "n-all")]
     found = Measurements(find_published_result("delange-mnist"), cells)
-    with pytest.raises(ValueError, match="names 2 cells"):
-        found.select({})
+    with pytest.raises(ValueError, match="matches 2 cells"):
+        found.find_cell({})
     with pytest.raises(NotMeasuredError, match="no finished run of n-100"):
-        found.select({"variant": "n-100"})
+        found.find_cell({"variant": "n-100"})
 
 
 def test_what_the_runs_say_of_themselves(tmp_path: Path) -> None:
@@ -224,25 +224,25 @@ def test_what_the_runs_say_of_themselves(tmp_path: Path) -> None:
     assert found.deviations == ["cifar10: 5000 of 50000"]
 
 
-# Statements.
+# Claims.
 
 
 def test_plateaus() -> None:
     rising = [k / 99 for k in range(100)]
-    assert plateau(rising) is None
-    assert plateau([min(each, rising[24]) for each in rising]) == 23  # nine tenths are enough
-    assert plateau([min(1.0, k / 89) for k in range(100)]) is None  # the last tenth is none
-    assert plateau([0.5] * 8) == 1
+    assert find_plateau(rising) is None
+    assert find_plateau([min(each, rising[24]) for each in rising]) == 23  # nine tenths are enough
+    assert find_plateau([min(1.0, k / 89) for k in range(100)]) is None  # the last tenth is none
+    assert find_plateau([0.5] * 8) == 1
 
 
 def test_a_number_that_is_not_there_is_neither_yes_nor_no() -> None:
-    assert below("text", math.nan, 1).holds is None
-    assert below("text", 1, 1).holds is False
+    assert claim_less("text", math.nan, 1).holds is None
+    assert claim_less("text", 1, 1).holds is False
 
 
-@pytest.mark.parametrize("name", sorted(published_results()))
-def test_statements_without_runs_are_not_measured(name: str) -> None:
-    said = check_claims(Measurements(published_results()[name], []))
+@pytest.mark.parametrize("name", sorted(load_published_results()))
+def test_claims_without_runs_are_not_measured(name: str) -> None:
+    said = check_claims(Measurements(load_published_results()[name], []))
     assert said
     assert all(each.holds is None for each in said)
 
@@ -257,9 +257,9 @@ def _any_points(tasks: int, rng: np.random.Generator) -> list[tuple[int, str, st
     return rows
 
 
-@pytest.mark.parametrize("name", sorted(published_results()))
+@pytest.mark.parametrize("name", sorted(load_published_results()))
 def test_with_every_cell_run_everything_is_measured(name: str, tmp_path: Path) -> None:
-    entry, rng = published_results()[name], np.random.default_rng(0)
+    result, rng = load_published_results()[name], np.random.default_rng(0)
     norms = "step,trained,plasticity,stability\n" + "".join(
         f"{3 * i + k},t{i},{rng.random()},{rng.random()}\n" for i in range(4) for k in (1, 2, 3)
     )
@@ -277,21 +277,21 @@ def test_with_every_cell_run_everything_is_measured(name: str, tmp_path: Path) -
     }  # fmt: skip
     cells = [
         CellRuns({k: v or None for k, v in cell._asdict().items()}, folders[cell.setting])
-        for cell in make_study(entry.study, name).cells
+        for cell in make_study(result.study, name).cells
     ]
-    found = Measurements(entry, cells)
-    for line in compare_with_published(found):
-        assert line.values or line.missing == "tests on training examples", line
-    assert list_measured_rows(found, entry.ids)
+    found = Measurements(result, cells)
+    for row in compare_with_published(found):
+        assert row.values or row.not_measured == "evaluated on training examples", row
+    assert list_measured_rows(found, result.ids)
     assert all(each.holds is not None for each in check_claims(found))
     written = write_figures(found, tmp_path / "out", name)
-    assert len(written) == len(entry.figures)
+    assert len(written) == len(result.figures)
     for path in written:
         assert len(path.read_text().splitlines()) > 2
 
 
 def test_a_gap_that_grows_with_the_rotation(tmp_path: Path) -> None:
-    entry = find_published_result("delange-rotated")
+    result = find_published_result("delange-rotated")
     cells = []
     for phi, low, end in ((10, 0.9, 0.94), (30, 0.8, 0.93), (60, 0.7, 0.92), (80, 0.6, 0.91)):
         rows = [
@@ -301,25 +301,25 @@ def test_a_gap_that_grows_with_the_rotation(tmp_path: Path) -> None:
         ]  # fmt: skip
         folder = finished(tmp_path / str(phi), rows, setting="domain")
         cells.append(CellRuns({"scenario": f"rotated-mnist-{phi}"}, [folder]))
-    assert all(each.holds for each in check_claims(Measurements(entry, cells)))
+    assert all(each.holds for each in check_claims(Measurements(result, cells)))
     cells[1], cells[2] = (
         cells[1]._replace(folders=cells[2].folders),
         cells[2]._replace(folders=cells[1].folders),
     )
-    held = [each.holds for each in check_claims(Measurements(entry, cells))]
+    held = [each.holds for each in check_claims(Measurements(result, cells))]
     assert held == [True, True, True, False, True]
 
 
 def test_rescaled_curves_show_the_plateaus_of_the_paper(tmp_path: Path) -> None:
     """Accuracies 1/k from some task on are what a random classifier gains: RAA is flat there."""
-    entry, tasks, cells = find_published_result("michel-online"), 100, []
+    result, tasks, cells = find_published_result("michel-online"), 100, []
     for strategy, still in (("replay", 65), ("gdumb", 25)):
         raa = np.minimum(np.arange(1, tasks + 1), still) / tasks
         matrix = [[min(1.0, raa[k] * tasks / (k + 1))] * (k + 1) for k in range(tasks)]
         folder = finished(tmp_path / strategy, of_matrix(matrix), classes=[2] * tasks)
         cell = {"scenario": "split-tiny-imagenet", "strategy": strategy}
         cells.append(CellRuns(cell, [folder]))
-    said = {each.text: each for each in check_claims(Measurements(entry, cells))}
+    said = {each.text: each for each in check_claims(Measurements(result, cells))}
     flat = [each for text, each in said.items() if "plateau" in text and "tiny" in text]
     assert [each.holds for each in flat] == [True, True]
     assert said["split-cifar100, replay: RAA has no plateau"].holds is None
@@ -338,13 +338,13 @@ def rows_of(found: Measurements, **figure: Any) -> list[dict[str, str]]:
 def test_curves_behind_a_figure(tmp_path: Path) -> None:
     runs = [ROWS, shifted(0.02)]
     found = of_cells("delange-mnist", tmp_path, runs, strategy="replay", variant="n-1000")
-    rows = rows_of(found, of="scores", variant="n-1000")
+    rows = rows_of(found, kind="scores", variant="n-1000")
     low = next(row for row in rows if (row["tested"], row["step"]) == ("a", "6"))
     assert (low["mean"], low["runs"], low["strategy"]) == ("0.21", "2", "replay")
     assert float(low["sd"]) == pytest.approx(0.02 / math.sqrt(2), rel=1e-4)
     assert len(rows) == 8 + 4
-    assert {row["tested"] for row in rows_of(found, of="scores", tasks=1)} == {"a"}
-    assert rows_of(found, of="scores", variant="n-all") == []
+    assert {row["tested"] for row in rows_of(found, kind="scores", tasks=1)} == {"a"}
+    assert rows_of(found, kind="scores", variant="n-all") == []
 
 
 def test_forgetting_and_windowed_forgetting_behind_figure_9(tmp_path: Path) -> None:
@@ -360,15 +360,15 @@ def test_norms_curves_and_matrices_behind_figures(tmp_path: Path) -> None:
     found = Measurements(
         find_published_result("michel-online"), [CellRuns({"strategy": "gem"}, [folder])]
     )
-    rows = rows_of(found, of="gradients")
+    rows = rows_of(found, kind="gradients")
     assert [(row["term"], row["step"], row["mean"]) for row in rows] == [
         ("plasticity", "1", "2.5"), ("plasticity", "2", "2"), ("stability", "2", "0.5"),
     ]  # fmt: skip
-    curve = rows_of(found, of="tasks", ids=["aa", "raa"])
+    curve = rows_of(found, kind="tasks", ids=["aa", "raa"])
     assert [(row["id"], row["after task"], row["mean"]) for row in curve] == [
         ("aa", "1", "0.88"), ("aa", "2", "0.82"), ("raa", "1", "0.44"), ("raa", "2", "0.82"),
     ]  # fmt: skip
-    matrix = rows_of(found, of="matrix")
+    matrix = rows_of(found, kind="matrix")
     assert [(row["trained"], row["tested"], row["mean"]) for row in matrix] == [
         ("a", "a", "0.88"), ("b", "a", "0.78"), ("b", "b", "0.86"),
     ]  # fmt: skip

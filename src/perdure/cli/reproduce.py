@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json as json_
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from ..report.tables import TextTable
-from ..report.tables.reproduction import claims_grid, comparison_grid, rows_as_dicts
+from ..report.tables.reproduction import claims_table, comparison_table
 from ..scenarios import find_scenario
 from ._options import Flag, PositiveInt, require_training
 from ._output import print_json, print_lines, print_stderr, print_tables
 from .study import executor, show_study
 
 if TYPE_CHECKING:
-    from ..reproduction.measurements import Measurements
-    from ..reproduction.published import PublishedResult
+    from ..reproduction import PublishedResult, ReproductionReport
 
 __all__ = ["reproduce"]
 
@@ -61,20 +59,20 @@ def reproduce(
     require_training()
     from .. import reproduction, studies, training
 
-    chosen = [reproduction.find_published_result(name) for name in dict.fromkeys(names or [])]
-    if not chosen and not quick:
+    results = [reproduction.find_published_result(name) for name in dict.fromkeys(names or [])]
+    if not results and not quick:
         _list(format_)
         return 0
-    where = training.device_of(device)
+    device = training.device_of(device)
     execute, at_once = executor(jobs, serial=serial, ray=ray, gpus_per_run=gpus_per_run)
-    written, complete = [], True
-    for entry in chosen or list(reproduction.published_results().values()):
-        study, missing = reproduction.build_study(entry, quick=quick, device=where)
-        _say_what_lacks(entry, missing)
-        done, failed = {}, {}
+    reports = []
+    for result in results or list(reproduction.load_published_results().values()):
+        study, missing = reproduction.build_study(result, quick=quick, device=device)
+        _print_missing(result, missing)
+        status = studies.StudyStatus()
         if study is not None:
-            print_stderr(f"{study.name}: {entry.stand_in if quick else entry.tables}")
-            found = show_study(
+            print_stderr(f"{study.name}: {result.quick_about if quick else result.tables}")
+            status = show_study(
                 study,
                 store,
                 execute,
@@ -84,46 +82,49 @@ def reproduce(
                 retry_failed=retry_failed,
                 restart=restart,
             )
-            done, failed = found.done, found.failed
-        made = _Made(entry, reproduction.collect_measurements(entry, done), quick=quick)
-        complete = complete and not missing and not failed
-        written.append(made.write(out or store / "tables", missing, failed))
+        report = reproduction.write_report(
+            reproduction.collect_measurements(result, status.done),
+            out or store / "tables",
+            quick=quick,
+            missing_data=missing,
+            failed={folder.name: error for folder, error in status.failed.items()},
+        )
+        reports.append(report)
         if format_ != "json":
-            made.show(written[-1], markdown=format_ == "markdown")
+            _print_report(report, format_)
     if format_ == "json":
-        print_json(written)
-    return 0 if complete else 1
+        print_json([report.as_dict() for report in reports])
+    return 0 if all(report.complete for report in reports) else 1
 
 
 def _list(format_: str) -> None:
     from .. import reproduction
 
     rows, plain = [], []
-    for entry in reproduction.published_results().values():
-        scenarios = entry.study["scenarios"]
-        needed = {name: None for each in scenarios for name in find_scenario(each).data}
-        lacking = {
-            name for each in reproduction.find_missing_data(scenarios).values() for name in each
-        }
-        missing = "all" if lacking == set(needed) else ", ".join(sorted(lacking))
-        took = _time(entry.hours) + (f", GPU {_time(entry.gpu_hours)}" if entry.gpu_hours else "")
+    for result in reproduction.load_published_results().values():
+        scenarios = result.scenarios()
+        needed = {data: None for name in scenarios for data in find_scenario(name).data}
+        by_scenario = reproduction.find_missing_data(scenarios)
+        missing = {data for names in by_scenario.values() for data in names}
+        shown = "all" if missing == set(needed) else ", ".join(sorted(missing))
+        gpu = f", GPU {_time(result.gpu_hours)}" if result.gpu_hours else ""
         rows.append(
-            [entry.name, f"{entry.authors}: {entry.tables}", ", ".join(needed), missing, took]
-        )
-        plain.append(
-            {"entry": entry.name, "paper": entry.paper, "tables": entry.tables,
-             "about": entry.about, "data": list(needed), "not_at_hand": sorted(lacking),
-             "hours": entry.hours, "gpu_hours": entry.gpu_hours}
+            [result.name, f"{result.authors}: {result.tables}", ", ".join(needed), shown,
+             _time(result.hours) + gpu]
         )  # fmt: skip
-    grid = TextTable(["entry", "what", "data", "not at hand", "two cores take about"], rows)
+        plain.append(
+            {"name": result.name, "paper": result.paper, "tables": result.tables,
+             "about": result.about, "data": list(needed), "missing_data": sorted(missing),
+             "hours": result.hours, "gpu_hours": result.gpu_hours}
+        )  # fmt: skip
+    table = TextTable(["name", "tables", "data", "missing data", "time on two cores"], rows)
     if format_ == "json":
         print_json(plain)
-    elif format_ == "markdown":
-        print_tables([grid], "markdown")
-    else:
-        print_tables([grid], "text")
+        return
+    print_tables([table], format_)
+    if format_ == "text":
         print_lines(
-            "", "run one: perdure reproduce NAME; all of them small: perdure reproduce --quick"
+            "", "Run one: perdure reproduce NAME. A quick version of all: perdure reproduce --quick"
         )
 
 
@@ -139,67 +140,33 @@ def _time(hours: float) -> str:
     return f"{hours:.0f} h" if hours < 72 else f"{hours / 24:.0f} days"
 
 
-def _say_what_lacks(entry: PublishedResult, missing: dict[str, list[str]]) -> None:
-    data = dict.fromkeys(name for each in missing.values() for name in each)
+def _print_missing(result: PublishedResult, missing: dict[str, list[str]]) -> None:
+    data = dict.fromkeys(name for names in missing.values() for name in names)
     if data:
-        which = ", ".join(missing)
-        print_stderr(f"{entry.name}: {which} not run: perdure data fetch {' '.join(data)}")
+        skipped = ", ".join(missing)
+        print_stderr(f"{result.name}: {skipped} not run: perdure data fetch {' '.join(data)}")
 
 
-class _Made:
-    """What was found for an entry: numbers and claims, written down and shown."""
-
-    def __init__(self, entry: PublishedResult, found: Measurements, *, quick: bool) -> None:
-        from .. import reproduction
-
-        self.entry, self.found, self.quick = entry, found, quick
-        self.lines = (
-            reproduction.list_measured_rows(found, entry.ids)
-            if quick
-            else reproduction.compare_with_published(found)
-        )
-        self.said = [] if quick else reproduction.check_claims(found)
-
-    def write(
-        self, folder: Path, missing: dict[str, list[str]], failed: dict[Path, str]
-    ) -> dict[str, Any]:
-        """Return all of it as plain data; it and the data behind figures are written down."""
-        from .. import reproduction
-
-        entry, quick = self.entry, self.quick
-        name = f"{entry.name}-quick" if quick else entry.name
-        plain = {
-            "entry": entry.name, "paper": entry.paper, "tables": entry.tables, "quick": quick,
-            "stand_in": entry.stand_in if quick else None, "unit": entry.unit,
-            "numbers": rows_as_dicts(self.lines, quick=quick),
-            "claims": [each._asdict() for each in self.said],
-            "deviations": [*([] if quick else entry.deviations), *self.found.deviations],
-            "figures": [str(path) for path in reproduction.write_figures(self.found, folder, name)],
-            "not_at_hand": missing,
-            "failed": {path.name: why for path, why in failed.items()},
-        }  # fmt: skip
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json_.dumps(plain, indent=1, allow_nan=False)
-        (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-        return plain
-
-    def show(self, plain: dict[str, Any], *, markdown: bool) -> None:
-        """Print the tables, and what is not as published."""
-        entry, quick = self.entry, self.quick
-        title = f"{entry.name}: {entry.about if quick else entry.tables}"
-        print_lines(*([f"## {title}", ""] if markdown else [title]))
-        unit = "percent" if entry.unit == "percent" else "shares"
-        small = f"small: {entry.stand_in}; not to be compared with the paper"
-        print_lines(f"{small if quick else entry.paper}; {unit}", "")
-        grids = [comparison_grid(self.lines, entry.digits, quick=quick), claims_grid(self.said)]
-        for grid in grids:
-            if grid.rows:
-                print_tables([grid], "markdown" if markdown else "text")
-                print_lines()
-        mark = "- " if markdown else "  "
-        if plain["failed"]:
-            why = [f"{mark}{name}: {said}" for name, said in plain["failed"].items()]
-            print_lines("failed, and not in the means:", *why, "")
-        for what, key in (("not as published", "deviations"), ("data behind figures", "figures")):
-            if plain[key]:
-                print_lines(f"{what}:", *(f"{mark}{each}" for each in plain[key]), "")
+def _print_report(report: ReproductionReport, format_: str) -> None:
+    result, quick = report.result, report.quick
+    title = f"{result.name}: {result.about if quick else result.tables}"
+    print_lines(*([f"## {title}", ""] if format_ == "markdown" else [title]))
+    unit = "percent" if result.unit == "percent" else "fractions"
+    small = f"Quick version, not comparable with the paper: {result.quick_about}"
+    print_lines(f"{small if quick else result.paper}; {unit}", "")
+    for table in (
+        comparison_table(report.rows, result.digits, quick=quick),
+        claims_table(report.claims),
+    ):
+        if table.rows:
+            print_tables([table], format_)
+            print_lines()
+    errors = [f"{name}: {error}" for name, error in report.failed.items()]
+    mark = "- " if format_ == "markdown" else "  "
+    for heading, lines in (
+        ("failed, and not in the means", errors),
+        ("not as published", report.deviations),
+        ("data of figures", report.figures),
+    ):
+        if lines:
+            print_lines(f"{heading}:", *(f"{mark}{line}" for line in lines), "")

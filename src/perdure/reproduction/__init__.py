@@ -10,13 +10,20 @@ from .comparison import (
 )
 from .figure_data import write_figures
 from .measurements import CellRuns, Measurements
-from .published import PublishedResult, find_missing_data, find_published_result, published_results
+from .published import (
+    PublishedResult,
+    find_missing_data,
+    find_published_result,
+    load_published_results,
+)
+from .report import ReproductionReport, write_report
 
 __all__ = [
     "CellRuns",
     "ComparisonRow",
     "Measurements",
     "PublishedResult",
+    "ReproductionReport",
     "build_study",
     "check_claims",
     "collect_measurements",
@@ -24,6 +31,7 @@ __all__ = [
     "find_missing_data",
     "find_published_result",
     "list_measured_rows",
-    "published_results",
+    "load_published_results",
     "write_figures",
+    "write_report",
 ]

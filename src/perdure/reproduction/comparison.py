@@ -1,11 +1,11 @@
-"""Published numbers beside measured ones: which runs belong to which line, and how far off."""
+"""Published numbers next to measured ones: which runs belong to which row, and how far apart."""
 
 from __future__ import annotations
 
 import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..studies.study import make_study
+from ..studies import make_study
 from .measurements import CellRuns, Measurements, NotMeasuredError
 from .published import find_missing_data
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from ..studies.study import Cell, Study
+    from ..studies import Cell, Study
     from .published import PublishedResult, PublishedRow
 
 __all__ = [
@@ -26,13 +26,15 @@ __all__ = [
 
 
 def build_study(
-    entry: PublishedResult, *, quick: bool = False, device: str = "cpu"
+    result: PublishedResult, *, quick: bool = False, device: str = "cpu"
 ) -> tuple[Study | None, dict[str, list[str]]]:
-    """Return the study of an entry, as far as its data is at hand, and what is not, by scenario.
+    """Return the study of a published result, and the missing datasets by scenario.
+
+    Scenarios whose data is missing are left out of the study, which is None if none is left.
 
     Args:
-        entry: what to run.
-        quick: the small version.
+        result: to reproduce.
+        quick: build the quick version.
         device: of the runs.
 
     Example:
@@ -41,37 +43,48 @@ def build_study(
         >>> set(missing) <= {"split-mnist"}
         True
     """
-    missing = find_missing_data(entry.mapping(quick=quick)["scenarios"])
-    plain = entry.mapping(quick=quick, without=list(missing))
+    missing = find_missing_data(result.scenarios(quick=quick))
+    plain = result.study_dict(quick=quick, without=list(missing), run={"device": device})
     if not plain["scenarios"]:
         return None, missing
-    plain["run"] = {**plain["run"], "device": device}
-    return make_study(plain, f"{entry.name}-quick" if quick else entry.name), missing
+    return make_study(plain, f"{result.name}-quick" if quick else result.name), missing
 
 
 def collect_measurements(
-    entry: PublishedResult, done: Mapping[Cell, Sequence[Path]]
+    result: PublishedResult, done: Mapping[Cell, Sequence[Path]]
 ) -> Measurements:
-    """Return what was found in the finished runs of a study's cells."""
+    """Return the measurements of a study's finished runs."""
     cells = [
         CellRuns({name: value or None for name, value in cell._asdict().items()}, folders)
         for cell, folders in done.items()
     ]
-    return Measurements(entry, cells)
+    return Measurements(result, cells)
 
 
 class ComparisonRow(NamedTuple):
-    """One number: as published, as measured in each run, and why not where it was not."""
+    """One number: as published and as measured in each run.
+
+    Args:
+        table: of the paper.
+        cell: the factors of the cell that was measured.
+        details: how the number was computed, if subsampled or weighted.
+        id: of the metric.
+        published: mean in the paper.
+        published_sd: SD in the paper.
+        values: as measured, one per run.
+        own_values: by our own definition, if the paper counts evaluations in another way.
+        not_measured: why there are no values.
+    """
 
     table: str
     cell: Mapping[str, str]
-    how: str  # thinned or weighted otherwise
+    details: str
     id: str
     published: float | None
-    sd: float | None
+    published_sd: float | None
     values: Sequence[float]
-    ours: Sequence[float] = ()  # by our own definition, where the paper counts in another way
-    missing: str = ""
+    own_values: Sequence[float] = ()
+    not_measured: str = ""
 
     @property
     def mean(self) -> float | None:
@@ -79,20 +92,20 @@ class ComparisonRow(NamedTuple):
         return statistics.fmean(self.values) if self.values else None
 
     @property
-    def own_sd(self) -> float | None:
+    def sd(self) -> float | None:
         """Sample SD over the runs."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     @property
     def difference(self) -> float | None:
-        """Measured less published."""
+        """Measured minus published."""
         if self.mean is None or self.published is None:
             return None
         return self.mean - self.published
 
     @property
     def deviation(self) -> tuple[float, str] | None:
-        """The difference in SDs, and whose: the paper's, or ours where it prints none or 0.
+        """The difference in SDs, and whose SD: the paper's, or ours if it prints none or 0.
 
         Example:
             >>> ComparisonRow("3", {}, "", "acc", 90.0, 2.0, [91.0, 95.0]).deviation
@@ -102,78 +115,86 @@ class ComparisonRow(NamedTuple):
         """
         if self.difference is None:
             return None
-        for sd, whose in ((self.sd, "paper"), (self.own_sd, "ours")):
+        for sd, source in ((self.published_sd, "paper"), (self.sd, "ours")):
             if sd:
-                return self.difference / sd, whose
+                return self.difference / sd, source
         return None
 
 
-def compare_with_published(found: Measurements) -> list[ComparisonRow]:
-    """Return every published number beside what was measured, then what else was measured."""
-    lines = [line for row in found.entry.published for line in _of_row(found, row)]
-    return lines + list_measured_rows(found, found.entry.also)
+def compare_with_published(measurements: Measurements) -> list[ComparisonRow]:
+    """Return every published number next to what was measured, then the extra metrics."""
+    result = measurements.result
+    rows = [row for published in result.published for row in _compare_row(measurements, published)]
+    return rows + list_measured_rows(measurements, result.extra_metrics)
 
 
-def list_measured_rows(found: Measurements, ids: Sequence[str]) -> list[ComparisonRow]:
-    """Return some metrics of every cell, with nothing beside them."""
-    lines = []
-    for each in found.cells:
-        cell = {name: value for name, value in each.cell.items() if value is not None}
+def list_measured_rows(measurements: Measurements, ids: Sequence[str]) -> list[ComparisonRow]:
+    """Return some metrics of every cell, without published numbers."""
+    rows = []
+    for cell in measurements.cells:
+        factors = {name: value for name, value in cell.cell.items() if value is not None}
         for id_ in ids:
-            values, missing = _measured(found, id_, cell)
-            if not missing:
-                lines.append(ComparisonRow("", cell, "", id_, None, None, values))
-    return lines
+            values, reason = _measure(measurements, id_, factors)
+            if not reason:
+                rows.append(ComparisonRow("", factors, "", id_, None, None, values))
+    return rows
 
 
-def _of_row(found: Measurements, row: PublishedRow) -> list[ComparisonRow]:
-    how = [f"every {row.thin}"] if row.thin > 1 else []
-    how += [row.weights] if row.weights else []
-    lines = []
-    for id_ in row.values:
-        mean, sd = row.mean_and_sd(id_)
+def _compare_row(measurements: Measurements, published: PublishedRow) -> list[ComparisonRow]:
+    details = [f"every {published.subsample}"] if published.subsample > 1 else []
+    details += [published.weights] if published.weights else []
+    factors, subsample = published.factors, published.subsample
+    rows = []
+    for id_ in published.values:
+        mean, sd = published.mean_and_sd(id_)
         values: Sequence[float] = ()
-        ours: Sequence[float] = ()
-        missing = row.missing or ""
-        if not missing:
-            values, missing = _measured(found, id_, row.given, row.thin, row.weights)
-        if values and found.entry.counting == "De Lange":
-            ours = found.values(id_, row.given, thin=row.thin, ours=True)
-        made = ComparisonRow(
-            row.table, row.given, ", ".join(how), id_, mean, sd, values, ours, missing
-        )
-        lines.append(made)
-    return lines if row.rank is None else [*lines, _rank(found, row)]
+        own_values: Sequence[float] = ()
+        reason = published.not_measured or ""
+        if not reason:
+            values, reason = _measure(measurements, id_, factors, subsample, published.weights)
+        if values and measurements.result.counting == "De Lange":
+            own_values = measurements.values(id_, factors, subsample=subsample, as_published=False)
+        rows.append(
+            ComparisonRow(
+                published.table, factors, ", ".join(details), id_, mean, sd, values, own_values,
+                reason,
+            )
+        )  # fmt: skip
+    return rows if published.rank is None else [*rows, _compare_rank(measurements, published)]
 
 
-def _measured(
-    found: Measurements,
+def _measure(
+    measurements: Measurements,
     id_: str,
-    where: Mapping[str, str],
-    thin: int = 1,
+    factors: Mapping[str, str],
+    subsample: int = 1,
     weights: str | None = None,
 ) -> tuple[Sequence[float], str]:
-    """Return a metric of every run, or why there is none."""
+    """Return a metric of every run, or the reason why there is none."""
     try:
-        return found.values(id_, where, thin=thin, weights=weights), ""
-    except NotMeasuredError as reason:
-        return (), str(reason)
+        return measurements.values(id_, factors, subsample=subsample, weights=weights), ""
+    except NotMeasuredError as error:
+        return (), str(error)
 
 
-def _rank(found: Measurements, row: PublishedRow) -> ComparisonRow:
+def _compare_rank(measurements: Measurements, published: PublishedRow) -> ComparisonRow:
     """Return the rank of a strategy by accuracy among all of its table and setting."""
     peers = [
-        other.given
-        for other in found.entry.published
-        if (other.table, other.setting) == (row.table, row.setting)
+        row.factors
+        for row in measurements.result.published
+        if (row.table, row.setting) == (published.table, published.setting)
     ]
-    values: list[float] = []
-    missing = ""
+    rank: list[float] = []
+    reason = ""
     try:
-        mine = found.mean("acc.lower", row.given)
-        values = [1.0 + sum(found.mean("acc.lower", each) > mine for each in peers)]
-    except NotMeasuredError as reason:
-        missing = str(reason)
+        own, *others = (
+            statistics.fmean(measurements.values("acc.lower", factors))
+            for factors in (published.factors, *peers)
+        )
+        rank = [1.0 + sum(other > own for other in others)]
+    except NotMeasuredError as error:
+        reason = str(error)
     return ComparisonRow(
-        row.table, row.given, "", "rank", float(row.rank or 0), None, values, (), missing
-    )
+        published.table, published.factors, "", "rank", float(published.rank or 0), None, rank,
+        (), reason,
+    )  # fmt: skip

@@ -1,10 +1,10 @@
-"""The finished runs of an entry, and numbers of them as its paper counts."""
+"""Numbers of finished runs, counted as in the publication they are compared with."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -33,35 +33,38 @@ __all__ = ["CellRuns", "Measurements", "NotMeasuredError", "count_as_de_lange"]
 
 
 class NotMeasuredError(Exception):
-    """Raised where a number is asked for that no finished run has, with the reason."""
+    """Raised with the reason why no finished run has a number."""
 
 
 class CellRuns(NamedTuple):
-    """A cell of a study, by its factors, and the folders of its finished runs."""
+    """The factors of a study's cell, and the folders of its finished runs."""
 
     cell: Mapping[str, str | None]
     folders: Sequence[Path]
 
 
 class Measurements:
-    """The finished runs of an entry, and numbers of them in its unit, each computed once."""
+    """Numbers of finished runs in the unit of a published result, each computed once."""
 
-    def __init__(self, entry: PublishedResult, cells: Sequence[CellRuns]) -> None:
-        self.entry = entry
-        self.cells = [each for each in cells if each.folders]
+    def __init__(self, result: PublishedResult, cells: Sequence[CellRuns]) -> None:
+        self.result = result
+        self.cells = [cell for cell in cells if cell.folders]
         self._runs: dict[Path, Run] = {}
         self._summaries: dict[tuple[Path, int, bool], Summary] = {}
 
-    def select(self, where: Mapping[str, str]) -> CellRuns:
-        """Return the one cell that agrees with what is given, or raise NotMeasuredError."""
-        found = [
-            each for each in self.cells if all(each.cell.get(k) == v for k, v in where.items())
+    def find_cell(self, factors: Mapping[str, str]) -> CellRuns:
+        """Return the one cell that has these factors, or raise NotMeasuredError."""
+        cells = [
+            cell
+            for cell in self.cells
+            if all(cell.cell.get(name) == value for name, value in factors.items())
         ]
-        if not found:
-            raise NotMeasuredError(f"no finished run of {', '.join(where.values()) or 'it'}")
-        if len(found) > 1:
-            raise ValueError(f"{self.entry.name}: {dict(where)} names {len(found)} cells, not one")
-        return found[0]
+        if not cells:
+            name = ", ".join(factors.values()) or self.result.name
+            raise NotMeasuredError(f"no finished run of {name}")
+        if len(cells) > 1:
+            raise ValueError(f"{self.result.name}: {dict(factors)} matches {len(cells)} cells")
+        return cells[0]
 
     def run(self, folder: Path) -> Run:
         """Return a finished run."""
@@ -69,84 +72,102 @@ class Measurements:
             self._runs[folder] = open_run(folder)
         return self._runs[folder]
 
-    def summary(self, folder: Path, thin: int = 1, *, ours: bool = False) -> Summary:
-        """Return a run's metrics, counted as the entry says, or as we do if `ours`."""
-        theirs = self.entry.counting == "De Lange" and not ours
-        key = (folder, thin, theirs)
+    def summary(self, folder: Path, subsample: int = 1, *, as_published: bool = True) -> Summary:
+        """Return a run's metrics.
+
+        Args:
+            folder: of the run.
+            subsample: count every how many evaluations.
+            as_published: count evaluations as the paper does, not as `perdure explain` defines.
+        """
+        as_de_lange = as_published and self.result.counting == "De Lange"
+        key = (folder, subsample, as_de_lange)
         if key not in self._summaries:
             run = self.run(folder)
             if run.points is None:
                 raise NotMeasuredError(f"{folder} has no points")
-            stream = None  # a run that was tested at task ends only has none worth its time
+            stream = None  # runs evaluated only at task ends: a stream takes time and adds nothing
             if (run.points.kind == PROBE).any():
-                counted = count_as_de_lange(run.points, thin) if theirs else run.points
-                stream = counted.stream(thin=1 if theirs else thin)
-            options = SummaryOptions(epsilon=self.entry.epsilon)
-            made = summary(run.matrix, stream=stream, costs=run.costs, options=options)
-            self._summaries[key] = made
+                points = count_as_de_lange(run.points, subsample) if as_de_lange else run.points
+                stream = points.stream(thin=1 if as_de_lange else subsample)
+            options = SummaryOptions(epsilon=self.result.epsilon)
+            self._summaries[key] = summary(
+                run.matrix, stream=stream, costs=run.costs, options=options
+            )
         return self._summaries[key]
 
     def values(
         self,
         id_: str,
-        where: Mapping[str, str],
+        factors: Mapping[str, str],
         *,
-        thin: int = 1,
+        subsample: int = 1,
         weights: str | None = None,
-        ours: bool = False,
+        as_published: bool = True,
     ) -> list[float]:
         """Return a metric of every run of a cell, or raise NotMeasuredError with the reason."""
-        found = [self.summary(each, thin, ours=ours) for each in self.select(where).folders]
+        folders = self.find_cell(factors).folders
+        runs = [self.summary(folder, subsample, as_published=as_published) for folder in folders]
         if id_ in ("clscore", "clstability"):
-            return self._fused(id_, [each.metrics for each in found], weights)
-        for each in found:
-            if id_ not in each.metrics:
-                raise NotMeasuredError(each.undefined.get(id_, "not computed"))
-        percent = self.entry.unit == "percent" and find_metric(id_).unit == "score"
-        return [each.metrics[id_] * (100 if percent else 1) for each in found]
+            return self._weighted_scores(id_, [run.metrics for run in runs], weights)
+        for run in runs:
+            if id_ not in run.metrics:
+                raise NotMeasuredError(run.undefined.get(id_, "not computed"))
+        percent = self.result.unit == "percent" and find_metric(id_).unit == "score"
+        return [run.metrics[id_] * (100 if percent else 1) for run in runs]
 
     def mean(
-        self, id_: str, where: Mapping[str, str], *, thin: int = 1, weights: str | None = None
+        self,
+        id_: str,
+        factors: Mapping[str, str] | None = None,
+        *,
+        subsample: int = 1,
+        weights: str | None = None,
     ) -> float:
-        """Return the mean of a metric over the runs of a cell."""
-        return statistics.fmean(self.values(id_, where, thin=thin, weights=weights))
+        """Return the mean of a metric over the runs of a cell, NaN if it was not measured."""
+        try:
+            return statistics.fmean(
+                self.values(id_, factors or {}, subsample=subsample, weights=weights)
+            )
+        except NotMeasuredError:
+            return math.nan
 
-    def curve(self, name: str, where: Mapping[str, str]) -> list[float]:
-        """Return a curve after each task, the mean over a cell's runs; NaN where undefined."""
-        found = [self.summary(each).curves for each in self.select(where).folders]
-        if any(name not in each for each in found):
+    def curve(self, name: str, factors: Mapping[str, str]) -> list[float]:
+        """Return the mean curve after each task over a cell's runs; NaN where undefined."""
+        curves = [self.summary(folder).curves for folder in self.find_cell(factors).folders]
+        if any(name not in curve for curve in curves):
             raise NotMeasuredError(f"{name} is undefined")
-        means = np.array([each[name] for each in found], dtype=np.float64).mean(axis=0)
+        means = np.array([curve[name] for curve in curves], dtype=np.float64).mean(axis=0)
         return [float(value) for value in means]
 
-    @cached_property
+    @property
     def deviations(self) -> list[str]:
-        """What the runs themselves say is not as published."""
-        said: dict[str, None] = {}
-        for each in self.cells:
-            described = self.run(each.folders[0]).description.get("config", {})
-            said |= dict.fromkeys(described.get("deviations", []))
-        return list(said)
+        """The differences from the published set-up that the runs themselves record."""
+        deviations: dict[str, None] = {}
+        for cell in self.cells:
+            config = self.run(cell.folders[0]).description.get("config", {})
+            deviations |= dict.fromkeys(config.get("deviations", []))
+        return list(deviations)
 
-    def _fused(
-        self, id_: str, runs: Sequence[Mapping[str, float]], weights: str | None
+    def _weighted_scores(
+        self, id_: str, runs: Sequence[Mapping[str, float]], name: str | None
     ) -> list[float]:
         """Return CLscore of every run, or CLstability, which is one number for all of them."""
-        shares = criteria_weights((self.entry.weights[weights] if weights else None) or None)
+        weights = criteria_weights((self.result.weights[name] if name else None) or None)
         try:
             if id_ == "clstability":
-                return [clstability_of(runs, shares)]
-            return [clscore_of(each, shares) for each in runs]
-        except UndefinedMetricError as reason:
-            raise NotMeasuredError(str(reason)) from None
+                return [clstability_of(runs, weights)]
+            return [clscore_of(run, weights) for run in runs]
+        except UndefinedMetricError as error:
+            raise NotMeasuredError(str(error)) from None
 
 
 def count_as_de_lange(points: Points, every: int = 1) -> Points:
-    """Return points as the code of De Lange et al. would have recorded them.
+    """Return points as the code of De Lange et al. 2023 would have recorded them.
 
-    It tests the task that it enters before the first update and counts that as any other test, and
-    then it tests after the updates 1, 1 + every, 1 + 2 every … of each task. Steps are doubled to
-    make room for the test before the first one.
+    It evaluates each task before its first update, counts that as any other evaluation, and then
+    evaluates after updates 1, 1 + every, 1 + 2 every, … of each task. Steps are doubled to make
+    room for the evaluation before the first update.
     """
     probes = points.kind == PROBE
     first = np.zeros(len(points.step), dtype=np.int64)

@@ -1,11 +1,11 @@
-"""The published tables and figures that can be run again: one TOML file each in tables/."""
+"""Published tables and figures that can be reproduced: one TOML file each in tables/."""
 
 from __future__ import annotations
 
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -16,24 +16,25 @@ from ..record import InputError
 from ..scenarios import find_scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
-    "CELL",
+    "CELL_FACTORS",
+    "CellFilter",
     "PublishedFigure",
     "PublishedResult",
     "PublishedRow",
     "find_missing_data",
     "find_published_result",
-    "published_results",
+    "load_published_results",
 ]
 
-FACTORS = {"scenario": "scenarios", "setting": "settings", "strategy": "strategies"}
-CELL = ("scenario", "setting", "model", "strategy", "variant")  # what names a cell of a study
+OVERRIDES = {"scenario": "scenarios", "setting": "settings", "strategy": "strategies"}
+CELL_FACTORS = ("scenario", "setting", "model", "strategy", "variant")
 
 
 class CellFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which cells of a study are meant: all that agree with what is given."""
+    """The cells of a study that agree with every factor that is set."""
 
     scenario: str | None = None
     setting: str | None = None
@@ -42,57 +43,58 @@ class CellFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     variant: str | None = None
 
     @property
-    def given(self) -> dict[str, str]:
-        """What is given, by name."""
-        return {name: getattr(self, name) for name in CELL if getattr(self, name) is not None}
+    def factors(self) -> dict[str, str]:
+        """The factors that are set, by name."""
+        values = {name: getattr(self, name) for name in CELL_FACTORS}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class PublishedRow(CellFilter, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A line of a published table: a mean, or mean and SD, by metric id."""
+    """A row of a published table: per metric id a mean, or mean and SD."""
 
     table: str
     values: dict[str, float | tuple[float, float]]
-    thin: int = 1  # every so many evaluations are counted
-    weights: str | None = None  # of CLscore, by their name in the entry
+    subsample: int = 1  # every how many evaluations are counted
+    weights: str | None = None  # of CLscore, by their name in the file
     rank: int | None = None
-    missing: str | None = None  # why this line is not measured
+    not_measured: str | None = None  # why this row is not measured
 
     def mean_and_sd(self, id_: str) -> tuple[float, float | None]:
-        """Return a published number, and its SD where one is printed."""
+        """Return a published mean, and its SD if one is printed."""
         value = self.values[id_]
         return value if isinstance(value, tuple) else (value, None)
 
 
 class PublishedFigure(CellFilter, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The data behind a figure, written as CSV."""
+    """A published figure, whose data is written as CSV."""
 
     figure: str
-    of: Literal["scores", "gradients", "forgetting", "tasks", "matrix"]
-    tasks: int | None = None  # evaluation tasks shown, the first ones
-    ids: list[str] = []  # of curves after tasks
+    kind: Literal["scores", "gradients", "forgetting", "tasks", "matrix"]
+    tasks: int | None = None  # number of evaluation tasks shown, counted from the first
+    ids: list[str] = []  # the curves after each task
 
 
 class PublishedResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A published table or figure, the study that runs it again, and a small version of it.
+    """Published tables and figures, the study that reproduces them, and a quick version of it.
 
     Args:
         name: of its file.
-        about: what it is.
-        paper: where it is from.
-        tables: which tables and figures of it.
-        hours: on two processor cores.
-        gpu_hours: on one large GPU.
+        about: what the study runs.
+        paper: the publication.
+        tables: which of its tables and figures.
+        hours: estimated duration on two processor cores.
+        gpu_hours: estimated duration on one large GPU.
         unit: of the published numbers.
-        counting: whose counting of evaluations the published numbers follow.
+        counting: whose way of counting evaluations the published numbers follow.
         epsilon: of CE.
-        weights: of CLscore, by name; empty for equal ones.
-        also: metrics measured beside the published ones.
-        deviations: known ones of the set-up.
-        stand_in: what the small version is.
-        figures: data to write.
-        published: lines of the tables.
+        weights: of CLscore, by name; empty for equal weights.
+        extra_metrics: metrics to measure in addition to the published ones.
+        deviations: known differences from the published set-up.
+        quick_about: what the quick version runs.
+        figures: whose data is written.
+        published: rows of the tables.
         study: as `make_study` takes it.
-        quick: what replaces it in the small version.
+        quick: the keys that replace those of `study` in the quick version.
     """
 
     name: str
@@ -105,106 +107,136 @@ class PublishedResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     counting: Literal["perdure", "De Lange"] = "perdure"
     epsilon: float = 1.0
     weights: dict[str, dict[str, float]] = {}
-    also: list[str] = []
+    extra_metrics: list[str] = []
     deviations: list[str]
-    stand_in: str
+    quick_about: str
     figures: list[PublishedFigure] = []
     published: list[PublishedRow]
-    study: dict[str, Any]
-    quick: dict[str, Any]
+    study: dict[str, object]
+    quick: dict[str, object]
 
     @property
     def authors(self) -> str:
-        """The paper in few words."""
+        """Authors and year of the publication."""
         return self.paper.partition(",")[0]
 
     @property
     def digits(self) -> int:
-        """How many digits after the point the published numbers have."""
+        """The number of decimals of the published numbers."""
         means = [row.mean_and_sd(id_)[0] for row in self.published for id_ in row.values]
         return max([len(str(mean).partition(".")[2]) for mean in means], default=1)
 
     @property
     def ids(self) -> list[str]:
-        """Every metric that is shown, in the order of the tables."""
-        shown = [id_ for row in self.published for id_ in row.values]
-        return list(dict.fromkeys([*shown, *self.also]))
+        """The ids of every metric that is shown, in the order of the tables."""
+        published = [id_ for row in self.published for id_ in row.values]
+        return list(dict.fromkeys([*published, *self.extra_metrics]))
 
-    def mapping(self, *, quick: bool = False, without: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the study as `make_study` takes it, without some scenarios.
+    def scenarios(self, *, quick: bool = False) -> list[str]:
+        """Return the scenarios of the study or of its quick version."""
+        plain = {**self.study, **(self.quick if quick else {})}
+        return msgspec.convert(plain["scenarios"], list[str])
 
-        The small one has `quick`'s keys in place of its own, and `run` merged.
+    @property
+    def strategies(self) -> list[str]:
+        """The strategies of the study."""
+        return msgspec.convert(self.study["strategies"], list[str])
+
+    def study_dict(
+        self,
+        *,
+        quick: bool = False,
+        without: Sequence[str] = (),
+        run: Mapping[str, object] | None = None,
+    ) -> dict[str, object]:
+        """Return the study as `make_study` takes it.
+
+        Args:
+            quick: return the quick version, in which `run` is merged and other keys replaced.
+            without: scenarios to leave out.
+            run: further options of every run.
 
         Example:
-            >>> find_published_result("delange-speech").mapping(quick=True)["scenarios"]
+            >>> find_published_result("delange-speech").study_dict(quick=True)["scenarios"]
             ['split-fashion-mnist']
         """
-        both = {**self.study, **(self.quick if quick else {})}
-        both["run"] = {**self.study.get("run", {}), **(self.quick.get("run", {}) if quick else {})}
-        if "iterations" in both["run"]:
-            both["run"].pop("epochs", None)
-        both["scenarios"] = [name for name in both["scenarios"] if name not in without]
-        for table, factor in FACTORS.items():
-            if table in both and factor in both:
-                # An override of what is not run would be refused.
-                both[table] = {k: v for k, v in both[table].items() if k in both[factor]}
-        return {key: value for key, value in both.items() if value != {}}
+        plain = {**self.study, **(self.quick if quick else {})}
+        plain["scenarios"] = [n for n in self.scenarios(quick=quick) if n not in without]
+        options = _table(self.study, "run") | (_table(self.quick, "run") if quick else {})
+        if "iterations" in options:
+            options.pop("epochs", None)
+        plain["run"] = {**options, **(run or {})}
+        for table, factor in OVERRIDES.items():
+            names = plain.get(factor)
+            if table in plain and isinstance(names, list):
+                # An override of what is not run would be rejected.
+                overrides = _table(plain, table).items()
+                plain[table] = {name: values for name, values in overrides if name in names}
+        return {key: value for key, value in plain.items() if value != {}}
+
+
+def _table(plain: dict[str, object], key: str) -> dict[str, object]:
+    return msgspec.convert(plain.get(key, {}), dict[str, object])
 
 
 @cache
-def published_results() -> dict[str, PublishedResult]:
-    """Return every entry by name.
+def load_published_results() -> dict[str, PublishedResult]:
+    """Return every published result by name.
 
     Example:
-        >>> published_results()["delange-rotated"].tables
+        >>> load_published_results()["delange-rotated"].tables
         'Table 2, Figure 3'
     """
     folder = files("perdure.reproduction") / "tables"
-    paths = sorted((each for each in folder.iterdir() if each.name.endswith(".toml")), key=str)
-    return {path.name[:-5]: _entry(path.name[:-5], path.read_text("utf-8")) for path in paths}
+    paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=str)
+    results = (_parse(path.name.removesuffix(".toml"), path.read_text("utf-8")) for path in paths)
+    return {result.name: result for result in results}
 
 
 def find_published_result(name: str) -> PublishedResult:
-    """Return an entry, or raise naming the near ones.
+    """Return a published result by name, or raise with similar names.
 
     Example:
         >>> len(find_published_result("faber-vgg9").published)
         44
     """
-    if name not in published_results():
+    results = load_published_results()
+    if name not in results:
         raise InputError(
-            f"entry {name!r:.60} is not known; {suggest_names(name, published_results())}"
+            f"unknown published result {name!r:.60}; {suggest_names(name, results)}"
             "`perdure reproduce` lists them"
         )
-    return published_results()[name]
+    return results[name]
 
 
 def find_missing_data(scenarios: Sequence[str]) -> dict[str, list[str]]:
-    """Return which datasets of each scenario are not at hand; nothing is fetched.
+    """Return the datasets that are not available locally, by scenario; nothing is downloaded.
 
     Example:
         >>> find_missing_data(["split-digits"])
         {}
     """
-    lacking = {
-        name: [data for data in find_scenario(name).data if not _at_hand(data)]
+    missing = {
+        name: [data for data in find_scenario(name).data if not _is_local(data)]
         for name in scenarios
     }
-    return {name: data for name, data in lacking.items() if data}
+    return {name: data for name, data in missing.items() if data}
 
 
-def _at_hand(dataset: str) -> bool:
+def _is_local(dataset: str) -> bool:
     return locate(dataset, hashed=False).source in ("bundled", "cache", "mirror")
 
 
-def _entry(name: str, text: str) -> PublishedResult:
-    """Return the entry of a file, or raise: a mistake there is ours."""
-    made = msgspec.convert({"name": name, **tomllib.loads(text)}, PublishedResult)
-    for id_ in made.ids:
+def _parse(name: str, text: str) -> PublishedResult:
+    """Return the published result of a file, or raise: a mistake there is ours."""
+    result = msgspec.convert({"name": name, **tomllib.loads(text)}, PublishedResult)
+    for id_ in result.ids:
         find_metric(id_)
-    for weights in made.weights.values():
+    for weights in result.weights.values():
         criteria_weights(weights or None)
-    for row in made.published:
-        if row.weights is not None and row.weights not in made.weights:
-            raise ValueError(f"{name}: weights {row.weights!r}, expected one of {[*made.weights]}")
-    return made
+    for row in result.published:
+        if row.weights is not None and row.weights not in result.weights:
+            raise ValueError(
+                f"{name}: weights {row.weights!r}, expected one of {[*result.weights]}"
+            )
+    return result

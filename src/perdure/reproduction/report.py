@@ -1,0 +1,108 @@
+"""The report of one reproduction: comparison, claims, deviations and the data of figures."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from .claims import check_claims
+from .comparison import compare_with_published, list_measured_rows
+from .figure_data import write_figures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from .claim import Claim
+    from .comparison import ComparisonRow
+    from .measurements import Measurements
+    from .published import PublishedResult
+
+__all__ = ["ReproductionReport", "write_report"]
+
+
+class ReproductionReport(NamedTuple):
+    """What was measured for a published result.
+
+    Args:
+        result: the published result.
+        quick: whether its quick version was run, which is not compared with the paper.
+        rows: published and measured numbers.
+        claims: of the paper; none for a quick version.
+        deviations: known differences from the published set-up.
+        figures: files with the data of figures.
+        missing_data: datasets that are not available locally, by scenario.
+        failed: errors of failed runs by the name of their folder.
+    """
+
+    result: PublishedResult
+    quick: bool
+    rows: Sequence[ComparisonRow]
+    claims: Sequence[Claim]
+    deviations: Sequence[str]
+    figures: Sequence[Path]
+    missing_data: Mapping[str, Sequence[str]]
+    failed: Mapping[str, str]
+
+    @property
+    def complete(self) -> bool:
+        """Whether no data was missing and no run failed."""
+        return not self.missing_data and not self.failed
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the report as plain data for JSON."""
+        return {
+            "name": self.result.name, "paper": self.result.paper, "tables": self.result.tables,
+            "quick": self.quick, "quick_about": self.result.quick_about if self.quick else None,
+            "unit": self.result.unit,
+            "rows": [_row_as_dict(row, quick=self.quick) for row in self.rows],
+            "claims": [claim._asdict() for claim in self.claims],
+            "deviations": list(self.deviations),
+            "figures": [str(path) for path in self.figures],
+            "missing_data": dict(self.missing_data), "failed": dict(self.failed),
+        }  # fmt: skip
+
+
+def write_report(
+    measurements: Measurements,
+    folder: Path,
+    *,
+    quick: bool,
+    missing_data: Mapping[str, Sequence[str]],
+    failed: Mapping[str, str],
+) -> ReproductionReport:
+    """Write NAME.json and the CSV files of figures into `folder`, and return the report."""
+    result = measurements.result
+    name = f"{result.name}-quick" if quick else result.name
+    report = ReproductionReport(
+        result,
+        quick,
+        list_measured_rows(measurements, result.ids)
+        if quick
+        else compare_with_published(measurements),
+        [] if quick else check_claims(measurements),
+        [*([] if quick else result.deviations), *measurements.deviations],
+        write_figures(measurements, folder, name),
+        missing_data,
+        failed,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(report.as_dict(), indent=1, allow_nan=False)
+    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    return report
+
+
+def _row_as_dict(row: ComparisonRow, *, quick: bool) -> dict[str, object]:
+    measured: dict[str, object] = {
+        **row.cell, "id": row.id, "details": row.details, "measured": row.mean,
+        "measured_sd": row.sd, "values": list(row.values),
+    }  # fmt: skip
+    if quick:
+        return measured
+    deviation, source = row.deviation or (None, None)
+    return {
+        **measured, "table": row.table, "published": row.published,
+        "published_sd": row.published_sd, "difference": row.difference,
+        "difference_in_sds": deviation, "sd_source": source,
+        "own_values": list(row.own_values), "not_measured": row.not_measured,
+    }  # fmt: skip
