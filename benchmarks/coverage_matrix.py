@@ -16,7 +16,7 @@ bwt plus or minus 1.96 standard errors; `sizes` is acc from the number of exampl
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from scipy.special import ndtri
@@ -26,6 +26,8 @@ from perdure.stats import mean_proportion_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from perdure.metrics import Value
 
     Floats = NDArray[np.float64]
 
@@ -119,7 +121,7 @@ def one(r: Floats, cell: Cell, rng: np.random.Generator, seed: int) -> list[list
     names = [str(j) for j in range(cell.tasks)]
     first, second = draw(r, cell, rng)
     found = matrix_intervals(first, names, seed=seed)
-    truth = {id_: METRICS[id_].function(r) for id_ in [*TARGETS, *LARGEST]}
+    truth = {id_: cast("Value", METRICS[id_].function(r)) for id_ in [*TARGETS, *LARGEST]}
     result = [held(found.intervals[id_], float(truth[id_])) for id_ in [*TARGETS, *LARGEST]]
     for id_ in ("bwt", "forgetting.best"):
         pairs = zip(found.per_task[id_], truth[id_].per_task, strict=True)

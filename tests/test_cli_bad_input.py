@@ -265,7 +265,7 @@ def test_files_behind_options_are_named_too(tmp_path: Path) -> None:
         "no such folder",
     )
     says(refused("score", matrix, write(tmp_path, "x.csv", ".5")), "x.csv: 1 task(s), expected 5")
-    says(refused("score", points, matrix, "--as", "guide"), "5 task(s), expected 2")
+    says(refused("score", points, matrix, "--as", "tutorial"), "5 task(s), expected 2")
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ TOOL_ANSWERS = {
     "diaz2018": {"acc.lower": 0.682, "rem": 0.876, "bwt.positive": 0, "ms": 0.6, "ce": 0.1},
     "delange2023": {"acc": 0.662, "forgetting.learned": 0.165},
     "faber2023": {"acc.lower": 0.682, "bwt.all": -0.124, "bwt.consecutive": -0.066},
-    "guide": {"acc": 0.662, "acc.learning": 0.794, "bwt": -0.165, "forgetting.peak": 0.225},
+    "tutorial": {"acc": 0.662, "acc.learning": 0.794, "bwt": -0.165, "forgetting.peak": 0.225},
 }
 
 
@@ -239,9 +239,9 @@ def test_a_tool_reads_a_stream_sizes_and_seeds_too(tmp_path: Path) -> None:
     half = write(tmp_path, "h.csv", table(rows=[[cell / 2 for cell in row] for row in R]))
     both = run("score", write(tmp_path, "m.csv", table()), half, "--as", "m2i", "--format", "json")
     assert strict(both.out)["rows"][0]["value"] == pytest.approx(0.682 * 3 / 4)
-    both = run("score", half, tmp_path / "m.csv", "--as", "guide")
+    both = run("score", half, tmp_path / "m.csv", "--as", "tutorial")
     says(both.out, "mean of 2 runs")
-    says(refused("score", half, "--as", "guide", "--lower-is-better"), "guide", "accuracies")
+    says(refused("score", half, "--as", "tutorial", "--lower-is-better"), "tutorial", "accuracies")
 
 
 def seeds(folder: Path, count: int = 4) -> list[Path]:

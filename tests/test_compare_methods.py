@@ -15,7 +15,7 @@ from perdure.metrics import (
     METRICS,
     ScoreScale,
     SummaryOptions,
-    better_of,
+    better_direction,
     compare_methods,
     summary,
 )
@@ -81,7 +81,7 @@ def test_direction_is_the_metrics_and_the_scores() -> None:
     assert compare_methods("acc", several).letters == {"high": "a", "low": "b"}
     assert compare_methods("forgetting.learned", several).letters == {"low": "a", "high": "b"}
     for id_, metric in METRICS.items():
-        assert better_of(id_, ACCURACY) == metric.better
+        assert better_direction(id_, ACCURACY) == metric.better
 
 
 def test_rounding_is_no_difference_in_ranks() -> None:

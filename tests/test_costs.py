@@ -227,8 +227,8 @@ def test_own_criteria_are_turned_round_where_smaller_is_better() -> None:
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ({"bwt": 1.0}, "criterion 'bwt' runs from -1 to 1, expected 0 to 1"),
-        ({"uraa": 1.0}, "criterion 'uraa' runs from 0 to inf"),
+        ({"bwt": 1.0}, "criterion 'bwt' ranges from -1 to 1, expected 0 to 1"),
+        ({"uraa": 1.0}, "criterion 'uraa' ranges from 0 to inf"),
         ({"A": 0.5, "acc.lower": 0.5}, "criterion 'acc.lower' is given twice"),
         ({"A": 0.5, "MS": 0.4}, "weights sum to 0.9"),
         ({"acc.lowr": 1.0}, "did you mean acc.lower"),

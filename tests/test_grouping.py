@@ -182,8 +182,8 @@ def test_clscore_names_the_weights_that_make_it_defined(tmp_path: Path) -> None:
     given = (matrix, "--setting", "class", "--costs", costs)
     found = scored(*given)
     reason = found["undefined"]["clscore"]
-    says(reason, "needs fwt.upper, which is undefined", "to leave it out: --weights ")
-    weights = reason.partition("--weights ")[2]
+    says(reason, "needs fwt.upper, which is undefined", "to leave it out, use the weights ")
+    weights = reason.partition("use the weights ")[2]
     names = ("acc.lower", "rem", "bwt.positive", "ms", "sss", "ce")
     expected = sum(found["metrics"][id_] for id_ in names) / 6
     assert scored(*given, "--weights", weights)["metrics"]["clscore"] == pytest.approx(expected)

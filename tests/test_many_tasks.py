@@ -157,7 +157,7 @@ def actions(tasks: int) -> dict[str, Callable[[], object]]:
     made: dict[str, Callable[[], object]] = {}
     for id_, metric in METRICS.items():
         extra = EXTRA.get(id_, {})
-        if metric.of == "stream":
+        if metric.input == "stream":
             made[id_] = partial(of_stream, metric.function, **extra)
             if metric.curve is not None:
                 made[f"{id_} curve"] = partial(of_stream, metric.curve, **extra)
@@ -250,6 +250,6 @@ def test_more_tasks_than_a_matrix_holds_leave_what_the_stream_says(tmp_path: Pat
         found["undefined"]["acc"] == "30 tasks were learned: a score matrix is made for 29 at most"
     )
     assert found["metrics"].items() <= whole["metrics"].items()
-    assert {METRICS[id_].of for id_ in whole["metrics"].keys() - found["metrics"].keys()} == {
+    assert {METRICS[id_].input for id_ in whole["metrics"].keys() - found["metrics"].keys()} == {
         "matrix"
     }

@@ -28,7 +28,7 @@ from perdure.metrics import (
 
 from .references import REFERENCES, Array, Case, cases, curve, few, forgotten, nan, some, squares
 
-MATRIX_IDS = [id_ for id_, metric in METRICS.items() if metric.of == "matrix"]
+MATRIX_IDS = [id_ for id_, metric in METRICS.items() if metric.input == "matrix"]
 CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}
 every_id = pytest.mark.parametrize("id_", MATRIX_IDS)
 

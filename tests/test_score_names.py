@@ -14,8 +14,7 @@ import torch
 from perdure import Evaluator, ScoreMatrix, ScoreScale, open_run
 from perdure.evaluation.live import Live
 from perdure.evaluation.progress import line_of
-from perdure.metrics import ACCURACY, METRICS
-from perdure.metrics.summary_types import name_of
+from perdure.metrics import ACCURACY, METRICS, display_name
 from perdure.report import figures
 from perdure.report.curve_data import axis_label, merge_scales
 from perdure.report.live.store_watcher import StoreWatcher
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 # What only accuracies are called; the reason why a metric is undefined may name them.
 WORDS = re.compile(
-    r"(?<!is made for )accurac|\bmin[- ]ACC\b|\bACC so far\b|lowest (score|since)", re.IGNORECASE
+    r"(?<!is defined for )accurac|\bmin[- ]ACC\b|\bACC so far\b|lowest (score|since)", re.IGNORECASE
 )
 
 
@@ -85,9 +84,9 @@ def test_a_name_is_no_other_kind_of_score() -> None:
 @pytest.mark.parametrize("id_", METRICS)
 def test_no_metric_of_a_loss_is_called_an_accuracy_or_a_minimum(id_: str) -> None:
     metric = METRICS[id_]
-    assert name_of(metric, ACCURACY) == metric.name
-    if metric.scores != "accuracy":
-        assert not re.search(r"accuracy|minimum|\bscore\b", name_of(metric, LOSS))
+    assert display_name(metric, ACCURACY) == metric.name
+    if metric.accepts != "accuracy":
+        assert not re.search(r"accuracy|minimum|\bscore\b", display_name(metric, LOSS))
 
 
 def test_the_progress_line_has_the_words_and_the_sign_of_a_loss() -> None:

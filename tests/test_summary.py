@@ -246,7 +246,7 @@ def test_losses(case: Case) -> None:
     )
     for found in (loss, score):
         for id_ in ACCURACY_ONLY:
-            assert "is made for accuracies from 0 to 1" in found.undefined[id_]
+            assert "is defined for accuracies from 0 to 1" in found.undefined[id_]
         for id_ in NOT_NEGATIVE:
             assert "never negative" in found.undefined[id_]
         check_partition(found, ids())
@@ -351,7 +351,7 @@ def test_losses_have_no_stability_either() -> None:
 def test_runs_that_are_no_runs_of_one_method() -> None:
     with pytest.raises(ValueError, match="several runs are needed, got 1"):
         summary_of_runs([summary(R)])
-    with pytest.raises(ValueError, match=r"as many tasks, got \[5, 1\]"):
+    with pytest.raises(ValueError, match=r"the same number of tasks, got \[5, 1\]"):
         summary_of_runs([summary(R), summary([[0.5]])])
 
 

@@ -16,11 +16,12 @@ from perdure.metrics import (
     DIAGNOSIS,
     METRICS,
     NEEDS,
-    READINGS,
     ScoreMatrix,
     ScoreScale,
     UndefinedMetricError,
     find_metric,
+    format_id,
+    parse_id,
 )
 
 from .references import Array, Case, cases, inf, nan, some, unit, words
@@ -55,7 +56,7 @@ def test_a_row_is_filled_in(id_: str) -> None:
     for text in (metric.name, metric.symbol, metric.formula, metric.source):
         assert isinstance(text, str)
         assert text.strip()
-    assert metric.of in ("matrix", "stream", "costs", "runs")
+    assert metric.input in ("matrix", "stream", "costs", "runs")
     assert metric.unit in ("score", "squared score", "none")
     assert callable(metric.function)
     assert metric.function.__doc__
@@ -66,12 +67,11 @@ def test_a_row_is_filled_in(id_: str) -> None:
 
 @every_id
 def test_a_row_has_a_reading(id_: str) -> None:
-    assert READINGS[id_].differs.strip()
-    assert READINGS[id_].meaning.strip()
+    assert METRICS[id_].distinction.strip()
+    assert METRICS[id_].interpretation.strip()
 
 
 def test_there_are_no_other_readings_and_needs() -> None:
-    assert set(READINGS) == set(METRICS)
     assert {need for metric in METRICS.values() for need in metric.needs} == set(NEEDS)
     assert all(text.strip() for text in NEEDS.values())
     for id_ in ("acc.learning", "bwt", "acc"):
@@ -92,7 +92,7 @@ def test_ranges_hold_for_accuracies(case: Case, spare: Array) -> None:
     joint = [j + 1e-3 if j == low else j for j, low in zip(joint, b, strict=True)]
     joint = [min(j, 1.0) for j in joint]
     for id_, metric in METRICS.items():
-        if metric.of != "matrix":
+        if metric.input != "matrix":
             continue
         arguments = case.arguments(metric.needs)
         arguments |= {
@@ -107,7 +107,7 @@ def test_ranges_hold_for_accuracies(case: Case, spare: Array) -> None:
 
 
 @pytest.mark.parametrize(
-    "id_", [id_ for id_, metric in METRICS.items() if metric.of == "matrix" and id_ in DEFINED]
+    "id_", [id_ for id_, metric in METRICS.items() if metric.input == "matrix" and id_ in DEFINED]
 )
 def test_ranges_are_reached(id_: str) -> None:
     metric, found = METRICS[id_], []
@@ -120,6 +120,19 @@ def test_ranges_are_reached(id_: str) -> None:
             found.append(float(metric.function(matrix, **arguments)))
     assert metric.low == -inf or (found and min(found) == pytest.approx(metric.low))
     assert metric.high == inf or (found and max(found) == pytest.approx(metric.high))
+
+
+@every_id
+def test_an_id_names_its_function(id_: str) -> None:
+    expected = "current_accuracy" if id_ == "current" else id_.replace(".", "_")
+    assert METRICS[id_].function.__name__ == expected
+
+
+def test_ids_are_parsed_and_written() -> None:
+    for base, value in (("wf", 10), ("wp", None), ("lca", 0)):
+        parsed = parse_id(format_id(base, value))
+        assert (parsed.base, *parsed.arguments.values()) == (base, value)
+    assert parse_id("wf").arguments == parse_id("gap.depth").arguments == {}
 
 
 def test_ids_with_a_number() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .metrics import Stream, UndefinedMetricError, min_acc, wf
+from .metrics import Stream, UndefinedMetricError, format_id, min_acc, wf
 from .record import InputError, read_input
 from .record.points import INITIAL, PROBE
 from .stats import schedule_steps
@@ -82,7 +82,7 @@ def scores_on_schedule(
     scores = {}
     for id_, compute in (
         ("min_acc", partial(min_acc, stream)),
-        (f"wf{window or 'all'}", partial(wf, stream, window)),
+        (format_id("wf", window), partial(wf, stream, window)),
     ):
         with suppress(UndefinedMetricError):  # too few evaluations are left
             scores[id_] = float(compute())

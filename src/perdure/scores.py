@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from .metrics import (
     Stream,
     SummaryOptions,
     criteria_weights,
-    find_metric,
+    parse_id,
 )
 from .metrics import summary as summarize
 from .record import InputError, InputOptions, read_input
@@ -123,9 +122,7 @@ def make_options(
     """
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise InputError(f"`epsilon=` is {epsilon:g}, expected a positive number")
-    for id_ in metrics or ():
-        find_metric(id_)
-    windows = [int(id_[2:]) for id_ in metrics or () if re.fullmatch(r"w[fp]\d+", id_)]
+    windows = [w for id_ in metrics or () if (w := parse_id(id_).arguments.get("window"))]
     only = None
     if metrics:
         # clstability is made of the spread over runs of each criterion, not of their score.

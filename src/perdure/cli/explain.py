@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from .._suggestions import suggest_names
-from ..metrics import DIAGNOSIS, METRICS, NEEDS, READINGS, find_metric
+from ..metrics import DIAGNOSIS, METRICS, NEEDS, parse_id
 from ..record import InputError
 from ..scenarios import SCENARIOS
 from ..strategies import STRATEGIES
@@ -92,26 +92,29 @@ def _plain(value: object) -> str:
 
 
 def _page(id_: str) -> str:
-    metric = find_metric(id_)
-    base = next(name for name, row in METRICS.items() if row is metric)
-    reading = READINGS[base]
+    base = parse_id(id_).base
+    metric = METRICS[base]
     needs = "; ".join(NEEDS[need] for need in metric.needs)
     parts = [
         ("formula", metric.formula),
         ("symbol", metric.symbol),
         ("source", metric.source),
         ("range", f"{metric.low:g} to {metric.high:g} for accuracies; {metric.better} is better"),
-        ("from", {"runs": "the other metrics"}.get(metric.of, f"the {metric.of}")),
+        ("from", {"runs": "the other metrics"}.get(metric.input, f"the {metric.input}")),
         ("needs", needs or "nothing else"),
-        ("scores", {"any": "any, losses too"}.get(metric.scores, metric.scores)),
-        ("where", LEGEND.get(metric.of, "")),
-        ("differs", reading.differs),
-        ("reading", f"{reading.good} {reading.meaning}".strip()),
+        ("scores", {"any": "any, losses too"}.get(metric.accepts, metric.accepts)),
+        ("where", LEGEND.get(metric.input, "")),
+        ("differs", metric.distinction),
+        ("reading", f"{metric.rule_of_thumb} {metric.interpretation}".strip()),
     ]
-    shown = [part for part in parts if metric.of in LEGEND or part[0] not in ("scores", "where")]
+    shown = [part for part in parts if metric.input in LEGEND or part[0] not in ("scores", "where")]
     lines = [f"{id_}: {metric.name}", *_lines(shown)]
     if base in ("acc", "acc.learning", "bwt"):
-        lines += ["", "  together (the guide's table)", textwrap.indent(DIAGNOSIS, "  ")]
+        lines += [
+            "",
+            "  together (table of Evaluation Metrics for Continual Learning)",
+            textwrap.indent(DIAGNOSIS, "  "),
+        ]
     return "\n".join(lines)
 
 

@@ -22,7 +22,7 @@ list_app = App(name="list", help="List metrics, tools, scenarios, strategies and
 def metrics() -> None:
     """List every metric: id, direction, name, what it is computed from, and its source."""
     rows = [
-        [id_, ARROWS[metric.better], metric.name, metric.of, metric.source]
+        [id_, ARROWS[metric.better], metric.name, metric.input, metric.source]
         for id_, metric in METRICS.items()
     ]
     TextTable(["id", "", "name", "from", "source"], rows).show(sys.stdout)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 from cyclopts import Parameter
 
+from ..metrics import format_id
 from ..record import InputError
 from ..record.points import PROBE
 from ..reference_run import read_reference_run, scores_on_schedule
@@ -132,7 +133,7 @@ def _task_lengths_of_run(run: ReferenceRun, tasks: int | None) -> _TaskLengths:
 
 
 def _notes(plan_: EvaluationPlan, run: ReferenceRun | None, seen: Sequence[Scores]) -> list[str]:
-    drop = f"wf{plan_.window or 'all'}"
+    drop = format_id("wf", plan_.window)
     subsets = "fixed or resampled subsets"
     if plan_.changed is not None:
         subsets = f"fixed subsets, {plan_.changed:g} of answers changing"
@@ -211,7 +212,7 @@ def _row(plan_: EvaluationPlan, seen: Scores, *, exact: bool) -> dict[str, str]:
     }
     for id_, bias, half in (
         ("min_acc", plan_.bias_min_acc, plan_.half_min_acc),
-        (f"wf{plan_.window or 'all'}", plan_.bias_wf, plan_.half_wf),
+        (format_id("wf", plan_.window), plan_.bias_wf, plan_.half_wf),
     ):
         row[f"{id_} bias"] = cell(bias, "{:.4f}".format)
         row[f"{id_} ±"] = cell(half, "{:.4f}".format)

@@ -158,8 +158,8 @@ def _print_scores(
         if len(plain) > 1:
             print_json({"groups": plain, "notes": notes})
         else:
-            (single,) = plain.values()
-            print_json(single | {"notes": [*single["notes"], *notes]})
+            (group,) = groups.values()
+            print_json(group.summary.as_dict() | {"notes": [*group.summary.notes, *notes]})
         return
     digits = None if format_ == "csv" else 4
     tables = {

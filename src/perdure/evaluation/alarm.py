@@ -6,6 +6,8 @@ import re
 from math import isfinite, log, sqrt
 from typing import TYPE_CHECKING
 
+from ..metrics import parse_id
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -79,9 +81,9 @@ def sure_side(live: Live, id_: str, *, above: bool) -> float:
     if not live.scale.is_accuracy:
         return value
     sign = 1.0 if above else -1.0
-    if id_[:2] in ("wf", "wp"):
+    if (window := parse_id(id_).arguments.get("window")) is not None:
         tested = [mine for mine in live.tasks.values() if mine.tests]
-        noise = sum(_change_noise(mine, int(id_[2:]), len(tested)) for mine in tested)
+        noise = sum(_change_noise(mine, window, len(tested)) for mine in tested)
         return value + sign * noise / len(tested)
     current = live.tasks[live.task] if live.task in live.tasks and id_ != "min_acc" else None
     older = live.older() if id_ != "current" else []

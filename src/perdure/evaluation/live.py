@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from ..metrics import LiveWindow
+from ..metrics import LiveWindow, format_id
 
 if TYPE_CHECKING:
     from ..metrics import ScoreScale
@@ -141,12 +141,15 @@ class Live:
         if id_ in ("current", "min_acc", "wc_acc"):
             value: float | None = getattr(self, id_)
             return value
-        kind, window = id_[:2], id_[2:]
-        if kind in ("wf", "wp") and window.isdecimal() and int(window) in self.windows:
-            return self._change("drop" if kind == "wf" else "rise", int(window))
-        known = [f"{kind}{w}" for kind in ("wf", "wp") for w in self.windows]
+        windowed = {
+            format_id(base, window): (kind, window)
+            for base, kind in (("wf", "drop"), ("wp", "rise"))
+            for window in self.windows
+        }
+        if id_ in windowed:
+            return self._change(*windowed[id_])
         raise KeyError(f"{id_!r} is no live number, expected one of current, min_acc, wc_acc, "
-                       f"{', '.join(known)}")  # fmt: skip
+                       f"{', '.join(windowed)}")  # fmt: skip
 
     def _change(self, which: str, window: int) -> float | None:
         tested = [mine for mine in self.tasks.values() if mine.tests]

@@ -13,7 +13,6 @@ from .functional.rescaled import *
 from .functional.transfer import *
 from .functional.windows import *
 from .functional.worst_case import *
-from .interpretation import *
 from .intervals.extremes import *
 from .intervals.matrix_intervals import *
 from .intervals.run_difference import *

@@ -1,4 +1,4 @@
-"""The criteria behind CLscore and CLstability: which metrics, and with what weight."""
+"""The criteria of CLscore and CLstability: which metrics, and with what weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ CRITERIA = {
 def criteria_weights(weights: Mapping[str, float] | None = None) -> dict[str, float]:
     """Return the weight of each metric id; seven equal weights by default.
 
-    Names are those of the paper (A, REM, BWT+, FWT, MS, SSS, CE) or ids of metrics in [0, 1].
+    Names are those of Díaz-Rodríguez et al. 2018 (A, REM, BWT+, FWT, MS, SSS, CE) or ids of metrics
+    in [0, 1].
 
     Example:
         >>> criteria_weights({"A": 0.75, "forgetting.peak": 0.25})
@@ -44,7 +45,7 @@ def criteria_weights(weights: Mapping[str, float] | None = None) -> dict[str, fl
         metric = find_metric(id_)
         if metric.low < 0 or metric.high > 1:
             raise ValueError(
-                f"criterion {name!r} runs from {metric.low:g} to {metric.high:g}, expected 0 to 1"
+                f"criterion {name!r} ranges from {metric.low:g} to {metric.high:g}, expected 0 to 1"
             )
         if id_ in by_id:
             raise ValueError(f"criterion {name!r} is given twice")
@@ -52,16 +53,16 @@ def criteria_weights(weights: Mapping[str, float] | None = None) -> dict[str, fl
     return {id_: weight for id_, weight in by_id.items() if weight > 0}
 
 
-def check_scores(weights: Mapping[str, float], scale: ScoreScale) -> None:
-    """Raise UndefinedMetricError if a criterion is made from scores that are no accuracies."""
+def check_criteria_scale(weights: Mapping[str, float], scale: ScoreScale) -> None:
+    """Raise UndefinedMetricError if a criterion is computed from scores other than accuracies."""
     if not scale.is_accuracy and any(
-        find_metric(id_).of in ("matrix", "stream") for id_ in weights
+        find_metric(id_).input in ("matrix", "stream") for id_ in weights
     ):
-        raise UndefinedMetricError("is made for accuracies from 0 to 1; these are other scores")
+        raise UndefinedMetricError("is defined for accuracies from 0 to 1; these are other scores")
 
 
 def clscore_of(metrics: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    """Return the CLscore of one run's (or the mean run's) metrics, or raise UndefinedMetricError.
+    """Return the CLscore of the metrics of one run, or raise UndefinedMetricError.
 
     Example:
         >>> clscore_of({"rem": 0.5, "forgetting.peak": 0.1}, {"rem": 0.5, "forgetting.peak": 0.5})
@@ -71,23 +72,24 @@ def clscore_of(metrics: Mapping[str, float], weights: Mapping[str, float]) -> fl
 
 
 def clstability_of(runs: Sequence[Mapping[str, float]], weights: Mapping[str, float]) -> float:
-    """Return the CLstability over several runs' metrics, or raise UndefinedMetricError.
+    """Return the CLstability of the metrics of several runs, or raise UndefinedMetricError.
 
     Example:
         >>> clstability_of([{"rem": 0.5}, {"rem": 0.5}], {"rem": 1.0})
         1.0
     """
-    each = [_criteria(weights, run) for run in runs]
-    return clstability({id_: [run[id_] for run in each] for id_ in weights}, weights)
+    criteria = [_criteria(weights, run) for run in runs]
+    return clstability({id_: [run[id_] for run in criteria] for id_ in weights}, weights)
 
 
 def _criteria(weights: Mapping[str, float], metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return the weighted metrics of one run, each so that larger is better."""
+    """Return the criteria of one run, turned so that higher is better."""
     missing = [id_ for id_ in weights if id_ not in metrics]
     if missing:
-        are = "is" if len(missing) == 1 else "are"
+        verb = "is" if len(missing) == 1 else "are"
         raise UndefinedMetricError(
-            f"needs {', '.join(missing)}, which {are} undefined here{_without(missing, weights)}"
+            f"needs {', '.join(missing)}, which {verb} undefined here"
+            f"{_hint_without(missing, weights)}"
         )
     return {
         id_: 1 - metrics[id_] if find_metric(id_).better == "lower" else metrics[id_]
@@ -95,9 +97,9 @@ def _criteria(weights: Mapping[str, float], metrics: Mapping[str, float]) -> dic
     }
 
 
-def _without(missing: Sequence[str], weights: Mapping[str, float]) -> str:
-    """Return, as a hint, the weights that leave out what is missing and keep their proportions."""
-    from fractions import Fraction  # imported here: it brings decimal
+def _hint_without(missing: Sequence[str], weights: Mapping[str, float]) -> str:
+    """Return a hint with weights that leave out the missing criteria and keep the proportions."""
+    from fractions import Fraction  # imported here: it loads decimal
 
     rest = {id_: weight for id_, weight in weights.items() if id_ not in missing}
     total = sum(rest.values())
@@ -105,5 +107,5 @@ def _without(missing: Sequence[str], weights: Mapping[str, float]) -> str:
         return ""
     names = {id_: name for name, id_ in CRITERIA.items()}
     shares = {id_: Fraction(w / total).limit_denominator(10_000) for id_, w in rest.items()}
-    stated = ",".join(f"{names.get(id_, id_)}={share}" for id_, share in shares.items())
-    return f"; to leave {'it' if len(missing) == 1 else 'them'} out: --weights {stated}"
+    listed = ",".join(f"{names.get(id_, id_)}={share}" for id_, share in shares.items())
+    return f"; to leave {'it' if len(missing) == 1 else 'them'} out, use the weights {listed}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..stats import Comparison, compare_pairs, find_pair_test, mean_ranks, significance_letters
-from .registry import better_of
+from .registry import better_direction
 from .runs import mean_of_metric
 from .score_matrix import ACCURACY, ScoreScale
 
@@ -98,7 +98,7 @@ def compare_methods(
     pairs = compare_pairs(
         tested, alpha=alpha, test=test, unpaired=unpaired, against=against, level=level
     )
-    better = better_of(id_, scale)
+    better = better_direction(id_, scale)
     ranks: dict[str, float] = {}
     if seeds:
         common = {name: [values[seed] for seed in seeds] for name, values in methods.items()}

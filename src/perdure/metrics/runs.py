@@ -1,17 +1,17 @@
-"""Several runs of one method, seed by seed: the mean of every metric, its spread and interval."""
+"""The summary of several runs of one method: means over seeds, with SDs and intervals."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..stats import mean_over_seeds
-from .criteria import check_scores, clstability_of, criteria_weights
+from .criteria import check_criteria_scale, clstability_of, criteria_weights
 from .functional._value import UndefinedMetricError
 from .registry import find_metric
-from .summary_types import as_html, drop_others, listed, notes_about
+from .summary_types import drop_other_ids, notes_about, render_html, to_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,9 +25,9 @@ __all__ = ["RunsSummary", "mean_of_metric", "summary_of_runs"]
 
 @dataclass
 class RunsSummary:
-    """Means over runs: `sd` is the sample SD, `intervals` are for the mean over seeds.
+    """Means over runs; `sd` is the sample SD, `intervals` are those of the mean over seeds.
 
-    A metric is defined here if it is in every run.
+    A metric is defined here if it is defined in every run.
     """
 
     tasks: tuple[str, ...]
@@ -41,8 +41,8 @@ class RunsSummary:
     notes: list[str] = field(default_factory=list)
 
     def keep_only(self, ids: Sequence[str]) -> None:
-        """Drop everything but what belongs to the given ids, in each run too."""
-        drop_others(self, ids)
+        """Drop everything that does not belong to the given ids, in each run too."""
+        drop_other_ids(self, ids)
         for run in self.runs:
             run.keep_only(ids)
         self.notes = notes_about(self.notes, ids)
@@ -52,9 +52,9 @@ class RunsSummary:
             id_: f"{low:.4f} to {high:.4f}, SD {self.sd[id_]:.4f}"
             for id_, (low, high) in self.intervals.items()
         }
-        return as_html(self.metrics, self.runs[0].scale, ends, self.undefined, self.notes)
+        return render_html(self.metrics, self.runs[0].scale, ends, self.undefined, self.notes)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return plain lists and numbers, ready for JSON."""
         plain = dict(vars(self))
         plain["tasks"] = list(self.tasks)
@@ -70,46 +70,46 @@ def summary_of_runs(
     method: IntervalMethod = "t",
     level: float = 0.95,
 ) -> RunsSummary:
-    """Return the mean over the seeds of one method of everything that every run has.
+    """Return the means over the seeds of one method of everything that all runs have.
 
     Example:
         >>> from perdure.metrics import summary
-        >>> both = summary_of_runs([summary([[0.5]]), summary([[0.75]])])
-        >>> both.metrics["acc"], round(both.sd["acc"], 6)
+        >>> result = summary_of_runs([summary([[0.5]]), summary([[0.75]])])
+        >>> result.metrics["acc"], round(result.sd["acc"], 6)
         (0.625, 0.176777)
     """
     if len(runs) < 2:
         raise ValueError(f"several runs are needed, got {len(runs)}")
     counts = [len(run.tasks) for run in runs]
     if len(set(counts)) > 1:
-        raise ValueError(f"runs of one method must have as many tasks, got {counts}")
-    found = RunsSummary(tasks=runs[0].tasks, runs=list(runs))
+        raise ValueError(f"runs of one method must have the same number of tasks, got {counts}")
+    result = RunsSummary(tasks=runs[0].tasks, runs=list(runs))
     for id_ in dict.fromkeys(id_ for run in runs for id_ in (*run.metrics, *run.undefined)):
         missing = [k for k, run in enumerate(runs) if id_ not in run.metrics]
         if missing:
             reason = runs[missing[0]].undefined.get(id_, "not computed")
-            everywhere = len(missing) == len(runs)
-            found.undefined[id_] = reason if everywhere else f"in run {missing[0]}: {reason}"
+            prefix = "" if len(missing) == len(runs) else f"in run {missing[0]}: "
+            result.undefined[id_] = prefix + reason
             continue
         values = [run.metrics[id_] for run in runs]
         over = mean_of_metric(id_, values, runs[0].scale, method=method, level=level)
-        found.metrics[id_], found.sd[id_] = over.mean, over.sd
-        found.intervals[id_] = (over.low, over.high)
+        result.metrics[id_], result.sd[id_] = over.mean, over.sd
+        result.intervals[id_] = (over.low, over.high)
     try:
         by_id = criteria_weights(weights)
-        check_scores(by_id, runs[0].scale)
-        found.metrics["clstability"] = clstability_of([run.metrics for run in runs], by_id)
-        found.undefined.pop("clstability", None)
-    except UndefinedMetricError as reason:
-        found.undefined["clstability"] = str(reason)
-    found.curves = _means([run.curves for run in runs])
-    found.per_task = _means([run.per_task for run in runs])
-    found.notes = list(dict.fromkeys(note for run in runs for note in run.notes))
+        check_criteria_scale(by_id, runs[0].scale)
+        result.metrics["clstability"] = clstability_of([run.metrics for run in runs], by_id)
+        result.undefined.pop("clstability", None)
+    except UndefinedMetricError as undefined:
+        result.undefined["clstability"] = str(undefined)
+    result.curves = _means([run.curves for run in runs])
+    result.per_task = _means([run.per_task for run in runs])
+    result.notes = list(dict.fromkeys(note for run in runs for note in run.notes))
     if method == "bca" and len(runs) < 10:
-        found.notes.append(f"BCa intervals of {len(runs)} seeds are too narrow; it takes about ten")
-    if any(run.tasks != found.tasks for run in runs):
-        found.notes.append("runs name other tasks or another order: each task is a place in it")
-    return found
+        result.notes.append(f"BCa intervals of {len(runs)} seeds are too narrow; use about ten")
+    if any(run.tasks != result.tasks for run in runs):
+        result.notes.append("task names or orders differ between runs; tasks match by position")
+    return result
 
 
 def mean_of_metric(
@@ -120,7 +120,7 @@ def mean_of_metric(
     method: IntervalMethod = "t",
     level: float = 0.95,
 ) -> MeanOverSeeds:
-    """Return a metric over seeds; the interval of accuracies reaches no further than the metric.
+    """Return a metric over seeds; for accuracies the interval stays in the metric's range.
 
     Example:
         >>> from perdure.metrics import ACCURACY
@@ -134,11 +134,11 @@ def mean_of_metric(
     return over._replace(low=max(over.low, metric.low), high=min(over.high, metric.high))
 
 
-def _means(each: list[dict[str, list[float | None]]]) -> dict[str, list[float | None]]:
+def _means(per_run: list[dict[str, list[float | None]]]) -> dict[str, list[float | None]]:
     """Return the mean of every list that all runs have, None where any of them is."""
     means = {}
-    for name in each[0]:
-        if all(name in one and len(one[name]) == len(each[0][name]) for one in each):
-            table = np.array([one[name] for one in each], dtype=np.float64)  # None becomes NaN
-            means[name] = listed(table.mean(axis=0))
+    for name, first in per_run[0].items():
+        if all(name in run and len(run[name]) == len(first) for run in per_run):
+            values = np.array([run[name] for run in per_run], dtype=np.float64)  # None becomes NaN
+            means[name] = to_list(values.mean(axis=0))
     return means

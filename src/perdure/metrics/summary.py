@@ -1,47 +1,41 @@
-"""Everything the data supports, and for the rest why not."""
+"""The summary of a run: every metric that its data supports, and reasons for the others."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..stats import mean_proportion_interval, wilson_interval
-from .criteria import check_scores, clscore_of, criteria_weights
+from .criteria import check_criteria_scale, clscore_of, criteria_weights
 from .functional._value import UndefinedMetricError, Value
 from .functional.accuracy import fixed_curve
 from .functional.forgetting import forgetting_matrix
-from .intervals.matrix_intervals import matrix_intervals
-from .intervals.matrix_weights import LARGEST, LINEAR
-from .intervals.stream_intervals import extreme_intervals, selection_bias
-from .registry import METRICS, NEEDS, Metric
+from .intervals.summary_intervals import (
+    add_accuracy_intervals,
+    add_example_intervals,
+    add_stream_intervals,
+)
+from .registry import METRICS, NEEDS, Metric, parse_id
 from .score_matrix import ACCURACY, ZERO_UPPER, ScoreMatrix, ScoreScale
 from .stream import Stream
-from .summary_types import CURVE_NAMES, Summary, SummaryOptions, listed
+from .summary_types import CURVE_NAMES, Summary, SummaryOptions, to_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
     from .functional.costs import Costs
     from .per_example import PerExample
 
+    ValueAndCurve = tuple[Value, NDArray[np.float64] | None]
+
 __all__ = ["summary"]
 
-LONG = 200  # tasks; curves that cost T times their metric are left out beyond
-LONGEST = 2000  # tasks; beyond, the forgetting matrix would be gigabytes of numbers
-# Metrics that rise with another one and have their intervals from it.
-MONOTONE = {
-    "rem": "bwt.all",
-    "bwt.positive": "bwt.all",
-    "raa": "acc",
-    "uraa": "acc",
-    "raf": "forgetting.best",
-    "uraf": "forgetting.best",
-}
+MAX_TASKS_FOR_CURVES = 200  # beyond, curves that cost T times their metric are left out
+MAX_TASKS_FOR_MATRIX = 2000  # beyond, the forgetting matrix would take gigabytes
 
 
 def summary(
@@ -53,115 +47,143 @@ def summary(
     per_example_at_ends: Mapping[str, PerExample] | None = None,
     options: SummaryOptions | None = None,
 ) -> Summary:
-    """Return every metric that the data supports and, for the rest, the reason why not.
+    """Return every metric that the data supports and, for the others, the reason why not.
 
     Args:
-        data: a score matrix (also as plain nested lists) or a stream.
-        stream: evaluations during training, beside a matrix.
+        data: a score matrix (nested lists are accepted) or a stream.
+        stream: evaluations during training, in addition to a matrix.
         costs: what each task cost.
-        per_example: which examples were right at each evaluation, by task: gives intervals on
-            extremes.
-        per_example_at_ends: the same for the entries of the matrix, `steps` being its rows: gives
-            intervals on bwt, forgetting and the like, and per task.
-        options: windows, weights and the like.
+        per_example: per task, which examples were right at each evaluation. Intervals on extremes
+            are computed from it.
+        per_example_at_ends: the same for the entries of the matrix, where `steps` are its rows.
+            Intervals on bwt, forgetting and others, and per task, are computed from it.
+        options: windows, weights and others.
 
     Example:
-        >>> found = summary([[0.9, 0.1], [0.6, 0.8]])
-        >>> round(found.metrics["bwt"], 6), found.undefined["fwt.gem"]
+        >>> result = summary([[0.9, 0.1], [0.6, 0.8]])
+        >>> round(result.metrics["bwt"], 6), result.undefined["fwt.gem"]
         (-0.3, "needs the untrained model's scores (initial)")
     """
+    matrix, stream = _split_data(data, stream)
+    options = options or SummaryOptions()
+    weights = criteria_weights(options.weights)
+    scored = matrix if matrix is not None else stream
+    result = Summary(tasks=(), scale=scored.scale if scored is not None else ACCURACY)
+    if matrix is not None:
+        result.tasks, result.notes = matrix.tasks, list(matrix.notes)
+    if stream is not None and len(stream.names) > len(result.tasks):
+        result.tasks = stream.names  # learned tasks first, as in the matrix, then the others
+    for id_, metric, arguments in _requested_metrics(options, weights):
+        try:
+            value, curve = _compute(metric, arguments, matrix, stream, costs)
+        except UndefinedMetricError as reason:
+            result.undefined[id_] = str(reason)
+        else:
+            _add_value(result, id_, metric, value, curve)
+    if matrix is not None:
+        _add_matrix_results(result, matrix, options, per_example_at_ends)
+    if stream is not None:
+        if stream.periodicity is not None:
+            result.notes.append(
+                f"wf, wp: windows count evaluations; one every {stream.periodicity} iteration(s)"
+            )
+        if stream.scale.is_accuracy and options.intervals:
+            add_stream_intervals(result, stream, per_example or {}, options.level)
+    _add_clscore(result, weights)
+    if "ce" in result.metrics:
+        result.notes.append(f"ce: epsilon = {options.epsilon:g}")
+    if options.only is not None:
+        result.keep_only(sorted(options.only))
+    return result
+
+
+def _split_data(
+    data: ScoreMatrix | Stream | ArrayLike | None, stream: Stream | None
+) -> tuple[ScoreMatrix | None, Stream | None]:
+    """Return the matrix and the stream among the arguments of `summary`."""
     if isinstance(data, str | PathLike):
         raise TypeError(f"got {data!r}, expected scores; perdure.record.read_input reads files")
     if isinstance(data, Stream):
         if stream is not None:
             raise TypeError("two streams given, expected one")
-        data, stream = None, data
+        return None, data
     matrix = data if data is None or isinstance(data, ScoreMatrix) else ScoreMatrix(data)
-    options = options or SummaryOptions()
-    weights = criteria_weights(options.weights)
     if matrix is not None and stream is not None and matrix.scale != stream.scale:
         raise ValueError(f"matrix has scores of {matrix.scale}, stream of {stream.scale}")
-    main = matrix if matrix is not None else stream
-    found = Summary(tasks=(), scale=main.scale if main is not None else ACCURACY)
-    if matrix is not None:
-        found.tasks, found.notes = matrix.tasks, list(matrix.notes)
-    if stream is not None and len(stream.names) > len(found.tasks):
-        found.tasks = stream.names  # learned tasks first, as in the matrix, then others tested
-    for full_id, metric, extra in _asked(options, weights):
-        if metric.of == "matrix":
-            _add(found, full_id, _on_matrix, metric, matrix)
-        elif metric.of == "stream":
-            _add(found, full_id, _on_stream, metric, stream, extra)
-        elif metric.of == "costs":
-            _add(found, full_id, _on_costs, metric, costs, extra)
-    if matrix is not None:
-        _matrix_extras(found, matrix, options)
-        if per_example_at_ends and matrix.scale.is_accuracy and options.intervals:
-            _example_intervals(found, matrix, per_example_at_ends, options.level)
-    if stream is not None:
-        _stream_extras(found, stream, per_example or {}, options)
-    _fused(found, weights)
-    if "ce" in found.metrics:
-        found.notes.append(f"ce: epsilon = {options.epsilon:g}")
-    if options.only is not None:
-        found.keep_only(sorted(options.only))
-    return found
+    return matrix, stream
 
 
-def _fused(found: Summary, weights: Mapping[str, float]) -> None:
-    """Add what is made of other metrics, with the weights that were used."""
+def _requested_metrics(
+    options: SummaryOptions, weights: Mapping[str, float]
+) -> Iterator[tuple[str, Metric, dict[str, float | None]]]:
+    """Yield every id to compute, with its metric and arguments."""
+    only = options.only
+    if only is not None and not only.isdisjoint(("clscore", "clstability")):
+        only = only.union(weights)
+    for base, metric in METRICS.items():
+        if metric.input == "runs":
+            continue
+        for id_ in options.ids_of(base):
+            if only is None or id_ in only:
+                arguments: dict[str, float | None] = {**parse_id(id_).arguments}
+                yield id_, metric, {"epsilon": options.epsilon} if base == "ce" else arguments
+
+
+def _compute(
+    metric: Metric,
+    arguments: dict[str, float | None],
+    matrix: ScoreMatrix | None,
+    stream: Stream | None,
+    costs: Costs | None,
+) -> ValueAndCurve:
+    """Return a metric and its curve, or raise UndefinedMetricError."""
+    if metric.input == "matrix":
+        if matrix is None:
+            raise UndefinedMetricError("needs a score matrix: scores on all tasks after each task")
+        return _compute_on_matrix(metric, matrix)
+    if metric.input == "stream":
+        if stream is None:
+            raise UndefinedMetricError("needs a stream: scores recorded during training")
+        _check_scale(metric, stream.scale)
+        value = _call(metric, stream, **arguments)
+        if value.curve is None and metric.curve and stream.spans:
+            return value, metric.curve(stream, **arguments)
+        return value, value.curve if stream.spans else None
+    if costs is None:
+        raise UndefinedMetricError("needs the costs of each task (costs.csv)")
+    columns = [costs.column(need) for need in metric.needs]
     try:
-        check_scores(weights, found.scale)
-        found.metrics["clscore"] = clscore_of(found.metrics, weights)
-    except UndefinedMetricError as reason:
-        found.undefined["clscore"] = str(reason)
-    found.undefined["clstability"] = "needs at least 2 runs, got 1"
-    if "clscore" in found.metrics:
-        shares = ", ".join(f"{id_} {weight:.3g}" for id_, weight in weights.items())
-        found.notes.append(f"clscore: weights {shares}")
+        return _call(metric, *columns, **arguments), None
+    except ValueError as error:
+        raise UndefinedMetricError(str(error)) from None
 
 
-Parts = tuple[Value, "NDArray[np.float64] | None"]
-
-
-def _add(
-    found: Summary, id_: str, compute: Callable[..., Parts], metric: Metric, *arguments: Any
-) -> None:
-    """Compute one metric with its curve and keep it, or keep the reason why it is undefined."""
-    try:
-        value, curve = compute(metric, *arguments)
-    except UndefinedMetricError as reason:
-        found.undefined[id_] = str(reason)
-        return
-    sign = -1.0 if metric.level and found.scale.lower_is_better else 1.0
-    found.metrics[id_] = sign * float(value)
-    each = listed(sign * value.per_task)
-    found.per_task[id_] = each + [None] * (len(found.tasks) - len(each))
-    if curve is not None and not np.isnan(curve).all():
-        found.curves[CURVE_NAMES.get(id_, id_)] = listed(sign * curve)
-
-
-def _on_matrix(metric: Metric, matrix: ScoreMatrix | None) -> Parts:
-    if matrix is None:
-        raise UndefinedMetricError("needs a score matrix: the score on every task after each task")
+def _compute_on_matrix(metric: Metric, matrix: ScoreMatrix) -> ValueAndCurve:
     _check_scale(metric, matrix.scale)
     arguments = _matrix_arguments(metric, matrix)
     r = matrix.higher_is_better
-    value = metric.function(r, **arguments)
+    value = _call(metric, r, **arguments)
     if metric.curve is not None:
         return value, metric.curve(r, **arguments)
-    if len(r) > LONG:
+    if len(r) > MAX_TASKS_FOR_CURVES:
         return value, None
     curve = np.full(len(r), np.nan)
     for k in range(len(r)):  # as if learning had stopped after task k
         with suppress(UndefinedMetricError):
-            past = {name: given[: k + 1] for name, given in arguments.items()}
-            curve[k] = metric.function(r[: k + 1, : k + 1], **past)
+            first = {name: values[: k + 1] for name, values in arguments.items()}
+            curve[k] = metric.function(r[: k + 1, : k + 1], **first)
     return value, curve
 
 
-def _matrix_arguments(metric: Metric, matrix: ScoreMatrix) -> dict[str, Any]:
-    arguments: dict[str, Any] = {}
+def _call(metric: Metric, *arguments: object, **options: object) -> Value:
+    value = metric.function(*arguments, **options)
+    assert isinstance(value, Value)
+    return value
+
+
+def _matrix_arguments(metric: Metric, matrix: ScoreMatrix) -> dict[str, NDArray[np.float64] | str]:
+    """Return what a metric needs besides the scores, or raise UndefinedMetricError."""
+    arguments: dict[str, NDArray[np.float64] | str] = {}
     for need in metric.needs:
         if need == "zero-shot" and matrix.setting == "class":
             raise UndefinedMetricError(
@@ -175,157 +197,78 @@ def _matrix_arguments(metric: Metric, matrix: ScoreMatrix) -> dict[str, Any]:
         if need == "setting":
             arguments["setting"] = matrix.setting or "class"
             continue
-        given = getattr(matrix, need)
-        if given is None:
+        values = getattr(matrix, need)
+        if values is None:
             raise UndefinedMetricError(f"needs {NEEDS[need]}")
-        scores = need in ("initial", "joint", "single")
-        arguments[need] = matrix.scale.higher_is_better(given) if scores else given
+        is_score = need in ("initial", "joint", "single")
+        arguments[need] = matrix.scale.higher_is_better(values) if is_score else values
     return arguments
 
 
-def _on_stream(metric: Metric, stream: Stream | None, extra: dict[str, Any]) -> Parts:
-    if stream is None:
-        raise UndefinedMetricError("needs a stream: scores recorded while training (points.csv)")
-    _check_scale(metric, stream.scale)
-    value: Value = metric.function(stream, **extra)
-    if value.curve is None and metric.curve and stream.spans:
-        return value, metric.curve(stream, **extra)
-    return value, value.curve if stream.spans else None
-
-
-def _on_costs(metric: Metric, costs: Costs | None, extra: dict[str, Any]) -> Parts:
-    if costs is None:
-        raise UndefinedMetricError("needs what each task cost (costs.csv)")
-    columns = [costs.column(need) for need in metric.needs]
-    try:
-        return metric.function(*columns, **extra), None
-    except ValueError as error:
-        raise UndefinedMetricError(str(error)) from None
-
-
 def _check_scale(metric: Metric, scale: ScoreScale) -> None:
-    if metric.scores == "accuracy" and not scale.is_accuracy:
-        raise UndefinedMetricError("is made for accuracies from 0 to 1; these are other scores")
-    if metric.scores == "not negative" and (scale.lower_is_better or scale.low < 0):
+    if metric.accepts == "accuracy" and not scale.is_accuracy:
+        raise UndefinedMetricError("is defined for accuracies from 0 to 1; these are other scores")
+    if metric.accepts == "not negative" and (scale.lower_is_better or scale.low < 0):
         raise UndefinedMetricError(
-            "is made for scores that are never negative and better when larger"
+            "is defined for scores that are never negative and better when higher"
         )
 
 
-def _asked(
-    options: SummaryOptions, weights: Mapping[str, float]
-) -> Iterator[tuple[str, Metric, dict[str, Any]]]:
-    """Yield every id to compute, with its metric and arguments."""
-    only = options.only
-    if only is not None and not only.isdisjoint(("clscore", "clstability")):
-        only = only.union(weights)
-    for id_, metric in METRICS.items():
-        for full_id, extra in _instances(id_, options):
-            if only is None or full_id in only:
-                yield full_id, metric, extra
+def _add_value(
+    result: Summary, id_: str, metric: Metric, value: Value, curve: NDArray[np.float64] | None
+) -> None:
+    """Add a metric with its values per task and its curve, in the direction of the scores."""
+    sign = -1.0 if metric.is_score and result.scale.lower_is_better else 1.0
+    result.metrics[id_] = sign * float(value)
+    per_task = to_list(sign * value.per_task)
+    result.per_task[id_] = per_task + [None] * (len(result.tasks) - len(per_task))
+    if curve is not None and not np.isnan(curve).all():
+        result.curves[CURVE_NAMES.get(id_, id_)] = to_list(sign * curve)
 
 
-def _instances(id_: str, options: SummaryOptions) -> list[tuple[str, dict[str, Any]]]:
-    """Return the ids under which a metric is computed, wf10 and wf100 for wf, with arguments."""
-    if id_ == "ce":
-        return [(id_, {"epsilon": options.epsilon})]
-    if id_ in ("wf", "wp"):
-        return [(f"{id_}{w or 'all'}", {"window": w}) for w in options.windows]
-    if id_ == "lca":
-        return [(f"lca{options.beta}", {"beta": options.beta})]
-    return [(id_, {})]
-
-
-def _matrix_extras(found: Summary, matrix: ScoreMatrix, options: SummaryOptions) -> None:
+def _add_matrix_results(
+    result: Summary,
+    matrix: ScoreMatrix,
+    options: SummaryOptions,
+    per_example: Mapping[str, PerExample] | None,
+) -> None:
+    """Add what a matrix has besides the metrics: notes, the forgetting matrix and intervals."""
     measured = ~np.isnan(matrix.scores)
+    tasks = len(matrix.tasks)
     if np.triu(measured, 1).any() and not np.tril(measured, -1).any():
-        found.notes.append("only the upper half is filled: are rows tested tasks (--transposed)?")
+        result.notes.append(
+            "only the upper half is filled: if rows are evaluation tasks, use `transposed=True`"
+        )
     if matrix.scale.lower_is_better:
-        found.notes.append("lower is better: levels are as given, changes count gains as positive")
+        result.notes.append("lower is better: scores are as given, changes count gains as positive")
     if matrix.classes is not None and matrix.setting is None:
-        found.notes.append("raa, raf, uraa, uraf: no setting stated, taken as class-incremental")
-    if len(matrix.tasks) > LONG:
-        found.notes.append(
-            f"more than {LONG} tasks: only the main curves are given, and no intervals"
+        result.notes.append("raa, raf, uraa, uraf: no setting given, assumed class-incremental")
+    if tasks > MAX_TASKS_FOR_CURVES:
+        result.notes.append(
+            f"more than {MAX_TASKS_FOR_CURVES} tasks: only the main curves, and no intervals"
         )
     if options.only is None:
         with suppress(UndefinedMetricError):
-            found.curves["fixed"] = listed(fixed_curve(matrix.scores))
-        if len(matrix.tasks) <= LONGEST:
-            f = forgetting_matrix(matrix.higher_is_better)
-            found.forgetting_matrix = [listed(row) for row in f]
-    if matrix.sizes is None or not matrix.scale.is_accuracy or not options.intervals:
-        return
-    level = options.level
-    then = matrix.sizes if matrix.learned_sizes is None else matrix.learned_sizes
-    for id_, scores, sizes in (
-        ("acc", matrix.scores[-1], matrix.sizes),
-        ("acc.learning", matrix.scores.diagonal(), then),
-    ):
-        if id_ in found.metrics:
-            found.intervals[id_] = mean_proportion_interval(scores, sizes, level=level)
-            ends = wilson_interval(scores, sizes, level=level)
-            found.per_task_intervals[id_] = [
-                (float(low), float(high)) for low, high in zip(*ends, strict=True)
-            ]
-    if "acc.pooled" in found.metrics:
-        low, high = wilson_interval(found.metrics["acc.pooled"], matrix.sizes.sum(), level=level)
-        found.intervals["acc.pooled"] = (float(low), float(high))
+            result.curves["fixed"] = to_list(fixed_curve(matrix.scores))
+        if tasks <= MAX_TASKS_FOR_MATRIX:
+            forgetting = forgetting_matrix(matrix.higher_is_better)
+            result.forgetting_matrix = [to_list(row) for row in forgetting]
+    if matrix.scale.is_accuracy and options.intervals:
+        add_accuracy_intervals(result, matrix, options.level)
+        if per_example and tasks <= MAX_TASKS_FOR_CURVES:
+            add_example_intervals(
+                result, matrix, per_example, options.level,
+                lambda id_: {**_matrix_arguments(METRICS[id_], matrix)},
+            )  # fmt: skip
 
 
-def _example_intervals(
-    found: Summary, matrix: ScoreMatrix, ends: Mapping[str, PerExample], level: float
-) -> None:
-    """Add intervals of matrix metrics, and of each task, from which examples were right."""
-    wanted = {MONOTONE.get(id_, id_) for id_ in found.metrics}
-    if len(matrix.tasks) > LONG or not wanted & {"acc.pooled", *LINEAR, *LARGEST}:
-        return
-    by_examples = matrix_intervals(ends, matrix.tasks, level=level)
-    for id_ in found.metrics:
-        base = MONOTONE.get(id_, id_)
-        if base not in by_examples.intervals:
-            continue
-        change = _change_from(base, id_, matrix)
-        found.intervals[id_] = change(by_examples.intervals[base])
-        found.per_task_intervals[id_] = [
-            None if ends is None else change(ends) for ends in by_examples.per_task[base]
-        ]
-
-
-def _change_from(
-    base: str, id_: str, matrix: ScoreMatrix
-) -> Callable[[tuple[float, float]], tuple[float, float]]:
-    """Return how an interval of `base` becomes that of a metric that rises with it."""
-    metric, source = METRICS[id_], METRICS[base]
-    factor = 1.0
-    if "classes" in metric.needs:
-        one = np.ones_like(matrix.scores)  # a matrix whose acc, or forgetting, is 1
-        one[-1] = base == "acc"
-        factor = metric.function(one, **_matrix_arguments(metric, matrix))
-    plus = 1.0 if id_ == "rem" else 0.0
-
-    def change(ends: tuple[float, float]) -> tuple[float, float]:
-        inside = (min(max(end, source.low), source.high) for end in ends)
-        low, high = (min(max(factor * end + plus, metric.low), metric.high) for end in inside)
-        return low, high
-
-    return change
-
-
-def _stream_extras(
-    found: Summary, stream: Stream, hits: Mapping[str, PerExample], options: SummaryOptions
-) -> None:
-    if stream.periodicity is not None:
-        found.notes.append(
-            f"wf, wp: windows count evaluations; one every {stream.periodicity} iteration(s)"
-        )
-    if not stream.scale.is_accuracy or not options.intervals:
-        return
-    wanted = [id_ for id_ in found.metrics if id_ in ("min_acc", "wc_acc") or id_.startswith("wf")]
-    reason = None
-    if hits:
-        intervals, reason = extreme_intervals(stream, hits, wanted, level=options.level)
-        found.intervals |= intervals
-    if reason:
-        found.notes.append(f"extremes without an interval: {reason}")
-    found.bias = selection_bias(stream, [id_ for id_ in wanted if id_ not in found.intervals])
+def _add_clscore(result: Summary, weights: Mapping[str, float]) -> None:
+    """Add the score that combines other metrics, with a note of the weights."""
+    try:
+        check_criteria_scale(weights, result.scale)
+        result.metrics["clscore"] = clscore_of(result.metrics, weights)
+        shares = ", ".join(f"{id_} {weight:.3g}" for id_, weight in weights.items())
+        result.notes.append(f"clscore: weights {shares}")
+    except UndefinedMetricError as reason:
+        result.undefined["clscore"] = str(reason)
+    result.undefined["clstability"] = "needs at least 2 runs, got 1"

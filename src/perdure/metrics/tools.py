@@ -204,7 +204,7 @@ TOOLS: dict[str, tuple[ToolMetric, ...]] = {
         ToolMetric("BWT (eq. 2)", "bwt.all"),
         ToolMetric("FWT", "fwt.upper"),
     ),
-    "guide": (
+    "tutorial": (
         ToolMetric("AA", "acc"),
         ToolMetric("LA", "acc.learning"),
         ToolMetric("BWT", "bwt"),

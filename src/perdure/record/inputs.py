@@ -94,7 +94,7 @@ class ScoreInput:
         )  # fmt: skip
         if self.no_matrix:
             for id_ in found.undefined:
-                if find_metric(id_).of == "matrix":
+                if find_metric(id_).input == "matrix":
                     found.undefined[id_] = self.no_matrix
         found.notes = list(dict.fromkeys([*self.notes, *found.notes]))
         return found

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from .._suggestions import suggest_names
-from ..metrics import SummaryOptions, find_metric
+from ..metrics import METRICS, SummaryOptions, parse_id
 from ..models import find_factory
 from ..record import InputError
 from ..scenarios import SETTINGS, find_scenario
@@ -139,15 +139,14 @@ def _check_unique(study: Study, factor: str, values: Sequence[object]) -> None:
 
 def _check_select(study: Study) -> None:
     where, select = f"study {study.name}: [select]", study.select
-    metric, defaults = find_metric(select.metric), SummaryOptions()
-    if metric.of in ("costs", "runs"):
+    base = parse_id(select.metric).base
+    if METRICS[base].input in ("costs", "runs"):
         raise InputError(f"{where} metric is {select.metric!r}, expected a metric of scores")
-    ends = {**dict.fromkeys(("wf", "wp"), defaults.windows), "lca": (defaults.beta,)}
-    computed = [f"{base}{end or 'all'}" for base in ends for end in ends[base]]
-    if metric in [find_metric(id_) for id_ in computed] and select.metric not in computed:
-        similar = ", ".join(id_ for id_ in computed if id_[:2] == select.metric[:2])
+    computed = SummaryOptions().ids_of(base)
+    if select.metric not in computed:
         raise InputError(
-            f"{where} metric is {select.metric!r}, which is not computed; expected {similar}"
+            f"{where} metric is {select.metric!r}, which is not computed; expected "
+            f"{', '.join(computed)}"
         )
     if not 0 < select.validation_split < 1:
         raise InputError(

@@ -168,5 +168,5 @@ def unit(r: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return `r`, or raise UndefinedMetricError if a score lies outside [0, 1]."""
     outside = (r < 0) | (r > 1)
     if outside.any():
-        raise UndefinedMetricError(f"is made for accuracies from 0 to 1, got {r[outside][0]}")
+        raise UndefinedMetricError(f"is defined for accuracies from 0 to 1, got {r[outside][0]}")
     return r

@@ -69,7 +69,7 @@ def random_af(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.f
     if setting != "class":
         raise UndefinedMetricError(
             f"a random guesser does not forget in the {setting}-incremental setting: "
-            "rescaled forgetting is made for class-incremental learning"
+            "rescaled forgetting is defined for class-incremental learning"
         )
     chance = random_aa(classes)
     k = np.arange(len(chance))

@@ -9,6 +9,7 @@ import numpy as np
 from ...stats import drop_bias, minimum_biases
 from ..functional._value import UndefinedMetricError
 from ..functional.worst_case import first_ends
+from ..registry import parse_id
 from .extremes import interval_of_drop, interval_of_minimum
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ def extreme_intervals(
     reason = None
     for id_ in ids:
         try:
-            if id_.startswith("wf"):
-                window = None if id_ == "wfall" else int(id_.removeprefix("wf"))
+            base, arguments = parse_id(id_)
+            if base == "wf":
                 tested = [
                     _hits(hits, task) for task, (steps, _) in stream.tasks.items() if len(steps)
                 ]
-                found[id_] = interval_of_drop(tested, window, level=level)
+                found[id_] = interval_of_drop(tested, arguments["window"], level=level)
             else:
                 parts = _older(stream, hits)
                 if id_ == "wc_acc":
@@ -72,10 +73,10 @@ def selection_bias(stream: Stream, ids: Sequence[str]) -> dict[str, float]:
     bounds = {}
     minima = _minimum_biases_of(stream) if {"min_acc", "wc_acc"} & set(ids) else []
     for id_ in ids:
-        if id_.startswith("wf"):
-            window = None if id_ == "wfall" else int(id_.removeprefix("wf"))
+        base, arguments = parse_id(id_)
+        if base == "wf":
             each = [
-                drop_bias(len(steps), stream.sizes.get(task), window)
+                drop_bias(len(steps), stream.sizes.get(task), arguments["window"])
                 for task, (steps, _) in stream.tasks.items()
                 if len(steps)
             ]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 import numpy as np
 
-from ...metrics import SummaryOptions, find_metric
-from ...metrics.summary_types import name_of
+from ...metrics import SummaryOptions, display_name, find_metric
 from ...record import InputError
 from ..colours import LineStyle, sequential_colours
 from ..curve_data import explain_missing_stream, get_streams, require_one_scale
@@ -104,7 +103,7 @@ def series(
 
 def _label(id_: str, scale: ScoreScale) -> str:
     """Return the id, or the metric's name in terms of the score if that is not accuracy."""
-    return id_ if scale.label == "accuracy" else escape_text(name_of(find_metric(id_), scale))
+    return id_ if scale.label == "accuracy" else escape_text(display_name(find_metric(id_), scale))
 
 
 def _find_problem(run: ScoreInput, ids: Sequence[str]) -> str:

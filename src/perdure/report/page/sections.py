@@ -11,8 +11,14 @@ import numpy as np
 
 from ... import __version__
 from ..._html import heatmap
-from ...metrics import ACCURACY, METRICS, READINGS, better_of, find_metric, summary_of_runs
-from ...metrics.summary_types import name_of
+from ...metrics import (
+    ACCURACY,
+    better_direction,
+    display_name,
+    find_metric,
+    parse_id,
+    summary_of_runs,
+)
 from ...record import Run
 from ..curve_data import axis_label, merge_names, merge_scales
 from ..load import get_config
@@ -202,13 +208,13 @@ def _tasks(method: MethodSummary) -> list[str]:
 
 def _column(id_: str, shown: Sequence[MethodSummary]) -> dict[str, str]:
     scale = merge_scales([method.scale for method in shown])
-    ways = {better_of(id_, method.scale) for method in shown}
+    ways = {better_direction(id_, method.scale) for method in shown}
     way = ways.pop() if len(ways) == 1 else ""  # losses beside accuracies
     in_percent = scale.percent and find_metric(id_).unit != "none"
     return {
         "id": id_,
         "unit": " (%)" if in_percent else "",
-        "name": name_of(find_metric(id_), scale),
+        "name": display_name(find_metric(id_), scale),
         "arrow": {"higher": "↑", "lower": "↓"}.get(way, ""),
         "way": f"{way} is better",
     }
@@ -260,7 +266,7 @@ def _every(shown: Sequence[MethodSummary]) -> dict[str, Any]:
             for value in values
         ]
         unit = " (%)" if scale.percent and metric.unit != "none" else ""
-        rows.append({"id": id_ + unit, "name": name_of(metric, scale), "cells": cells})
+        rows.append({"id": id_ + unit, "name": display_name(metric, scale), "cells": cells})
     return {"methods": [method.name for method in shown], "rows": rows}
 
 
@@ -268,7 +274,7 @@ def _is_best(method: MethodSummary, id_: str, shown: Sequence[MethodSummary]) ->
     values = [each.found.metrics[id_] for each in shown if id_ in each.found.metrics]
     if len(values) < 2:
         return False
-    best = max(values) if better_of(id_, method.scale) == "higher" else min(values)
+    best = max(values) if better_direction(id_, method.scale) == "higher" else min(values)
     # As printed: two equal numbers of which one is bold would puzzle a reader.
     unit = find_metric(id_).unit
     mine, top = (
@@ -331,22 +337,21 @@ def _warnings(method: MethodSummary) -> dict[str, Any]:
 
 
 def _side(id_: str) -> str:
-    return "high" if id_.startswith("wf") else "low"
+    return "high" if parse_id(id_).base == "wf" else "low"
 
 
 def _definition(id_: str, scale: ScoreScale) -> dict[str, str]:
     from .formulas import render_formula
 
     metric = find_metric(id_)
-    base = next(name for name, row in METRICS.items() if row is metric)
-    reading, accuracy = READINGS[base], scale.label == ACCURACY.label
+    rule_of_thumb = metric.rule_of_thumb if scale.label == ACCURACY.label else ""
     return {
         "id": id_,
-        "name": name_of(metric, scale),
+        "name": display_name(metric, scale),
         "formula": render_formula(metric.formula),
         "source": metric.source,
-        "differs": reading.differs,
-        "meaning": f"{reading.good if accuracy else ''} {reading.meaning}".strip(),
+        "differs": metric.distinction,
+        "meaning": f"{rule_of_thumb} {metric.interpretation}".strip(),
     }
 
 

@@ -6,8 +6,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...metrics import find_metric
-from ...metrics.summary_types import name_of
+from ...metrics import display_name, find_metric
 from .scores import ARROWS, format_value
 from .text_table import TextTable
 
@@ -78,7 +77,7 @@ def _one_metric(
     found: ComparisonReport, one: MethodsComparison, shown: Callable[..., str], percent: bool
 ) -> TextTable:
     """Return a metric's table for people, the best method first."""
-    name = name_of(find_metric(one.id), found.scale)
+    name = display_name(find_metric(one.id), found.scale)
     header = ["method", "mean", "SD", _percent(found)]
     header += ["rank"] if one.ranks else []
     header += ["n", *(["letters"] if one.letters else [])]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...metrics import better_of, find_metric
-from ...metrics.summary_types import name_of
+from ...metrics import better_direction, display_name, find_metric
 from .scores import ARROWS, format_value
 from .text_table import TextTable
 
@@ -56,7 +55,7 @@ def make_example_tables(
         ends = _ends(apart.intervals[id_], id_, percent, digits)
         metric = find_metric(id_)
         each = [_number(apart.metrics[id_], id_, percent, digits), ends, _verdict(apart, id_)]
-        rows.append([id_, ARROWS[better_of(id_, scale)], *each, name_of(metric, scale)])
+        rows.append([id_, ARROWS[better_direction(id_, scale)], *each, display_name(metric, scale)])
     header = ["id", "better", value, interval, "apart", "name"]
     grids = [TextTable(header, rows, title=title, right={value, interval})]
     if per_task:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...metrics import RunsSummary, better_of, find_metric
-from ...metrics.summary_types import name_of
+from ...metrics import RunsSummary, better_direction, display_name, find_metric
 from .text_table import TextTable
 
 if TYPE_CHECKING:
@@ -163,14 +162,14 @@ def _headline(found: Summary | RunsSummary, percent: bool, digits: int | None) -
             both = [shown(end) for end in found.intervals.get(id_, ())]
             row += (both or ["", ""]) if digits is None else [" to ".join(both)]
         row += [shown(bias[id_]) if id_ in bias else ""] if bias else []
-        rows.append([*row, name_of(metric, get_scale(found))])
+        rows.append([*row, display_name(metric, get_scale(found))])
     right = {value, "SD", "95% interval", "bias at most"}
     return TextTable([*header, "name"], rows, right=right)
 
 
 def _direction(found: Summary | RunsSummary, id_: str, *, plain: bool) -> str:
     """Return which way is better: a level of a loss is better when lower."""
-    better = better_of(id_, get_scale(found))
+    better = better_direction(id_, get_scale(found))
     return better if plain else ARROWS[better]
 
 
