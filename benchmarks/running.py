@@ -56,7 +56,7 @@ def measure(threads: int, iterations: int, block: int) -> tuple[float, float]:
 
     config = make_config("split-mnist", "replay", iterations=iterations, threads=threads)
     with TemporaryDirectory() as folder:
-        run(config, Path(folder) / "run", progress=turn)
+        run(config, Path(folder) / "run", on_progress=turn)
 
     def mean(samples: list[list[float]]) -> float:
         return 1000 * statistics.fmean(statistics.median(each) for each in samples)

@@ -21,7 +21,7 @@ import torch
 from perdure.data import Dataset, Split
 from perdure.scenarios import split
 from perdure.strategies import STRATEGIES
-from perdure.training import learner, make_config
+from perdure.training import build_learner, make_config
 
 if TYPE_CHECKING:
     from perdure.scenarios import Scenario, Setting
@@ -45,7 +45,7 @@ def in_third_task(name: str, scenario: Scenario, options: dict[str, str]) -> Str
     """Return a learner that has had some steps of two tasks and begun a third."""
     what = make_config("split-mnist", name, setting=scenario.setting, optimizer="sgd", batch=256,
                      settings={"lr": "0.001", **options})  # fmt: skip
-    strategy, _ = learner(what, scenario)
+    strategy, _ = build_learner(what, scenario)
     for task in range(3):
         rows = scenario.tasks[task].train
         strategy.model.open(task, scenario.tasks[task].classes)

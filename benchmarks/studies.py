@@ -12,7 +12,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perdure.execution import default_max_parallel, run_in_processes, run_on_ray, run_serially
+from perdure.execution import (
+    ExitEvent,
+    RunEvent,
+    default_max_parallel,
+    run_in_processes,
+    run_on_ray,
+    run_serially,
+)
 from perdure.studies import make_study, read_study, run_study, study_status
 
 if TYPE_CHECKING:
@@ -35,13 +42,13 @@ def done_in(what: Study, store: Path, execute: Any) -> tuple[float, float]:
     """Return the seconds that a study took, and those inside its runs."""
     inside = []
 
-    def told(job: Job, message: dict[str, Any]) -> None:
-        if "ended" in message:
+    def on_event(job: Job, event: RunEvent) -> None:
+        if isinstance(event, ExitEvent):
             assert job.error is None, job.error
             inside.append(job.seconds or 0.0)
 
     begin = time.perf_counter()
-    found = run_study(what, store, execute, told)
+    found = run_study(what, store, execute, on_event)
     assert found.complete
     assert not found.failed
     return time.perf_counter() - begin, sum(inside)

@@ -157,7 +157,7 @@ def _stopped(store: Path) -> None:
             raise KeyboardInterrupt
 
     with suppress(KeyboardInterrupt):
-        training.run(what, store / what.folder, progress=stop, checkpoint_every=0)
+        training.run(what, store / what.folder, on_progress=stop, checkpoint_every=0)
 
 
 def call(words: list[str], folder: Path, stdin: bytes) -> Answer:

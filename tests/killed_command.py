@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perdure.execution import Job
+    from perdure.execution.events import OnEvent
 
 TOUCHED = ("open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdir")
 
@@ -92,9 +93,7 @@ def arm(kind: str, count: int, store: str) -> None:
 def run(arguments: Sequence[str], moment: tuple[str, int] | None) -> None:
     """Do what `perdure run` does, with the runs in this process."""
 
-    def here(
-        jobs: Sequence[Job], told: Callable[[Job, dict[str, Any]], None], *, most: int | None
-    ) -> None:
+    def here(jobs: Sequence[Job], on_event: OnEvent, *, max_parallel: int | None) -> None:
         execution.run_serially(jobs, lambda *_: None)
 
     patch.object(execution, "run_in_processes", here).start()

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from perdure.data.examples import Batch, Examples
 from perdure.strategies import find_strategy
-from perdure.training import learner, train
+from perdure.training import build_learner, train
 
 from .strategy_helpers import (
     NORMED,
@@ -59,7 +59,7 @@ class Doubled(Examples):
 def doubled(name: str, scenario: Scenario, **more: Any) -> tuple[Strategy, TrainingPlan]:
     """Return a learner in float64 and its plan before the first step."""
     what = short_config(name, setting=scenario.setting, **more)
-    base, plan = learner(what, scenario)
+    base, plan = build_learner(what, scenario)
     base.model.double()
     examples = Doubled(
         *scenario.train, mean=scenario.mean, std=scenario.std, heads=scenario.heads is not None
@@ -226,7 +226,7 @@ def goes_on(name: str, folder: Path, **more: Any) -> None:
     """Raise unless a run goes on from every other step of its second task bit for bit."""
     what = short_config(name, **more)
     scenario = blobs(setting=more.get("setting", "class"))
-    strategy, plan = learner(what, scenario)
+    strategy, plan = build_learner(what, scenario)
     places = finish(saving(scenario, strategy, plan, folder))
     end = everything(strategy)
     middle = [place for place in places if place.phase == 1][::2]

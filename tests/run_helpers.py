@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from perdure.execution import Job
+    from perdure.execution.events import OnEvent
 
 PATIENCE = 600.0  # seconds: a busy machine is slow, and only a fault waits so long
 SMALL = ("--epochs", "1", "--every", "10", "--set", "hidden=16")
@@ -78,9 +79,7 @@ def made_up(
 def inside(*arguments: str | Path, terminal: bool = False) -> Answer:
     """Run `perdure run` with the children's work done in this process, which spares seconds."""
 
-    def here(
-        jobs: Sequence[Job], told: Callable[[Job, dict[str, Any]], None], *, most: int | None
-    ) -> None:
+    def here(jobs: Sequence[Job], on_event: OnEvent, *, max_parallel: int | None) -> None:
         execution.run_serially(jobs, lambda *_: None)
 
     with patch.object(execution, "run_in_processes", here):

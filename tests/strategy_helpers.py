@@ -20,7 +20,7 @@ from perdure.training import (
     Position,
     RunConfig,
     TrainingPlan,
-    learner,
+    build_learner,
     load_checkpoint,
     make_config,
     save_checkpoint,
@@ -122,7 +122,7 @@ def short_config(strategy: str, **more: Any) -> RunConfig:
 
 def made(strategy: str, scenario: Scenario, **more: Any) -> tuple[Strategy, TrainingPlan]:
     """Return a learner and its plan before the first step."""
-    return learner(short_config(strategy, **more), scenario)
+    return build_learner(short_config(strategy, **more), scenario)
 
 
 def finish(steps: Iterable[Position]) -> list[Position]:
@@ -236,7 +236,7 @@ def go_on(
     what: RunConfig, scenario: Scenario, folder: Path
 ) -> tuple[Strategy, list[list[list[int]]]]:
     """Return a learner that went on from a checkpoint to the end, and which rows it took."""
-    strategy, plan = learner(what, scenario)
+    strategy, plan = build_learner(what, scenario)
     torch.manual_seed(987)  # what a new process has drawn before is not known
     torch.rand(3)
     stopping = EarlyStopping(plan.patience)

@@ -7,6 +7,7 @@ import io
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from perdure.execution import ExitEvent, ProgressEvent, RunEvent
 from perdure.studies import Study, make_study
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perdure.execution import Job
+    from perdure.execution.events import OnEvent
     from perdure.training import RunConfig
 
 BARE: dict[str, Any] = {"scenarios": ["split-digits"], "strategies": ["naive", "ewc"]}
@@ -48,20 +50,20 @@ class Fake:
         self.waves: list[list[Job]] = []
         self.began: list[RunConfig] = []
 
-    def __call__(self, jobs: Sequence[Job], told: Callable[[Job, dict[str, Any]], None]) -> None:
+    def __call__(self, jobs: Sequence[Job], on_event: OnEvent) -> None:
         self.waves.append(list(jobs))
         for job in jobs:
             found = self.answer(job.config)
             if isinstance(found, BaseException):
                 raise found
             self.began.append(job.config)
-            told(job, {"share": 0.5})
+            on_event(job, ProgressEvent(0.5))
             if isinstance(found, Failure):
-                job.error, job.kind, job.code = found.error, found.kind, found.code
+                job.error, job.error_type, job.code = found.error, found.kind, found.code
             else:
                 made_run(job.folder, found, job.config)
                 job.code = 0
-            told(job, {"ended": job.code})
+            on_event(job, ExitEvent(job.code))
 
     def take(self) -> list[tuple[Any, ...]]:
         """Return strategy, lr, seed, held-out share of each run since the last time, in order."""
@@ -97,8 +99,8 @@ def study(name: str = "mine", **plain: Any) -> Study:
     return make_study({**BARE, **plain}, name)
 
 
-def nobody(job: Job, message: dict[str, Any]) -> None:
-    """Listen to nothing."""
+def nobody(job: Job, event: RunEvent) -> None:
+    """Ignore an event."""
 
 
 def table_of(text: str) -> list[dict[str, str]]:

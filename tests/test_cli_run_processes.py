@@ -15,11 +15,11 @@ import re
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from perdure.execution import Job, run_in_processes
+from perdure.execution import Job, ProgressEvent, RunEvent, run_in_processes
 from perdure.training import make_config, run
 
 from .cli_helpers import Answer, installed, says, scored, start, strict
@@ -103,11 +103,11 @@ def job_of(seed: int, store: Path) -> Job:
 
 @pytest.mark.slow
 def test_side_by_side_and_alone_give_the_same_bits(tmp_path: Path) -> None:
-    told: list[dict[str, Any]] = []
+    events: list[RunEvent] = []
     jobs = [job_of(0, tmp_path), job_of(1, tmp_path)]
-    run_in_processes(jobs, lambda _, message: told.append(message), most=2)
+    run_in_processes(jobs, lambda _, event: events.append(event), max_parallel=2)
     assert [job.code for job in jobs] == [0, 0]
-    assert sum(message.get("share") == 1 for message in told) == 2
+    assert sum(isinstance(e, ProgressEvent) and e.fraction == 1 for e in events) == 2
     alone = tmp_path / "alone"
     run(jobs[1].config, alone)
     bits = (alone / "points.csv").read_bytes()
@@ -119,8 +119,8 @@ def test_side_by_side_and_alone_give_the_same_bits(tmp_path: Path) -> None:
 def test_one_at_a_time_gives_the_same_bits(tmp_path: Path) -> None:
     together = [job_of(k, tmp_path / "two") for k in range(2)]
     one_by_one = [job_of(k, tmp_path / "one") for k in range(2)]
-    run_in_processes(together, lambda *_: None, most=2)
-    run_in_processes(one_by_one, lambda *_: None, most=1)
+    run_in_processes(together, lambda *_: None, max_parallel=2)
+    run_in_processes(one_by_one, lambda *_: None, max_parallel=1)
     for a, b in zip(together, one_by_one, strict=True):
         bits = (a.folder / "points.csv").read_bytes()
         assert (b.folder / "points.csv").read_bytes() == bits

@@ -11,7 +11,14 @@ import torch
 
 from perdure.scenarios import make
 from perdure.strategies import STRATEGIES
-from perdure.training import learner, load_checkpoint, make_config, run, save_checkpoint, train
+from perdure.training import (
+    build_learner,
+    load_checkpoint,
+    make_config,
+    run,
+    save_checkpoint,
+    train,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +42,7 @@ def test_order_and_memory_are_those_of_the_cpu(fill: str) -> None:
             "split-digits", "replay", settings={**SMALL, "fill": fill}, epochs=2, device=device
         )
         scenario = make("split-digits")
-        strategy, plan = learner(what, scenario)
+        strategy, plan = build_learner(what, scenario)
         rows: list[list[int]] = []
         choose = strategy.select_rows
 
@@ -71,12 +78,12 @@ def test_a_run_repeats_itself_and_nears_the_cpu(strategy: str, tmp_path: Path) -
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_checkpoint_goes_on_bit_for_bit(strategy: str, tmp_path: Path) -> None:
     scenario, what = make("split-digits"), short(strategy, "cuda")
-    whole, plan = learner(what, scenario)
+    whole, plan = build_learner(what, scenario)
     for at in train(scenario, whole, plan):
         if at.step == 30:
             save_checkpoint(tmp_path, whole, at)
     torch.manual_seed(99)
-    other, _ = learner(what, scenario)
+    other, _ = build_learner(what, scenario)
     place = load_checkpoint(tmp_path, other)
     for _ in train(scenario, other, plan, start=place):
         pass
@@ -95,7 +102,7 @@ def test_a_step_can_be_captured(strategy: str) -> None:
     what = make_config("split-digits", strategy, settings={**SMALL, "momentum": "0"}, device="cuda")
     pair = []
     for _ in range(2):
-        learned, plan = learner(what, scenario)
+        learned, plan = build_learner(what, scenario)
         for at in train(scenario, learned, plan):
             if at.phase == 1 and at.done == 3:
                 break

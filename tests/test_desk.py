@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perdure.execution import Job
+from perdure.execution import Job, NoteEvent, ProgressEvent
 from perdure.execution.collector import Collector
-from perdure.execution.run_archive import alone, emptied, packed, unpacked
+from perdure.execution.run_archive import lock_run, pack_run, remove_run, unpack_run
 from perdure.record import InputError, RecordError
 from perdure.training import make_config, run
 
@@ -32,9 +32,9 @@ def pieces(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, bytes]]:
     sent: list[dict[str, bytes]] = []
     run(
         SHORT, folder, checkpoint_every=0,
-        checkpointed=lambda: sent.append(packed(folder)),
+        on_checkpoint=lambda: sent.append(pack_run(folder)),
     )  # fmt: skip
-    return [*sent[:: len(sent) // 3], packed(folder)]
+    return [*sent[:: len(sent) // 3], pack_run(folder)]
 
 
 def resumable(files: dict[str, bytes]) -> dict[str, int]:
@@ -53,7 +53,7 @@ def test_killed_at_every_write(
     for number, (before, after) in enumerate(pairwise(pieces)):
         for writes in range(len(after)):
             folder = tmp_path / f"{number}-{writes}"
-            unpacked(before, folder)
+            unpack_run(before, folder)
             left = iter([True] * writes)
 
             def dies(file: int, left: Any = left) -> None:
@@ -64,23 +64,23 @@ def test_killed_at_every_write(
             with monkeypatch.context() as patch:
                 patch.setattr(os, "fsync", dies)
                 with pytest.raises(Killed):
-                    unpacked(after, folder)
-            found = packed(folder)
+                    unpack_run(after, folder)
+            found = pack_run(folder)
             assert found[STATE] == before[STATE]  # the newer one comes last
             assert "done.json" not in found
             for name, size in resumable(before).items():
                 assert found[name][:size] == before[name][:size], name
             if writes % 4 == number:
                 run(SHORT, folder, resume=True)  # and it does go on, to the same end
-                finished = packed(folder)
+                finished = pack_run(folder)
                 assert finished["points.csv"] == last["points.csv"]
                 assert (
                     finished["done.json"].split(b"weights")[1]
                     == last["done.json"].split(b"weights")[1]
                 )
-    unpacked(pieces[0], tmp_path / "whole")
-    unpacked(last, tmp_path / "whole")
-    assert packed(tmp_path / "whole") == last  # and the checkpoint is gone
+    unpack_run(pieces[0], tmp_path / "whole")
+    unpack_run(last, tmp_path / "whole")
+    assert pack_run(tmp_path / "whole") == last  # and the checkpoint is gone
     assert not (tmp_path / "whole" / "checkpoint").exists()
 
 
@@ -108,23 +108,23 @@ def test_nothing_is_written_outside(name: str, tmp_path: Path) -> None:
     (folder / "out").symlink_to(tmp_path / "elsewhere")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(InputError, match="inside its folder"):
-        unpacked({"run.json": b"{}", name: b"evil"}, folder)
+        unpack_run({"run.json": b"{}", name: b"evil"}, folder)
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_links_locks_and_half_written_files_stay(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     folder = tmp_path / "run"
-    unpacked({"points.csv": b"step"}, folder)
+    unpack_run({"points.csv": b"step"}, folder)
     (folder / "link").symlink_to(tmp_path / "secret")
     (folder / ".points.csv.new").write_text("half")
-    with alone(folder):
+    with lock_run(folder):
         assert (folder / "lock").exists()
-        assert packed(folder) == {"points.csv": b"step"}
-        with pytest.raises(RecordError, match="writes here"), alone(folder):
+        assert pack_run(folder) == {"points.csv": b"step"}
+        with pytest.raises(RecordError, match="writes here"), lock_run(folder):
             pass
-    emptied(folder)
-    assert packed(folder) == {}
+    remove_run(folder)
+    assert pack_run(folder) == {}
 
 
 def job(folder: Path, **more: Any) -> Job:
@@ -134,41 +134,45 @@ def job(folder: Path, **more: Any) -> Job:
 def test_a_run_that_comes_back_late_is_not_listened_to(
     pieces: list[dict[str, bytes]], tmp_path: Path
 ) -> None:
-    desk = Collector([job(tmp_path / "run", resume=True).as_dict()])
-    assert desk.begin(0, 0, here=False).files == {}
-    desk.tell(0, 0, {"share": 0.1})
-    desk.tell(0, 0, {"note": "slow"})
-    desk.tell(0, 0, {"share": 0.2})
-    assert desk.heard() == [(0, {"share": 0.2}), (0, {"note": "slow"})]
-    assert desk.keep(0, 0, pieces[0]) is None
-    assert desk.begin(0, 1, here=False).files == pieces[0]
-    assert desk.begin(0, 1, here=True).files == {}
-    assert desk.keep(0, 1, pieces[1]) is None
-    desk.tell(0, 0, {"note": "here I am again"})
-    assert "elsewhere" in (desk.keep(0, 0, pieces[0]) or "")
-    assert desk.heard() == []
-    assert packed(tmp_path / "run") == pieces[1]
-    assert desk.keep(0, 1, pieces[-1]) is None
-    assert desk.begin(0, 2, here=False).finished  # lost after it was finished: not done again
+    collector = Collector([job(tmp_path / "run", resume=True)])
+    assert collector.start_attempt(0, 0, sees_store=False).files == {}
+    collector.add_event(0, 0, ProgressEvent(0.1))
+    collector.add_event(0, 0, NoteEvent("slow"))
+    collector.add_event(0, 0, ProgressEvent(0.2))
+    assert collector.take_events() == [(0, ProgressEvent(0.2)), (0, NoteEvent("slow"))]
+    assert collector.store_files(0, 0, pieces[0]) is None
+    assert collector.start_attempt(0, 1, sees_store=False).files == pieces[0]
+    assert collector.start_attempt(0, 1, sees_store=True).files == {}
+    assert collector.store_files(0, 1, pieces[1]) is None
+    collector.add_event(0, 0, NoteEvent("here I am again"))
+    assert "elsewhere" in (collector.store_files(0, 0, pieces[0]) or "")
+    assert collector.take_events() == []
+    assert pack_run(tmp_path / "run") == pieces[1]
+    assert collector.store_files(0, 1, pieces[-1]) is None
+    assert collector.start_attempt(
+        0, 2, sees_store=False
+    ).finished  # lost after it was finished: not done again
 
 
 def test_a_fresh_run_replaces_once(pieces: list[dict[str, bytes]], tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    unpacked(pieces[-1], folder)
-    assert Collector([job(folder, resume=True).as_dict()]).begin(0, 0, here=False).finished
-    desk = Collector([job(folder, overwrite=True).as_dict()])
-    with alone(folder):
-        assert "writes here" in (desk.begin(0, 0, here=True).refused or "")
-        assert "writes here" in (desk.keep(0, 0, pieces[0]) or "")
-    assert packed(folder) == pieces[-1]
-    begun = desk.begin(0, 0, here=True)
-    assert (begun.finished, begun.files, packed(folder)) == (False, {}, {})
-    assert desk.keep(0, 0, pieces[0]) is None
-    assert desk.begin(0, 1, here=False).files == pieces[0]  # only the first attempt is fresh
+    unpack_run(pieces[-1], folder)
+    assert Collector([job(folder, resume=True)]).start_attempt(0, 0, sees_store=False).finished
+    collector = Collector([job(folder, overwrite=True)])
+    with lock_run(folder):
+        assert "writes here" in (collector.start_attempt(0, 0, sees_store=True).refusal or "")
+        assert "writes here" in (collector.store_files(0, 0, pieces[0]) or "")
+    assert pack_run(folder) == pieces[-1]
+    begun = collector.start_attempt(0, 0, sees_store=True)
+    assert (begun.finished, begun.files, pack_run(folder)) == (False, {}, {})
+    assert collector.store_files(0, 0, pieces[0]) is None
+    assert (
+        collector.start_attempt(0, 1, sees_store=False).files == pieces[0]
+    )  # only the first attempt is fresh
 
 
 def test_a_disk_that_refuses_is_said(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("a file")
-    desk = Collector([job(tmp_path / "run").as_dict()])
-    desk.begin(0, 0, here=False)
-    assert "exists" in (desk.keep(0, 0, {"run.json": b"{}"}) or "")
+    collector = Collector([job(tmp_path / "run")])
+    collector.start_attempt(0, 0, sees_store=False)
+    assert "exists" in (collector.store_files(0, 0, {"run.json": b"{}"}) or "")

@@ -22,7 +22,7 @@ from perdure.strategies import Naive
 from perdure.training import (
     EarlyStopping,
     Position,
-    learner,
+    build_learner,
     load_checkpoint,
     save_checkpoint,
     train,
@@ -67,7 +67,7 @@ class Whole:
 
     def __init__(self, what: RunConfig, folder: Path) -> None:
         self.what, self.folder, scenario = what, folder, blobs()
-        strategy, plan = learner(what, scenario)
+        strategy, plan = build_learner(what, scenario)
         chosen = Chosen(strategy)
         del vars(strategy)["select_rows"]  # not part of the state that is saved
         choose, self.places = chosen, list[Position]()
@@ -153,7 +153,7 @@ def test_every_step_of_a_streaming_memory(tmp_path: Path) -> None:
     """Draws with replacement from a reservoir, task heads, from each step in turn."""
     what = short_config("replay", model=NORMED, epochs=1, setting="task", **RESERVOIR)
     scenario = blobs(setting="task")
-    strategy, plan = learner(what, scenario)
+    strategy, plan = build_learner(what, scenario)
     places = finish(saving(scenario, strategy, plan, tmp_path))
     end = everything(strategy)
     for place in places:
@@ -165,7 +165,7 @@ def test_every_step_of_a_streaming_memory(tmp_path: Path) -> None:
 def test_streams_go_on_too(way: Any, tmp_path: Path) -> None:
     what = short_config("replay", boundaries=way, blur=0.3, epochs=1, **RESERVOIR)
     scenario = blobs()
-    strategy, plan = learner(what, scenario)
+    strategy, plan = build_learner(what, scenario)
     places = finish(saving(scenario, strategy, plan, tmp_path))
     end = everything(strategy)
     for place in places[::4]:
@@ -176,7 +176,7 @@ def test_streams_go_on_too(way: Any, tmp_path: Path) -> None:
 def test_a_mask_goes_on_with_what_was_seen(tmp_path: Path) -> None:
     what = short_config("cumulative", mask_unseen=True, setting="task")
     scenario = blobs(setting="task")
-    strategy, plan = learner(what, scenario)
+    strategy, plan = build_learner(what, scenario)
     places = finish(saving(scenario, strategy, plan, tmp_path))
     end = everything(strategy)
     for place in places[::5]:

@@ -19,7 +19,7 @@ from perdure.models import MODELS, find_factory
 from perdure.record import InputError
 from perdure.scenarios import SCENARIOS, make
 from perdure.strategies import STRATEGIES, find_strategy
-from perdure.training import RunConfig, learner, make_config, run
+from perdure.training import RunConfig, build_learner, make_config, run
 from perdure.training.config import OPTIMIZERS
 
 from .strategy_helpers import ALL, NORMED, blobs
@@ -108,7 +108,7 @@ def test_options_reach_what_they_are_for() -> None:
     scenario = blobs()
     settings = {"lr": "0.125", "momentum": "0.5", "weight_decay": "0.25", "hidden": "7,5"}
     settings |= {"memory": "3", "alpha": "none", "fill": "reservoir", "replacement": "true"}
-    strategy, plan = learner(make_config(settings=settings, iterations=4, seed=6), scenario)
+    strategy, plan = build_learner(make_config(settings=settings, iterations=4, seed=6), scenario)
     (group,) = strategy.optimizer.param_groups
     assert (group["lr"], group["momentum"], group["weight_decay"]) == (0.125, 0.5, 0.25)
     shapes = [tuple(p.shape) for p in strategy.model.parameters()]
@@ -329,7 +329,7 @@ def test_equal_descriptions_begin_with_equal_weights() -> None:
     states = []
     for _ in range(2):
         torch.rand(5)  # whatever was drawn before
-        states.append(learner(make_config(seed=4), scenario)[0].model.state_dict())
+        states.append(build_learner(make_config(seed=4), scenario)[0].model.state_dict())
     assert all(torch.equal(states[0][k], states[1][k]) for k in states[0])
 
 

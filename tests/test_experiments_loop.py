@@ -15,7 +15,7 @@ import perdure
 from perdure.models import build
 from perdure.scenarios import blurred, drifting, make
 from perdure.training import DivergedError, Position, TrainingPlan, run, train
-from perdure.training.loop import batches, length, phases
+from perdure.training.loop import count_steps, iterate_batches, list_phases
 
 from .strategy_helpers import (
     ALL,
@@ -53,8 +53,8 @@ PLANS = [
 @pytest.mark.parametrize("count", [1, 2, 8, 9, 25, 36, 37])
 def test_every_example_comes_once_an_epoch(plan: TrainingPlan, count: int) -> None:
     rows = np.arange(100, 100 + count)
-    found = list(batches(rows, plan, 0))
-    assert len(found) == length(rows, plan)
+    found = list(iterate_batches(rows, plan, 0))
+    assert len(found) == count_steps(rows, plan)
     whole = Counter(rows.tolist())
     epoch: Counter[int] = Counter()
     for new in found:
@@ -82,16 +82,16 @@ def test_a_last_batch_of_one_goes_with_the_one_before() -> None:
         (3, 1): [1, 1, 1],
     }
     for (count, size), expected in sizes.items():
-        found = batches(np.arange(count), TrainingPlan(batch=size), 0)
+        found = iterate_batches(np.arange(count), TrainingPlan(batch=size), 0)
         assert [len(new) for new in found] == expected
 
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_skipping_gives_the_rest(plan: TrainingPlan) -> None:
     rows = np.arange(25)
-    whole = [new.tolist() for new in batches(rows, plan, 1)]
+    whole = [new.tolist() for new in iterate_batches(rows, plan, 1)]
     for skip in range(len(whole) + 1):
-        rest = [new.tolist() for new in batches(rows, plan, 1, skip=skip)]
+        rest = [new.tolist() for new in iterate_batches(rows, plan, 1, skip=skip)]
         assert rest == whole[skip:]
 
 
@@ -100,7 +100,7 @@ def test_seed_phase_and_epoch_each_change_the_order() -> None:
     orders: set[tuple[int, ...]] = set()
     for seed in (0, 1):
         for phase in (0, 1):
-            found = list(batches(rows, TrainingPlan(batch=64, epochs=2, seed=seed), phase))
+            found = list(iterate_batches(rows, TrainingPlan(batch=64, epochs=2, seed=seed), phase))
             orders.update(tuple(new.tolist()) for new in found)
     assert len(orders) == 8
     assert tuple(rows.tolist()) not in orders
@@ -108,9 +108,9 @@ def test_seed_phase_and_epoch_each_change_the_order() -> None:
 
 def test_the_order_does_not_depend_on_epochs_or_iterations_to_come() -> None:
     rows = np.arange(30)
-    few = [new.tolist() for new in batches(rows, TrainingPlan(batch=8, epochs=1), 0)]
-    many = [new.tolist() for new in batches(rows, TrainingPlan(batch=8, epochs=5), 0)]
-    some = [new.tolist() for new in batches(rows, TrainingPlan(batch=8, iterations=6), 0)]
+    few = [new.tolist() for new in iterate_batches(rows, TrainingPlan(batch=8, epochs=1), 0)]
+    many = [new.tolist() for new in iterate_batches(rows, TrainingPlan(batch=8, epochs=5), 0)]
+    some = [new.tolist() for new in iterate_batches(rows, TrainingPlan(batch=8, iterations=6), 0)]
     assert many[: len(few)] == few
     assert many[:6] == some
 
@@ -118,19 +118,21 @@ def test_the_order_does_not_depend_on_epochs_or_iterations_to_come() -> None:
 def test_a_stream_is_taken_as_it_comes() -> None:
     scenario = blobs()
     plan = TrainingPlan(batch=10, epochs=2, boundaries=False, blur=0.2, seed=4)
-    (phase,) = phases(scenario, plan)
+    (phase,) = list_phases(scenario, plan)
     order = drifting(scenario, 0.2, passes=2, seed=4)
-    assert np.concatenate(list(batches(phase.rows, plan, 0))).tolist() == order.tolist()
+    assert np.concatenate(list(iterate_batches(phase.rows, plan, 0))).tolist() == order.tolist()
     assert phase.name is None
     assert list(phase.tasks) == [0, 1, 2]
 
 
 def test_phases_name_the_tasks_whose_classes_come_up() -> None:
     sharp = blobs()
-    assert [list(phase.tasks) for phase in phases(sharp, TrainingPlan())] == [[0], [1], [2]]
-    rows = np.concatenate([phase.rows for phase in phases(blurred(sharp, 0.6), TrainingPlan())])
+    assert [list(phase.tasks) for phase in list_phases(sharp, TrainingPlan())] == [[0], [1], [2]]
+    rows = np.concatenate(
+        [phase.rows for phase in list_phases(blurred(sharp, 0.6), TrainingPlan())]
+    )
     assert sorted(rows.tolist()) == list(range(len(sharp.train.y)))  # none is lost, none twice
-    for phase in phases(blurred(sharp, 0.6), TrainingPlan()):
+    for phase in list_phases(blurred(sharp, 0.6), TrainingPlan()):
         assert set(phase.tasks) == set(sharp.train.task[phase.rows].tolist()) == {0, 1, 2}
 
 
@@ -183,7 +185,7 @@ def test_the_loop_equals_a_callers_own_lines(name: str) -> None:
         for each in tasks:
             strategy.model.open(each, scenario.tasks[each].classes)
         rows = strategy.begin_task(number, task.train)
-        for new in batches(rows, plan, number):
+        for new in iterate_batches(rows, plan, number):
             strategy.step(*(strategy.examples.take(part) for part in strategy.select_rows(new)))
         strategy.end_task(number, task.train)
 

@@ -144,7 +144,7 @@ def test_recorded_gradient_norms_are_those_of_the_unweighted_terms(tmp_path: Pat
 def test_progress_goes_from_nothing_to_all(tmp_path: Path) -> None:
     shares: list[float] = []
     what = short_config("replay", epochs=1, batch=100, every=10)
-    run(what, tmp_path / "run", progress=lambda share, _: shares.append(share))
+    run(what, tmp_path / "run", on_progress=lambda share, _: shares.append(share))
     assert shares == sorted(shares)
     assert 0 < shares[0] <= 0.1
     assert shares[-1] == 1

@@ -10,7 +10,7 @@ import torch
 
 from perdure.training import EarlyStopping, TrainingPlan, train
 from perdure.training.early_stopping import split_for_early_stopping
-from perdure.training.loop import batches
+from perdure.training.loop import iterate_batches
 
 from .strategy_helpers import (
     ALL,
@@ -105,7 +105,7 @@ def test_a_task_ends_when_patience_does(
     asked = scripted(monkeypatch, scores)
     places = finish(train(scenario, strategy, plan))
     assert places[-1].rows is not None
-    each = len(list(batches(places[-1].rows, plan._replace(epochs=1), 0)))
+    each = len(list(iterate_batches(places[-1].rows, plan._replace(epochs=1), 0)))
     assert len(places) == epochs * each
     assert len(asked) == epochs
 
@@ -143,7 +143,7 @@ def test_stops_where_our_own_count_does(model: str) -> None:
         scores: list[float] = []
         steps = 0
         for epoch in range(30):
-            whole = list(batches(learn, plan._replace(epochs=epoch + 1), phase))
+            whole = list(iterate_batches(learn, plan._replace(epochs=epoch + 1), phase))
             for new in whole[steps:]:
                 plain.step(plain.examples.take(new))
             steps = len(whole)
@@ -165,7 +165,7 @@ def test_asking_changes_nothing() -> None:
         plain, plan = made("naive", scenario, model=model, patience=1, early_stopping_split=0.2)
         for phase, task in enumerate(scenario.tasks):
             learn, _ = split_for_early_stopping(task.train, plan)
-            for new in batches(learn, plan, phase):
+            for new in iterate_batches(learn, plan, phase):
                 plain.step(plain.examples.take(new))
         assert differing(everything(patient), everything(plain)) == []
 

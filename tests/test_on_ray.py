@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pytest
 
-from perdure.execution import jobs_for, run_in_processes
+from perdure.execution import ExitEvent, ProgressEvent, RunEvent, plan_jobs, run_in_processes
 from perdure.execution.ray_executor import run_on_ray
 from perdure.record import InputError
 from perdure.training import make_config, run
@@ -97,7 +97,7 @@ class Place:
         )  # fmt: skip
 
     def jobs(self, configs: list[RunConfig]) -> list[Job]:
-        _, waiting = jobs_for(configs, self.store)
+        _, waiting = plan_jobs(configs, self.store)
         for job in waiting:
             job.checkpoint_every = 0.1
         return waiting
@@ -168,14 +168,14 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
         make_config("split-digits", "gem", setting="task", boundaries="blurred", **short),
         make_config("split-digits", "naive", settings={"lr": "1e30"}, **short),
     ]
-    _, jobs = jobs_for(every, tmp_path_factory.mktemp("processes"))
+    _, jobs = plan_jobs(every, tmp_path_factory.mktemp("processes"))
     run_in_processes(jobs, nothing)
     assert [job.code for job in jobs] == [0, 0, 2]
     return jobs
 
 
-def nothing(job: Job, message: dict[str, Any]) -> None:
-    """Hear a message."""
+def nothing(job: Job, event: RunEvent) -> None:
+    """Ignore an event."""
 
 
 def has_checkpoint(job: Job) -> bool:
@@ -251,19 +251,19 @@ def names(folder: Path) -> list[Path]:
 def test_the_bits_of_processes_and_one_run_that_diverges(
     shared: bool | None, joined: str, beside: list[Job], tmp_path: Path
 ) -> None:
-    _, jobs = jobs_for([job.config for job in beside], tmp_path)
-    told: list[dict[str, Any]] = []
-    run_on_ray(jobs, lambda _, said: told.append(said), address=joined, shared=shared)
+    _, jobs = plan_jobs([job.config for job in beside], tmp_path)
+    events: list[RunEvent] = []
+    run_on_ray(jobs, lambda _, event: events.append(event), address=joined, shared=shared)
     for one, other in zip(jobs, beside, strict=True):
-        assert (one.code, one.error, one.detail) == (other.code, other.error, other.detail)
+        assert (one.code, one.error, one.traceback) == (other.code, other.error, other.traceback)
         assert one.notes == other.notes == []
         assert names(one.folder) == names(other.folder)
         if one.code == 0:
             assert bits(one.folder) == bits(other.folder)
     says(jobs[2].error or "", "step", "task '0-1'", "Naive", "lr")
     assert (jobs[2].folder / "points.csv").exists()  # what was recorded stays
-    assert sum(said.get("share") == 1 for said in told) == 2
-    assert sum("ended" in said for said in told) == 3
+    assert sum(isinstance(e, ProgressEvent) and e.fraction == 1 for e in events) == 2
+    assert sum(isinstance(event, ExitEvent) for event in events) == 3
     assert len(list(tmp_path.iterdir())) == 3  # and no token
 
 
@@ -286,7 +286,7 @@ def test_workers_that_die_once_and_again_and_again(joined: str, place: Place) ->
 def test_interrupted_and_gone_on_with(joined: str, place: Place) -> None:
     jobs = place.jobs([place.config(seed, pause="0.01") for seed in range(2)])
 
-    def interrupt(job: Job, message: dict[str, Any]) -> None:
+    def interrupt(job: Job, event: RunEvent) -> None:
         if has_checkpoint(job):
             raise KeyboardInterrupt
 
@@ -306,12 +306,12 @@ DRIVER = """
 import sys
 from pathlib import Path
 import msgspec
-from perdure.execution import jobs_for
+from perdure.execution import plan_jobs
 from perdure.training import RunConfig
 from perdure.execution.ray_executor import run_on_ray
 
 wanted = msgspec.json.decode(sys.argv[1], type=list[RunConfig])
-_, waiting = jobs_for(wanted, Path("runs"))
+_, waiting = plan_jobs(wanted, Path("runs"))
 for job in waiting:
     job.checkpoint_every = 0.1
 run_on_ray(waiting, lambda *_: None)
@@ -374,7 +374,7 @@ def test_a_run_that_cannot_begin_does_not_stop_others(
 ) -> None:
     monkeypatch.setenv("PERDURE_DATA", str(tmp_path / "none"))
     wanted = [make_config("split-mnist", "naive"), make_config(epochs=1, every=10)]
-    _, jobs = jobs_for(wanted, tmp_path / "runs")
+    _, jobs = plan_jobs(wanted, tmp_path / "runs")
     run_on_ray(jobs, nothing, address=joined)
     assert [job.code for job in jobs] == [2, 0]
     says(jobs[0].error or "", "PERDURE_DATA", "none")
@@ -383,7 +383,7 @@ def test_a_run_that_cannot_begin_does_not_stop_others(
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ray.is_initialized", lambda: False)  # other tests may be connected
     config = make_config()
-    (job,) = jobs_for([config], tmp_path)[1]
+    (job,) = plan_jobs([config], tmp_path)[1]
     for address in ("ray://there:10001", "there", "there:", ":1", "there:x"):
         with pytest.raises(InputError, match=f"{address!r}, expected auto or the host:port"):
             run_on_ray([job], nothing, address=address)
@@ -395,7 +395,7 @@ def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             run_on_ray([job], nothing, gpus_per_run=share)
     other = msgspec.structs.replace(config, device="cuda:1")
     with pytest.raises(InputError, match=r"'cuda:1', expected cpu or cuda"):
-        run_on_ray(jobs_for([other], tmp_path)[1], nothing)
+        run_on_ray(plan_jobs([other], tmp_path)[1], nothing)
     run_on_ray([], nothing)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"pip install 'perdure\[ray\]'"):

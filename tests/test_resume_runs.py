@@ -34,6 +34,7 @@ from .strategy_helpers import ALL, NORMED, blobs, finish, short_config
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perdure.execution import RunEvent
     from perdure.training import RunConfig
 
 STOPPED = ("split-digits", "naive", "--online", "--seeds", "1", "--set", "hidden=8")
@@ -83,7 +84,7 @@ def stopped(what: RunConfig, folder: Path, after: int, **more: Any) -> Path:
     """Return the folder of a run of blobs that was stopped after so many checkpoints."""
     with pytest.raises(Stopped):
         training.run(
-            what, folder, scenario=blobs(), checkpoint_every=0, checkpointed=stops_after(after),
+            what, folder, scenario=blobs(), checkpoint_every=0, on_checkpoint=stops_after(after),
             **more,
         )  # fmt: skip
     return folder
@@ -159,7 +160,7 @@ def test_a_run_saves_at_the_end_of_each_task(
     for count in (1, 2, 3):
         folder = tmp_path / str(count)
         with pytest.raises(Stopped):
-            training.run(what, folder, scenario=blobs(), checkpointed=stops_after(count))
+            training.run(what, folder, scenario=blobs(), on_checkpoint=stops_after(count))
         on(what, folder)
         assert differences(folder, expected) == []
 
@@ -233,7 +234,7 @@ def test_the_last_checkpoint_stays_where_the_next_cannot_be_saved(
         with pytest.warns(EvaluationWarning, match="no checkpoint"), pytest.raises(Stopped):
             training.run(
                 what, folder, scenario=blobs(), resume=True, checkpoint_every=0,
-                progress=lambda share, _: stop_at(share > 0.6),
+                on_progress=lambda share, _: stop_at(share > 0.6),
             )  # fmt: skip
     assert saved_step(folder) == 7
     on(what, folder)
@@ -389,7 +390,7 @@ def test_a_run_of_something_else_does_not_go_on(unfinished: Path) -> None:
 
 
 def _foreign(path: Path) -> None:
-    strategy, plan = training.learner(short_config("replay"), blobs())
+    strategy, plan = training.build_learner(short_config("replay"), blobs())
     place = finish(loop.train(blobs(), strategy, plan))[-1]
     checkpoint.save_checkpoint(path.parent, strategy, place)
 
@@ -457,7 +458,7 @@ def test_a_process_does_many_runs_as_each_alone(tmp_path: Path) -> None:
     """Nothing of the first is left in the second: no bits, and no peak of memory."""
     big = job(tmp_path / "one", settings={"megabytes": "700"})
     jobs = [big, job(tmp_path / "one", seed=3), job(tmp_path / "one", seed=4, threads=1)]
-    execution.run_in_processes(jobs, lambda *_: None, most=1)
+    execution.run_in_processes(jobs, lambda *_: None, max_parallel=1)
     assert [each.code for each in jobs] == [0, 0, 0], jobs[0].error
     peaks = []
     for each in jobs:
@@ -475,18 +476,18 @@ def test_a_killed_worker(tmp_path: Path) -> None:
     jobs = [job(tmp_path / "store", epochs=4), job(tmp_path / "store", seed=1)]
     killed: list[int] = []
 
-    def told(which: Job, message: dict[str, Any]) -> None:
-        if which is jobs[0] and message.get("share", 0) > 0.1 and not killed:
+    def on_event(which: Job, event: RunEvent) -> None:
+        if which is jobs[0] and getattr(event, "fraction", 0) > 0.1 and not killed:
             until(lambda: saved_step(which.folder) > 0, "a checkpoint")
             (pid,) = workers()
             os.kill(pid, signal.SIGKILL)
             killed.append(pid)
 
-    execution.run_in_processes(jobs, told, most=1, retries=1)
+    execution.run_in_processes(jobs, on_event, max_parallel=1, retries=1)
     assert killed
     assert not workers()
     assert [each.code for each in jobs] == [0, 0]
-    assert jobs[0].notes == ["its process was killed by signal 9; it goes on"]
+    assert jobs[0].notes == ["its process was killed by signal 9; resuming"]
     assert resumed(jobs[0].folder)[0] > 0
     alone = tmp_path / "alone"
     training.run(jobs[0].config, alone)

@@ -16,7 +16,7 @@ import pytest
 
 import perdure
 from perdure.data import Dataset, Split
-from perdure.execution import jobs_for
+from perdure.execution import plan_jobs
 from perdure.record import InputError
 from perdure.scenarios import split
 from perdure.training import make_config, run
@@ -176,7 +176,7 @@ def test_dry_run_prints_every_choice_and_runs_nothing(tmp_path: Path) -> None:
 def test_old_versions_and_other_data_are_said(tmp_path: Path) -> None:
     arguments = ("split-digits", "naive", "--seeds", "1", "--epochs", "1", "--set", "hidden=16")
     what = make_config("split-digits", "naive", **SHORT)
-    ((), (job,)) = jobs_for([what], tmp_path)
+    ((), (job,)) = plan_jobs([what], tmp_path)
     run(what, job.folder)
     path = job.folder / "run.json"
     said = json.loads(path.read_text())

@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 from perdure.scenarios import make
 from perdure.strategies import find_strategy
 from perdure.training import Position, train
-from perdure.training.loop import batches
+from perdure.training.loop import iterate_batches
 
 from .strategy_helpers import NORMED, Chosen, blobs, differing, everything, finish, made
 
@@ -98,7 +98,7 @@ def test_cumulative_with_restart_ends_as_a_fresh_network_on_everything() -> None
     finish(train(scenario, strategy, plan))
     plain, _ = made("naive", scenario)
     rows = np.concatenate([task.train for task in scenario.tasks])
-    for new in batches(rows, plan, 2):
+    for new in iterate_batches(rows, plan, 2):
         plain.step(plain.examples.take(new))
     assert same(state(strategy), state(plain))
 
@@ -148,7 +148,7 @@ def test_single_is_naive_on_each_task_alone(setting: Any, optimizer: str) -> Non
         naive, _ = made("naive", scenario, optimizer=optimizer)
         for k in range(phase + 1):
             naive.model.open(k, scenario.tasks[k].classes)
-        for new in batches(task.train, plan, phase):
+        for new in iterate_batches(task.train, plan, phase):
             naive.step(naive.examples.take(new))
         assert same(ends[phase], state(naive))
         naive, _ = made("naive", scenario, optimizer=optimizer)

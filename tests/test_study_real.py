@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from perdure import execution, studies, training
-from perdure.execution import run_in_processes, run_serially
+from perdure.execution import FailureEvent, RunEvent, run_in_processes, run_serially
 from perdure.record import RunWriter
 from perdure.scenarios import domains, make, permutations, validation
 from perdure.strategies import Naive
@@ -27,9 +27,10 @@ from .run_helpers import Command, points, recorded, until
 from .study_helpers import nobody
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from perdure.execution import Job
+    from perdure.execution.events import OnEvent
     from perdure.scenarios import Scenario
 
 # Four runs of the search, of which two diverge, then two that are reported.
@@ -175,9 +176,9 @@ def test_a_failure_tried_again_fails_again(whole: Reference, tmp_path: Path) -> 
     mine = make_study(plain, "mine")
     began = list[Path]()
 
-    def execute(jobs: Sequence[Job], told: Callable[..., None]) -> None:
+    def execute(jobs: Sequence[Job], on_event: OnEvent) -> None:
         began.extend(job.folder for job in jobs)
-        run_serially(jobs, told)
+        run_serially(jobs, on_event)
 
     for retry, times in ((False, 1), (False, 1), (True, 2)):
         found = run_study(mine, tmp_path, execute, nobody, retry_failed=retry)
@@ -217,7 +218,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("timed")
 def test_an_estimate_of_steps_whose_time_is_known() -> None:
     mine = training.make_config("split-digits", "naive", iterations=60, settings={"hidden": "16"})
-    assert training.estimated_seconds(mine) == pytest.approx(5 * 60 * 0.01)
+    assert training.estimate_seconds(mine) == pytest.approx(5 * 60 * 0.01)
 
 
 def test_a_dry_run_of_what_is_done(whole: Reference) -> None:
@@ -246,7 +247,7 @@ def test_runs_of_other_lengths_are_measured_apart(tmp_path: Path) -> None:
 def test_processes_give_the_same_bits(whole: Reference, tmp_path: Path) -> None:
     store = tmp_path / "store"
     mine = studies.read_study(whole.file)
-    found = run_study(mine, store, partial(run_in_processes, most=1), nobody)
+    found = run_study(mine, store, partial(run_in_processes, max_parallel=1), nobody)
     assert (found.complete, len(found.failed)) == (True, FAILING)
     assert bits(store) == bits(whole.store)
     assert len(bits(store)) == RUNS - FAILING
@@ -310,12 +311,12 @@ class Stop(BaseException):
 def half(mine: studies.Study, store: Path) -> None:
     """Leave the first run of a study in its middle, with a checkpoint."""
 
-    def told(job: Job, message: dict[str, Any]) -> None:
-        if (job.folder / "checkpoint").exists() and message.get("share", 0) > 0.3:
+    def on_event(job: Job, event: RunEvent) -> None:
+        if (job.folder / "checkpoint").exists() and getattr(event, "fraction", 0) > 0.3:
             raise Stop
 
     with pytest.raises(Stop):
-        run_study(mine, store, run_serially, told, checkpoint_every=0.05)
+        run_study(mine, store, run_serially, on_event, checkpoint_every=0.05)
 
 
 def one(**run: Any) -> studies.Study:
@@ -334,9 +335,12 @@ def test_what_was_begun_with_other_versions_is_refused_but_has_not_failed(tmp_pa
     said = json.loads(begun.read_text())
     begun.write_text(json.dumps({**said, "versions": {**said["versions"], "torch": "1.0"}}))
     errors = list[str]()
-    found = run_study(
-        mine, store, run_serially, lambda _, m: errors.append(m["error"]) if "error" in m else None
-    )
+
+    def on_event(_: Job, event: RunEvent) -> None:
+        if isinstance(event, FailureEvent):
+            errors.append(event.reason)
+
+    found = run_study(mine, store, run_serially, on_event)
     (error,) = errors
     says(error, "torch 1.0", "--force")
     assert (found.failed, [path.name for path in found.waiting]) == ({}, [begun.parent.name])
@@ -373,7 +377,10 @@ def test_sixty_runs_are_the_same_bits_one_by_one_in_processes_and_on_ray(tmp_pat
         "run": {"iterations": 20, "every": 10, "hidden": "16"},
     }  # fmt: skip
     mine = make_study(plain, "sixty")
-    ways: dict[str, Any] = {"serial": run_serially, "processes": partial(run_in_processes, most=2)}
+    ways: dict[str, Any] = {
+        "serial": run_serially,
+        "processes": partial(run_in_processes, max_parallel=2),
+    }
     if hasattr(execution, "run_on_ray") and importlib.util.find_spec("ray"):
         ways["ray"] = execution.run_on_ray
     found = {}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perdure.execution import ExitEvent, ProgressEvent
 from perdure.record import load_summary
 from perdure.studies import run_study, study_status
 
@@ -346,7 +347,7 @@ def test_jobs_are_told_how_to_go_on(tmp_path: Path) -> None:
 def test_every_message_is_handed_on(tmp_path: Path) -> None:
     heard = []
     run_study(study(seeds=1), tmp_path, failing(0), lambda job, said: heard.append(said))
-    assert heard == [{"share": 0.5}, {"ended": 2}] * 2
+    assert heard == [ProgressEvent(0.5), ExitEvent(2)] * 2
 
 
 def test_the_plan_names_searches_first_and_the_chosen_later(tmp_path: Path) -> None:

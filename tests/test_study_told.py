@@ -22,6 +22,7 @@ from .study_helpers import Failure, Fake, Scores, flat, table_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from perdure.execution import Job, RunEvent
     from perdure.training import RunConfig
 
 TEXT = """
@@ -336,12 +337,12 @@ def test_time_left_is_counted_by_kind(tmp_path: Path) -> None:
     view = StudyView(studies.StudyStatus(), 2, list, show=False)
     lefts: list[float | None] = []
 
-    def told(job: Any, message: dict[str, Any]) -> None:
+    def on_event(job: Job, event: RunEvent) -> None:
         with patch("perdure.cli._study_view.time.monotonic", lambda: next(clock)):
-            view.told(job, message)
+            view.on_event(job, event)
         lefts.append(view.left)
 
-    studies.run_study(mine, tmp_path / "store", fake, told, on_round=view.planned)
+    studies.run_study(mine, tmp_path / "store", fake, on_event, on_round=view.planned)
     assert view.ended == {"done": 6}
     assert lefts[0] is None  # nothing is known yet
     assert lefts[-1] == 0

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import perdure
+from perdure.execution import FailureEvent, NoteEvent, RunEvent
 from perdure.execution.collector import Collector
 from perdure.execution.jobs import Job, perform
-from perdure.execution.run_archive import packed, unpacked
+from perdure.execution.run_archive import pack_run, unpack_run
 from perdure.record import InputError, RecordError, RunWriter, is_locked, load_summary
 from perdure.record.io.append import Lock, replace
 
@@ -230,12 +231,13 @@ def test_a_run_of_a_store_is_no_link(tmp_path: Path) -> None:
     made_run(elsewhere, flat(0.5))
     store.mkdir()
     (store / what.folder).symlink_to(elsewhere)
-    before, told = content(elsewhere), list[dict[str, Any]]()
-    assert perform(Job(what, store / what.folder, overwrite=True), told.append) == 1
-    says(told[0]["error"], "a link, expected a folder")
-    desk = Collector([Job(what, store / what.folder, overwrite=True).as_dict()])
-    says(desk.begin(0, 0, here=False).refused or "", "a link, expected a folder")
-    says(desk.keep(0, 0, {"run.json": b"{}"}) or "", "a link, expected a folder")
+    before, events = content(elsewhere), list[RunEvent]()
+    assert perform(Job(what, store / what.folder, overwrite=True), events.append) == 1
+    assert isinstance(events[0], FailureEvent)
+    says(events[0].reason, "a link, expected a folder")
+    collector = Collector([Job(what, store / what.folder, overwrite=True)])
+    says(collector.start_attempt(0, 0, sees_store=False).refusal or "", "a link, expected a folder")
+    says(collector.store_files(0, 0, {"run.json": b"{}"}) or "", "a link, expected a folder")
     assert content(elsewhere) == before
 
 
@@ -246,11 +248,11 @@ def test_what_is_sent_replaces_links(tmp_path: Path) -> None:
     for name in ("run.json", ".run.json.new", ".points.csv.new"):
         (folder / name).symlink_to(victim)
     with pytest.raises(InputError, match="inside its folder"):
-        unpacked({"run.json": b"{}"}, folder)
+        unpack_run({"run.json": b"{}"}, folder)
     (folder / "run.json").unlink()
-    unpacked({"run.json": b"{}", "points.csv": b"x"}, folder)
+    unpack_run({"run.json": b"{}", "points.csv": b"x"}, folder)
     assert victim.read_text() == SECRET
-    assert packed(folder) == {"run.json": b"{}", "points.csv": b"x"}
+    assert pack_run(folder) == {"run.json": b"{}", "points.csv": b"x"}
 
 
 # A second process
@@ -291,7 +293,7 @@ def test_a_run_that_another_process_finishes_meanwhile_stays(
         stopped(what, folder, 5)
     finished = whole(what, tmp_path / "whole")
     module: Any = importlib.import_module("perdure.training.run")
-    real = module.evaluator_of
+    real = module.build_evaluator
 
     def later(*arguments: Any, **options: Any) -> Any:
         """Come to the lock after the other process is done."""
@@ -299,18 +301,18 @@ def test_a_run_that_another_process_finishes_meanwhile_stays(
         shutil.copytree(finished, folder)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(module, "evaluator_of", later)
-    job, told = Job(what, folder, resume=True), list[dict[str, Any]]()
-    assert perform(job, told.append, scenario=blobs()) == 0
-    assert {"note": "finished by another process meanwhile"} in told
+    monkeypatch.setattr(module, "build_evaluator", later)
+    job, events = Job(what, folder, resume=True), list[RunEvent]()
+    assert perform(job, events.append, scenario=blobs()) == 0
+    assert NoteEvent("finished by another process meanwhile") in events
     left = content(folder)
     assert {name: value[1] for name, value in left.items() if name != "scores.json"} == {
         name: value[1] for name, value in content(finished).items()
     }
     job.overwrite, job.resume = "unfinished", False  # as `study run --restart` restarts
-    told.clear()
-    assert perform(job, told.append, scenario=blobs()) == 0
-    assert {"note": "finished by another process meanwhile"} in told
+    events.clear()
+    assert perform(job, events.append, scenario=blobs()) == 0
+    assert NoteEvent("finished by another process meanwhile") in events
     assert {name: value[1] for name, value in content(folder).items() if name != "scores.json"} == {
         name: value[1] for name, value in content(finished).items()
     }
@@ -350,9 +352,9 @@ def perdure_data() -> Any:
 def test_what_is_sent_late_changes_no_finished_run(tmp_path: Path) -> None:
     folder, what = tmp_path / "run", short_config("naive")
     made_run(folder, flat(0.5))
-    desk = Collector([Job(what, folder, resume=True).as_dict()])
+    collector = Collector([Job(what, folder, resume=True)])
     before = content(folder)
-    assert desk.keep(0, -1, {"points.csv": b"step\n", "run.json": b"{}"}) is None
+    assert collector.store_files(0, -1, {"points.csv": b"step\n", "run.json": b"{}"}) is None
     assert content(folder) == before
 
 

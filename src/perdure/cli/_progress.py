@@ -13,7 +13,7 @@ from ._output import print_stderr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..execution.jobs import Job
+    from ..execution import Job, ProgressEvent, RunEvent
 
 __all__ = ["SeedBars"]
 
@@ -59,21 +59,23 @@ class SeedBars:
         if self._bars is not None:
             self._bars.stop()
 
-    def told(self, job: Job, message: dict[str, Any]) -> None:
-        """Show a message of a run."""
-        if "note" in message:
-            self._line(f"seed {job.config.seed}: {message['note']}")
-        if "share" not in message:
+    def on_event(self, job: Job, event: RunEvent) -> None:
+        """Show an event of a run."""
+        from ..execution import NoteEvent, ProgressEvent
+
+        if isinstance(event, NoteEvent):
+            self._line(f"seed {job.config.seed}: {event.text}")
+        if not isinstance(event, ProgressEvent):
             return
         if self._bars is not None:
             row = self._rows[id(job)]
             self._bars.start_task(row)
-            self._bars.update(row, completed=message["share"], live=live_of(message))
-        elif int(4 * message["share"]) > self._quarter[id(job)]:
-            self._quarter[id(job)] = int(4 * message["share"])
-            after = time.monotonic() - self._began
-            done = f"{message['share']:.0%} after {after:.0f} s"
-            parts = [done, live_of(message)] if live_of(message) else [done]
+            self._bars.update(row, completed=event.fraction, live=live_text(event))
+        elif int(4 * event.fraction) > self._quarter[id(job)]:
+            self._quarter[id(job)] = int(4 * event.fraction)
+            seconds = time.monotonic() - self._began
+            done = f"{event.fraction:.0%} after {seconds:.0f} s"
+            parts = [done, live_text(event)] if live_text(event) else [done]
             self._line(f"seed {job.config.seed}: {', '.join(parts)}")
 
     def _line(self, text: str) -> None:
@@ -83,16 +85,17 @@ class SeedBars:
             print_stderr(text)
 
 
-def live_of(message: dict[str, Any]) -> str:
-    """Return the live numbers of a message in words.
+def live_text(event: ProgressEvent) -> str:
+    """Return the live numbers of a run as text.
 
     Example:
-        >>> live_of({"task": "4-5", "current": 0.98, "min_acc": None})
+        >>> from perdure.execution import ProgressEvent
+        >>> live_text(ProgressEvent(0.5, task="4-5", current_accuracy=0.98))
         'learning 4-5: 0.980'
     """
     parts = []
-    if message.get("current") is not None:
-        parts.append(f"learning {message['task']}: {message['current']:.3f}")
-    if message.get("min_acc") is not None:
-        parts.append(f"min_acc {message['min_acc']:.3f}")
+    if event.current_accuracy is not None:
+        parts.append(f"learning {event.task}: {event.current_accuracy:.3f}")
+    if event.min_acc is not None:
+        parts.append(f"min_acc {event.min_acc:.3f}")
     return escape_line("  ".join(parts))

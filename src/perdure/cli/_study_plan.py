@@ -28,11 +28,11 @@ def dry_run(study: Study, store: Path, jobs: int | None, *, retry: bool, json: b
     states |= {run.config.folder: "waiting" for run in status.after_selection}
     for cell, config in (*status.planned, *status.after_selection):
         state = states.get(config.folder, "done")
-        kind = training.length_of(config)
+        kind = training.make_duration_key(config)
         if state == "waiting" and kind not in seconds:
             if not json:
                 print_stderr(f"measuring {cell}")
-            seconds[kind] = training.estimated_seconds(config)
+            seconds[kind] = training.estimate_seconds(config)
         takes = seconds[kind] if state == "waiting" else 0
         runs.append(
             {"folder": config.folder, "done": state == "done", "state": state,
@@ -45,11 +45,11 @@ def dry_run(study: Study, store: Path, jobs: int | None, *, retry: bool, json: b
     for run in runs:
         waits = run["state"] == "waiting"
         print_lines(f"{run['folder']}  {in_words(run['seconds']) if waits else run['state']}")
-    at_once = jobs or execution.default_max_parallel(1)
+    max_parallel = jobs or execution.default_max_parallel(1)
     count = Counter(run["state"] for run in runs)
     print_lines(
         f"{len(runs)} runs: {count['done']} done, {count['failed']} failed, "
         f"{count['waiting']} to do; about {in_words(total)} one after the other, "
-        f"{in_words(total / at_once)} with {at_once} at a time"
+        f"{in_words(total / max_parallel)} with {max_parallel} at a time"
     )
     return 0

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from .._terminal_text import escape_line
 from ._output import print_stderr
-from ._progress import live_of
+from ._progress import live_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..execution.jobs import Job
+    from ..execution import Job, ProgressEvent, RunEvent
     from ..report.tables import TextTable
     from ..studies import StudyStatus
 
@@ -31,7 +31,7 @@ class StudyView:
 
     Args:
         before: where the study was when it was started.
-        at_once: how many run side by side.
+        max_parallel: how many run side by side.
         tables: returns the tables so far.
         show: False shows nothing.
     """
@@ -39,16 +39,16 @@ class StudyView:
     def __init__(
         self,
         before: StudyStatus,
-        at_once: int,
+        max_parallel: int,
         tables: Callable[[], Sequence[TextTable]],
         *,
         show: bool,
     ) -> None:
-        self._show, self._at_once, self._tables = show, at_once, tables
+        self._show, self._max_parallel, self._tables = show, max_parallel, tables
         self.ended: Counter[str] = Counter(done=before.finished)
         self._failed, self._later = set(before.failed), len(before.after_selection)
         self._waiting: dict[int, Job] = {}
-        self._running: dict[int, tuple[Job, float, dict[str, Any]]] = {}
+        self._running: dict[int, tuple[Job, float, ProgressEvent]] = {}
         self._took: dict[str, list[float]] = {}  # seconds by kind of run
         self._line_at = self._tables_at = 0.0
         self._grids: Sequence[TextTable] = ()
@@ -74,14 +74,16 @@ class StudyView:
         self._later = later
         self._draw(force=True)
 
-    def told(self, job: Job, message: dict[str, Any]) -> None:
-        """Take a message of a run into account."""
-        if id(job) in self._waiting and ("share" in message or "ended" in message):
+    def on_event(self, job: Job, event: RunEvent) -> None:
+        """Take an event of a run into account."""
+        from ..execution import ExitEvent, NoteEvent, ProgressEvent
+
+        if id(job) in self._waiting and isinstance(event, ProgressEvent | ExitEvent):
             del self._waiting[id(job)]
-            self._running[id(job)] = (job, time.monotonic(), {})
-        if "share" in message:
-            self._running[id(job)] = (*self._running[id(job)][:2], message)
-        if "ended" in message and id(job) in self._running:
+            self._running[id(job)] = (job, time.monotonic(), ProgressEvent(0.0))
+        if isinstance(event, ProgressEvent):
+            self._running[id(job)] = (*self._running[id(job)][:2], event)
+        if isinstance(event, ExitEvent) and id(job) in self._running:
             _, began, _ = self._running.pop(id(job))
             self.ended["failed" if job.error else "done"] += 1
             if not job.error:
@@ -89,9 +91,9 @@ class StudyView:
                 self._took.setdefault(_kind(job), []).append(seconds)
             else:
                 self._say(f"{job.folder.name} failed: {job.error}")
-        if "note" in message:
-            self._say(f"{job.folder.name}: {message['note']}")
-        self._draw(force="ended" in message)
+        if isinstance(event, NoteEvent):
+            self._say(f"{job.folder.name}: {event.text}")
+        self._draw(force=isinstance(event, ExitEvent))
 
     @property
     def left(self) -> float | None:
@@ -104,8 +106,8 @@ class StudyView:
             return fmean(self._took.get(_kind(job), [usual]))
 
         waiting = sum(of(job) for job in self._waiting.values())
-        shares = [(of(job), float(said.get("share", 0))) for job, _, said in self._running.values()]
-        return (waiting + sum(each * (1 - share) for each, share in shares)) / self._at_once
+        running = sum(of(job) * (1 - last.fraction) for job, _, last in self._running.values())
+        return (waiting + running) / self._max_parallel
 
     def _status(self) -> str:
         done, running = self.ended["done"], len(self._running)
@@ -127,9 +129,9 @@ class StudyView:
         if force and now - self._tables_at >= REDRAWN:
             self._tables_at, self._grids = now, self._tables()
         lines = [self._status()]
-        for job, _, said in self._running.values():
-            share = f"{said.get('share', 0):>4.0%}"
-            lines.append(escape_line(f"  {share}  {job.folder.name}  {live_of(said)}"))
+        for job, _, last in self._running.values():
+            text = f"  {last.fraction:>4.0%}  {job.folder.name}  {live_text(last)}"
+            lines.append(escape_line(text))
         lines += ["", *(grid.text() + "\n" for grid in self._grids)]
         from rich.text import Text
 

@@ -67,9 +67,9 @@ def _hyperparameters(name: str) -> list[str]:
     """Return every hyperparameter with its default; reading them needs PyTorch."""
     try:
         from ..strategies import find_strategy
-        from ..training.hyperparameters import hyperparameters
+        from ..training.hyperparameters import list_hyperparameters
 
-        found = hyperparameters(find_strategy(name), skip=("seed",))
+        found = list_hyperparameters(find_strategy(name), skip=("seed",))
     except ModuleNotFoundError:
         return ["hyperparameters are shown once PyTorch is there: pip install 'perdure[train]'"]
     return [f"{key}={_plain(default)}" for key, (_, default) in found.items()] or ["nothing"]

@@ -63,8 +63,8 @@ def reproduce(
     if not results and not quick:
         _list(format_)
         return 0
-    device = training.device_of(device)
-    execute, at_once = executor(jobs, serial=serial, ray=ray, gpus_per_run=gpus_per_run)
+    device = training.resolve_device(device)
+    execute, max_parallel = executor(jobs, serial=serial, ray=ray, gpus_per_run=gpus_per_run)
     reports = []
     for result in results or list(reproduction.load_published_results().values()):
         study, missing = reproduction.build_study(result, quick=quick, device=device)
@@ -76,7 +76,7 @@ def reproduce(
                 study,
                 store,
                 execute,
-                at_once,
+                max_parallel,
                 studies.study_status(study, store),
                 show=format_ != "json",
                 retry_failed=retry_failed,

@@ -141,7 +141,7 @@ def run(
             setting=setting, seed=seed, mask_unseen=mask_unseen, order=order, resample=resample,
             unseen=unseen, per_example=per_example, boundaries=boundaries, blur=blur,
             early_stopping_split=early_stopping_split, validation_split=validation_split,
-            device=training.device_of(device), epochs=1 if online else epochs,
+            device=training.resolve_device(device), epochs=1 if online else epochs,
             iterations=iterations, batch=batch, every=every, gradients=gradients,
             patience=patience, threads=threads, image_size=image_size, subset=subset,
         )
@@ -153,12 +153,12 @@ def run(
         return 0
     if not checkpoint_every >= 0:
         raise InputError(f"--checkpoint-every is {checkpoint_every:g}, expected 0 or more seconds")
-    finished, waiting = execution.jobs_for(runs, store, restart=restart)
+    finished, waiting = execution.plan_jobs(runs, store, restart=restart)
     for job in waiting:
         job.force, job.checkpoint_every = force, checkpoint_every
     if resume:
         _insist(waiting, restart=restart)
-    data = training.data_of(scenario, fetch=bool(waiting))
+    data = training.load_provenance(scenario, fetch=bool(waiting))
     notes = _notes(finished, waiting, data, store)
     if format_ != "json":
         for note in notes:
@@ -172,7 +172,7 @@ def run(
         _print(sorted(done, key=lambda job: job.config.seed), notes, json=format_ == "json")
     for error in dict.fromkeys(job.error for job in failed):  # seeds often fail alike: said once
         alike = [job for job in failed if job.error == error]
-        print_stderr(*alike[0].detail.splitlines(), prefix="")
+        print_stderr(*alike[0].traceback.splitlines(), prefix="")
         print_stderr(f"seed {', '.join(str(job.config.seed) for job in alike)} failed: {error}")
     return max((2 if job.code == 2 else 1 for job in failed), default=0)
 
@@ -194,18 +194,18 @@ def _notes(finished: list[Job], waiting: list[Job], data: Any, store: Path) -> l
 
     notes = []
     for job in finished:
-        if changed := training.data_changed(job.folder, data):
+        if changed := training.find_data_changes(job.folder, data):
             notes.append(
                 f"{job.folder}: the data has changed since ({'; '.join(changed)}); this is the "
                 "old result, --restart runs it anew"
             )
-        if others := training.versions_changed(job.folder):
+        if others := training.find_version_changes(job.folder):
             notes.append(
                 f"{job.folder}: made with {', '.join(others)}; this is the old result, --restart "
                 "runs it anew"
             )
-    last = execution.last_of(waiting[0].config.scenario, store) if waiting else None
-    if last is not None and (changed := training.data_changed(last, data)):
+    last = execution.find_last_run(waiting[0].config.scenario, store) if waiting else None
+    if last is not None and (changed := training.find_data_changes(last, data)):
         notes.append(f"the data is not that of {last} ({'; '.join(changed)})")
     if finished and not waiting:
         notes.append(f"finished before, read from {finished[0].folder.parent}; --restart runs anew")
@@ -214,8 +214,8 @@ def _notes(finished: list[Job], waiting: list[Job], data: Any, store: Path) -> l
         notes.append(f"finished before: seed {known}")
     stopped = [job for job in waiting if job.folder.exists()]
     for said, jobs in (
-        ("starting again", [job for job in stopped if not execution.can_go_on(job)]),
-        ("going on from a checkpoint", [job for job in stopped if execution.can_go_on(job)]),
+        ("starting again", [job for job in stopped if not execution.can_resume(job)]),
+        ("going on from a checkpoint", [job for job in stopped if execution.can_resume(job)]),
     ):
         if jobs:
             notes.append(f"{said}: seed {', '.join(str(job.config.seed) for job in jobs)}")
@@ -229,7 +229,7 @@ def _insist(waiting: list[Job], *, restart: bool) -> None:
     if restart:
         raise InputError("--restart starts anew and --resume goes on; give one of them")
     for job in waiting:
-        if not execution.can_go_on(job):
+        if not execution.can_resume(job):
             raise InputError(
                 f"{job.folder}: no checkpoint to go on from; leave --resume out to start it"
             )
@@ -241,7 +241,7 @@ def _do(waiting: list[Job], most: int | None, *, show: bool) -> None:
     bars = SeedBars(waiting, show=show)
     try:
         with bars:
-            execution.run_in_processes(waiting, bars.told, most=most)
+            execution.run_in_processes(waiting, bars.on_event, max_parallel=most)
     except KeyboardInterrupt:
         done = sum(job.code == 0 for job in waiting)
         kept = [str(job.folder) for job in waiting if job.code != 0 and job.folder.exists()]

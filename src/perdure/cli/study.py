@@ -69,16 +69,15 @@ def run_(
     study = studies.read_study(file)
     if dry_run:
         return dry_run_(study, store, jobs, retry=retry_failed, json=format_ == "json")
-    execute, at_once = executor(jobs, serial=serial, ray=ray, gpus_per_run=gpus_per_run)
+    execute, max_parallel = executor(jobs, serial=serial, ray=ray, gpus_per_run=gpus_per_run)
     before = studies.study_status(study, store)
     if ray is None:  # its nodes may have what this machine has not
         for device in {config.device for _, config in before.planned}:
-            training.device_of(device)
+            training.resolve_device(device)
     _fetch(study, before)
     found = show_study(
-        study, store, execute, at_once, before, show=format_ != "json", retry_failed=retry_failed,
-        restart=restart, force=force,
-        checkpoint_every=checkpoint_every,
+        study, store, execute, max_parallel, before, show=format_ != "json",
+        retry_failed=retry_failed, restart=restart, force=force, checkpoint_every=checkpoint_every,
     )  # fmt: skip
     remember(file, store, study, found)
     _report(study, store, found, format_, [])
@@ -179,7 +178,7 @@ def executor(
         return partial(
             on_ray, address=ray, gpus_per_run=gpus_per_run
         ), execution.default_max_parallel(1)
-    side_by_side = partial(execution.run_in_processes, most=jobs, retries=1)
+    side_by_side = partial(execution.run_in_processes, max_parallel=jobs, retries=1)
     return side_by_side, jobs or execution.default_max_parallel(1)
 
 
@@ -187,7 +186,7 @@ def show_study(
     study: Study,
     store: Path,
     execute: Callable[..., None],
-    at_once: int,
+    max_parallel: int,
     before: StudyStatus,
     *,
     show: bool,
@@ -200,11 +199,11 @@ def show_study(
         status = studies.study_status(study, store, before)  # a run is summarised once
         return study_tables(studies.build_rows(study, status))
 
-    view = StudyView(before, at_once, tables, show=show)
+    view = StudyView(before, max_parallel, tables, show=show)
     try:
         with view:
             found: StudyStatus = studies.run_study(
-                study, store, execute, view.told, on_round=view.planned, **how
+                study, store, execute, view.on_event, on_round=view.planned, **how
             )
     except KeyboardInterrupt:
         print_stderr(
@@ -221,7 +220,7 @@ def _fetch(study: Study, before: StudyStatus) -> None:
 
     if before.waiting or before.undecided:
         for scenario in study.scenarios:
-            training.data_of(scenario)
+            training.load_provenance(scenario)
 
 
 def _report(study: Study, store: Path, status: StudyStatus, format_: str, ids: list[str]) -> None:

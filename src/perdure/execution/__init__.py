@@ -1,17 +1,31 @@
 """Many configs to many finished runs: one after the other, in a process pool, on Ray."""
 
+from .events import (
+    ExitEvent,
+    FailureEvent,
+    NoteEvent,
+    ProgressEvent,
+    RunEvent,
+    SuccessEvent,
+)
 from .jobs import Job
 from .process_pool import default_max_parallel, run_in_processes
 from .ray_executor import run_on_ray
 from .serial import run_serially
-from .store import can_go_on, jobs_for, last_of
+from .store import can_resume, find_last_run, plan_jobs
 
 __all__ = [
+    "ExitEvent",
+    "FailureEvent",
     "Job",
-    "can_go_on",
+    "NoteEvent",
+    "ProgressEvent",
+    "RunEvent",
+    "SuccessEvent",
+    "can_resume",
     "default_max_parallel",
-    "jobs_for",
-    "last_of",
+    "find_last_run",
+    "plan_jobs",
     "run_in_processes",
     "run_on_ray",
     "run_serially",

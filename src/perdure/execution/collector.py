@@ -1,93 +1,95 @@
-"""The desk of a cluster: on the driver's node, it hears how runs go and keeps what they send."""
+"""Ray actor on the driver's node that collects events and files from runs on other nodes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..record import RecordError
 from ..training.changes import is_finished
-from .jobs import Job
-from .run_archive import alone, emptied, packed, unpacked
+from .events import ProgressEvent
+from .run_archive import lock_run, pack_run, remove_run, unpack_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Beginning", "Collector"]
+    from .events import RunEvent
+    from .jobs import Job
+
+__all__ = ["AttemptStart", "Collector"]
 
 
-class Beginning(NamedTuple):
-    """What a run begins with."""
+class AttemptStart(NamedTuple):
+    """What an attempt at a run starts with."""
 
-    files: dict[str, bytes]  # what is there of it
+    files: dict[str, bytes]  # of the run, as far as it was recorded
     finished: bool = False  # nothing is left to do
-    refused: str | None = None  # why it must not begin
+    refusal: str | None = None  # why it must not start
 
 
 class Collector:
-    """Where runs elsewhere report. A run that was lost and comes back late is not listened to.
+    """Collects what runs report. An attempt that was lost and comes back late is ignored.
 
     Args:
-        jobs: every job as plain data; they are called by their number here.
+        jobs: Every job; methods refer to one by its index.
     """
 
-    def __init__(self, jobs: Sequence[dict[str, Any]]) -> None:
-        self._jobs = [Job.of(each) for each in jobs]
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._jobs = jobs
         self._attempts = [-1] * len(jobs)
-        self._said: list[tuple[int, dict[str, Any]]] = []
-        self._shares: dict[int, dict[str, Any]] = {}
+        self._events: list[tuple[int, RunEvent]] = []
+        self._progress: dict[int, RunEvent] = {}
 
-    def begin(self, number: int, attempt: int, *, here: bool) -> Beginning:
-        """Return what a run goes on from; from now on this attempt is the one that counts.
+    def start_attempt(self, index: int, attempt: int, *, sees_store: bool) -> AttemptStart:
+        """Return what a run starts with; from now on, only this attempt counts.
 
         Args:
-            number: of the job.
-            attempt: how often it was begun before.
-            here: it sees the driver's store and needs no files.
+            index: Of the job.
+            attempt: How often the run was started before.
+            sees_store: Whether the run writes into the driver's store and needs no files.
         """
-        self._attempts[number] = max(self._attempts[number], attempt)
-        job = self._jobs[number]
-        anew = job.overwrite and attempt == 0
-        replace = job.overwrite is True and attempt == 0
-        if is_finished(job.folder) and not replace:
-            return Beginning({}, finished=True)
+        self._attempts[index] = max(self._attempts[index], attempt)
+        job = self._jobs[index]
+        restarts = job.overwrite and attempt == 0
+        replaces_finished = job.overwrite is True and attempt == 0
+        if is_finished(job.folder) and not replaces_finished:
+            return AttemptStart({}, finished=True)
         try:
-            if anew and job.folder.exists():
-                with alone(job.folder):
-                    if is_finished(job.folder) and not replace:  # meanwhile
-                        return Beginning({}, finished=True)
-                    emptied(job.folder)
+            if restarts and job.folder.exists():
+                with lock_run(job.folder):
+                    if is_finished(job.folder) and not replaces_finished:  # meanwhile
+                        return AttemptStart({}, finished=True)
+                    remove_run(job.folder)
         except (RecordError, OSError) as error:
-            return Beginning({}, refused=str(error))
-        return Beginning({} if here else packed(job.folder))
+            return AttemptStart({}, refusal=str(error))
+        return AttemptStart({} if sees_store else pack_run(job.folder))
 
-    def tell(self, number: int, attempt: int, message: dict[str, Any]) -> None:
-        """Hear a message; of how far a run is, only the newest matters."""
-        if attempt != self._attempts[number]:
+    def add_event(self, index: int, attempt: int, event: RunEvent) -> None:
+        """Collect an event; of a run's progress only the newest is kept."""
+        if attempt != self._attempts[index]:
             return
-        if "share" in message:
-            self._shares[number] = message
+        if isinstance(event, ProgressEvent):
+            self._progress[index] = event
         else:
-            self._said.append((number, message))
+            self._events.append((index, event))
 
-    def keep(self, number: int, attempt: int, files: Mapping[str, bytes]) -> str | None:
-        """Write what a run has sent into its folder, and return what went wrong, if anything."""
-        if attempt != self._attempts[number]:
-            return "it was begun again elsewhere"
-        folder = self._jobs[number].folder
+    def store_files(self, index: int, attempt: int, files: Mapping[str, bytes]) -> str | None:
+        """Write the files of a run into its folder; return why that failed, None if it did not."""
+        if attempt != self._attempts[index]:
+            return "the run was started again elsewhere"
+        folder = self._jobs[index].folder
         try:
-            with alone(folder):
+            with lock_run(folder):
                 if not is_finished(folder):  # else another process has finished it meanwhile
-                    unpacked(files, folder)
+                    unpack_run(files, folder)
         except (RecordError, OSError, ValueError) as error:
             return str(error)
         return None
 
-    def ready(self) -> bool:
-        """Return True, after everything that the caller has told before."""
-        return True
+    def flush(self) -> None:
+        """Return once every event that the caller sent before has been collected."""
 
-    def heard(self) -> list[tuple[int, dict[str, Any]]]:
-        """Return what was said since the last time, by job."""
-        said = [*self._shares.items(), *self._said]
-        self._shares, self._said = {}, []
-        return said
+    def take_events(self) -> list[tuple[int, RunEvent]]:
+        """Return the events since the last call, each with the index of its job."""
+        events = [*self._progress.items(), *self._events]
+        self._progress, self._events = {}, []
+        return events

@@ -4,139 +4,148 @@ from __future__ import annotations
 
 import time
 import traceback
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+import warnings
+from contextlib import contextmanager
+from pathlib import Path  # noqa: TC003 - msgspec reads annotations
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from ..evaluation.recorder import EvaluationWarning
 from ..record import RecordError, load_summary
 from ..record.io.append import check_folder
-from ..training.checkpointer import EVERY
-from ..training.config import RunConfig
+from ..training.changes import is_finished
+from ..training.checkpointer import CHECKPOINT_SECONDS
+from ..training.config import RunConfig  # noqa: TC001 - msgspec reads annotations
+from ..training.run import run
+from .events import ExitEvent, FailureEvent, NoteEvent, ProgressEvent, SuccessEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ..evaluation.live import Live
     from ..scenarios import Scenario
+    from .events import RunEvent
 
-__all__ = ["Job", "explained", "noted", "perform"]
+__all__ = ["Job", "decode_job", "encode_job", "explain_error", "perform"]
 
-REFRESH = 0.2  # seconds between two messages of how far a run is
+PROGRESS_SECONDS = 0.2  # between two progress events of a run
 
 
-@dataclass
-class Job:
-    """One run to do, and how it went."""
+class Job(msgspec.Struct, omit_defaults=True):
+    """A run to do, and how it went."""
 
     config: RunConfig
     folder: Path
     overwrite: bool | Literal["unfinished"] = False
     resume: bool = False
-    force: bool = False  # go on even if data or versions are others
-    checkpoint_every: float = EVERY
+    force: bool = False  # resume even if data or versions have changed
+    checkpoint_every: float = CHECKPOINT_SECONDS
+    cache_summary: bool = False  # write the metrics next to the record, for a study's tables
+
+    code: int | None = None  # None until the job has ended
     error: str | None = None
-    detail: str = ""
-    kind: str = ""  # of the error
-    code: int | None = None
-    seconds: float | None = None  # that it took
-    notes: list[str] = field(default_factory=list)
+    error_type: str = ""
+    traceback: str = ""
+    seconds: float | None = None
+    notes: list[str] = []
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return what is to be done as plain data."""
-        return {
-            "config": msgspec.to_builtins(self.config),
-            "folder": str(self.folder),
-            "overwrite": self.overwrite,
-            "resume": self.resume,
-            "force": self.force,
-            "checkpoint_every": self.checkpoint_every,
-        }
+    def apply(self, event: RunEvent) -> None:
+        """Record what an event says about this job."""
+        match event:
+            case FailureEvent(reason, error_type, text):
+                self.error, self.error_type, self.traceback = reason, error_type, text
+            case SuccessEvent(seconds):
+                self.seconds = seconds
+            case NoteEvent(text):
+                self.notes.append(text)
+            case ExitEvent(code):
+                self.code = code
+                if self.error is None and (code != 0 or not is_finished(self.folder)):
+                    cause = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
+                    self.error = (
+                        f"its process {cause} before the run was finished; its record is kept"
+                    )
+                    self.code = code or 1
 
-    @classmethod
-    def of(cls, plain: dict[str, Any]) -> Job:
-        """Return the job that `as_dict` was asked for."""
-        config = msgspec.convert(plain["config"], RunConfig)
-        rest = {k: plain[k] for k in ("overwrite", "resume", "force", "checkpoint_every")}
-        return cls(config, Path(plain["folder"]), **rest)
+
+_DECODER = msgspec.json.Decoder(Job, dec_hook=lambda kind, value: kind(value))  # of Path
+
+
+def encode_job(job: Job) -> bytes:
+    """Return a job as JSON."""
+    return msgspec.json.encode(job, enc_hook=str)
+
+
+def decode_job(data: bytes) -> Job:
+    """Return the job that `encode_job` was given."""
+    return _DECODER.decode(data)
 
 
 def perform(
     job: Job,
-    tell: Callable[[dict[str, Any]], None],
+    on_event: Callable[[RunEvent], None],
     *,
     scenario: Scenario | None = None,
-    checkpointed: Callable[[], None] | None = None,
+    on_checkpoint: Callable[[], None] | None = None,
 ) -> int:
-    """Do a run and return its exit code; how it goes and what goes wrong is told.
+    """Return the exit code of a run after doing it; errors become a `FailureEvent`.
 
     Args:
-        job: the run.
-        tell: called with `share` and live numbers now and then, and with an `error`.
-        scenario: the one it is about, where it is at hand.
-        checkpointed: called after each checkpoint.
+        job: The run.
+        on_event: Called with every event but the last, the `ExitEvent` of the executor.
+        scenario: The scenario of the run, if it has been built already.
+        on_checkpoint: Called after each checkpoint.
     """
-    from ..training.changes import is_finished
-    from ..training.run import run
+    start, next_event = time.perf_counter(), 0.0
 
-    began, following = time.perf_counter(), 0.0
-
-    def progress(share: float, live: Live) -> None:
-        nonlocal following
-        if time.monotonic() >= following or share >= 1:
-            following = time.monotonic() + REFRESH
-            numbers = {"task": live.task, "current": live.current, "min_acc": live["min_acc"]}
-            tell({"share": share, **numbers})
+    def on_progress(fraction: float, live: Live) -> None:
+        nonlocal next_event
+        if time.monotonic() >= next_event or fraction >= 1:
+            next_event = time.monotonic() + PROGRESS_SECONDS
+            on_event(ProgressEvent(fraction, live.task, live.current, live["min_acc"]))
 
     try:
         check_folder(job.folder)
-        run(
-            job.config, job.folder, overwrite=job.overwrite, resume=job.resume,
-            force=job.force, scenario=scenario,
-            progress=progress, checkpoint_every=job.checkpoint_every, checkpointed=checkpointed,
-        )  # fmt: skip
-        load_summary(
-            job.folder, keep=True
-        )  # kept there: a study's tables need not compute them again
-        tell({"seconds": time.perf_counter() - began})
+        with _warnings_as_notes(on_event):
+            run(
+                job.config, job.folder, overwrite=job.overwrite, resume=job.resume,
+                force=job.force, scenario=scenario, on_progress=on_progress,
+                checkpoint_every=job.checkpoint_every, on_checkpoint=on_checkpoint,
+            )  # fmt: skip
+        if job.cache_summary:
+            load_summary(job.folder, keep=True)
+        on_event(SuccessEvent(time.perf_counter() - start))
     except Exception as error:
-        meanwhile = job.overwrite is not True and is_finished(job.folder)
-        if isinstance(error, RecordError) and meanwhile:
-            tell({"note": "finished by another process meanwhile"})
+        replaces_finished = job.overwrite is True
+        if isinstance(error, RecordError) and is_finished(job.folder) and not replaces_finished:
+            on_event(NoteEvent("finished by another process meanwhile"))
             return 0
-        said, code = explained(error)
-        tell(said)
+        failure, code = explain_error(error)
+        on_event(failure)
         return code
     return 0
 
 
-def explained(error: Exception) -> tuple[dict[str, Any], int]:
-    """Return what to say about an error, with a traceback unless it explains itself, and a code."""
-    kind = type(error).__name__
-    said = {"error": str(error) or kind, "kind": kind}
+@contextmanager
+def _warnings_as_notes(on_event: Callable[[RunEvent], None]) -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", EvaluationWarning)  # also for the next run in this process
+        warnings.showwarning = lambda message, *_, **__: on_event(NoteEvent(str(message)))
+        yield
+
+
+def explain_error(error: Exception) -> tuple[FailureEvent, int]:
+    """Return the failure event and the exit code for an error.
+
+    Errors that explain themselves come without a traceback.
+    """
+    name = type(error).__name__
+    reason = str(error) or name
     if isinstance(error, ValueError):
-        return said, 2
-    if isinstance(error, RecordError | MemoryError) or "out of memory" in said["error"]:
-        return said, 1
+        return FailureEvent(reason, name), 2
+    if isinstance(error, RecordError | MemoryError) or "out of memory" in reason:
+        return FailureEvent(reason, name), 1
     if not isinstance(error, RuntimeError | OSError):
-        said["error"] = f"{kind}: {error}"
-    return {**said, "detail": traceback.format_exc()}, 1
-
-
-def noted(job: Job, message: dict[str, Any]) -> None:
-    """Note in a job what was said about it."""
-    if "error" in message:
-        job.error, job.detail = message["error"], message.get("detail", "")
-        job.kind = message.get("kind", "")
-    if "seconds" in message:
-        job.seconds = message["seconds"]
-    if "note" in message:
-        job.notes.append(message["note"])
-    if "ended" in message:
-        job.code = int(message["ended"])
-        unfinished = job.code != 0 or not (job.folder / "done.json").exists()
-        if unfinished and job.error is None:
-            by = f"was killed by signal {-job.code}" if job.code < 0 else f"ended with {job.code}"
-            job.error = f"its process {by} before the run was finished; what was recorded stays"
-            job.code = job.code or 1
+        reason = f"{name}: {error}"
+    return FailureEvent(reason, name, traceback.format_exc()), 1

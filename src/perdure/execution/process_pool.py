@@ -1,31 +1,40 @@
-"""Runs as processes side by side, each with its own threads. A process does many runs in turn."""
+"""Runs in parallel processes, each with its own threads; a process does many runs in turn.
+
+`concurrent.futures` and `multiprocessing.Pool` do not fit: they pickle, a worker outlives a parent
+that is killed, and one that is killed breaks the pool. Here its run resumes in another process.
+"""
 
 from __future__ import annotations
 
-import json
 import os
-import queue
 import signal
 import subprocess
 import sys
-import threading
+from collections import Counter
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from multiprocessing.connection import Pipe, wait
+from typing import TYPE_CHECKING
 
-from .jobs import noted
+from ..data import load
+from ..scenarios import find_scenario
+from ..training.changes import is_finished
+from .events import ExitEvent, NoteEvent, decode_event
+from .jobs import encode_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from .events import OnEvent, RunEvent
     from .jobs import Job
 
-__all__ = ["cores", "default_max_parallel", "run_in_processes"]
+__all__ = ["count_cores", "default_max_parallel", "run_in_processes"]
 
-GRACE = 15  # seconds that an interrupted process has to put its record in order
+EXIT_SECONDS = 15  # for an interrupted process to complete its record
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-def cores() -> int:
-    """Return how many cores this process may use."""
+def count_cores() -> int:
+    """Return the number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS
@@ -33,135 +42,141 @@ def cores() -> int:
 
 
 def default_max_parallel(threads: int) -> int:
-    """Return how many runs of so many threads this machine's cores hold."""
-    return max(1, cores() // threads)
+    """Return how many runs with this many threads each fit on the cores of this machine."""
+    return max(1, count_cores() // threads)
 
 
 def run_in_processes(
     jobs: Sequence[Job],
-    told: Callable[[Job, dict[str, Any]], None],
+    on_event: OnEvent,
     *,
-    most: int | None = None,
+    max_parallel: int | None = None,
     retries: int = 0,
 ) -> None:
-    """Do every job; how each ended is noted in it.
+    """Do every job in a pool of processes; each job records how it ended.
 
-    An interrupt ends the processes first and is raised then: what they recorded stays.
+    An interrupt ends the processes before it is raised: what they recorded stays.
 
     Args:
-        jobs: the runs, begun in this order.
-        told: called with each message: `share` and live numbers, a `note`, an `error`, `ended`.
-        most: how many at a time; None for as many as the cores hold by the runs' threads.
-        retries: how often a run whose process was killed goes on in another one.
+        jobs: The runs, started in this order.
+        on_event: Called with every event of every job.
+        max_parallel: How many run at a time; by default as many as the cores hold.
+        retries: How often a run whose process was killed resumes in another one.
     """
-    waiting, crew = list(jobs), list[_Worker]()
-    messages: queue.Queue[tuple[_Worker, dict[str, Any]]] = queue.Queue()
-    killed = dict.fromkeys((id(job) for job in jobs), 0)
+    waiting, workers = list(jobs), list[_Worker]()
+    killed, datasets = Counter[int](), set[str]()
 
-    def tell(job: Job, message: dict[str, Any]) -> None:
-        noted(job, message)
-        told(job, message)
+    def report(job: Job, event: RunEvent) -> None:
+        job.apply(event)
+        on_event(job, event)
 
     try:
         while True:
-            while waiting and _fits(waiting[0], crew, most):
+            while waiting and _fits(waiting[0], workers, max_parallel):
                 job = waiting.pop(0)
-                if job.overwrite is not True and (job.folder / "done.json").exists():
-                    tell(job, {"ended": 0})  # another command has finished it meanwhile
+                if job.overwrite is not True and is_finished(job.folder):
+                    report(job, ExitEvent(0))  # by another command, meanwhile
                     continue
-                with _uninterrupted():
-                    _hand_over(job, crew, messages)
-            if not any(worker.job for worker in crew):
+                _decode_data(job, datasets)
+                with _interrupts_blocked():
+                    _assign(job, workers)
+            if not any(worker.job for worker in workers):
                 break
-            worker, message = messages.get()
-            if "died" in message:
-                crew[:] = [other for other in crew if other is not worker]
-                worker.close()
-                message = {"ended": message["died"]}
-            if worker.job is None:
-                continue
-            job, code = worker.job, message.get("ended", 0)
-            if code < 0 and killed[id(job)] < retries:
-                killed[id(job)] += 1
-                tell(job, {"note": f"its process was killed by signal {-code}; it goes on"})
-                job.overwrite, job.resume = False, True
-                waiting.insert(0, job)
-                continue
-            if "ended" in message:
-                worker.job = None
-            tell(job, message)
+            for worker in _wait_for_any(workers):
+                event = worker.receive()
+                if worker.has_ended:
+                    workers.remove(worker)
+                if worker.job is None:
+                    continue
+                job = worker.job
+                if isinstance(event, ExitEvent):
+                    worker.job = None
+                    if event.code < 0 and killed[id(job)] < retries:
+                        killed[id(job)] += 1
+                        signal_name = f"signal {-event.code}"
+                        report(job, NoteEvent(f"its process was killed by {signal_name}; resuming"))
+                        job.overwrite, job.resume = False, True
+                        waiting.insert(0, job)
+                        continue
+                report(job, event)
     finally:
-        with _uninterrupted():  # a second interrupt waits: no process is left behind
-            _end(crew)
+        with _interrupts_blocked():  # a second interrupt waits: no process is left behind
+            _end(workers)
 
 
 class _Worker:
-    """A process that does one job after another, and the thread that listens to it."""
+    """A process that does one job after another."""
 
-    def __init__(self, threads: int, messages: queue.Queue[tuple[_Worker, dict[str, Any]]]) -> None:
-        self.threads, self.job = threads, None  # type: int, Job | None
-        several = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-        self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "perdure.execution.pool_worker",
-            ],  # not from this directory
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **dict.fromkeys(several, str(threads))},
-        )
-        self._listener = threading.Thread(target=self._listen, args=(messages,), daemon=True)
-        self._listener.start()
+    def __init__(self, threads: int) -> None:
+        self.threads, self.has_ended = threads, False
+        self.job: Job | None = None
+        self.connection, other = Pipe()
+        with other:
+            self.process = subprocess.Popen(  # noqa: S603
+                # -P: modules are not looked up in the current directory.
+                [sys.executable, "-P", "-m", "perdure.execution.pool_worker", str(other.fileno())],
+                pass_fds=[other.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # a user's model may print, and our standard output is the result
+                env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))},
+            )
 
-    def begin(self, job: Job) -> None:
+    def start(self, job: Job) -> None:
         self.job = job
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended already, which `_listen` will tell
-            self.process.stdin.write(json.dumps(job.as_dict()).encode() + b"\n")
-            self.process.stdin.flush()  # and it stays open: the process lives as long as we do
+        with suppress(OSError):  # the process has ended already, as `receive` will tell
+            self.connection.send_bytes(encode_job(job))  # `send` would pickle
 
-    def _listen(self, messages: queue.Queue[tuple[_Worker, dict[str, Any]]]) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with suppress(ValueError):  # torn: it was killed while it wrote
-                messages.put((self, json.loads(line)))
-        messages.put((self, {"died": self.process.wait()}))
-
-    def close(self) -> None:
-        self._listener.join()
-        with suppress(OSError), self.process:  # waits, and closes its pipes
-            pass
+    def receive(self) -> RunEvent:
+        """Return the next event; if the process has ended, its exit code."""
+        try:
+            return decode_event(self.connection.recv_bytes())
+        except (EOFError, OSError):  # also in the middle of a message
+            self.has_ended = True
+            self.connection.close()
+            return ExitEvent(self.process.wait())
 
 
-def _fits(job: Job, crew: Sequence[_Worker], most: int | None) -> bool:
-    """Return whether a job can begin beside those that run."""
-    busy = [worker.threads for worker in crew if worker.job]
+def _wait_for_any(workers: Sequence[_Worker]) -> list[_Worker]:
+    ready = wait([worker.connection for worker in workers])
+    return [worker for worker in workers if worker.connection in ready]
+
+
+def _fits(job: Job, workers: Sequence[_Worker], max_parallel: int | None) -> bool:
+    """Return whether a job can start next to those that are running."""
+    busy = [worker.threads for worker in workers if worker.job]
     if not busy:
         return True
-    if most is not None:
-        return len(busy) < most
-    return sum(busy) + job.config.threads <= cores()
+    if max_parallel is not None:
+        return len(busy) < max_parallel
+    return sum(busy) + job.config.threads <= count_cores()
 
 
-def _hand_over(
-    job: Job, crew: list[_Worker], messages: queue.Queue[tuple[_Worker, dict[str, Any]]]
-) -> None:
-    """Give a job to a worker that has its number of threads, a new one if there is none."""
-    idle = [worker for worker in crew if not worker.job]
+def _decode_data(job: Job, datasets: set[str]) -> None:
+    """Have the data of a run decoded into the cache, which all processes map into their memory.
+
+    Processes that start at the same time would otherwise each decode it.
+    """
+    with suppress(Exception):  # the run will fail with it, and others do not
+        for name in set(find_scenario(job.config.scenario).data) - datasets:
+            datasets.add(name)
+            load(name)
+
+
+def _assign(job: Job, workers: list[_Worker]) -> None:
+    """Give a job to an idle process with its number of threads, or to a new one."""
+    idle = [worker for worker in workers if not worker.job]
     worker = next((w for w in idle if w.threads == job.config.threads), None)
     if worker is None:
-        _end(idle)  # theirs is another number of threads
-        crew[:] = [worker for worker in crew if worker.job]
-        worker = _Worker(job.config.threads, messages)
-        crew.append(worker)
-    worker.begin(job)
+        _end(idle)  # they were started with another number of threads
+        workers[:] = [worker for worker in workers if worker.job]
+        worker = _Worker(job.config.threads)
+        workers.append(worker)
+    worker.start(job)
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Hold interrupts back; a process started here does so until it is ready for them."""
+def _interrupts_blocked() -> Iterator[None]:
+    """Delay interrupts; a process started here does so until it is ready for them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -169,15 +184,13 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end(crew: Sequence[_Worker]) -> None:
-    """End processes by closing their input, which they wait for; kill those that do not."""
-    for worker in crew:
-        assert worker.process.stdin is not None
-        with suppress(OSError):
-            worker.process.stdin.close()
-    for worker in crew:
+def _end(workers: Sequence[_Worker]) -> None:
+    """End processes by closing their connections; kill those that do not end in time."""
+    for worker in workers:
+        worker.connection.close()
+    for worker in workers:
         try:
-            worker.process.wait(GRACE)
+            worker.process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
             worker.process.kill()
-        worker.close()
+            worker.process.wait()

@@ -1,208 +1,222 @@
 """Runs on a Ray cluster, or on this machine through Ray; no shared file system is needed.
 
-Each run is a task. Where it sees the driver's store it writes there; elsewhere it works in a
-folder of its own, whose files go to the desk, an actor on the driver's node, after every
-checkpoint and at the end. A run whose node is lost begins again from what the store has.
+Each run is a Ray task. Where it sees the driver's store, it writes there; elsewhere it works in a
+folder of its node, whose files are sent to the `Collector`, an actor on the driver's node, after
+every checkpoint and at the end. A run whose node is lost resumes from what is in the store.
 """
 
 from __future__ import annotations
 
-import logging
-import os
 import secrets
-import socket
 import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, cast
+
+import msgspec
 
 from .. import __version__
 from ..record import InputError, replace_file
-from ..training.run import scenario_of
+from ..training.run import load_scenario
 from .collector import Collector
-from .jobs import REFRESH, explained, noted
-from .process_pool import cores
+from .events import ExitEvent, FailureEvent, NoteEvent
+from .jobs import PROGRESS_SECONDS, explain_error
+from .ray_connection import connect_to_ray, shorten_error
 from .ray_task import TOKEN, RayTask, run_ray_task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from ray import ObjectRef
+    from ray.actor import ActorHandle
+
+    from ..scenarios import Scenario
+    from .events import OnEvent, RunEvent
     from .jobs import Job
 
 __all__ = ["run_on_ray"]
 
-AGAIN = 3  # times that a run begins again after its node or worker was lost
-GRACE = 15.0  # seconds that an interrupted run has to put its record in order
-ANSWER = 10.0  # seconds that a cluster has to answer
-LATE = 5.0  # seconds that a file of another machine may take to be seen
+MAX_RETRIES = 3  # after the node or the worker of a run was lost
+EXIT_SECONDS = 15.0  # for an interrupted run to complete its record
+FILE_SECONDS = 5.0  # for a shared file system to show a file of another machine
 
 
 def run_on_ray(
     jobs: Sequence[Job],
-    told: Callable[[Job, dict[str, Any]], None],
+    on_event: OnEvent,
     *,
     address: str = "auto",
     gpus_per_run: float = 1.0,
     shared: bool | None = None,
 ) -> None:
-    """Do every job on a Ray cluster; how each ended is noted in it.
+    """Do every job on a Ray cluster; each job records how it ended.
 
-    A run whose node or worker is lost goes on elsewhere from its last checkpoint, three times at
-    most. An interrupt ends the runs first and is raised then: what they recorded stays.
+    A run whose node or worker is lost resumes elsewhere from its last checkpoint, at most three
+    times. An interrupt ends the runs before it is raised: what they recorded stays.
 
     Args:
-        jobs: the runs, each on as many CPUs as it has threads.
-        told: called with each message: `share` and live numbers, a `note`, an `error`, `ended`.
-        address: of a cluster that this machine belongs to; "auto" starts a local one.
-        gpus_per_run: the share of a GPU that a run on cuda takes.
-        shared: whether nodes see the store; None lets each of them find out.
+        jobs: The runs, each on as many CPUs as it has threads.
+        on_event: Called with every event of every job.
+        address: Of a cluster that this machine belongs to; "auto" starts Ray on this machine.
+        gpus_per_run: The fraction of a GPU, or the number of GPUs, that a run on CUDA takes.
+        shared: Whether nodes see the store; by default each of them finds out.
     """
     _check(jobs, gpus_per_run)
     if not jobs:
         return
-    with _connected(address, jobs) as ray, _tokens(jobs, shared=shared) as tokens:
+    with connect_to_ray(address, jobs), _place_tokens(jobs, shared=shared) as tokens:
+        import ray
+
         try:
-            _Driver(jobs, told, gpus_per_run, tokens).drive()
+            _Driver(jobs, on_event, gpus_per_run, tokens).run()
         except ray.exceptions.RayError as error:
             raise RuntimeError(
-                f"the Ray cluster is lost ({_line(error)}); what was recorded stays, and the same "
-                "command goes on from there"
+                f"the Ray cluster is lost ({shorten_error(error)}). No recorded data was lost: "
+                "the same command resumes from it"
             ) from error
 
 
+class _RemoteRun(Protocol):
+    """`run_ray_task` as Ray calls it on a node."""
+
+    def remote(
+        self, task: RayTask, scenario: ObjectRef[Scenario], collector: ActorHandle[Collector], /
+    ) -> ObjectRef[int]: ...
+
+
 class _Driver:
-    """Hands out runs, listens, and hands out again what is lost."""
+    """Submits runs, reports their events, and submits lost runs again."""
 
     def __init__(
         self,
         jobs: Sequence[Job],
-        told: Callable[[Job, dict[str, Any]], None],
+        on_event: OnEvent,
         gpus_per_run: float,
         tokens: dict[Path, str],
     ) -> None:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        self._jobs, self._told, self._gpus, self._tokens = jobs, told, gpus_per_run, tokens
-        self._plain = [{**job.as_dict(), "folder": str(job.folder.absolute())} for job in jobs]
-        self._scenarios: dict[str, Any] = {}  # in Ray's store, by what they are made of
-        self._tasks: dict[tuple[int, float], Any] = {}  # by what they need
-        self._running: dict[Any, tuple[int, int]] = {}  # number and attempt of each task
+        self._jobs, self._on_event = jobs, on_event
+        self._gpus_per_run, self._tokens = gpus_per_run, tokens
+        self._sent = [msgspec.structs.replace(j, folder=j.folder.absolute()) for j in jobs]
+        self._scenarios: dict[str, ObjectRef[Scenario]] = {}  # in Ray's object store
+        self._functions: dict[tuple[int, float], _RemoteRun] = {}  # by CPUs and GPUs
+        self._running: dict[ObjectRef[int], tuple[int, int]] = {}  # index and attempt
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        self._desk: Any = (
-            ray.remote(Collector).options(num_cpus=0, scheduling_strategy=here).remote(self._plain)
-        )
+        actor = ray.remote(Collector).options(num_cpus=0, scheduling_strategy=here)
+        self._collector = cast("ActorHandle[Collector]", actor.remote(self._sent))
 
-    def drive(self) -> None:
-        """Do everything, or raise what stops it."""
+    def run(self) -> None:
+        """Do every job, or raise what stops them."""
         try:
-            for number in range(len(self._jobs)):
-                self._hand_out(number, 0)
+            for index in range(len(self._jobs)):
+                self._submit(index, 0)
             while self._running:
-                self._listen()
+                self._poll()
         except BaseException:
-            self._give_up()
+            self._cancel()
             raise
 
-    def _hand_out(self, number: int, attempt: int) -> None:
-
-        job = self._jobs[number]
+    def _submit(self, index: int, attempt: int) -> None:
+        job = self._jobs[index]
         try:
             scenario = self._scenario(job)
-        except Exception as error:  # its data, say; others may have theirs
-            said, code = explained(error)
-            self._tell(number, said)
-            self._tell(number, {"ended": code})
+        except Exception as error:  # of its data, say: other runs may have theirs
+            failure, code = explain_error(error)
+            self._report(index, failure)
+            self._report(index, ExitEvent(code))
             return
         token = self._tokens.get(job.folder.absolute().parent)
-        errand = RayTask(number, attempt, self._plain[number], token, _own_paths(job), __version__)
-        task = self._task(number).remote(errand, scenario, self._desk)
-        self._running[task] = (number, attempt)
+        task = RayTask(index, attempt, self._sent[index], token, _list_own_paths(job), __version__)
+        reference = self._function(index).remote(task, scenario, self._collector)
+        self._running[reference] = (index, attempt)
 
-    def _task(self, number: int) -> Any:
-        """Return what Ray calls for a job; one that fits nowhere is said to wait."""
+    def _function(self, index: int) -> _RemoteRun:
+        """Return `run_ray_task` with the resources of a job; note if no node has them."""
         import ray
 
-        of = self._jobs[number].config
-        cpus, gpus = of.threads, self._gpus if of.device == "cuda" else 0.0
-        if (cpus, gpus) not in self._tasks:
-            made = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(run_ray_task)
-            self._tasks[cpus, gpus] = made
-            nodes = [each["Resources"] for each in ray.nodes() if each["Alive"]]
+        config = self._jobs[index].config
+        cpus, gpus = config.threads, self._gpus_per_run if config.device == "cuda" else 0.0
+        if (cpus, gpus) not in self._functions:
+            remote = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)
+            self._functions[cpus, gpus] = remote(run_ray_task)
+            nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
             if not any(n.get("CPU", 0) >= cpus and n.get("GPU", 0) >= gpus for n in nodes):
-                said = f"no node has {cpus} CPUs" + (f" and {gpus:g} of a GPU" if gpus else "")
-                self._tell(number, {"note": f"{said}: runs like this one wait until one does"})
-        return self._tasks[cpus, gpus]
+                needed = f"{cpus} CPUs" + (f" and {gpus:g} of a GPU" if gpus else "")
+                note = f"no node has {needed}: such runs wait until one does"
+                self._report(index, NoteEvent(note))
+        return self._functions[cpus, gpus]
 
-    def _scenario(self, job: Job) -> Any:
-        """Return a scenario that is made once and goes to each node once."""
+    def _scenario(self, job: Job) -> ObjectRef[Scenario]:
+        """Return a scenario that is built once and sent to each node once."""
         import ray
 
-        of = job.config
-        what = repr((of.scenario, of.setting, of.order, of.image_size))
-        if what not in self._scenarios:
-            self._scenarios[what] = ray.put(scenario_of(of))
-        return self._scenarios[what]
+        config = job.config
+        key = repr((config.scenario, config.setting, config.order, config.image_size))
+        if key not in self._scenarios:
+            self._scenarios[key] = ray.put(load_scenario(config))
+        return self._scenarios[key]
 
-    def _listen(self) -> None:
-        """Hear what is said, and see to the tasks that have ended."""
+    def _poll(self) -> None:
+        """Report new events, and handle the tasks that have ended."""
         import ray
 
-        ray.wait(list(self._running), timeout=REFRESH)
+        ray.wait(list(self._running), timeout=PROGRESS_SECONDS)
         ended, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
-        for number, message in ray.get(self._desk.heard.remote()):
-            self._tell(number, message)
-        for task in ended:
-            self._see_to(task, *self._running.pop(task))
+        events: ObjectRef[list[tuple[int, RunEvent]]] = self._collector.take_events.remote()
+        for index, event in ray.get(events):
+            self._report(index, event)
+        for reference in ended:
+            self._finish(reference, *self._running.pop(reference))
 
-    def _see_to(self, task: Any, number: int, attempt: int) -> None:
-        """Note how a task ended, or hand it out again."""
+    def _finish(self, reference: ObjectRef[int], index: int, attempt: int) -> None:
+        """Report how a task ended, or submit it again."""
         import ray
 
         try:
-            code = int(ray.get(task))
-        except ray.exceptions.RayTaskError as error:  # it would come again
+            code = int(ray.get(reference))
+        except ray.exceptions.RayTaskError as error:  # it would happen again
             cause = error.cause or error
-            said = {"error": _line(cause), "kind": type(cause).__name__, "detail": str(error)}
-            self._tell(number, said)
+            reason = shorten_error(cause)
+            self._report(index, FailureEvent(reason, type(cause).__name__, str(error)))
             code = 1
         except ray.exceptions.RayError as error:
-            if attempt < AGAIN:
-                note = f"lost ({_line(error)}); it goes on from what was saved"
-                self._tell(number, {"note": note})
-                self._hand_out(number, attempt + 1)
+            reason = shorten_error(error)
+            if attempt < MAX_RETRIES:
+                self._report(index, NoteEvent(f"lost ({reason}); resuming from its checkpoint"))
+                self._submit(index, attempt + 1)
                 return
-            lost = f"lost {attempt + 1} times, and given up ({_line(error)})"
-            said = {"error": f"{lost}; what was recorded stays", "kind": type(error).__name__}
-            self._tell(number, said)
+            reason = f"lost {attempt + 1} times ({reason}); no recorded data was lost"
+            self._report(index, FailureEvent(reason, type(error).__name__))
             code = 1
-        self._tell(number, {"ended": code})
+        self._report(index, ExitEvent(code))
 
-    def _tell(self, number: int, message: dict[str, Any]) -> None:
-        job = self._jobs[number]
-        if message.get("ended") == 0 and job.error is None:
+    def _report(self, index: int, event: RunEvent) -> None:
+        job = self._jobs[index]
+        if event == ExitEvent(0) and job.error is None:
             _wait_for(job.folder / "done.json")
-        noted(job, message)
-        self._told(job, message)
+        job.apply(event)
+        self._on_event(job, event)
 
-    def _give_up(self) -> None:
-        """End what runs: kindly, and then for sure."""
+    def _cancel(self) -> None:
+        """Interrupt what is running; kill what does not end in time."""
         import ray
 
-        tasks = list(self._running)
-        for task in tasks:
-            ray.cancel(task)
-        left = ray.wait(tasks, num_returns=len(tasks), timeout=GRACE)[1] if tasks else []
-        for task in left:
-            ray.cancel(task, force=True)
+        references = list(self._running)
+        if not references:
+            return
+        for reference in references:
+            ray.cancel(reference)
+        _, left = ray.wait(references, num_returns=len(references), timeout=EXIT_SECONDS)
+        for reference in left:
+            ray.cancel(reference, force=True)
 
 
 def _check(jobs: Sequence[Job], gpus_per_run: float) -> None:
     if not (0 < gpus_per_run <= 1 or (gpus_per_run > 1 and float(gpus_per_run).is_integer())):
-        raise InputError(
-            f"gpus_per_run is {gpus_per_run:g}, expected a share of a GPU like .25, or 1"
-        )
+        raise InputError(f"gpus_per_run is {gpus_per_run:g}, expected a fraction such as .25, or 1")
     for job in jobs:
         if ":" in job.config.device:
             device = job.config.device
@@ -210,66 +224,8 @@ def _check(jobs: Sequence[Job], gpus_per_run: float) -> None:
 
 
 @contextmanager
-def _connected(address: str, jobs: Sequence[Job]) -> Iterator[Any]:
-    """Have Ray at hand, and let go of it if it was not before; it prints nothing of its own."""
-    try:
-        import ray
-        from ray._private import worker as ray_worker
-    except ModuleNotFoundError:
-        raise InputError("running on Ray needs ray: pip install 'perdure[ray]'") from None
-    if ray.is_initialized():
-        yield ray
-        return
-    from ray.job_config import JobConfig
-
-    options: dict[str, Any] = {"address": address}
-    if address != "auto":
-        _check_address(address)
-    else:
-        most = max(job.config.threads for job in jobs)
-        options = {"address": "local", "num_cpus": max(cores(), most), "include_dashboard": False}
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    logging.getLogger("ray").setLevel(logging.ERROR)
-    ray_worker._worker_logs_enabled = False  # noqa: SLF001 - a lost node would print to our output
-    try:
-        config = JobConfig()
-        config._py_driver_sys_path = _NoPaths()  # noqa: SLF001
-        ray.init(**options, job_config=config, logging_level=logging.ERROR, log_to_driver=False)
-    except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
-        what = "no local Ray can be started" if address == "auto" else f"no Ray is at {address}"
-        raise InputError(f"{what} ({_line(error)})") from error
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
-
-
-class _NoPaths(list[str]):
-    """What Ray puts first where its workers look for modules: not the current directory."""
-
-    def extend(self, _: Iterable[str]) -> None:
-        """Add nothing."""
-
-
-def _check_address(address: str) -> None:
-    """Raise where nobody answers at once: Ray itself would try for minutes."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or "/" in host:
-        raise InputError(
-            f"address is {address!r:.60}, expected auto or the host:port of a Ray cluster this "
-            "machine belongs to (ray start --address=host:port makes it one)"
-        )
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER).close()
-    except (OSError, OverflowError) as error:
-        raise InputError(
-            f"no Ray answers at {address} ({error}); ray start --head starts one"
-        ) from None
-
-
-@contextmanager
-def _tokens(jobs: Sequence[Job], *, shared: bool | None) -> Iterator[dict[Path, str]]:
-    """Leave a file in every store by which a node knows that it sees it; return what they say."""
+def _place_tokens(jobs: Sequence[Job], *, shared: bool | None) -> Iterator[dict[Path, str]]:
+    """Write a file into every store by which nodes know that they see it; return their contents."""
     stores = {job.folder.absolute().parent for job in jobs} if shared is not False else set()
     tokens = {store: secrets.token_hex(16) for store in stores}
     try:
@@ -282,8 +238,8 @@ def _tokens(jobs: Sequence[Job], *, shared: bool | None) -> Iterator[dict[Path, 
             (store / TOKEN).unlink(missing_ok=True)
 
 
-def _own_paths(job: Job) -> list[str]:
-    """Return where a run's modules are looked for that no environment holds: the user's own."""
+def _list_own_paths(job: Job) -> list[str]:
+    """Return where a node looks for the user's own modules, which are in no environment."""
     if not any(":" in name for name in (job.config.strategy, job.config.model)):
         return []
     paths = [str(Path(path).absolute()) for path in ("", *sys.path)]
@@ -292,12 +248,6 @@ def _own_paths(job: Job) -> list[str]:
 
 def _wait_for(path: Path) -> None:
     """Give a shared file system time to show what another machine has written."""
-    end = time.monotonic() + LATE
+    end = time.monotonic() + FILE_SECONDS
     while not path.exists() and time.monotonic() < end:
         time.sleep(0.1)
-
-
-def _line(error: BaseException) -> str:
-    """Return an error as a short line."""
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said[:160]}{'…' if len(said) > 160 else ''}"

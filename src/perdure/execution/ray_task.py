@@ -1,141 +1,138 @@
-"""One run on a node of a cluster: in place where the store is seen, else sent home in pieces."""
+"""One run on a node of a Ray cluster, in the driver's store or in a folder of the node."""
 
 from __future__ import annotations
 
 import os
 import sys
-import warnings
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from .. import __version__
-from ..evaluation.recorder import EvaluationWarning
 from ..record import RecordError, read_file
+from .events import FailureEvent, NoteEvent
 from .jobs import Job, perform
-from .run_archive import alone, packed, unpacked
+from .run_archive import lock_run, pack_run, unpack_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from ray import ObjectRef
+    from ray.actor import ActorHandle
 
     from ..scenarios import Scenario
-    from .collector import Beginning
+    from .collector import AttemptStart, Collector
+    from .events import RunEvent
 
 __all__ = ["TOKEN", "RayTask", "run_ray_task"]
 
 TOKEN = ".shared"  # noqa: S105 - a file in the store by which a node knows that it sees it
-LINGER = 30.0  # seconds that a process of a lost run may take to end
+LOCK_SECONDS = 30.0  # for a process of a lost attempt to end
 
 
-class RayTask(NamedTuple):
-    """What a node has to know."""
+class RayTask(msgspec.Struct, frozen=True):
+    """An attempt at a run, as it is sent to a node."""
 
-    number: int
+    index: int  # of the job
     attempt: int
-    job: dict[str, Any]
-    token: str | None  # what `TOKEN` says in the store; None if nobody sees it
-    paths: list[str]  # where the driver finds modules of the user's own
+    job: Job
+    token: str | None  # the content of `TOKEN` in the store; None if no node sees the store
+    module_paths: list[str]  # where the driver finds the user's own modules
     version: str
 
 
-def run_ray_task(errand: RayTask, scenario: Scenario, desk: Any) -> int:
-    """Do a run on this node and return its exit code; the desk hears how it goes.
+def run_ray_task(task: RayTask, scenario: Scenario, collector: ActorHandle[Collector]) -> int:
+    """Return the exit code of a run after doing it on this node.
 
     Args:
-        errand: the run.
-        scenario: what it learns.
-        desk: the actor of `Collector`.
+        task: The run.
+        scenario: The scenario that it learns.
+        collector: The actor of `Collector`.
     """
-    sys.path += [path for path in errand.paths if path not in sys.path]
-    work = _Work(errand, desk)
-    if errand.version != __version__:
-        said = f"perdure is {__version__} on this node, expected {errand.version} as the driver has"
-        return work.failed(said)
-    begun = work.begin()
-    if begun.finished:
+    sys.path += [path for path in task.module_paths if path not in sys.path]
+    attempt = _Attempt(task, collector)
+    if task.version != __version__:
+        return attempt.fail(
+            f"this node has perdure {__version__}, the driver {task.version}; install the same one"
+        )
+    start = attempt.start()
+    if start.finished:
         return 0
-    if begun.refused:
-        return work.failed(begun.refused)
+    if start.refusal:
+        return attempt.fail(start.refusal)
     try:
-        with work.heard(), TemporaryDirectory(prefix="perdure-") as temporary:
-            if work.here:
-                return work.in_place(scenario)
-            return work.sent_home(Path(temporary) / "run", begun.files, scenario)
+        if attempt.sees_store:
+            return attempt.run_in_store(scenario)
+        with TemporaryDirectory(prefix="perdure-") as temporary:
+            return attempt.run_on_node(Path(temporary) / "run", start.files, scenario)
     except RecordError as error:
-        return work.failed(str(error))
-    except SystemExit as left:  # of the user's code: this process does other runs too
+        return attempt.fail(str(error))
+    except SystemExit as left:  # raised by the user's code: this process does other runs too
         return left.code if isinstance(left.code, int) else 1
     except KeyboardInterrupt:
-        os._exit(130)  # what it was about to import may be half done: no other run begins here
+        os._exit(130)  # an import may be half done: no other run starts in this process
 
 
-class _Work:
-    """A run being done, and its line to the desk."""
+class _Attempt:
+    """A run being done, and its connection to the collector."""
 
-    def __init__(self, errand: RayTask, desk: Any) -> None:
-        self._id, self._desk = (errand.number, errand.attempt), desk
-        self._job = Job.of(errand.job)
-        if errand.attempt:
+    def __init__(self, task: RayTask, collector: ActorHandle[Collector]) -> None:
+        self._id, self._job, self._collector = (task.index, task.attempt), task.job, collector
+        if task.attempt:
             self._job.overwrite, self._job.resume = False, True
-        token = self._job.folder.parent / TOKEN
         try:
-            said = None if errand.token is None else read_file(token, 1024).decode()
-            self.here = said is not None and said == errand.token
+            token = read_file(self._job.folder.parent / TOKEN, 1024).decode()
+            self.sees_store = task.token == token
         except (OSError, ValueError):
-            self.here = False
+            self.sees_store = False
 
-    def begin(self) -> Beginning:
+    def start(self) -> AttemptStart:
         import ray
 
-        begun: Beginning = ray.get(self._desk.begin.remote(*self._id, here=self.here))
-        return begun
+        reference: ObjectRef[AttemptStart] = self._collector.start_attempt.remote(
+            *self._id, sees_store=self.sees_store
+        )
+        return ray.get(reference)
 
-    def tell(self, message: dict[str, Any]) -> None:
-        self._desk.tell.remote(*self._id, message)
+    def send(self, event: RunEvent) -> None:
+        self._collector.add_event.remote(*self._id, event)
 
-    def failed(self, said: str) -> int:
-        self.tell({"error": said})
-        return self._flushed(1)
+    def fail(self, reason: str) -> int:
+        self.send(FailureEvent(reason))
+        return self._flush(1)
 
-    def in_place(self, scenario: Scenario) -> int:
+    def run_in_store(self, scenario: Scenario) -> int:
         """Do the run in the driver's store."""
-        with alone(self._job.folder, patience=LINGER):
-            pass  # whoever did it before has ended
-        return self._flushed(perform(self._job, self.tell, scenario=scenario))
+        with lock_run(self._job.folder, timeout=LOCK_SECONDS):
+            pass  # the process of the attempt before has ended
+        return self._flush(perform(self._job, self.send, scenario=scenario))
 
-    def sent_home(self, folder: Path, files: dict[str, bytes], scenario: Scenario) -> int:
-        """Do the run in a folder of this node; what is recorded goes home whenever it is saved."""
+    def run_on_node(self, folder: Path, files: dict[str, bytes], scenario: Scenario) -> int:
+        """Do the run in a folder of this node; its files are sent home after each checkpoint."""
         folder.mkdir()
-        unpacked(files, folder)
+        unpack_run(files, folder)
         self._job.folder = folder
 
-        def checkpointed() -> None:
-            if trouble := self._send(folder):
-                self.tell({"note": f"a checkpoint did not get home: {trouble}"})
+        def on_checkpoint() -> None:
+            if reason := self._send_files(folder):
+                self.send(NoteEvent(f"a checkpoint could not be sent to the driver: {reason}"))
 
-        code = perform(self._job, self.tell, scenario=scenario, checkpointed=checkpointed)
-        if trouble := self._send(folder):
-            return self.failed(f"what was recorded did not get home: {trouble}")
+        code = perform(self._job, self.send, scenario=scenario, on_checkpoint=on_checkpoint)
+        if reason := self._send_files(folder):
+            return self.fail(f"the record could not be sent to the driver: {reason}")
         return code
 
-    @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Tell the desk what would be warned of here."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", EvaluationWarning)  # a second run may say the same
-            warnings.showwarning = lambda said, *_, **__: self.tell({"note": str(said)})
-            yield
-
-    def _send(self, folder: Path) -> str | None:
+    def _send_files(self, folder: Path) -> str | None:
         import ray
 
-        trouble: str | None = ray.get(self._desk.keep.remote(*self._id, packed(folder)))
-        return trouble
+        reference: ObjectRef[str | None] = self._collector.store_files.remote(
+            *self._id, pack_run(folder)
+        )
+        return ray.get(reference)
 
-    def _flushed(self, code: int) -> int:
-        """Return `code` once the desk has heard everything before it."""
+    def _flush(self, code: int) -> int:
+        """Return `code` once the collector has all events."""
         import ray
 
-        ray.get(self._desk.ready.remote())
+        ray.get(self._collector.flush.remote())
         return code

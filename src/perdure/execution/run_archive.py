@@ -1,4 +1,4 @@
-"""A run's folder as bytes: sent from one machine to another, and put back there."""
+"""A run folder as bytes, to send a run from one machine to another."""
 
 from __future__ import annotations
 
@@ -13,62 +13,63 @@ from ..record.io.append import Lock, check_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["alone", "emptied", "packed", "unpacked"]
+__all__ = ["lock_run", "pack_run", "remove_run", "unpack_run"]
 
-# What says how far a run is, or that it is finished, comes after what it says that of.
-LAST = ("checkpoint/state.safetensors", "done.json")
+# Written last and removed first: they say how far the other files are.
+STATE_FILES = ("checkpoint/state.safetensors", "done.json")
 
 
-def packed(folder: Path) -> dict[str, bytes]:
-    """Return every file of a run by its path in the folder, without locks and half-written ones.
+def pack_run(folder: Path) -> dict[str, bytes]:
+    """Return the files of a run by their paths in its folder, without locks and partial files.
 
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
-        >>> unpacked({"run.json": b"{}", "per_example/0.bin": b"12"}, folder)
-        >>> packed(folder)
+        >>> unpack_run({"run.json": b"{}", "per_example/0.bin": b"12"}, folder)
+        >>> pack_run(folder)
         {'per_example/0.bin': b'12', 'run.json': b'{}'}
     """
-    return {name: (folder / name).read_bytes() for name in _names(folder)}
+    return {name: (folder / name).read_bytes() for name in _list_files(folder)}
 
 
-def unpacked(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write the files of a run into `folder`; killed at any moment, the run there can go on.
+def unpack_run(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write the files of a run into `folder`; after a kill at any moment it can be resumed.
 
-    Each file replaces its older one whole. What a finished run no longer has is removed.
+    Each file replaces its older version as a whole. Files that a finished run no longer has are
+    removed.
 
     Args:
-        files: as `packed` returned them, of the run that is there or of none.
-        folder: of the run; nothing outside of it is written.
+        files: As returned by `pack_run`, for the same run as in the folder if there is one.
+        folder: Of the run; nothing outside of it is written.
     """
     for name in files:
-        _check(name, folder)
-    for name in sorted(files, key=lambda name: LAST.index(name) if name in LAST else -1):
+        _check_name(name, folder)
+    for name in sorted(files, key=lambda n: STATE_FILES.index(n) if n in STATE_FILES else -1):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, files[name])
     if "done.json" in files:
-        _remove(folder, [name for name in _names(folder) if name not in files])
+        _remove(folder, [name for name in _list_files(folder) if name not in files])
 
 
-def emptied(folder: Path) -> None:
-    """Remove a run from its folder; what says that it is finished or can go on goes first."""
-    names = _names(folder)
-    _remove(folder, [name for name in reversed(LAST) if name in names])
-    _remove(folder, [name for name in names if name not in LAST])
+def remove_run(folder: Path) -> None:
+    """Remove the files of a run from its folder."""
+    names = _list_files(folder)
+    _remove(folder, [name for name in reversed(STATE_FILES) if name in names])
+    _remove(folder, [name for name in names if name not in STATE_FILES])
 
 
 @contextmanager
-def alone(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Be the only one who writes into a folder, or raise RecordError.
+def lock_run(folder: Path, timeout: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a run folder, or raise RecordError.
 
     Args:
-        folder: of a run; made if it is not there.
-        patience: seconds to wait for another one, who may be about to end.
+        folder: Of a run; created if it does not exist.
+        timeout: Seconds to wait for another process to release it.
     """
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    end = time.monotonic() + patience
+    end = time.monotonic() + timeout
     while True:
         try:
             lock = Lock(folder)
@@ -83,9 +84,9 @@ def alone(folder: Path, patience: float = 0.0) -> Iterator[None]:
         lock.release()
 
 
-def _names(folder: Path) -> list[str]:
-    found = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-    names = sorted(path.relative_to(folder).as_posix() for path in found)
+def _list_files(folder: Path) -> list[str]:
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    names = sorted(path.relative_to(folder).as_posix() for path in files)
     return [name for name in names if name != "lock" and "/." not in f"/{name}"]
 
 
@@ -97,8 +98,8 @@ def _remove(folder: Path, names: Sequence[str]) -> None:
             parent.rmdir()
 
 
-def _check(name: str, folder: Path) -> None:
-    """Raise unless a name that was sent is that of a file inside the run's folder."""
+def _check_name(name: str, folder: Path) -> None:
+    """Raise unless a name that was received is that of a file inside the run's folder."""
     path = PurePosixPath(name)
     plain = name == str(path) and not path.is_absolute() and not {"..", "."} & set(path.parts)
     odd = set(name) & set("\\\0:")

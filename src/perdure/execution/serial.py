@@ -1,39 +1,35 @@
-"""Runs one after the other, in this process: the simplest way, and one that a debugger follows."""
+"""Runs one after the other in this process: the simplest executor, and easy to debug."""
 
 from __future__ import annotations
 
-import warnings
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .jobs import noted, perform
+from ..training.changes import is_finished
+from .events import ExitEvent
+from .jobs import perform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from .events import OnEvent, RunEvent
     from .jobs import Job
 
 __all__ = ["run_serially"]
 
 
-def run_serially(jobs: Sequence[Job], told: Callable[[Job, dict[str, Any]], None]) -> None:
-    """Do every job in turn; how each ended is noted in it.
+def run_serially(jobs: Sequence[Job], on_event: OnEvent) -> None:
+    """Do every job in turn; each job records how it ended.
 
     Args:
-        jobs: the runs.
-        told: called with each message: `share` and live numbers, a `note`, an `error`, `ended`.
+        jobs: The runs.
+        on_event: Called with every event of every job.
     """
-
-    def tell(job: Job, message: dict[str, Any]) -> None:
-        noted(job, message)
-        told(job, message)
-
     for job in jobs:
-        if not job.overwrite and (job.folder / "done.json").exists():
-            tell(job, {"ended": 0})  # another command has finished it meanwhile
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = lambda said, *_, job=job, **__: tell(job, {"note": str(said)})
-            code = perform(job, partial(tell, job))
-        tell(job, {"ended": code})
+
+        def report(event: RunEvent, job: Job = job) -> None:
+            job.apply(event)
+            on_event(job, event)
+
+        # Another command may have finished the run meanwhile.
+        done = job.overwrite is not True and is_finished(job.folder)
+        report(ExitEvent(0 if done else perform(job, report)))

@@ -11,7 +11,7 @@ from ..models import find_factory
 from ..record import InputError
 from ..scenarios import SETTINGS, find_scenario
 from ..strategies import find_strategy
-from ..training.config import OPTIMIZERS, RunConfig, known_names
+from ..training.config import OPTIMIZERS, RunConfig, list_setting_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ def hyperparameters_of(cell: Cell, fixed: Values, grid: Grid | None = None) -> l
     for optimizer in (grid or {}).get("optimizer", [fixed.get("optimizer", default)]):
         # An unknown optimizer is rejected later, when the config is made.
         known = optimizer if isinstance(optimizer, str) and optimizer in OPTIMIZERS else "sgd"
-        names |= dict.fromkeys(known_names(cell.strategy, cell.model, known))
+        names |= dict.fromkeys(list_setting_names(cell.strategy, cell.model, known))
     return list(names)
 
 

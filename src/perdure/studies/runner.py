@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..execution.events import ExitEvent
 from ..execution.jobs import Job
 from ..execution.store import check_store
 from ..record import FAILED, RecordError, replace_file
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from ..execution.events import OnEvent, RunEvent
     from .status import StudyStatus
     from .study import Study
 
-    Execute = Callable[[Sequence[Job], Callable[[Job, dict[str, Any]], None]], None]
+    Execute = Callable[[Sequence[Job], OnEvent], None]
 
 __all__ = ["run_study"]
 
@@ -33,7 +35,7 @@ def run_study(
     study: Study,
     store: Path,
     execute: Execute,
-    on_event: Callable[[Job, dict[str, Any]], None],
+    on_event: OnEvent,
     *,
     retry_failed: bool = False,
     restart: bool = False,
@@ -59,10 +61,10 @@ def run_study(
     attempted: set[Path] = set()
     status: StudyStatus | None = None
 
-    def listen(job: Job, message: dict[str, Any]) -> None:
-        if "ended" in message:
+    def listen(job: Job, event: RunEvent) -> None:
+        if isinstance(event, ExitEvent):
             _record_failure(job)
-        on_event(job, message)
+        on_event(job, event)
 
     while True:
         status = study_status(study, store, status)
@@ -70,7 +72,7 @@ def run_study(
         jobs = [
             Job(
                 config, folder, overwrite="unfinished" if restart else False, resume=not restart,
-                force=force, checkpoint_every=checkpoint_every,
+                force=force, checkpoint_every=checkpoint_every, cache_summary=True,
             )
             for _, config in status.planned
             if (folder := store / config.folder) in todo
@@ -89,7 +91,7 @@ def run_study(
 
 def _record_failure(job: Job) -> None:
     """Write down why a run has failed, unless it can still be resumed."""
-    if job.error is None or job.kind in RESUMABLE or job.code == INTERRUPTED:
+    if job.error is None or job.error_type in RESUMABLE or job.code == INTERRUPTED:
         return
     failure = {
         "error": job.error,

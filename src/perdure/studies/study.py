@@ -15,7 +15,7 @@ from .._suggestions import suggest_names
 from ..record import InputError, check_depth, read_file
 from ..scenarios import Setting, find_scenario
 from ..training.config import RunConfig, make_config
-from ..training.run import device_of
+from ..training.run import resolve_device
 from .checks import FACTORS, RUN_OPTIONS, check_keys, check_study, hyperparameters_of, overridden
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if options.get("subset") == "all":
             options["subset"] = None
         if options.get("device") == "auto":
-            options["device"] = device_of("auto")  # a config names the device that is used
+            options["device"] = resolve_device("auto")  # a config names the device that is used
         if search and self.select.on == "validation":
             options["validation_split"] = self.select.validation_split
         try:

@@ -1,12 +1,12 @@
 """A config to one finished run: the training loop, checkpoints, early stopping."""
 
-from .changes import check_unchanged, data_changed, is_finished, versions_changed
+from .changes import check_resumable, find_data_changes, find_version_changes, is_finished
 from .checkpoint import load_checkpoint, save_checkpoint
 from .config import RunConfig, make_config
 from .early_stopping import EarlyStopping
-from .estimate import estimated_seconds, length_of
+from .estimate import estimate_seconds, make_duration_key
 from .loop import DivergedError, Position, TrainingPlan, train
-from .run import data_of, device_of, learner, run
+from .run import build_learner, load_provenance, resolve_device, run
 
 __all__ = [
     "DivergedError",
@@ -14,18 +14,18 @@ __all__ = [
     "Position",
     "RunConfig",
     "TrainingPlan",
-    "check_unchanged",
-    "data_changed",
-    "data_of",
-    "device_of",
-    "estimated_seconds",
+    "build_learner",
+    "check_resumable",
+    "estimate_seconds",
+    "find_data_changes",
+    "find_version_changes",
     "is_finished",
-    "learner",
-    "length_of",
     "load_checkpoint",
+    "load_provenance",
     "make_config",
+    "make_duration_key",
+    "resolve_device",
     "run",
     "save_checkpoint",
     "train",
-    "versions_changed",
 ]

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
     from .config import RunConfig
 
-__all__ = ["ResumeError", "check_unchanged", "data_changed", "is_finished", "versions_changed"]
+__all__ = [
+    "ResumeError",
+    "check_resumable",
+    "find_data_changes",
+    "find_version_changes",
+    "is_finished",
+]
 
 
 class ResumeError(InputError):
@@ -29,7 +35,7 @@ def is_finished(folder: Path) -> bool:
     return all(os.path.exists(f"{folder}/{name}") for name in ("done.json", "run.json"))  # noqa: PTH110 - asked of ten thousand
 
 
-def data_changed(folder: Path, data: dict[str, Any]) -> list[str]:
+def find_data_changes(folder: Path, data: dict[str, Any]) -> list[str]:
     """Return what differs between the bytes that a run used and those of today."""
     path = folder / "run.json"
     try:
@@ -49,7 +55,7 @@ def data_changed(folder: Path, data: dict[str, Any]) -> list[str]:
     return said
 
 
-def versions_changed(folder: Path) -> list[str]:
+def find_version_changes(folder: Path) -> list[str]:
     """Return which versions a run was made with that are others now."""
     now = {"perdure": __version__, "torch": torch.__version__, "numpy": np.__version__}
     try:
@@ -59,7 +65,7 @@ def versions_changed(folder: Path) -> list[str]:
         return []
 
 
-def check_unchanged(
+def check_resumable(
     folder: Path, config: RunConfig, data: dict[str, Any], *, force: bool
 ) -> list[str]:
     """Return what differs from before where `force` allows it; raise unless a run can go on.
@@ -84,7 +90,9 @@ def check_unchanged(
         raise InputError(
             f"{folder}: a run with {was}, expected the one described; --restart replaces"
         )
-    differ = data_changed(folder, data) + [f"made with {each}" for each in versions_changed(folder)]
+    differ = find_data_changes(folder, data) + [
+        f"made with {each}" for each in find_version_changes(folder)
+    ]
     cpu = torch.backends.cpu.get_cpu_capability()
     if said.get("cpu", cpu) != cpu:
         differ.append(f"made on a processor with {said['cpu']}, this one has {cpu}")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..strategies import Strategy
     from .early_stopping import EarlyStopping
 
-__all__ = ["has_checkpoint", "load_checkpoint", "record_state", "save_checkpoint"]
+__all__ = ["has_checkpoint", "load_checkpoint", "load_record_state", "save_checkpoint"]
 
 FILE = "state.safetensors"
 PARTS = ("kind", "position", "model", "optimizer", "own", "stopping", "random", "record")
@@ -75,7 +75,7 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     return (Path(folder) / FILE).exists()
 
 
-def record_state(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
+def load_record_state(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Return the evaluator's state of a checkpoint, None where it was saved without."""
     found: dict[str, Any] | None = _read(Path(folder) / FILE)["record"]
     return found

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from .early_stopping import EarlyStopping
     from .loop import Position
 
-__all__ = ["EVERY", "Checkpointer"]
+__all__ = ["CHECKPOINT_SECONDS", "Checkpointer"]
 
-EVERY = 120.0  # seconds between two checkpoints
+CHECKPOINT_SECONDS = 120.0  # seconds between two checkpoints
 APART = 5.0  # seconds that are not worth saving when a task ends
 
 
@@ -45,7 +45,7 @@ class Checkpointer:
         evaluator: Evaluator,
         stopping: EarlyStopping,
         *,
-        every: float = EVERY,
+        every: float = CHECKPOINT_SECONDS,
         saved: Callable[[], None] | None = None,
     ) -> None:
         self._folder, self._strategy, self._evaluator = folder, strategy, evaluator

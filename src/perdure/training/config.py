@@ -17,7 +17,7 @@ from ..models import find_factory
 from ..record import InputError
 from ..scenarios import class_order, find_scenario
 from ..strategies import find_strategy
-from .hyperparameters import expected, hyperparameters, value_of
+from .hyperparameters import describe_types, list_hyperparameters, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..scenarios import ScenarioSpec
     from ..strategies import Strategy
 
-__all__ = ["OPTIMIZERS", "RunConfig", "known_names", "make_config"]
+__all__ = ["OPTIMIZERS", "RunConfig", "list_setting_names", "make_config"]
 
 # What each optimizer takes, with defaults; lr comes from the scenario's set-up where it fits.
 OPTIMIZERS: dict[str, dict[str, float]] = {
@@ -123,9 +123,9 @@ def make_config(
     rates = OPTIMIZERS[chosen] | ({"lr": set_up.lr} if chosen == set_up.optimizer else {})
     given = _given(
         settings or {},
-        {strategy: hyperparameters(kind, skip=("seed",)),
+        {strategy: list_hyperparameters(kind, skip=("seed",)),
          chosen: {name: (float, rate) for name, rate in rates.items()},
-         network: hyperparameters(factory)},
+         network: list_hyperparameters(factory)},
         {strategy: set_up.strategies.get(strategy, {}),
          network: set_up.model_options if network == set_up.model else {}},
     )  # fmt: skip
@@ -159,15 +159,15 @@ def make_config(
 
 
 @cache
-def known_names(strategy: str, model: str, optimizer: str) -> tuple[str, ...]:
+def list_setting_names(strategy: str, model: str, optimizer: str) -> tuple[str, ...]:
     """Return the hyperparameters that `make_config` takes as settings.
 
     Example:
-        >>> known_names("ewc", "mlp", "adam")
+        >>> list_setting_names("ewc", "mlp", "adam")
         ('strength', 'mode', 'decay', 'labels', 'lr', 'weight_decay', 'hidden')
     """
-    mine = hyperparameters(find_strategy(strategy), skip=("seed",))
-    return (*mine, *OPTIMIZERS[optimizer], *hyperparameters(find_factory(model)))
+    mine = list_hyperparameters(find_strategy(strategy), skip=("seed",))
+    return (*mine, *OPTIMIZERS[optimizer], *list_hyperparameters(find_factory(model)))
 
 
 def _given(
@@ -190,7 +190,7 @@ def _given(
         owner = next((owner for owner, mine in known.items() if name in mine), None)
         if owner is None:
             raise _unknown(name, known)
-        found[owner][name] = value_of(name, value, known[owner][name][0])
+        found[owner][name] = parse_value(name, value, known[owner][name][0])
     for name, value in (item for mine in found.values() for item in mine.items()):
         if value is inspect.Parameter.empty:
             raise InputError(f"{name} has no default; give it: --set {name}=…")
@@ -220,7 +220,7 @@ def _typed(**fields: Any) -> RunConfig:
         what, _, where = str(error).partition(" - at `$.")
         name = where.strip("`")
         kind = typing.get_type_hints(RunConfig).get(name)
-        what = f"expected {expected((kind,))}" if typing.get_origin(kind) is Literal else what
+        what = f"expected {describe_types((kind,))}" if typing.get_origin(kind) is Literal else what
         start = f"{name} is {fields[name]!r:.40}, " if name in fields else ""
         raise InputError(start + what[0].lower() + what[1:]) from None
 

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING
 import msgspec
 import torch
 
-from .loop import DivergedError, length, phases, train
-from .run import evaluator_of, learner, prepared, scenario_of
+from .loop import DivergedError, count_steps, list_phases, train
+from .run import build_evaluator, build_learner, load_scenario, prepare_scenario
 
 if TYPE_CHECKING:
     from .config import RunConfig
 
-__all__ = ["estimated_seconds", "length_of"]
+__all__ = ["estimate_seconds", "make_duration_key"]
 
 STEPS = 8  # of each task; the first three are slower, their operations are counted
 LIMIT = 3.0  # seconds after which later tasks are taken to be like the last one seen
 
 
-def length_of(config: RunConfig) -> bytes:
+def make_duration_key(config: RunConfig) -> bytes:
     """Return what a run's time depends on: equal for runs that take about equally long.
 
     Example:
         >>> from perdure.training import make_config
         >>> slow, fast = (make_config("split-digits", "naive", settings={"lr": r}) for r in (1, 2))
-        >>> length_of(slow) == length_of(fast)
+        >>> make_duration_key(slow) == make_duration_key(fast)
         True
     """
     said = msgspec.to_builtins(config)
@@ -41,7 +41,7 @@ def length_of(config: RunConfig) -> bytes:
     return msgspec.json.encode(said, order="sorted")
 
 
-def estimated_seconds(config: RunConfig) -> float:
+def estimate_seconds(config: RunConfig) -> float:
     """Return about how many seconds a run takes, testing included, on a machine like this one.
 
     A few steps of each task are done and thrown away; what a strategy does at a task's end is done
@@ -49,7 +49,7 @@ def estimated_seconds(config: RunConfig) -> float:
 
     Example:
         >>> from perdure.training import make_config
-        >>> 0 < estimated_seconds(make_config("split-digits", "naive", epochs=1)) < 1000
+        >>> 0 < estimate_seconds(make_config("split-digits", "naive", epochs=1)) < 1000
         True
     """
     began = time.perf_counter()
@@ -61,15 +61,15 @@ def estimated_seconds(config: RunConfig) -> float:
 
 def _measured(config: RunConfig) -> float:
     torch.set_num_threads(config.threads)
-    scenario = prepared(config, scenario_of(config))
-    strategy, plan = learner(config, scenario)
+    scenario = prepare_scenario(config, load_scenario(config))
+    strategy, plan = build_learner(config, scenario)
     short = plan._replace(iterations=STEPS, patience=None)
-    count = len(phases(scenario, plan))
+    count = len(list_phases(scenario, plan))
     began, total = time.perf_counter(), 0.0
     with (
         tempfile.TemporaryDirectory() as folder,
         warnings.catch_warnings(action="ignore"),
-        evaluator_of(config, scenario, folder, strategy) as evaluator,
+        build_evaluator(config, scenario, folder, strategy) as evaluator,
     ):
         start, ticks, phase, steps = began, list[float](), 0, 0
         for at in train(scenario, strategy, short, evaluator, gradients=config.gradients):
@@ -81,7 +81,7 @@ def _measured(config: RunConfig) -> float:
                     return total + share * (count - at.phase)
                 start, ticks, phase = now, [], at.phase
             ticks.append(now)
-            steps = max(0, length(at.rows, plan) - STEPS) if at.rows is not None else 0
+            steps = max(0, count_steps(at.rows, plan) - STEPS) if at.rows is not None else 0
     return total + time.perf_counter() - start + steps * _step(ticks)
 
 

@@ -15,7 +15,7 @@ from ..record import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["expected", "hyperparameters", "value_of"]
+__all__ = ["describe_types", "list_hyperparameters", "parse_value"]
 
 UNIONS = (typing.Union, types.UnionType)
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -28,21 +28,21 @@ SIMPLE = {
 }
 
 
-def hyperparameters(
+def list_hyperparameters(
     function: Callable[..., Any], skip: tuple[str, ...] = ()
 ) -> dict[str, tuple[Any, Any]]:
     """Return type and default of every keyword-only parameter that text can give.
 
     Example:
         >>> from perdure.strategies import find_strategy
-        >>> hyperparameters(find_strategy("cumulative"), skip=("seed",))
+        >>> list_hyperparameters(find_strategy("cumulative"), skip=("seed",))
         {'restart': (<class 'bool'>, True)}
     """
     found: dict[str, tuple[Any, Any]] = {}
     parameters = inspect.signature(function).parameters
     if isinstance(function, type) and any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         above = function.__mro__[1]  # what **options hands on
-        found = hyperparameters(above, skip) if above is not object else {}
+        found = list_hyperparameters(above, skip) if above is not object else {}
     module = sys.modules.get(function.__module__)
     for name, parameter in parameters.items():
         if parameter.kind is not parameter.KEYWORD_ONLY or name in skip:
@@ -60,11 +60,11 @@ def hyperparameters(
     return found
 
 
-def value_of(name: str, text: Any, kind: Any) -> Any:
+def parse_value(name: str, text: Any, kind: Any) -> Any:
     """Return a hyperparameter's value, from text or as it is, or raise saying what was expected.
 
     Example:
-        >>> value_of("alpha", "none", float | None), value_of("lr", ".01", float)
+        >>> parse_value("alpha", "none", float | None), parse_value("lr", ".01", float)
         (None, 0.01)
     """
     kinds = typing.get_args(kind) if typing.get_origin(kind) in UNIONS else (kind,)
@@ -82,7 +82,7 @@ def value_of(name: str, text: Any, kind: Any) -> Any:
                 if math.isfinite(value := each(text)):
                     return value
     if str not in kinds and all(k in SIMPLE or typing.get_origin(k) is Literal for k in kinds):
-        raise InputError(f"{name} is {text!r:.40}, expected {expected(kinds)}")
+        raise InputError(f"{name} is {text!r:.40}, expected {describe_types(kinds)}")
     return text  # a type of its own: whoever takes it judges it
 
 
@@ -92,7 +92,7 @@ def _value_as_it_is(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
     known = all(each in SIMPLE or typing.get_origin(each) is Literal for each in kinds)
     fits = type(value) in kinds or (type(value) is int and float in kinds)
     if known and not (fits and _is_finite(value)):
-        raise InputError(f"{name} is {value!r:.40}, expected {expected(kinds)}")
+        raise InputError(f"{name} is {value!r:.40}, expected {describe_types(kinds)}")
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -100,11 +100,11 @@ def _is_finite(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def expected(kinds: tuple[Any, ...]) -> str:
+def describe_types(kinds: tuple[Any, ...]) -> str:
     """Return some types in words.
 
     Example:
-        >>> expected((float, types.NoneType))
+        >>> describe_types((float, types.NoneType))
         'a number or none'
     """
     words = []

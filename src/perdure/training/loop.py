@@ -29,9 +29,9 @@ __all__ = [
     "Phase",
     "Position",
     "TrainingPlan",
-    "batches",
-    "length",
-    "phases",
+    "count_steps",
+    "iterate_batches",
+    "list_phases",
     "train",
 ]
 
@@ -100,7 +100,7 @@ def train(
     at = start or Position()
     step, stopping = at.step, stopping or EarlyStopping(plan.patience)
     counted = nullcontext if evaluator is None else evaluator.counted
-    for number, phase in list(enumerate(phases(scenario, plan)))[at.phase :]:
+    for number, phase in list(enumerate(list_phases(scenario, plan)))[at.phase :]:
         for task in range(len(scenario.tasks)) if strategy.trains_on_all_tasks else phase.tasks:
             strategy.model.open(task, scenario.tasks[task].classes)
         own, held = split_for_early_stopping(phase.rows, plan)
@@ -118,7 +118,7 @@ def train(
         only = int(tasks[0]) if len(tasks) == 1 else None
         with _tested(evaluator, phase, strategy):
             enough = partial(stopping.enough, strategy, held)
-            for new in batches(rows, plan, number, skip=done, enough=enough):
+            for new in iterate_batches(rows, plan, number, skip=done, enough=enough):
                 first, *others = check_batches(strategy, strategy.select_rows(new))
                 parts = [strategy.examples.take(chosen) for chosen in others]
                 loss = strategy.step(
@@ -140,7 +140,7 @@ def train(
             checkpointer.save(Position(number + 1, 0, step))
 
 
-def phases(scenario: Scenario, plan: TrainingPlan) -> list[Phase]:
+def list_phases(scenario: Scenario, plan: TrainingPlan) -> list[Phase]:
     """Return the stretches of a stream: one a task, or one for all without boundaries."""
     if plan.boundaries:
         of = scenario.train.task  # blurred tasks hold examples of others
@@ -149,7 +149,7 @@ def phases(scenario: Scenario, plan: TrainingPlan) -> list[Phase]:
     return [Phase(None, order, range(len(scenario.tasks)))]
 
 
-def batches(
+def iterate_batches(
     rows: Rows,
     plan: TrainingPlan,
     phase: int,
@@ -168,13 +168,13 @@ def batches(
 
     Example:
         >>> plan = TrainingPlan(batch=2, epochs=2)
-        >>> [len(part) for part in batches(np.arange(5), plan, 0)]
+        >>> [len(part) for part in iterate_batches(np.arange(5), plan, 0)]
         [2, 3, 2, 3]
-        >>> whole = list(batches(np.arange(5), plan, 0))
-        >>> all(map(np.array_equal, whole[3:], batches(np.arange(5), plan, 0, skip=3)))
+        >>> whole = list(iterate_batches(np.arange(5), plan, 0))
+        >>> all(map(np.array_equal, whole[3:], iterate_batches(np.arange(5), plan, 0, skip=3)))
         True
     """
-    each, wanted = _each(rows, plan), length(rows, plan)
+    each, wanted = _each(rows, plan), count_steps(rows, plan)
     for epoch in range(-(-wanted // each)):
         if (epoch + 1) * each < skip:
             continue
@@ -189,11 +189,11 @@ def batches(
             return
 
 
-def length(rows: Rows, plan: TrainingPlan) -> int:
+def count_steps(rows: Rows, plan: TrainingPlan) -> int:
     """Return how many steps a phase has at most.
 
     Example:
-        >>> length(np.arange(513), TrainingPlan(batch=256, epochs=10))
+        >>> count_steps(np.arange(513), TrainingPlan(batch=256, epochs=10))
         20
     """
     return plan.iterations or _each(rows, plan) * (plan.epochs if plan.boundaries else 1)

@@ -18,11 +18,11 @@ from ..models import build
 from ..record import InputError
 from ..scenarios import blurred, find_scenario, make, provenance, validation
 from ..strategies import find_strategy
-from .changes import check_unchanged, is_finished
-from .checkpoint import has_checkpoint, load_checkpoint, record_state
-from .checkpointer import EVERY, Checkpointer
+from .changes import check_resumable, is_finished
+from .checkpoint import has_checkpoint, load_checkpoint, load_record_state
+from .checkpointer import CHECKPOINT_SECONDS, Checkpointer
 from .early_stopping import EarlyStopping
-from .loop import TrainingPlan, length, phases, train
+from .loop import TrainingPlan, count_steps, list_phases, train
 
 if TYPE_CHECKING:
     import os
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
     from .config import RunConfig
 
 __all__ = [
-    "data_of",
-    "device_of",
-    "evaluator_of",
-    "learner",
-    "prepared",
+    "build_evaluator",
+    "build_learner",
+    "hash_weights",
+    "load_provenance",
+    "load_scenario",
+    "prepare_scenario",
+    "resolve_device",
     "run",
-    "scenario_of",
-    "weights_digest",
 ]
 
 
-def data_of(scenario: str, *, fetch: bool = True) -> dict[str, Any]:
+def load_provenance(scenario: str, *, fetch: bool = True) -> dict[str, Any]:
     """Return which bytes a scenario is made of, by dataset.
 
     They are fetched and decoded if they were not yet; without `fetch` those that are not at hand
@@ -64,11 +64,11 @@ def data_of(scenario: str, *, fetch: bool = True) -> dict[str, Any]:
     return provenance(*found)
 
 
-def device_of(name: str) -> str:
+def resolve_device(name: str) -> str:
     """Return the device that is meant, or raise where there is no such one.
 
     Example:
-        >>> device_of("cpu")
+        >>> resolve_device("cpu")
         'cpu'
     """
     if name == "auto":
@@ -95,9 +95,9 @@ def run(
     resume: bool = False,
     force: bool = False,
     scenario: Scenario | None = None,
-    progress: Callable[[float, Live], None] | None = None,
-    checkpoint_every: float = EVERY,
-    checkpointed: Callable[[], None] | None = None,
+    on_progress: Callable[[float, Live], None] | None = None,
+    checkpoint_every: float = CHECKPOINT_SECONDS,
+    on_checkpoint: Callable[[], None] | None = None,
 ) -> Strategy:
     """Return the learner of a finished run, whose record is in `folder`.
 
@@ -110,9 +110,9 @@ def run(
         resume: go on from the checkpoint of a run that was stopped, or start where there is none.
         force: go on even if data or versions are others than before: other bits may come out.
         scenario: one of your own; the config then only gives the set-up.
-        progress: told after every step which share is done, and the live numbers.
+        on_progress: told after every step which share is done, and the live numbers.
         checkpoint_every: seconds between two checkpoints; also at the ends of tasks.
-        checkpointed: called after each.
+        on_checkpoint: called after each.
 
     Example:
         >>> import tempfile
@@ -127,37 +127,37 @@ def run(
     torch.set_num_threads(config.threads)
     torch.backends.cudnn.deterministic = True
     reset_peak_memory(config.device)
-    scenario = prepared(config, scenario or scenario_of(config))
-    strategy, plan = learner(config, scenario)
+    scenario = prepare_scenario(config, scenario or load_scenario(config))
+    strategy, plan = build_learner(config, scenario)
     stopping, saved = EarlyStopping(plan.patience), Path(folder) / "checkpoint"
     start, state, differ = None, None, list[str]()
     if resume and has_checkpoint(saved) and not is_finished(Path(folder)):
-        differ = check_unchanged(Path(folder), config, scenario.data, force=force)
-        start, state = load_checkpoint(saved, strategy, stopping), record_state(saved)
+        differ = check_resumable(Path(folder), config, scenario.data, force=force)
+        start, state = load_checkpoint(saved, strategy, stopping), load_record_state(saved)
     replace: bool | Literal["unfinished"] = overwrite or ("unfinished" if resume else False)
-    with evaluator_of(
+    with build_evaluator(
         config, scenario, folder, strategy, overwrite=replace, resume=state
     ) as evaluator:
         if differ and start is not None:
             what = "; ".join(differ)
             evaluator.say(f"begun otherwise, and gone on after step {start.step}: {what}")
         checkpointer = Checkpointer(
-            saved, strategy, evaluator, stopping, every=checkpoint_every, saved=checkpointed
+            saved, strategy, evaluator, stopping, every=checkpoint_every, saved=on_checkpoint
         )
-        count = len(phases(scenario, plan))
+        count = len(list_phases(scenario, plan))
         for at in train(
             scenario, strategy, plan, evaluator, gradients=config.gradients, start=start,
             stopping=stopping, checkpointer=checkpointer,
         ):  # fmt: skip
-            if progress is not None and at.rows is not None:
-                share = at.done / length(at.rows, plan)
-                progress((at.phase + min(share, 1.0)) / count, evaluator.live)
-        evaluator.close(weights=weights_digest(strategy.model))
+            if on_progress is not None and at.rows is not None:
+                share = at.done / count_steps(at.rows, plan)
+                on_progress((at.phase + min(share, 1.0)) / count, evaluator.live)
+        evaluator.close(weights=hash_weights(strategy.model))
     checkpointer.remove()
     return strategy
 
 
-def weights_digest(model: Network) -> str:
+def hash_weights(model: Network) -> str:
     """Return the sha256 of everything in a model's state: the same for the same bits."""
     digest = hashlib.sha256()
     for name, value in sorted(model.state_dict().items()):
@@ -166,7 +166,7 @@ def weights_digest(model: Network) -> str:
     return digest.hexdigest()
 
 
-def scenario_of(config: RunConfig) -> Scenario:
+def load_scenario(config: RunConfig) -> Scenario:
     """Return the scenario of a run, the last one again where it is the same."""
     order = config.order
     return _made(
@@ -184,7 +184,7 @@ def _made(
     return make(name, setting=setting, order=order, size=size)
 
 
-def prepared(config: RunConfig, scenario: Scenario) -> Scenario:
+def prepare_scenario(config: RunConfig, scenario: Scenario) -> Scenario:
     """Return the scenario as a run has it: without its test set, or blurred, where it says so."""
     if config.validation_split:
         scenario = validation(scenario, config.validation_split, config.seed)
@@ -193,7 +193,7 @@ def prepared(config: RunConfig, scenario: Scenario) -> Scenario:
     return scenario
 
 
-def learner(config: RunConfig, scenario: Scenario) -> tuple[Strategy, TrainingPlan]:
+def build_learner(config: RunConfig, scenario: Scenario) -> tuple[Strategy, TrainingPlan]:
     """Return a strategy with its network as they are before the first step, and how they learn."""
     plan = TrainingPlan(
         batch=config.batch,
@@ -240,7 +240,7 @@ def _optimizer(config: RunConfig, network: Network) -> torch.optim.Optimizer:
     return torch.optim.SGD(network.parameters(), **options, fused=network.opened is None)
 
 
-def evaluator_of(
+def build_evaluator(
     config: RunConfig,
     scenario: Scenario,
     folder: str | os.PathLike[str],
