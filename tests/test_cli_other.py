@@ -249,11 +249,11 @@ def test_what_cannot_be_shown_is_no_bad_input(data: bytes, encoding: str) -> Non
 
 def test_explain_says_what_a_strategy_keeps_costs_and_takes() -> None:
     page = " ".join(run("explain", "ewc").out.split())
-    says(page, "importance and an anchor for each weight", "Kirkpatrick et al. 2017", "costs")
+    says(page, "importance and an anchor per weight", "Kirkpatrick et al. 2017", "costs")
     says(
         page, "strength=1000", "mode=separate", "strength=1 mode=separate labels=given for m2i, i2m"
     )
     says(page, "strength=100000 for split-mnist --setting task")
     for name in STRATEGIES:
-        says(run("explain", name).out, f"{name}: ", "keeps", "costs", "paper", "takes")
+        says(run("explain", name).out, f"{name}: ", "stores", "costs", "paper", "options")
     says(refused("explain", "gdum"), "'gdum'", "did you mean gdumb")

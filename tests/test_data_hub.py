@@ -525,7 +525,7 @@ def test_an_interrupted_download_is_resumed(
     hub.stall = None
     if how is signal.SIGINT:
         assert process.returncode == 130
-        assert err == "perdure: interrupted; what has come is kept, the next fetch goes on\n"
+        assert err == "perdure: interrupted; the same command resumes the download\n"
     assert cached(tmp_path) == {}
     kept = sum(path.stat().st_size for path in parts.rglob("*.part"))
     assert 0 < kept <= len(hub.files[TRAIN]) // 2

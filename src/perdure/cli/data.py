@@ -1,9 +1,9 @@
-"""`perdure data`: which datasets there are, where they are, and whether they are whole."""
+"""`perdure data`: lists, downloads, locates and verifies datasets."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cyclopts import App
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["data_app"]
 
-data_app = App(name="data", help="List, fetch, find and verify datasets.")
+data_app = App(name="data", help="List, download, locate and verify datasets.")
 
 
 @data_app.command(name="list")
 def list_(*, format_: TextFormat = "text") -> None:
-    """List every dataset: what it is, its size, licence, and where it is now.
+    """List the datasets with their sizes, licences and current locations.
 
     Args:
-        format_: how to print the result.
+        format_: Output format.
     """
     states = {name: _state(name) for name in DATASETS}
     if format_ == "json":
-        print_json({name: _described(name, states[name]) for name in DATASETS})
+        print_json({name: _as_dict(name, states[name]) for name in DATASETS})
         return
     rows = [
         [name, info.about, _counts(info), str(info.classes), info.licence, states[name]]
@@ -47,112 +47,112 @@ def list_(*, format_: TextFormat = "text") -> None:
 def fetch(
     *names: str, revision: str | None = None, force: Flag = False, format_: TextFormat = "text"
 ) -> int:
-    """Download datasets into the cache, unless they are here. Goes on where it was interrupted.
+    """Download datasets into the cache unless they are present; an interrupted download resumes.
 
     Args:
-        names: of datasets, as `perdure data list` has them.
-        revision: a branch, tag or commit of the repository; without it the newest.
-        force: download again even if it is here.
-        format_: how to print the result.
+        names: Names of datasets; see `perdure data list`.
+        revision: Branch, tag or commit of the repository. Defaults to the newest.
+        force: Download again even if the dataset is present.
+        format_: Output format.
     """
     if not names:
-        raise InputError("fetch which dataset? Give a name; `perdure data list` has them")
+        raise InputError("fetch which dataset? Give a name; see `perdure data list`")
     if revision is not None and len(names) > 1:
-        raise InputError("--revision is of one repository: give one name")
-    found = []
+        raise InputError("--revision belongs to one repository, expected one name")
+    results = []
     try:
         for name in names:
-            found.append(fetch_one(name, revision=revision, force=force))
+            results.append(fetch_one(name, revision=revision, force=force))
             if format_ != "json":
-                print_lines(_told(name, found[-1]))
+                print_lines(_describe_result(name, results[-1]))
     except KeyboardInterrupt:
-        print_stderr("interrupted; what has come is kept, the next fetch goes on")
+        print_stderr("interrupted; the same command resumes the download")
         return 130
     if format_ == "json":
-        print_json([one._asdict() for one in found])
+        print_json([result._asdict() for result in results])
     return 0
 
 
 @data_app.command(name="where")
 def where_(*names: str, format_: TextFormat = "text") -> None:
-    """Say where datasets are: source, folder, files with their sha256, and decoded arrays.
+    """Print where datasets are: source, folder, files with their sha256, and decoded arrays.
 
     Args:
-        names: of datasets; without any, those that are here.
-        format_: how to print the result.
+        names: Names of datasets. Defaults to all that are present.
+        format_: Output format.
     """
-    places = [locate(name) for name in _asked(names)]
+    locations = [locate(name) for name in _selected(names)]
     if format_ == "json":
-        print_json([vars(place) for place in places])
+        print_json([vars(location) for location in locations])
         return
-    for place in places:
-        print_lines(f"{place.name}: {_place(place)}")
-        for file, sha256 in place.sha256.items():
+    for location in locations:
+        print_lines(f"{location.name}: {_describe_location(location)}")
+        for file, sha256 in location.sha256.items():
             print_lines(f"  {file}  sha256 {sha256}")
-        for folder in dict.fromkeys(path.parent for path in place.decoded):
+        for folder in dict.fromkeys(path.parent for path in location.decoded):
             print_lines(f"  decoded: {folder}")
 
 
 @data_app.command(name="verify")
 def verify_(*names: str, format_: TextFormat = "text") -> int:
-    """Read every file anew and compare it with what was fetched and decoded; 1 if one differs.
+    """Compare every file with its recorded sha256, and exit with code 1 if one differs.
 
     Args:
-        names: of datasets; without any, those that are here.
-        format_: how to print the result.
+        names: Names of datasets. Defaults to all that are present.
+        format_: Output format.
     """
-    checks = {name: verify(name) for name in _asked(names)}
+    checks = {name: verify(name) for name in _selected(names)}
     if format_ == "json":
-        print_json({name: [one._asdict() for one in found] for name, found in checks.items()})
+        print_json({name: [check._asdict() for check in files] for name, files in checks.items()})
     else:
-        for name, found in checks.items():
-            for one in found:
-                print_lines(f"{name}: {one.state}: {one.path}: {one.why}")
-            if not found:
-                print_lines(f"{name}: no files to verify: {_place(locate(name))}")
-    return int(any(one.state == "differs" for found in checks.values() for one in found))
+        for name, files in checks.items():
+            for check in files:
+                print_lines(f"{name}: {check.state}: {check.path}: {check.why}")
+            if not files:
+                print_lines(f"{name}: no files to verify: {_describe_location(locate(name))}")
+    return int(any(check.state == "differs" for files in checks.values() for check in files))
 
 
-def _asked(names: Sequence[str]) -> list[str]:
+def _selected(names: Sequence[str]) -> list[str]:
     return list(names) or [name for name in DATASETS if _state(name) in ("cache", "mirror")]
 
 
 def _state(name: str) -> str:
     try:
-        place = locate(name, hashed=False)
+        location = locate(name, hashed=False)
     except InputError:
         return "incomplete"
-    return {"hub": "to fetch", "nowhere": "to provide"}.get(place.source, place.source)
+    return {"hub": "to fetch", "nowhere": "to provide"}.get(location.source, location.source)
 
 
-def _place(place: DatasetLocation) -> str:
-    if place.source == "bundled":
+def _describe_location(location: DatasetLocation) -> str:
+    if location.source == "bundled":
         return "bundled with scikit-learn"
-    if place.source == "nowhere":
-        return "not here; " + (DATASETS[place.name].provide or f"see {place.of}")
-    if place.source == "hub":
-        return f"not here; run `perdure data fetch {place.name}` (from {place.repository})"
-    cut = f", cut from {place.of}" if place.of else ""
-    commit = f", {place.repository} at {place.commit}" if place.commit else ""
-    return f"{place.source}, {place.folder}{cut}{commit}"
+    if location.source == "nowhere":
+        return "not here; " + (DATASETS[location.name].provide or f"see {location.of}")
+    if location.source == "hub":
+        return f"not here; run `perdure data fetch {location.name}` (from {location.repository})"
+    part = f", part of {location.of}" if location.of else ""
+    commit = f", {location.repository} at {location.commit}" if location.commit else ""
+    return f"{location.source}, {location.folder}{part}{commit}"
 
 
-def _told(name: str, found: FetchResult) -> str:
-    if found.source == "bundled":
+def _describe_result(name: str, result: FetchResult) -> str:
+    if result.source == "bundled":
         return f"{name}: bundled with scikit-learn, nothing to fetch"
-    cut = "" if found.name == name else f" as {found.name}"
-    at = f" ({found.repository} at {found.commit})" if found.commit else ""
-    if found.source == "hub":
-        files = f"{len(found.files)} files, {found.fetched:,} bytes"
-        return f"{name}: fetched{cut}, {files}, into {found.folder}{at}"
-    return f"{name}: here already{cut}, in {found.folder}{at}; --force downloads it again"
+    part = "" if result.name == name else f" as {result.name}"
+    at = f" ({result.repository} at {result.commit})" if result.commit else ""
+    if result.source == "hub":
+        files = f"{len(result.files)} files, {result.fetched:,} bytes"
+        return f"{name}: fetched{part}, {files}, into {result.folder}{at}"
+    return f"{name}: here already{part}, in {result.folder}{at}; --force downloads it again"
 
 
 def _counts(info: DatasetInfo) -> str:
     return " / ".join("?" if n is None else f"{n:,}" for n in (info.train, info.test))
 
 
-def _described(name: str, state: str) -> dict[str, Any]:
+def _as_dict(name: str, state: str) -> dict[str, object]:
     info = DATASETS[name]
     keys = ("about", "licence", "shape", "classes", "train", "test", "repository", "provide")
     return {key: getattr(info, key) for key in keys} | {"where": state}

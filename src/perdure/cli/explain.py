@@ -1,4 +1,4 @@
-"""`perdure explain`: a metric or a strategy in words."""
+"""`perdure explain`: what a metric or a strategy is."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ LEGEND = {
 def explain(*ids: str) -> None:
     """Explain metrics and strategies.
 
-    Of a metric: formula, source, what it needs, its namesakes and how to read it. Of a strategy:
-    what it does, keeps and costs, its paper, and its hyperparameters.
+    For a metric: its formula, source, requirements, similar metrics and interpretation. For a
+    strategy: what it does, stores and costs, its paper, and its hyperparameters.
 
     Args:
-        ids: ids of metrics (`perdure list metrics`) or names of strategies (`perdure list
+        ids: Ids of metrics (`perdure list metrics`) or names of strategies (`perdure list
             strategies`).
     """
     if not ids:
-        raise ValueError(
-            "nothing to explain; name a metric, wc_acc say (`perdure list metrics`), or a "
-            "strategy, ewc say (`perdure list strategies`)"
+        raise InputError(
+            "nothing to explain; name a metric such as wc_acc (`perdure list metrics`) or a "
+            "strategy such as ewc (`perdure list strategies`)"
         )
-    found = [_strategy(id_) if id_ in STRATEGIES else _metric(id_) for id_ in ids]
-    print_lines(*"\n\n".join(found).split("\n"))
+    pages = [_strategy(id_) if id_ in STRATEGIES else _metric(id_) for id_ in ids]
+    print_lines(*"\n\n".join(pages).split("\n"))
 
 
 def _metric(id_: str) -> str:
@@ -52,39 +52,44 @@ def _metric(id_: str) -> str:
 def _strategy(name: str) -> str:
     entry = STRATEGIES[name]
     parts = [
-        ("keeps", entry.keeps),
-        ("costs", f"against naive: {entry.costs}"),
-        ("paper", entry.paper or "none: a bound that every study needs"),
-        ("takes", "; ".join(_hyperparameters(name))),
-        *(("set-up", text) for text in _set_ups(name)),
-        ("run it", f"perdure run split-digits {name}"),
-        ("code", f"perdure.strategies.{entry.module}, with what its paper leaves open"),
+        ("stores", entry.keeps),
+        ("costs", f"compared with naive: {entry.costs}"),
+        ("paper", entry.paper or "none: a baseline that every study needs"),
+        ("options", "; ".join(_hyperparameters(name))),
+        *(("presets", text) for text in _presets(name)),
+        ("run", f"perdure run split-digits {name}"),
+        (
+            "code",
+            f"perdure.strategies.{entry.module}, which also documents what its paper leaves open",
+        ),
     ]
     return "\n".join([f"{name}: {entry.about}", *_lines(parts)])
 
 
 def _hyperparameters(name: str) -> list[str]:
-    """Return every hyperparameter with its default; reading them needs PyTorch."""
+    """Return every hyperparameter with its default, which needs PyTorch."""
     try:
         from ..strategies import find_strategy
         from ..training.hyperparameters import list_hyperparameters
 
-        found = list_hyperparameters(find_strategy(name), skip=("seed",))
+        options = list_hyperparameters(find_strategy(name), skip=("seed",))
     except ModuleNotFoundError:
-        return ["hyperparameters are shown once PyTorch is there: pip install 'perdure[train]'"]
-    return [f"{key}={_plain(default)}" for key, (_, default) in found.items()] or ["nothing"]
+        return ["hyperparameters are shown if PyTorch is installed: pip install 'perdure[train]'"]
+    return [f"{key}={_plain(default)}" for key, (_, default) in options.items()] or ["none"]
 
 
-def _set_ups(name: str) -> list[str]:
-    """Return what scenarios set where their papers differ from the defaults."""
+def _presets(name: str) -> list[str]:
+    """Return the values that scenarios set in place of the defaults."""
     by_values: dict[str, list[str]] = {}
     for scenario, named in SCENARIOS.items():
         for setting in dict.fromkeys((named.setting, *named.defaults_by_setting)):
             if given := named.defaults_for(setting).strategies.get(name):
                 values = " ".join(f"{key}={_plain(value)}" for key, value in given.items())
-                told = scenario if setting == named.setting else f"{scenario} --setting {setting}"
-                by_values.setdefault(values, []).append(told)
-    return [f"{values} for {', '.join(where)}" for values, where in by_values.items()]
+                command = (
+                    scenario if setting == named.setting else f"{scenario} --setting {setting}"
+                )
+                by_values.setdefault(values, []).append(command)
+    return [f"{values} for {', '.join(scenarios)}" for values, scenarios in by_values.items()]
 
 
 def _plain(value: object) -> str:
@@ -112,14 +117,14 @@ def _page(id_: str) -> str:
     if base in ("acc", "acc.learning", "bwt"):
         lines += [
             "",
-            "  together (table of Evaluation Metrics for Continual Learning)",
+            "  together (Evaluation Metrics for Continual Learning, tutorial)",
             textwrap.indent(DIAGNOSIS, "  "),
         ]
     return "\n".join(lines)
 
 
 def _lines(parts: list[tuple[str, str]]) -> list[str]:
-    """Return labels and texts, wrapped."""
+    """Return labels and texts as wrapped lines."""
     return [
         line
         for label, text in parts

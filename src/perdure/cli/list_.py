@@ -1,4 +1,4 @@
-"""`perdure list`: what there is."""
+"""`perdure list`: the names of metrics, tools, scenarios, strategies and models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ list_app = App(name="list", help="List metrics, tools, scenarios, strategies and
 
 @list_app.command
 def metrics() -> None:
-    """List every metric: id, direction, name, what it is computed from, and its source."""
+    """List all metrics with their direction, name, input and source."""
     rows = [
         [id_, ARROWS[metric.better], metric.name, metric.input, metric.source]
         for id_, metric in METRICS.items()
@@ -30,14 +30,14 @@ def metrics() -> None:
 
 @list_app.command
 def tools() -> None:
-    """List the tools and papers that `perdure score --as` knows, with the names they print."""
+    """List the tools and papers that `perdure score --as` imitates, and the names they print."""
     rows = [[tool, ", ".join(row.name for row in rows)] for tool, rows in TOOLS.items()]
     TextTable(["--as", "prints"], rows).show(sys.stdout)
 
 
 @list_app.command
 def scenarios() -> None:
-    """List the scenarios that `perdure run` knows, their data and the network they are run with."""
+    """List all scenarios with their tasks, setting, datasets and default model."""
     rows = [
         [name, str(each.tasks), each.setting, ", ".join(each.data), each.defaults.model, each.about]
         for name, each in SCENARIOS.items()
@@ -48,14 +48,14 @@ def scenarios() -> None:
 
 @list_app.command
 def strategies() -> None:
-    """List the strategies that `perdure run` knows, what they keep, and their papers."""
+    """List all strategies with what they store and their papers."""
     rows = [[name, each.about, each.keeps, each.paper] for name, each in STRATEGIES.items()]
-    TextTable(["strategy", "what it does", "keeps", "paper"], rows).show(sys.stdout)
+    TextTable(["strategy", "what it does", "stores", "paper"], rows).show(sys.stdout)
 
 
 @list_app.command
 def models() -> None:
-    """List the networks that `perdure run` knows."""
+    """List all models."""
     TextTable(["model", "what it is"], [[name, describe_model(name)] for name in MODELS]).show(
         sys.stdout
     )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import webbrowser
 from contextlib import suppress
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -18,7 +17,7 @@ from ._output import print_lines
 
 __all__ = ["watch"]
 
-SHORTEST = 8
+MIN_TOKEN_LENGTH = 8
 AUTO = "auto"
 
 
@@ -30,27 +29,32 @@ def watch(
     token: str | None = None,
     open_: Annotated[Flag, Parameter("--open")] = False,
 ) -> int:
-    """Show a folder of runs in the browser, while they train; it reads and never writes.
+    """Show the runs in a folder on a web page that updates while they train.
 
-    Prints the address of the page. Ctrl-C ends it.
+    Prints the address of the page; Ctrl-C stops the server. Nothing is written.
 
     Args:
-        store: folder of the runs.
-        port: of the address; 8765 or the next free one if not given.
-        host: an address of this machine; others than 127.0.0.1 let others look, and need a token.
-        token: a word that those who look must know; `auto` makes one.
-        open_: open the page in the browser.
+        store: Folder in which runs are stored.
+        port: Port of the address. Defaults to 8765, or the next free one.
+        host: Address to listen on. Addresses other than 127.0.0.1 expose the page to the network
+            and require a token.
+        token: Token that viewers must know; `auto` generates one.
+        open_: Open the page in the browser.
     """
     if port is not None and port > 65535:
         raise InputError(f"--port is {port}, expected at most 65535")
     if not store.is_dir():
-        raise InputError(f"{store}: no such folder, expected one of runs; `perdure run` makes some")
-    live = _live()
-    token = _token(live, host, token)
-    server = live.LiveServer(store, live.open_port(host, port), host, token=token)
+        raise InputError(
+            f"{store}: no such folder, expected a folder of runs; `perdure run` creates one"
+        )
+    _require_packages()
+    from ..report.live.serve import LiveServer, open_port
+
+    token = _check_token(host, token)
+    server = LiveServer(store, open_port(host, port), host, token=token)
     count = len(server.watching.listing)
     print_lines(f"{store}: {count} run{'' if count == 1 else 's'}, shown at {server.address}")
-    print_lines("Ctrl-C ends it")
+    print_lines("Ctrl-C stops it")
     if open_:
         webbrowser.open(server.address)
     with suppress(KeyboardInterrupt):
@@ -58,28 +62,31 @@ def watch(
     return 0
 
 
-def _live() -> Any:
-    for needed in ("starlette", "uvicorn", "plotly"):
-        if find_spec(needed) is None:
+def _require_packages() -> None:
+    for package in ("starlette", "uvicorn", "plotly"):
+        if find_spec(package) is None:
             raise InputError(
-                f"{needed} is not installed, expected it for pages; pip install 'perdure[report]'"
+                f"{package} is not installed, expected it for pages; pip install 'perdure[report]'"
             )
-    return import_module("perdure.report.live.serve")
 
 
-def _token(live: Any, host: str, token: str | None) -> str | None:
+def _check_token(host: str, token: str | None) -> str | None:
+    """Return the token that viewers must know; None if only this machine can see the page."""
+    from ..report.live.auth import is_loopback
+    from ..report.live.serve import new_token
+
     if token is None:
-        if not live.is_loopback(host):
+        if not is_loopback(host):
             raise InputError(
-                f"--host {host:.60} lets other machines look, expected a token with it; "
-                "--token auto makes one"
+                f"--host {host:.60} exposes the page to the network and requires a token; "
+                "--token auto generates one"
             )
         return None
     if token == AUTO:
-        return str(live.new_token())
-    if not re.fullmatch(r"[A-Za-z0-9._~-]+", token) or len(token) < SHORTEST:
+        return new_token()
+    if not re.fullmatch(r"[A-Za-z0-9._~-]+", token) or len(token) < MIN_TOKEN_LENGTH:
         raise InputError(
-            f"--token has {len(token)} characters, expected at least {SHORTEST} letters or digits "
-            "(or . _ ~ -); --token auto makes one"
+            f"--token has {len(token)} characters, expected at least {MIN_TOKEN_LENGTH} letters or "
+            "digits (or . _ ~ -); --token auto generates one"
         )
     return token
