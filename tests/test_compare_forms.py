@@ -98,7 +98,7 @@ def test_text_says_what_the_numbers_rest_on(runs: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert "go down to" not in text
     assert "cannot go below" not in text
-    says(printed(runs, "--test", "permutation"), "9 seeds can go down to p = 0.01172")
+    says(printed(runs, "--test", "permutation"), "9 seeds can reach p = 0.01172")
     few = store(tmp_path / "few", {"er": spread(0.7, 5), "ewc": spread(0.3, 5)})
     for test in ("permutation", "wilcoxon"):
         text = printed(few, "--test", test)

@@ -301,7 +301,7 @@ def test_compare_shows_paired_differences_of_two_runs(made: Path) -> None:
     assert shown.code == 0
     assert "one - two, on the same examples" in shown.out
     assert "two trained models, not about the methods" in shown.out
-    (found,) = json.loads(run("compare", *words, "--format", "json").out)["on_examples"]
+    (found,) = json.loads(run("compare", *words, "--format", "json").out)["example_comparisons"]
     one, two = (perdure.open_run(made / name) for name in "ab")
     expected = difference_of_runs(one.per_example_at_ends, two.per_example_at_ends)
     assert found["intervals"]["bwt"] == list(expected.intervals["bwt"])
@@ -318,5 +318,5 @@ def test_compare_says_why_runs_on_other_data_are_not_paired(made: Path) -> None:
     assert "not compared example by example: the evaluation data of task 'a' differs" in shown.out
     (found,) = json.loads(
         run("compare", f"one={made / 'a'}", f"two={made / 'c'}", "--format", "json").out
-    )["on_examples"]
+    )["example_comparisons"]
     assert "differs" in found["undefined"]

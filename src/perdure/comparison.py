@@ -117,7 +117,7 @@ def compare(
         ),
     )  # fmt: skip
     _add_metrics(report, summaries, runs, ids)
-    report.on_examples = _compare_examples(runs, level=level)
+    report.example_comparisons = _compare_examples(runs, level=level)
     return report
 
 

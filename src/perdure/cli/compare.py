@@ -169,7 +169,7 @@ def _print_examples(
     """Print how the models of single runs differ on the examples that both were evaluated on."""
     if format_ == "csv" and not details:
         return
-    for pair in report.on_examples:
+    for pair in report.example_comparisons:
         tables = make_example_tables(
             pair, ids, report.scale, percent=percent and format_ != "csv",
             digits=None if format_ == "csv" else digits + 2 * percent, per_task=details,

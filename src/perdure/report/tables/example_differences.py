@@ -1,18 +1,20 @@
-"""Two runs on the same examples: the table of their differences, in words and as plain data."""
+"""Two runs compared on the same examples: tables of their differences, in words, and as JSON."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from ...metrics import better_direction, display_name, find_metric
-from .scores import ARROWS, format_value
+from .scores import ARROWS, format_metric
 from .text_table import TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...metrics import RunDifference, ScoreScale
+    from .scores import Format
 
 __all__ = [
     "ExampleComparison",
@@ -24,7 +26,7 @@ __all__ = [
 
 @dataclass
 class ExampleComparison:
-    """Two runs by name, how they differ, or the reason why that cannot be said of examples."""
+    """The difference of two runs on the same examples, or the reason why there is none."""
 
     first: str
     second: str
@@ -34,7 +36,7 @@ class ExampleComparison:
 
 
 def make_example_tables(
-    found: ExampleComparison,
+    comparison: ExampleComparison,
     ids: Sequence[str],
     scale: ScoreScale,
     *,
@@ -42,68 +44,67 @@ def make_example_tables(
     digits: int | None = 4,
     per_task: bool = False,
 ) -> list[TextTable]:
-    """Return the differences of two runs with their intervals and, if asked for, of each task."""
-    apart = found.difference
-    if apart is None:
+    """Return the differences of two runs with intervals, and a table per task if `per_task`."""
+    difference = comparison.difference
+    if difference is None:
         return []
-    title = f"{found.first} - {found.second}, on the same examples"
-    interval = f"{100 * found.level:g}% interval"
+    write = partial(format_metric, percent=percent, digits=digits)
+    title = f"{comparison.first} - {comparison.second}, on the same examples"
+    interval = f"{100 * comparison.level:g}% interval"
     value = "difference (%)" if percent else "difference"
-    shown = [id_ for id_ in ids if id_ in apart.intervals]
+    known = [id_ for id_ in ids if id_ in difference.intervals]
     rows = []
-    for id_ in shown:
-        ends = _ends(apart.intervals[id_], id_, percent, digits)
-        metric = find_metric(id_)
-        each = [_number(apart.metrics[id_], id_, percent, digits), ends, _verdict(apart, id_)]
-        rows.append([id_, ARROWS[better_direction(id_, scale)], *each, display_name(metric, scale)])
+    for id_ in known:
+        low, high = ends = difference.intervals[id_]
+        cells = [write(difference.metrics[id_], id_), _join(ends, id_, write)]
+        cells.append("yes" if low > 0 or high < 0 else "no")
+        rows.append(
+            [
+                id_,
+                ARROWS[better_direction(id_, scale)],
+                *cells,
+                display_name(find_metric(id_), scale),
+            ]
+        )
     header = ["id", "better", value, interval, "apart", "name"]
-    grids = [TextTable(header, rows, title=title, right={value, interval})]
+    tables = [TextTable(header, rows, title=title, right={value, interval})]
     if per_task:
-        cells = [
-            [id_, *(_cell(apart, id_, k, percent, digits) for k in range(len(apart.tasks)))]
-            for id_ in shown
+        tasks = difference.tasks
+        cells_of = [
+            [id_, *(_task_cell(difference, id_, k, write) for k in range(len(tasks)))]
+            for id_ in known
         ]
-        grids.append(
-            TextTable(["each task", *apart.tasks], cells, title=title, right=set(apart.tasks))
-        )
-    return grids
+        tables.append(TextTable(["each task", *tasks], cells_of, title=title, right=set(tasks)))
+    return tables
 
 
-def describe_example_comparison(found: ExampleComparison) -> str:
-    """Return what the differences speak about, or why there are none."""
-    if found.difference is None:
-        return (
-            f"{found.first} and {found.second} are not compared example by example: {found.reason}"
-        )
+def describe_example_comparison(comparison: ExampleComparison) -> str:
+    """Return in words what the differences are about, or why there are none."""
+    first, second = comparison.first, comparison.second
+    if comparison.difference is None:
+        return f"{first} and {second} are not compared example by example: {comparison.reason}"
     return (
-        f"{found.first} - {found.second}: intervals are paired on examples and speak about these "
-        "two trained models, not about the methods: another seed may differ by more; compare "
-        "several seeds for that"
+        f"{first} - {second}: intervals are paired on examples and are about these two trained "
+        "models, not about the methods: another seed may differ by more; compare several seeds "
+        "for that"
     )
 
 
-def example_comparison_to_dict(found: ExampleComparison) -> dict[str, Any]:
+def example_comparison_to_dict(comparison: ExampleComparison) -> dict[str, object]:
     """Return plain lists and numbers, ready for JSON."""
-    apart = found.difference
-    said = {"first": found.first, "second": found.second, "level": found.level}
-    return said | ({"undefined": found.reason} if apart is None else apart.as_dict())
+    difference = comparison.difference
+    header = {"first": comparison.first, "second": comparison.second, "level": comparison.level}
+    if difference is None:
+        return {**header, "undefined": comparison.reason}
+    return {**header, **difference.as_dict()}
 
 
-def _verdict(apart: RunDifference, id_: str) -> str:
-    low, high = apart.intervals[id_]
-    return "yes" if low > 0 or high < 0 else "no"
+def _join(ends: tuple[float, float], id_: str, write: Format) -> str:
+    return " to ".join(write(end, id_) for end in ends)
 
 
-def _number(value: float, id_: str, percent: bool, digits: int | None) -> str:
-    return format_value(value, find_metric(id_).unit, percent=percent, digits=digits)
-
-
-def _ends(ends: tuple[float, float], id_: str, percent: bool, digits: int | None) -> str:
-    return " to ".join(_number(end, id_, percent, digits) for end in ends)
-
-
-def _cell(apart: RunDifference, id_: str, k: int, percent: bool, digits: int | None) -> str:
-    value, ends = apart.per_task[id_][k], apart.per_task_intervals[id_][k]
-    if value is None or ends is None:
-        return ""
-    return f"{_number(value, id_, percent, digits)} ({_ends(ends, id_, percent, digits)})"
+def _task_cell(difference: RunDifference, id_: str, k: int, write: Format) -> str:
+    value, ends = difference.per_task[id_][k], difference.per_task_intervals[id_][k]
+    return (
+        "" if value is None or ends is None else f"{write(value, id_)} ({_join(ends, id_, write)})"
+    )

@@ -1,4 +1,4 @@
-"""The tables that `perdure score` prints."""
+"""The tables of one summary: metrics, values per task, and the names other tools use."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from ...metrics import RunsSummary, better_direction, display_name, find_metric
 from .text_table import TextTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from ...metrics import Metric, ScoreScale, Summary, ToolRow
+    from ...metrics import ScoreScale, Summary, ToolRow
+
+    Format = Callable[[float, str], str]  # value and id of a metric -> text
 
 __all__ = [
+    "format_metric",
+    "format_value",
     "get_scale",
     "group_reasons",
     "make_headline_table",
@@ -34,88 +38,85 @@ TASK_COLUMNS = {
     "at the end": "acc",
     "lost": "forgetting.learned",
 }
+CURVE_IDS = {"aa": "acc", "af": "acc", "fixed": "acc"}  # a metric of the same unit
 
 
 def make_score_tables(
-    found: Summary | RunsSummary,
+    summary: Summary | RunsSummary,
     *,
     percent: bool = False,
     per_task: bool = False,
     digits: int | None = 4,
 ) -> list[TextTable]:
-    """Return the headline table and, if asked for, values of each task and after each task."""
-    grids = [_headline(found, percent, digits)]
+    """Return the table of all metrics and, if `per_task`, tables of and after each task.
+
+    `digits=None` writes full precision, for files.
+    """
+    write = partial(format_metric, percent=percent, digits=digits)
+    tables = [_make_metric_table(summary, write, percent=percent, precise=digits is None)]
     if per_task:
-        ids = [id_ for id_ in found.metrics if id_ in found.per_task]
-        by_task = {id_: found.per_task[id_] for id_ in ids}
-        grids.append(_by_task("each task", by_task, found.tasks, percent, digits))
-        grids += _intervals_by_task(found, percent, digits)
-        grids.append(_by_task("after each task", found.curves, found.tasks, percent, digits))
-    return grids
+        known = {id_: summary.per_task[id_] for id_ in summary.metrics if id_ in summary.per_task}
+        tables.append(_make_per_task_table("each task", known, summary.tasks, write))
+        tables += _make_interval_tables(summary, write)
+        tables.append(_make_per_task_table("after each task", summary.curves, summary.tasks, write))
+    return tables
 
 
-def make_task_table(found: Summary | RunsSummary) -> TextTable:
-    """Return for each task how well it was learned, its worst, its end, and what it lost."""
-    worst = get_scale(found).worst
+def make_task_table(summary: Summary | RunsSummary) -> TextTable:
+    """Return per task its score when learned, its worst score since, at the end, and its loss."""
+    worst = get_scale(summary).worst
     columns = {
-        title.format(worst=worst): id_
+        title.format(worst=worst): summary.per_task[id_]
         for title, id_ in TASK_COLUMNS.items()
-        if id_ in found.per_task
+        if id_ in summary.per_task
     }
     rows = []
-    for k, task in enumerate(found.tasks):
-        cells = []
-        for id_ in columns.values():
-            each = found.per_task[id_]
-            value = each[k] if k < len(each) else None
-            cells.append(
-                "" if value is None else format_value(value, "score", percent=False, digits=3)
-            )
-        rows.append([task, *cells])
+    for k, task in enumerate(summary.tasks):
+        values = [values[k] if k < len(values) else None for values in columns.values()]
+        rows.append([task, *("" if value is None else f"{value:.3f}" for value in values)])
     return TextTable(["task", *columns], rows, right=set(columns))
 
 
-def make_headline_table(found: Summary | RunsSummary, *, names: bool = True) -> TextTable:
-    """Return the metrics that the papers print, with SD over seeds; without names where narrow."""
-    (grid,) = make_score_tables(found)
-    wanted = [row for row in grid.rows if row[0] in HEADLINE_IDS]
-    width = len(grid.header) - (not names)
-    return TextTable(grid.header[:width], [row[:width] for row in wanted], right=grid.right)
+def make_headline_table(summary: Summary | RunsSummary, *, names: bool = True) -> TextTable:
+    """Return the metrics that papers report, with SD over seeds; `names` adds a column of names."""
+    (table,) = make_score_tables(summary)
+    rows = [row for row in table.rows if row[0] in HEADLINE_IDS]
+    width = len(table.header) - (not names)
+    return TextTable(table.header[:width], [row[:width] for row in rows], right=table.right)
 
 
 def make_tool_table(
     rows: Sequence[ToolRow], tool: str, *, percent: bool = False, digits: int | None = 4
 ) -> TextTable:
-    """Return the table of another tool's names, its numbers, and our ids beside them."""
+    """Return the metrics of another tool: its names, the values, and our ids."""
     body = []
     for row in rows:
-        shown = "undefined"
+        text = "undefined"
         if row.value is not None:
-            unit = find_metric(row.id).unit if row.id else "score"
-            shown = format_value(row.value, unit, percent=percent, digits=digits)
-        body.append([row.name, shown, row.id or "none", row.note])
+            text = format_metric(row.value, row.id or "acc", percent=percent, digits=digits)
+        body.append([row.name, text, row.id or "none", row.note])
     value = "value (%)" if percent else "value"
     return TextTable([f"{tool} prints", value, "our id", "remark"], body, right={value})
 
 
-def stack_tables(grids: Mapping[str, TextTable]) -> TextTable:
-    """Return tables of several methods as one, with the method in the first column.
+def stack_tables(tables: Mapping[str, TextTable]) -> TextTable:
+    """Return the tables of several methods as one, with the method in the first column.
 
     Example:
         >>> stack_tables({"er": TextTable(["id", "value"], [["acc", "0.5"]])}).rows
         [['er', 'acc', '0.5']]
     """
-    columns = dict.fromkeys(name for grid in grids.values() for name in grid.header)
+    columns = dict.fromkeys(name for table in tables.values() for name in table.header)
     rows = []
-    for method, grid in grids.items():
-        for row in grid.rows:
-            cells = dict(zip(grid.header, row, strict=True))
+    for method, table in tables.items():
+        for row in table.rows:
+            cells = dict(zip(table.header, row, strict=True))
             rows.append([method, *(cells.get(name, "") for name in columns)])
     return TextTable(["method", *columns], rows)
 
 
 def group_reasons(undefined: Mapping[str, str]) -> list[str]:
-    """Return one line for each reason, with the ids that share it.
+    """Return one line per reason, with the ids that share it.
 
     Example:
         >>> group_reasons({"fwt.gem": "needs b", "fwt.learned": "needs b"})
@@ -128,7 +129,7 @@ def group_reasons(undefined: Mapping[str, str]) -> list[str]:
 
 
 def format_value(value: float, unit: str, *, percent: bool, digits: int | None) -> str:
-    """Return a metric's value as text: percent are of scores only; no digits, all of them.
+    """Return a value as text; scores in percent on request, full precision without `digits`.
 
     Example:
         >>> format_value(0.25, "score", percent=True, digits=4)
@@ -143,74 +144,65 @@ def format_value(value: float, unit: str, *, percent: bool, digits: int | None) 
     return f"{value:.{digits}f}"
 
 
-def _headline(found: Summary | RunsSummary, percent: bool, digits: int | None) -> TextTable:
-    sd = found.sd if isinstance(found, RunsSummary) else {}
-    bias = {} if isinstance(found, RunsSummary) else found.bias
-    value = "value (%)" if percent else "value"
-    ends = ["low", "high"] if digits is None else ["95% interval"]
-    header = ["id", "better" if digits is None else "", value]
-    header += ["SD"] if sd else []
-    header += ends if found.intervals else []
-    header += ["bias at most"] if bias else []
+def format_metric(value: float, id_: str, *, percent: bool, digits: int | None) -> str:
+    """Return the value of the metric `id_` as text in its unit."""
+    return format_value(value, find_metric(id_).unit, percent=percent, digits=digits)
+
+
+def get_scale(summary: Summary | RunsSummary) -> ScoreScale:
+    """Return the range, direction and name of the scores of a summary."""
+    return summary.runs[0].scale if isinstance(summary, RunsSummary) else summary.scale
+
+
+def _make_metric_table(
+    summary: Summary | RunsSummary, write: Format, *, percent: bool, precise: bool
+) -> TextTable:
+    sd = summary.sd if isinstance(summary, RunsSummary) else {}
+    bias = {} if isinstance(summary, RunsSummary) else summary.bias
+    scale = get_scale(summary)
+    value_column = "value (%)" if percent else "value"
+    header = ["id", "better" if precise else "", value_column, *(["SD"] if sd else [])]
+    if summary.intervals:
+        header += ["low", "high"] if precise else ["95% interval"]
+    header += [*(["bias at most"] if bias else []), "name"]
     rows = []
-    for id_, number_ in found.metrics.items():
-        metric = find_metric(id_)
-        shown = partial(_shown, metric=metric, percent=percent, digits=digits)
-        row = [id_, _direction(found, id_, plain=digits is None), shown(number_)]
-        row += [shown(sd[id_]) if id_ in sd else ""] if sd else []
-        if found.intervals:
-            both = [shown(end) for end in found.intervals.get(id_, ())]
-            row += (both or ["", ""]) if digits is None else [" to ".join(both)]
-        row += [shown(bias[id_]) if id_ in bias else ""] if bias else []
-        rows.append([*row, display_name(metric, get_scale(found))])
-    right = {value, "SD", "95% interval", "bias at most"}
-    return TextTable([*header, "name"], rows, right=right)
+    for id_, value in summary.metrics.items():
+        better = better_direction(id_, scale)
+        row = [id_, better if precise else ARROWS[better], write(value, id_)]
+        row += [write(sd[id_], id_) if id_ in sd else ""] if sd else []
+        if summary.intervals:
+            ends = [write(end, id_) for end in summary.intervals.get(id_, ())]
+            row += (ends or ["", ""]) if precise else [" to ".join(ends)]
+        row += [write(bias[id_], id_) if id_ in bias else ""] if bias else []
+        rows.append([*row, display_name(find_metric(id_), scale)])
+    return TextTable(header, rows, right={value_column, "SD", "95% interval", "bias at most"})
 
 
-def _direction(found: Summary | RunsSummary, id_: str, *, plain: bool) -> str:
-    """Return which way is better: a level of a loss is better when lower."""
-    better = better_direction(id_, get_scale(found))
-    return better if plain else ARROWS[better]
-
-
-def get_scale(found: Summary | RunsSummary) -> ScoreScale:
-    """Return range, direction and name of the scores of a summary."""
-    return found.runs[0].scale if isinstance(found, RunsSummary) else found.scale
-
-
-def _by_task(
-    what: str,
+def _make_per_task_table(
+    title: str,
     values: Mapping[str, Sequence[float | None]],
     tasks: Sequence[str],
-    percent: bool,
-    digits: int | None,
+    write: Format,
 ) -> TextTable:
-    width = max((len(each) for each in values.values()), default=0)
-    names = list(tasks) if len(tasks) == width else [f"visit {k}" for k in range(width)]
+    width = max(map(len, values.values()), default=0)
+    names = list(tasks) if len(tasks) == width else [f"span {k}" for k in range(width)]
     rows = []
-    for id_, each in values.items():
-        unit = find_metric({"aa": "acc", "af": "acc", "fixed": "acc"}.get(id_, id_)).unit
-        cells = [
-            "" if value is None else format_value(value, unit, percent=percent, digits=digits)
-            for value in each
-        ]
+    for id_, several in values.items():
+        unit_id = CURVE_IDS.get(id_, id_)
+        cells = ["" if value is None else write(value, unit_id) for value in several]
         rows.append([id_, *cells, *[""] * (width - len(cells))])
-    return TextTable([what, *names], rows, right=set(names))
+    return TextTable([title, *names], rows, right=set(names))
 
 
-def _intervals_by_task(
-    found: Summary | RunsSummary, percent: bool, digits: int | None
-) -> list[TextTable]:
-    """Return the intervals of one run's tasks, nothing for several runs."""
-    if isinstance(found, RunsSummary) or not found.per_task_intervals:
+def _make_interval_tables(summary: Summary | RunsSummary, write: Format) -> list[TextTable]:
+    """Return a table of intervals per task for one run, none for several runs."""
+    if isinstance(summary, RunsSummary) or not summary.per_task_intervals:
         return []
     rows = []
-    for id_, each in found.per_task_intervals.items():
-        shown = partial(_shown, metric=find_metric(id_), percent=percent, digits=digits)
-        cells = ["" if ends is None else " to ".join(map(shown, ends)) for ends in each]
-        rows.append([id_, *cells, *[""] * (len(found.tasks) - len(cells))])
-    return [TextTable(["95% interval of each task", *found.tasks], rows, right=set(found.tasks))]
-
-
-def _shown(value: float, metric: Metric, percent: bool, digits: int | None) -> str:
-    return format_value(value, metric.unit, percent=percent, digits=digits)
+    for id_, several in summary.per_task_intervals.items():
+        cells = [
+            "" if ends is None else " to ".join(write(end, id_) for end in ends) for ends in several
+        ]
+        rows.append([id_, *cells, *[""] * (len(summary.tasks) - len(cells))])
+    header = ["95% interval of each task", *summary.tasks]
+    return [TextTable(header, rows, right=set(summary.tasks))]

@@ -1,4 +1,4 @@
-"""A table on a terminal: as wide as it has room, in several parts where it has not."""
+"""Tables on a terminal, split into several parts where they are too wide."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ if TYPE_CHECKING:
 
 __all__ = ["print_table", "split_columns"]
 
-COLUMN_GAP = 2  # blanks between columns
-MIN_TEXT_WIDTH = 12  # characters that a column of words may be folded to
+COLUMN_GAP = 2  # spaces between columns
+MIN_TEXT_WIDTH = 12  # a column of text may be wrapped to this many characters
 
 
-def print_table(grid: TextTable, out: TextIO) -> None:
-    """Write a table to a terminal; no number is cut or folded, words are."""
-    from rich.console import Console  # imported here: not needed for --format json and pipes
+def print_table(content: TextTable, out: TextIO) -> None:
+    """Write a table to a terminal; text may be wrapped, numbers never are."""
+    from rich.console import Console  # imported here: JSON output and pipes do not need it
     from rich.table import Table
     from rich.text import Text
 
     console = Console(file=out, highlight=False)
-    rows = grid.cells()
-    blocks = split_columns([grid.header, *rows], grid.right, console.width)
-    names = max(len(row[0]) for row in [grid.header, *rows])
-    for place, columns in enumerate(blocks):
-        title = grid.title if not place else None
+    rows = content.cells()
+    blocks = split_columns([content.header, *rows], content.right, console.width)
+    names = max(len(row[0]) for row in [content.header, *rows])
+    for part, columns in enumerate(blocks):
+        title = content.title if not part else None
         table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
         for k in columns:
-            numbers = grid.header[k] in grid.right
+            numbers = content.header[k] in content.right
             table.add_column(
-                Text(grid.header[k]),
+                Text(content.header[k]),
                 justify="right" if numbers else "left",
                 no_wrap=numbers or (k == 0 and names <= console.width // 2),
-                overflow="fold",  # nothing is cut off
+                overflow="fold",  # wrap instead of cutting off
             )
         for i, row in enumerate(rows):
-            # Text: names may hold markup
-            table.add_row(*(Text(row[k], grid.style((i, k))) for k in columns))
-        if place:
+            # Text, because names may contain markup
+            table.add_row(*(Text(row[k], content.style((i, k))) for k in columns))
+        if part:
             console.print()
         console.print(table)
 
 
 def split_columns(table: Sequence[Sequence[str]], right: set[str], width: int) -> list[list[int]]:
-    """Return which columns stand beside each other; the first is in every part.
+    """Return the columns of each part of a wide table; the first column is in every part.
 
     Args:
         table: header and rows.
-        right: the names of columns of numbers, which are never folded.
-        width: characters in a line.
+        right: names of the columns of numbers, which are never wrapped.
+        width: characters per line.
 
     Example:
         >>> table = [["id", "one", "two"], ["a", "0.123", "0.456"]]

@@ -1,4 +1,4 @@
-"""A table as plain data, and its four written forms."""
+"""A table as plain data, written as text, Markdown, LaTeX or CSV."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Cell = tuple[int, int]  # row, column
 
 @dataclass
 class TextTable:
-    """A header and rows of text; columns named in `right` are numbers.
+    """A header and rows of text; columns named in `right` are right-aligned numbers.
 
-    Cells in `best` are bold, and those in `second` underlined, but not in Markdown, which cannot.
-    `raised` holds what stands small behind a cell: letters of significance, say.
+    Cells in `best` are bold, those in `second` underlined (Markdown cannot underline).
+    `superscripts` follow a cell, for example letters of significance.
     """
 
     header: list[str]
@@ -33,14 +33,14 @@ class TextTable:
     right: set[str] = field(default_factory=set)
     best: set[Cell] = field(default_factory=set)
     second: set[Cell] = field(default_factory=set)
-    raised: dict[Cell, str] = field(default_factory=dict)
+    superscripts: dict[Cell, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.title = escape_line(self.title)
         self.header = [escape_line(cell) for cell in self.header]
         self.rows = [[escape_line(cell) for cell in row] for row in self.rows]
         self.right = {escape_line(name) for name in self.right}
-        self.raised = {cell: escape_line(text) for cell, text in self.raised.items()}
+        self.superscripts = {cell: escape_line(text) for cell, text in self.superscripts.items()}
 
     def text(self) -> str:
         """Return aligned plain text, for pipes and logs.
@@ -80,7 +80,7 @@ class TextTable:
             | a\|b | 0.5 |
         """
         rule = ["---:" if name in self.right else "---" for name in self.header]
-        body = self._cells(_markdown, best="**{}**", raised="<sup>{}</sup>")
+        body = self._cells(_markdown, best="**{}**", superscript="<sup>{}</sup>")
         rows = [list(map(_markdown, self.header)), *body]
         lines = [f"| {' | '.join(row)} |" for row in rows]
         lines.insert(1, f"|{'|'.join(rule)}|")
@@ -105,7 +105,7 @@ class TextTable:
             _latex,
             best=r"\textbf{{{}}}",
             second=r"\underline{{{}}}",
-            raised=r"\textsuperscript{{{}}}",
+            superscript=r"\textsuperscript{{{}}}",
         )
         body = [" & ".join(row) + r" \\" for row in marked]
         lines = [rf"\begin{{tabular}}{{{spec}}}", r"\toprule", head + r" \\", r"\midrule"]
@@ -124,20 +124,20 @@ class TextTable:
         *,
         best: str = "{}",
         second: str = "{}",
-        raised: str = "{}",
+        superscript: str = "{}",
     ) -> list[list[str]]:
-        """Return the rows as a form writes them, given how it marks what stands out."""
+        """Return the escaped rows, with the marks of a format for best, second and superscripts."""
         rows = [list(map(escape, row)) for row in self.rows]
         for cells, mark in ((self.best, best), (self.second, second)):
             for i, k in cells:
                 rows[i][k] = mark.format(rows[i][k])
-        for (i, k), text in self.raised.items():
-            rows[i][k] += raised.format(escape(text)) if text else ""
+        for (i, k), text in self.superscripts.items():
+            rows[i][k] += superscript.format(escape(text)) if text else ""
         return rows
 
     def cells(self) -> list[list[str]]:
         """Return the rows as a terminal shows them."""
-        return self._cells(raised=" {}")
+        return self._cells(superscript=" {}")
 
     def style(self, cell: Cell) -> str:
         """Return how a terminal writes a cell: bold, underlined, or plain."""
@@ -147,7 +147,7 @@ class TextTable:
 def _markdown(cell: str) -> str:
     cell = cell.replace("\\", "\\\\").replace("|", r"\|").replace("\n", " ")
     cell = cell.replace("<", "&lt;").replace("*", r"\*").replace("`", r"\`").replace("[", r"\[")
-    return re.sub(r"(?<!\w)_|_(?!\w)", r"\_", cell)  # inside a word it is no markup
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\_", cell)  # inside a word it is not markup
 
 
 def _latex(cell: str) -> str:
