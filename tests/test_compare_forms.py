@@ -93,10 +93,10 @@ def test_text_says_what_the_numbers_rest_on(runs: Path, tmp_path: Path) -> None:
         "over the 9 seeds of each method",
         "paired t-test, two-sided; it assumes that seeds are independent and",
         "their differences roughly normal; Holm's correction over 3 pairs within each metric",
-        "alpha = 0.05", "perdure explain acc acc.learning", "of each pair alone and may exclude 0",
+        "alpha = 0.05", "perdure explain acc acc.learning", "not corrected and may exclude 0",
         "acc ↑ average accuracy", "forgetting.learned ↓", "g_z: mean difference in SDs",
     )  # fmt: skip
-    assert "go down to" not in text
+    assert "can reach" not in text
     assert "cannot go below" not in text
     says(printed(runs, "--test", "permutation"), "9 seeds can reach p = 0.01172")
     few = store(tmp_path / "few", {"er": spread(0.7, 5), "ewc": spread(0.3, 5)})

@@ -111,7 +111,7 @@ def _find_problem(matrix: ScoreMatrix, tasks: int = 1) -> str:
         )
     if matrix.classes is None:
         return (
-            "the number of classes per task is not known; give it with `classes=[2, 2, 2]`, as "
+            "the number of classes per task is not known; give it with `classes=`, as "
             "classes in a JSON matrix, or as task_classes in run.json"
         )
     if len(matrix.tasks) < tasks:
