@@ -21,7 +21,7 @@ import numpy as np
 
 from perdure import execution
 from perdure.data import Dataset, Split
-from perdure.scenarios import Scenario, make
+from perdure.scenarios import Scenario, make_scenario
 
 from .cli_helpers import Answer, environment, installed, run
 from .data_helpers import mirror
@@ -58,7 +58,7 @@ def real_data() -> Iterator[None]:
 def named(name: str, setting: Any = None, size: int | None = None) -> Scenario:
     """Return a named scenario made of real packs, once a session."""
     with real_data():
-        return make(name, setting=setting, size=size)
+        return make_scenario(name, setting=setting, size=size)
 
 
 def made_up(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from perdure.scenarios import make
+from perdure.scenarios import make_scenario
 from perdure.strategies import STRATEGIES
 from perdure.training import (
     build_learner,
@@ -41,7 +41,7 @@ def test_order_and_memory_are_those_of_the_cpu(fill: str) -> None:
         what = make_config(
             "split-digits", "replay", settings={**SMALL, "fill": fill}, epochs=2, device=device
         )
-        scenario = make("split-digits")
+        scenario = make_scenario("split-digits")
         strategy, plan = build_learner(what, scenario)
         rows: list[list[int]] = []
         choose = strategy.select_rows
@@ -77,7 +77,7 @@ def test_a_run_repeats_itself_and_nears_the_cpu(strategy: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_checkpoint_goes_on_bit_for_bit(strategy: str, tmp_path: Path) -> None:
-    scenario, what = make("split-digits"), short(strategy, "cuda")
+    scenario, what = make_scenario("split-digits"), short(strategy, "cuda")
     whole, plan = build_learner(what, scenario)
     for at in train(scenario, whole, plan):
         if at.step == 30:
@@ -98,7 +98,7 @@ CAPTURED = [name for name in STRATEGIES if name not in ("gem", "gdumb", "random"
 @pytest.mark.parametrize("strategy", CAPTURED)
 def test_a_step_can_be_captured(strategy: str) -> None:
     """A step captured in the second task, replayed on the loop's batches, ends where it does."""
-    scenario = make("split-digits")
+    scenario = make_scenario("split-digits")
     what = make_config("split-digits", strategy, settings={**SMALL, "momentum": "0"}, device="cuda")
     pair = []
     for _ in range(2):

@@ -17,7 +17,7 @@ import pytest
 import perdure.strategies
 from perdure.models import MODELS, find_factory
 from perdure.record import InputError
-from perdure.scenarios import SCENARIOS, make
+from perdure.scenarios import SCENARIOS, make_scenario
 from perdure.strategies import STRATEGIES, find_strategy
 from perdure.training import RunConfig, build_learner, make_config, run
 from perdure.training.config import OPTIMIZERS
@@ -325,7 +325,7 @@ def told(what: RunConfig) -> dict[str, Any]:
 def test_equal_descriptions_begin_with_equal_weights() -> None:
     import torch
 
-    scenario = make("split-digits")
+    scenario = make_scenario("split-digits")
     states = []
     for _ in range(2):
         torch.rand(5)  # whatever was drawn before

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 import perdure
 from perdure.models import build
-from perdure.scenarios import blurred, drifting, make
+from perdure.scenarios import blur_boundaries, make_scenario, order_drifting_stream
 from perdure.training import DivergedError, Position, TrainingPlan, run, train
 from perdure.training.loop import count_steps, iterate_batches, list_phases
 
@@ -119,7 +119,7 @@ def test_a_stream_is_taken_as_it_comes() -> None:
     scenario = blobs()
     plan = TrainingPlan(batch=10, epochs=2, boundaries=False, blur=0.2, seed=4)
     (phase,) = list_phases(scenario, plan)
-    order = drifting(scenario, 0.2, passes=2, seed=4)
+    order = order_drifting_stream(scenario, 0.2, passes=2, seed=4)
     assert np.concatenate(list(iterate_batches(phase.rows, plan, 0))).tolist() == order.tolist()
     assert phase.name is None
     assert list(phase.tasks) == [0, 1, 2]
@@ -129,15 +129,15 @@ def test_phases_name_the_tasks_whose_classes_come_up() -> None:
     sharp = blobs()
     assert [list(phase.tasks) for phase in list_phases(sharp, TrainingPlan())] == [[0], [1], [2]]
     rows = np.concatenate(
-        [phase.rows for phase in list_phases(blurred(sharp, 0.6), TrainingPlan())]
+        [phase.rows for phase in list_phases(blur_boundaries(sharp, 0.6), TrainingPlan())]
     )
     assert sorted(rows.tolist()) == list(range(len(sharp.train.y)))  # none is lost, none twice
-    for phase in list_phases(blurred(sharp, 0.6), TrainingPlan()):
+    for phase in list_phases(blur_boundaries(sharp, 0.6), TrainingPlan()):
         assert set(phase.tasks) == set(sharp.train.task[phase.rows].tolist()) == {0, 1, 2}
 
 
 def test_online_means_that_each_example_comes_once() -> None:
-    scenario = make("split-digits")
+    scenario = make_scenario("split-digits")
     strategy, plan = made("replay", scenario, epochs=1, settings={"fill": "reservoir"})
     chosen = Chosen(strategy)
     finish(train(scenario, strategy, plan))

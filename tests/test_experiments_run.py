@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 import perdure
 from perdure import Evaluator
 from perdure.record import InputError
-from perdure.scenarios import make
+from perdure.scenarios import make_scenario
 from perdure.strategies import find_strategy
 from perdure.training import run, train
 
@@ -74,7 +74,7 @@ def test_every_setting_is_recorded(name: str, setting: Any, tmp_path: Path) -> N
     """The last full scores are those of the weights, computed by hand."""
     what = short_config(name, setting=setting, epochs=2, batch=60, every=10, mask_unseen=True)
     learned = run(what, tmp_path / "run")
-    scenario = make("split-digits", setting=setting)
+    scenario = make_scenario("split-digits", setting=setting)
     points = table(tmp_path / "run" / "points.csv")
     last = max(int(line["step"]) for line in points)
     full = {
@@ -97,7 +97,7 @@ def test_every_setting_is_recorded(name: str, setting: Any, tmp_path: Path) -> N
 def test_memory_and_data_in_the_costs(tmp_path: Path) -> None:
     """Bytes of pixels and labels: what the task brings, and what is kept as it begins."""
     each = 8 * 8 + 8
-    scenario = make("split-digits")
+    scenario = make_scenario("split-digits")
     sizes = [len(task.train) for task in scenario.tasks]
     kept = {
         "naive": [0, 0, 0, 0, 0],

@@ -16,12 +16,12 @@ from perdure.scenarios import (
     SETTINGS,
     DatasetTask,
     Scenario,
-    blurred,
-    domains,
-    drifting,
-    permutations,
-    rotations,
-    sequence,
+    blur_boundaries,
+    chain_datasets,
+    make_permutations,
+    make_rotations,
+    map_domains,
+    order_drifting_stream,
     split,
 )
 
@@ -94,7 +94,7 @@ def test_domains_pixel_by_pixel(setting: Any) -> None:
     data = made_up(shape=(3, 4, 5))
     rng = np.random.default_rng(0)
     maps = {f"d{k}": rng.integers(-1, 20, (4, 5)) for k in range(3)}
-    scenario = domains(data, maps, setting=setting)
+    scenario = map_domains(data, maps, setting=setting)
     judged(scenario)
     assert scenario.outputs == (6 if setting == "domain" else 18)
     for number, (task, pixels) in enumerate(zip(scenario.tasks, maps.values(), strict=True)):
@@ -112,23 +112,23 @@ def test_domains_pixel_by_pixel(setting: Any) -> None:
 
 
 def test_permutations_are_permutations_and_the_same_every_time() -> None:
-    maps = permutations((28, 28), 10)
+    maps = make_permutations((28, 28), 10)
     flat = [tuple(each.ravel().tolist()) for each in maps.values()]
     assert all(sorted(each) == list(range(784)) for each in flat)
     assert len(set(flat)) == 10
     assert flat[0] == tuple(range(784))
-    again = permutations((28, 28), 10)
+    again = make_permutations((28, 28), 10)
     assert all(np.array_equal(maps[name], again[name]) for name in maps)
-    fewer = permutations((28, 28), 3)
+    fewer = make_permutations((28, 28), 3)
     assert all(np.array_equal(maps[name], fewer[name]) for name in fewer)
-    other = permutations((28, 28), 10, seed=1)
+    other = make_permutations((28, 28), 10, seed=1)
     assert not np.array_equal(maps["permutation 1"], other["permutation 1"])
 
 
 @pytest.mark.parametrize("angle", [-90, -80, -37.5, 0, 10, 45, 90, 180, 270, 359])
 @pytest.mark.parametrize("size", [(28, 28), (7, 7), (5, 9)])
 def test_rotations_are_pillows(angle: float, size: tuple[int, int]) -> None:
-    (pixels,) = rotations(size, [angle]).values()
+    (pixels,) = make_rotations(size, [angle]).values()
     image = np.random.default_rng(3).integers(1, 256, size, dtype=np.uint8)
     expected = np.asarray(Image.fromarray(image).rotate(angle))
     found = np.where(pixels < 0, 0, image.ravel()[pixels])
@@ -149,7 +149,7 @@ def _first(part: Split, classes: int, most: int | None) -> list[int]:
 def test_sequence_of_datasets(setting: Any, most: int | None) -> None:
     grey, colour = made_up(6, 60, (1, 5, 7)), made_up(4, 40, (3, 9, 6), name="other")
     members: list[Dataset | DatasetTask] = [DatasetTask(grey, 3, 0.25, 0.5), colour, grey]
-    scenario = sequence(members, size=(8, 8), max_per_class=most, setting=setting)
+    scenario = chain_datasets(members, size=(8, 8), max_per_class=most, setting=setting)
     judged(scenario)
     sizes = [3, 4, 6]
     assert scenario.outputs == (6 if setting == "domain" else 13)
@@ -179,10 +179,10 @@ def _pillow(image: np.ndarray[Any, Any], size: tuple[int, int]) -> np.ndarray[An
 
 def test_a_sequence_says_what_there_is_less_of() -> None:
     data = made_up(6, 60)
-    scenario = sequence([data], size=(4, 4), max_per_class=8)
+    scenario = chain_datasets([data], size=(4, 4), max_per_class=8)
     assert "made-up: made up" in scenario.deviations  # what the data itself says
     said = " ".join(scenario.deviations)
-    assert "5 test images a class" in said
+    assert "only 5 test images per class" in said
     assert "8" in said
     assert "training" not in said  # there are ten
 
@@ -190,7 +190,7 @@ def test_a_sequence_says_what_there_is_less_of() -> None:
 @pytest.mark.parametrize("per_task", [False, True])
 def test_images_are_normalised_as_the_scenario_says(per_task: bool) -> None:
     members = [DatasetTask(made_up(), None, 0.2, 0.5), DatasetTask(made_up(4, 40), None, 0.9, 0.3)]
-    scenario = sequence(members if per_task else members[:1], size=(4, 4), channels=1)
+    scenario = chain_datasets(members if per_task else members[:1], size=(4, 4), channels=1)
     examples = Examples(*scenario.train, mean=scenario.mean, std=scenario.std)
     rows = np.random.default_rng(0).permutation(len(scenario.train.x))[:20]
     batch = examples.take(rows)
@@ -205,7 +205,7 @@ def test_images_are_normalised_as_the_scenario_says(per_task: bool) -> None:
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
 def test_blurred_tasks_share_examples(share: float) -> None:
     sharp = split(made_up(6, 600), 3)
-    soft = blurred(sharp, share, seed=3)
+    soft = blur_boundaries(sharp, share, seed=3)
     assert sorted(np.concatenate([task.train for task in soft.tasks])) == list(range(600))
     for before, after in zip(sharp.tasks, soft.tasks, strict=True):
         assert len(after.train) == len(before.train)
@@ -214,7 +214,7 @@ def test_blurred_tasks_share_examples(share: float) -> None:
         # of the share that is dealt out, two thirds go to another task
         assert abs(moved - share * 2 / 3) < 0.12
     assert np.array_equal(soft.train.y, sharp.train.y)
-    same, other = blurred(sharp, share, seed=3), blurred(sharp, share, seed=4)
+    same, other = blur_boundaries(sharp, share, seed=3), blur_boundaries(sharp, share, seed=4)
     assert all(
         np.array_equal(a.train, b.train) for a, b in zip(soft.tasks, same.tasks, strict=True)
     )
@@ -228,14 +228,17 @@ def test_blurred_tasks_share_examples(share: float) -> None:
 
 def test_a_stream_drifts_from_task_to_task() -> None:
     scenario = split(made_up(6, 600), 3)
-    sharp = drifting(scenario, 0, passes=2)
+    sharp = order_drifting_stream(scenario, 0, passes=2)
     assert np.array_equal(np.bincount(sharp), np.full(600, 2))
     assert (np.diff(scenario.train.task[sharp]) >= 0).all()
-    soft = scenario.train.task[drifting(scenario, 0.3, passes=1)]
+    soft = scenario.train.task[order_drifting_stream(scenario, 0.3, passes=1)]
     assert (np.diff(soft) < 0).any()
     means = [part.mean() for part in np.array_split(soft, 3)]
     assert means == sorted(means)
-    assert np.array_equal(drifting(scenario, 0.3, passes=1), drifting(scenario, 0.3, passes=1))
+    assert np.array_equal(
+        order_drifting_stream(scenario, 0.3, passes=1),
+        order_drifting_stream(scenario, 0.3, passes=1),
+    )
 
 
 @pytest.mark.parametrize(
@@ -248,13 +251,13 @@ def test_a_stream_drifts_from_task_to_task() -> None:
         (lambda: split(made_up(), 3, order=[0, 1, 2, 3, 4, 4]), ["order", "once"]),
         (lambda: split(made_up(), 3, setting="both"), ["setting is 'both'", "domain"]),  # type: ignore[arg-type]
         (lambda: split("nothing", 3), ["nothing"]),
-        (lambda: domains(made_up(), {}), ["no maps"]),
-        (lambda: domains(made_up(), permutations((5, 5), 2)), ["(5, 5)", "(4, 4)"]),
-        (lambda: sequence([]), ["no datasets"]),
-        (lambda: sequence([made_up(shape=(2, 4, 4))]), ["made-up has 2 channels"]),
-        (lambda: blurred(split(made_up(), 3), 1.5), ["1.5", "0 to 1"]),
-        (lambda: blurred(split(made_up(), 3), float("nan")), ["nan"]),
-        (lambda: drifting(split(made_up(), 3), -0.1, passes=1), ["-0.1"]),
+        (lambda: map_domains(made_up(), {}), ["maps is empty"]),
+        (lambda: map_domains(made_up(), make_permutations((5, 5), 2)), ["(5, 5)", "(4, 4)"]),
+        (lambda: chain_datasets([]), ["no datasets"]),
+        (lambda: chain_datasets([made_up(shape=(2, 4, 4))]), ["made-up has 2 channels"]),
+        (lambda: blur_boundaries(split(made_up(), 3), 1.5), ["1.5", "0 to 1"]),
+        (lambda: blur_boundaries(split(made_up(), 3), float("nan")), ["nan"]),
+        (lambda: order_drifting_stream(split(made_up(), 3), -0.1, passes=1), ["-0.1"]),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(call: Any, words: list[str]) -> None:

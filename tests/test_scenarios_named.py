@@ -12,7 +12,7 @@ from PIL import Image
 
 from perdure.data import load
 from perdure.record import InputError
-from perdure.scenarios import SCENARIOS, SETTINGS, find_scenario, make, sequence
+from perdure.scenarios import SCENARIOS, SETTINGS, chain_datasets, find_scenario, make_scenario
 
 from .cli_helpers import environment, run
 from .run_helpers import named, real_data
@@ -74,7 +74,7 @@ print("torch" in sys.modules)
 @pytest.mark.parametrize("name", ["split-digits", "split-cifar10", "split-fashion-mnist"])
 def test_split_in_all_settings(name: str, setting: Any) -> None:
     with real_data():
-        scenario = make(name, setting=setting)
+        scenario = make_scenario(name, setting=setting)
         data = load(SCENARIOS[name].data[0])
     judged(scenario)
     for number, task in enumerate(scenario.tasks):
@@ -92,7 +92,7 @@ def test_split_in_all_settings(name: str, setting: Any) -> None:
 @pytest.mark.parametrize("phi", [10, 30, 60, 80])
 def test_rotated_mnist_is_pillows_rotation(phi: int) -> None:
     with real_data():
-        scenario = make(f"rotated-mnist-{phi}")
+        scenario = make_scenario(f"rotated-mnist-{phi}")
         mnist = load("mnist")
     assert scenario.setting == "domain"
     assert scenario.outputs == 10
@@ -113,10 +113,10 @@ def test_permuted_mnist() -> None:
     with real_data():
         mnist = load("mnist")
     small = mnist.test.x[:200]
-    from perdure.scenarios import permutations
+    from perdure.scenarios import make_permutations
     from perdure.scenarios.domains import apply_pixel_map
 
-    for pixels in permutations((28, 28), SCENARIOS["permuted-mnist"].tasks).values():
+    for pixels in make_permutations((28, 28), SCENARIOS["permuted-mnist"].tasks).values():
         moved = apply_pixel_map(small, pixels)
         assert np.array_equal(np.sort(moved.reshape(200, -1)), np.sort(small.reshape(200, -1)))
 
@@ -151,7 +151,7 @@ def test_m2i_in_all_settings(name: str, setting: Any) -> None:
             assert found == expected
             short = any(each < 500 for each in expected)
             said = [
-                s for s in scenario.deviations if s.startswith(f"{order[k]}: ") and "a class" in s
+                s for s in scenario.deviations if s.startswith(f"{order[k]}: ") and "per class" in s
             ]
             assert any(which in s for s in said) == short
         if order[k] == "omniglot-magi":
@@ -163,7 +163,7 @@ def test_m2i_in_all_settings(name: str, setting: Any) -> None:
 
 def test_m2i_images_are_64_by_64_and_the_first_of_each_class() -> None:
     with real_data():
-        scenario = sequence([*M2I], max_per_class=3)
+        scenario = chain_datasets([*M2I], max_per_class=3)
         packs = [load(name) for name in M2I]
     assert scenario.shape == (3, 64, 64)
     for task, data in zip(scenario.tasks, packs, strict=True):
@@ -197,6 +197,6 @@ def test_options_of_other_scenarios_are_refused() -> None:
     with real_data():
         for name in ("permuted-mnist", "rotated-mnist-30", "m2i"):
             with pytest.raises(InputError, match="order"):
-                make(name, order=3)
+                make_scenario(name, order=3)
         with pytest.raises(InputError, match="size"):
-            make("split-mnist", size=16)
+            make_scenario("split-mnist", size=16)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from perdure.record import InputError
-from perdure.scenarios import SCENARIOS, make
+from perdure.scenarios import SCENARIOS, make_scenario
 
 from .run_helpers import made_up, named
 
@@ -28,7 +28,7 @@ def domain(name: str, **_: object) -> Dataset:
 
 def test_the_domains_share_their_classes_and_come_in_the_papers_order() -> None:
     with patch("perdure.scenarios.named.load", domain):
-        scenario = make("mini-domainnet")
+        scenario = make_scenario("mini-domainnet")
     assert [task.name for task in scenario.tasks] == [
         f"mini-domainnet-{each}" for each in ("clipart", "painting", "real", "sketch")
     ]
@@ -50,9 +50,9 @@ def test_domains_with_other_classes_are_refused() -> None:
 
     with (
         patch("perdure.scenarios.named.load", other),
-        pytest.raises(InputError, match="mini-domainnet: the datasets name other classes"),
+        pytest.raises(InputError, match="mini-domainnet: the datasets have different classes"),
     ):
-        make("mini-domainnet")
+        make_scenario("mini-domainnet")
 
 
 def test_the_set_ups_are_the_papers() -> None:
@@ -71,7 +71,7 @@ def test_the_set_ups_are_the_papers() -> None:
 def test_words_are_learned_two_at_a_time() -> None:
     words = made_up(30, 60, (1, 40, 101), "synthetic-speech-commands")
     with patch("perdure.scenarios.split.load", lambda _: words):
-        scenario = make("split-speech-commands")
+        scenario = make_scenario("split-speech-commands")
     assert len(scenario.tasks) == 15
     assert scenario.tasks[14].classes == (28, 29)
 

@@ -11,7 +11,7 @@ import torch
 
 from perdure import Evaluator
 from perdure.record import InputError
-from perdure.scenarios import blurred, make
+from perdure.scenarios import blur_boundaries, make_scenario
 from perdure.strategies import STRATEGIES, Strategy, find_strategy
 from perdure.training import run, train
 
@@ -159,7 +159,7 @@ def test_a_run_gives_the_weights_of_plain_training(name: str, tmp_path: Path) ->
     """With gradient norms, hits and unseen tasks as well, on digits."""
     what = short_config(name, epochs=1, batch=100, gradients=2, every=4, unseen=True, model=NORMED)
     watched = everything(run(what, tmp_path / "run"))
-    scenario = make("split-digits")
+    scenario = make_scenario("split-digits")
     strategy, plan = made(name, scenario, epochs=1, batch=100, model=NORMED)
     finish(train(scenario, strategy, plan))
     assert differing(watched, everything(strategy)) == []
@@ -258,7 +258,7 @@ def test_settings_masks_and_streams(name: str, mask: bool, setting: Any) -> None
     sharp = blobs(setting=setting)
     ways: dict[str, tuple[Any, dict[str, Any]]] = {
         "sharp": (sharp, {}),
-        "blurred": (blurred(sharp, 0.5, seed=1), {}),
+        "blurred": (blur_boundaries(sharp, 0.5, seed=1), {}),
     }
     if not mask and not find_strategy(name).requires_boundaries:
         stream: dict[str, Any] = {"boundaries": "none", "blur": 0.3}

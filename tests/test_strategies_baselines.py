@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from perdure.scenarios import make
+from perdure.scenarios import make_scenario
 from perdure.strategies import find_strategy
 from perdure.training import Position, train
 from perdure.training.loop import iterate_batches
@@ -170,7 +170,7 @@ def guesses(strategy: Strategy, x: torch.Tensor) -> NDArray[np.int64]:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("images", ["digits", "noise"])
 def test_random_guesses_uniformly_among_classes_seen(seed: int, images: str) -> None:
-    scenario = make("split-digits")
+    scenario = make_scenario("split-digits")
     strategy, plan = made("random", scenario, seed=seed, batch=64, epochs=1)
     generator = torch.Generator().manual_seed(seed)
     x = strategy.examples.take(np.arange(1400)).x
@@ -197,7 +197,7 @@ def test_random_guesses_uniformly_among_classes_seen(seed: int, images: str) -> 
 
 def test_random_is_right_once_in_as_many_classes_as_were_seen() -> None:
     """And equally so for each class: its guesses know nothing of the labels."""
-    scenario = make("split-digits")
+    scenario = make_scenario("split-digits")
     strategy, plan = made("random", scenario, batch=32, epochs=2)
     batch = strategy.examples.take(np.flatnonzero(scenario.train.task == 0))
     right: dict[int, list[float]] = {}
@@ -211,7 +211,7 @@ def test_random_is_right_once_in_as_many_classes_as_were_seen() -> None:
 
 
 def test_random_does_not_depend_on_how_batches_are_cut() -> None:
-    scenario = make("split-digits")
+    scenario = make_scenario("split-digits")
     strategy, _ = made("random", scenario)
     strategy.model.open(0, range(7))
     x = strategy.examples.take(np.arange(300)).x

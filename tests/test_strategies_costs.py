@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import perdure
-from perdure.scenarios import make
+from perdure.scenarios import make_scenario
 from perdure.training import run
 
 from .cli_helpers import scored
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from perdure.metrics import Costs
 
-SIZES = [len(task.train) for task in make("split-digits").tasks]
+SIZES = [len(task.train) for task in make_scenario("split-digits").tasks]
 MODEL = 4 * (64 * 16 + 16 + 16 * 10 + 10)  # bytes
 EACH = 8 * 8 + 8  # bytes of an image and its label
 STEPS, BATCH = 5, 30

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from perdure.data.examples import Batch, Examples
 from perdure.models import Network, build
 from perdure.record import InputError
-from perdure.scenarios import blurred
+from perdure.scenarios import blur_boundaries
 from perdure.strategies.cwr_star import CWRStar
 from perdure.training import save_checkpoint, train
 
@@ -133,7 +133,7 @@ class ByHand:
 @pytest.mark.parametrize("model", ["mlp", BATCHED, NO_BIAS])
 def test_steps_are_those_of_the_algorithm(model: str, setting: Any, blur: float) -> None:
     scenario = blobs(setting=setting, each=[9, 30, 17, 12, 25, 17])
-    scenario = blurred(scenario, blur, seed=1) if blur else scenario
+    scenario = blur_boundaries(scenario, blur, seed=1) if blur else scenario
     rates: dict[str, Any] = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
     strategy, plan = made("cwr-star", scenario, model=model, settings=rates)
     hand, steps = ByHand(strategy.model, rates), 0
@@ -222,7 +222,7 @@ def test_the_body_is_frozen_after_the_first_task(model: str, setting: Any, how: 
 
 @pytest.mark.parametrize("setting", ["class", "task", "domain"])
 def test_what_is_tested_is_what_would_be_kept(setting: Any) -> None:
-    scenario = blurred(blobs(setting=setting), 0.3, seed=2)
+    scenario = blur_boundaries(blobs(setting=setting), 0.3, seed=2)
     strategy, plan = made("cwr-star", scenario, model=NORMED, **ADAM)
     assert isinstance(strategy, CWRStar)
     seen = set()
@@ -239,7 +239,7 @@ def test_what_is_tested_is_what_would_be_kept(setting: Any) -> None:
 
 @pytest.mark.parametrize("blur", [0.0, 0.1])
 def test_classes_that_never_came_are_never_named(blur: float) -> None:
-    scenario = blurred(blobs(noise=80.0), blur, seed=4)
+    scenario = blur_boundaries(blobs(noise=80.0), blur, seed=4)
     strategy, plan = made("cwr-star", scenario, settings={"lr": "0.2"})
     x, came = strategy.examples.take(np.arange(102)).x, set[int]()
     for place in train(scenario, strategy, plan):

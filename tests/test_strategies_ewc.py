@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from perdure.data.examples import Batch, Examples
 from perdure.models import build
 from perdure.record import InputError
-from perdure.scenarios import blurred
+from perdure.scenarios import blur_boundaries
 from perdure.strategies.ewc import EWC
 from perdure.training import train
 
@@ -82,7 +82,7 @@ def test_separate_is_the_sum_of_a_penalty_for_each_task(way: str) -> None:
 
 def test_separate_in_a_blurred_stream_of_heads() -> None:
     """A head has examples, and importance, in several tasks."""
-    scenario = blurred(blobs(setting="task"), 0.5, seed=1)
+    scenario = blur_boundaries(blobs(setting="task"), 0.5, seed=1)
     strategy, _ = compared(scenario, settings={"strength": "3", **STILL, **GIVEN})
     assert all(bool((each > 0).any()) for each in strategy.importance)
 

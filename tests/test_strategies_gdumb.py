@@ -15,7 +15,7 @@ from perdure import Evaluator
 from perdure.data.examples import Batch, Examples
 from perdure.models import build
 from perdure.record import InputError
-from perdure.scenarios import blurred
+from perdure.scenarios import blur_boundaries
 from perdure.strategies.gdumb import GDumb, cosine_factor
 from perdure.training import DivergedError, save_checkpoint, train
 
@@ -235,7 +235,7 @@ def test_the_memory_is_balanced(capacity: int) -> None:
 
 
 def test_a_blurred_stream_is_balanced_by_class() -> None:
-    scenario = blurred(blobs(each=[5, 30, 17, 17, 9, 21]), 0.5, seed=3)
+    scenario = blur_boundaries(blobs(each=[5, 30, 17, 17, 9, 21]), 0.5, seed=3)
     strategy, plan = made("gdumb", scenario, settings={**QUICK, "memory": "40"})
     finish(train(scenario, strategy, plan))
     held = np.bincount(strategy.examples.labels[strategy.memory_rows()])

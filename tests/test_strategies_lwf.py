@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from perdure.data.examples import Batch, Examples
 from perdure.models import build
 from perdure.record import InputError
-from perdure.scenarios import blurred
+from perdure.scenarios import blur_boundaries
 from perdure.strategies.lwf import LwF
 from perdure.training import train
 
@@ -114,7 +114,7 @@ def test_steps_are_those_with_a_teacher(way: str, temperature: float) -> None:
 @pytest.mark.parametrize("setting", ["class", "task", "domain"])
 def test_blurred_streams(setting: Any) -> None:
     """What was learned before are the classes, or heads, of examples that came before."""
-    scenario = blurred(blobs(4, classes=8, setting=setting), 0.4, seed=1)
+    scenario = blur_boundaries(blobs(4, classes=8, setting=setting), 0.4, seed=1)
     strategy, steps = compared(scenario, settings=STILL)
     check(steps)
     assert len(strategy.recorded) == (4 if setting == "task" else 1)

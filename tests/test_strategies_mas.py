@@ -11,7 +11,7 @@ import torch
 from perdure.data.examples import Batch, Examples
 from perdure.models import build
 from perdure.record import InputError
-from perdure.scenarios import blurred
+from perdure.scenarios import blur_boundaries
 from perdure.strategies.mas import MAS
 from perdure.training import train
 
@@ -97,7 +97,7 @@ def test_importances_are_mixed(setting: Any, alpha: float) -> None:
 
 def test_a_blurred_stream_of_heads() -> None:
     """The scores of an example are those of its own head."""
-    scenario = blurred(blobs(setting="task"), 0.5, seed=1)
+    scenario = blur_boundaries(blobs(setting="task"), 0.5, seed=1)
     compared(scenario, settings={"strength": "0.05", **STILL})
 
 

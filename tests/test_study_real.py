@@ -17,7 +17,7 @@ import pytest
 from perdure import execution, studies, training
 from perdure.execution import FailureEvent, RunEvent, run_in_processes, run_serially
 from perdure.record import RunWriter
-from perdure.scenarios import domains, make, permutations, validation
+from perdure.scenarios import hold_out_validation, make_permutations, make_scenario, map_domains
 from perdure.strategies import Naive
 from perdure.studies import make_study, run_study, study_status
 
@@ -76,9 +76,9 @@ def bits(store: Path) -> dict[str, tuple[bytes, bytes]]:
 
 def shapes() -> dict[str, Scenario]:
     return {
-        "class": make("split-digits"),
-        "task": make("split-digits", setting="task"),
-        "domains": domains("digits", permutations((8, 8), 3)),
+        "class": make_scenario("split-digits"),
+        "task": make_scenario("split-digits", setting="task"),
+        "domains": map_domains("digits", make_permutations((8, 8), 3)),
     }
 
 
@@ -86,7 +86,7 @@ def shapes() -> dict[str, Scenario]:
 @pytest.mark.parametrize(("share", "seed"), [(0.1, 0), (0.1, 1), (0.5, 0), (0.001, 3), (0.999, 3)])
 def test_held_out_rows_by_hand(kind: str, share: float, seed: int) -> None:
     whole = shapes()[kind]
-    part = validation(whole, share, seed)
+    part = hold_out_validation(whole, share, seed)
     assert part.test.x is whole.train.x  # no image of the test set is at hand
     assert part.test.y is whole.train.y
     for before, after in zip(whole.tasks, part.tasks, strict=True):
@@ -100,7 +100,10 @@ def test_held_out_rows_by_hand(kind: str, share: float, seed: int) -> None:
         for label, n in every.items():
             assert held[label] == min(max(1, round(share * n)), n - 1)
         assert (after.name, after.classes) == (before.name, before.classes)
-    again, other = validation(whole, share, seed), validation(whole, share, seed + 1)
+    again, other = (
+        hold_out_validation(whole, share, seed),
+        hold_out_validation(whole, share, seed + 1),
+    )
     for one, two in zip(part.tasks, again.tasks, strict=True):
         np.testing.assert_array_equal(one.test, two.test)
     assert any(
@@ -110,7 +113,7 @@ def test_held_out_rows_by_hand(kind: str, share: float, seed: int) -> None:
 
 
 def test_an_image_held_out_of_one_domain_is_learned_in_no_other() -> None:
-    part = validation(domains("digits", permutations((8, 8), 3)), 0.1, seed=0)
+    part = hold_out_validation(map_domains("digits", make_permutations((8, 8), 3)), 0.1, seed=0)
     each = len(part.train.y) // 3
     held = {int(row) % each for task in part.tasks for row in task.test}
     learned = {int(row) % each for task in part.tasks for row in task.train}
@@ -118,10 +121,10 @@ def test_an_image_held_out_of_one_domain_is_learned_in_no_other() -> None:
 
 
 def test_a_search_is_tested_on_what_it_does_not_learn(whole: Reference) -> None:
-    scenario = make("split-digits")
+    scenario = make_scenario("split-digits")
     for folder in whole.store.glob("*/"):
         said = json.loads((folder / "run.json").read_text())["config"]
-        held = validation(scenario, 0.1, said["seed"])
+        held = hold_out_validation(scenario, 0.1, said["seed"])
         expected = held if said["validation_split"] else scenario
         sizes = {task.name: [len(task.train), len(task.test)] for task in expected.tasks}
         assert said["examples"] == sizes

@@ -1,32 +1,33 @@
-"""Images to an ordered stream of tasks: by class, by domain, by dataset; published ones named."""
+"""Scenarios: datasets as an ordered stream of tasks, by class, by domain or by dataset."""
 
-from .datasets import DatasetTask, sequence
-from .domains import domains, permutations, rotations
-from .named import SCENARIOS, ScenarioSpec, TrainingDefaults, find_scenario, make
-from .scenario import SETTINGS, Scenario, Setting, Task, provenance
-from .split import class_order, split
-from .streams import blurred, drifting
-from .validation import validation
+from .domains import make_permutations, make_rotations, map_domains
+from .registry import SCENARIOS, ScenarioSpec, TrainingDefaults, find_scenario, make_scenario
+from .scenario import SETTINGS, Provenance, Scenario, Setting, Task, get_provenance
+from .sequences import DatasetTask, chain_datasets
+from .split import order_classes, split
+from .streams import blur_boundaries, order_drifting_stream
+from .validation import hold_out_validation
 
 __all__ = [
     "SCENARIOS",
     "SETTINGS",
     "DatasetTask",
+    "Provenance",
     "Scenario",
     "ScenarioSpec",
     "Setting",
     "Task",
     "TrainingDefaults",
-    "blurred",
-    "class_order",
-    "domains",
-    "drifting",
+    "blur_boundaries",
+    "chain_datasets",
     "find_scenario",
-    "make",
-    "permutations",
-    "provenance",
-    "rotations",
-    "sequence",
+    "get_provenance",
+    "hold_out_validation",
+    "make_permutations",
+    "make_rotations",
+    "make_scenario",
+    "map_domains",
+    "order_classes",
+    "order_drifting_stream",
     "split",
-    "validation",
 ]

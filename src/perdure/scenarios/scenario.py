@@ -1,9 +1,9 @@
-"""A scenario: an ordered stream of tasks over one array of examples."""
+"""A scenario: an ordered stream of tasks over one array of images."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -11,31 +11,32 @@ from ..data import DATASETS
 from ..record import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from ..data import Dataset, Split
+    from ..data import Dataset
 
 __all__ = [
     "SETTINGS",
     "Images",
+    "Provenance",
     "Scenario",
     "Setting",
     "Task",
     "TaskRows",
     "build_scenario",
-    "limited",
-    "normalised",
-    "provenance",
+    "get_normalization",
+    "get_provenance",
 ]
 
 Setting = Literal["class", "task", "domain"]
 SETTINGS: tuple[Setting, ...] = ("class", "task", "domain")
+PerChannel = tuple[float, ...]
 
 
 class Task(NamedTuple):
-    """One task: its examples as rows of the scenario's images, and the outputs it uses."""
+    """One task: its examples as rows of the scenario's images, and the outputs of its classes."""
 
     name: str
     train: NDArray[np.int64]
@@ -44,29 +45,37 @@ class Task(NamedTuple):
 
 
 class Images(NamedTuple):
-    """All images of a split, with the output that is right and the task of each."""
+    """All images of a split, with the correct output and the task of each."""
 
     x: NDArray[np.uint8]
     y: NDArray[np.int64]
     task: NDArray[np.int64]
 
 
+class Provenance(TypedDict):
+    """Which version of a dataset was used."""
+
+    source: str
+    revision: str | None
+    sha256: dict[str, str]
+
+
 @dataclass(frozen=True)
 class Scenario:
-    """Tasks in the order in which they are learned, and everything a run has to know of them.
+    """Tasks in the order in which they are learned, and what a run needs to know about them.
 
     Args:
-        name: for the record.
-        tasks: in order.
-        train: images to learn from.
-        test: images to test on.
-        setting: what is incremental: `class` (one head, classes are added), `task` (a head a
+        name: the name in the run's record.
+        tasks: the tasks in order.
+        train: the training images of all tasks.
+        test: the test images of all tasks.
+        setting: what is incremental: `class` (one head, classes are added), `task` (one head per
             task), `domain` (one head, all tasks share their classes).
-        outputs: of the network.
-        mean: of x / 255 a channel, one for all tasks or one a task.
-        std: likewise.
-        data: which bytes were used: source, revision and hashes by dataset.
-        deviations: where this is not what the name promises.
+        outputs: the number of outputs of the network.
+        mean: the mean of x / 255 per channel, one tuple for all tasks or one per task.
+        std: the standard deviation, likewise.
+        data: which data were used, by dataset.
+        deviations: how the scenario differs from what its name promises.
     """
 
     name: str
@@ -75,9 +84,9 @@ class Scenario:
     test: Images
     setting: Setting
     outputs: int
-    mean: tuple[tuple[float, ...], ...]
-    std: tuple[tuple[float, ...], ...]
-    data: dict[str, Any] = field(default_factory=dict)
+    mean: tuple[PerChannel, ...]
+    std: tuple[PerChannel, ...]
+    data: Mapping[str, Provenance] = field(default_factory=dict)
     deviations: tuple[str, ...] = ()
 
     @property
@@ -88,12 +97,12 @@ class Scenario:
 
     @property
     def heads(self) -> list[int] | None:
-        """How many classes each task's head has; None where there is one head for all."""
+        """The number of classes of each task's head; None if there is one head for all tasks."""
         return [len(task.classes) for task in self.tasks] if self.setting == "task" else None
 
 
 class TaskRows(NamedTuple):
-    """What one task is made of: rows of the images, and their labels counted from 0."""
+    """The examples of one task: rows of the images, and their labels counted from 0."""
 
     name: str
     train: NDArray[np.int64]
@@ -108,65 +117,70 @@ def build_scenario(
     parts: Sequence[TaskRows],
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]],
     setting: Setting,
-    **more: Any,
+    *,
+    normalization: tuple[tuple[PerChannel, ...], tuple[PerChannel, ...]],
+    datasets: Sequence[Dataset],
+    deviations: Sequence[str],
 ) -> Scenario:
-    """Return the scenario of some parts: the setting decides which outputs their classes have."""
+    """Return the scenario of some tasks; the setting decides which outputs their classes have.
+
+    Args:
+        name: the name in the run's record.
+        parts: the examples of each task, in order.
+        images: the training and the test images.
+        setting: what is incremental.
+        normalization: mean and standard deviation, as in `Scenario`.
+        datasets: the datasets that the images come from.
+        deviations: as in `Scenario`; duplicates are removed.
+    """
     if setting not in SETTINGS:
         raise InputError(f"setting is {setting!r}, expected class, task or domain")
-    own = setting != "domain"
-    counts = [part.classes for part in parts]
-    first = np.cumsum([0, *counts]) if own else np.zeros(len(parts) + 1, dtype=np.int64)
-    tasks = []
+    has_own_classes = setting != "domain"
+    tasks, start = [], 0
     labels = [np.full(len(x), -1, dtype=np.int64) for x in images]
-    of_task = [np.full(len(x), -1, dtype=np.int64) for x in images]
+    task_numbers = [np.full(len(x), -1, dtype=np.int64) for x in images]
     for number, part in enumerate(parts):
-        start = int(first[number])
-        tasks.append(
-            Task(part.name, part.train, part.test, tuple(range(start, start + part.classes)))
-        )
-        for split, (rows, mine) in enumerate(
-            ((part.train, part.train_labels), (part.test, part.test_labels))
-        ):
+        classes = tuple(range(start, start + part.classes))
+        tasks.append(Task(part.name, part.train, part.test, classes))
+        splits = ((part.train, part.train_labels), (part.test, part.test_labels))
+        for split, (rows, local_labels) in enumerate(splits):
             if not len(rows):
-                which = ("training", "test")[split]
-                raise InputError(f"{name}: task {part.name!r} has no {which} images, expected some")
-            labels[split][rows] = mine + start
-            of_task[split][rows] = number
+                kind = ("training", "test")[split]
+                raise InputError(f"{name}: task {part.name!r} has no {kind} images, expected some")
+            labels[split][rows] = local_labels + start
+            task_numbers[split][rows] = number
+        if has_own_classes:
+            start += part.classes
+    mean, std = normalization
     return Scenario(
         name=name,
         tasks=tuple(tasks),
-        train=Images(images[0], labels[0], of_task[0]),
-        test=Images(images[1], labels[1], of_task[1]),
+        train=Images(images[0], labels[0], task_numbers[0]),
+        test=Images(images[1], labels[1], task_numbers[1]),
         setting=setting,
-        outputs=sum(counts) if own else max(counts),
-        **more,
+        outputs=start if has_own_classes else max(part.classes for part in parts),
+        mean=mean,
+        std=std,
+        data=get_provenance(*datasets),
+        deviations=tuple(dict.fromkeys(deviations)),
     )
 
 
-def provenance(*datasets: Dataset) -> dict[str, Any]:
-    """Return which bytes a scenario is made of, by dataset."""
+def get_provenance(*datasets: Dataset) -> dict[str, Provenance]:
+    """Return which version of each dataset was used, by its name."""
     return {
-        each.name: {"source": each.source, "revision": each.revision, "sha256": each.sha256}
-        for each in datasets
+        dataset.name: {
+            "source": dataset.source,
+            "revision": dataset.revision,
+            "sha256": dataset.sha256,
+        }
+        for dataset in datasets
     }
 
 
-def normalised(dataset: Dataset) -> dict[str, tuple[tuple[float, ...], ...]]:
-    """Return mean and deviation a channel: as published, or none for data of one's own."""
-    info = DATASETS.get(dataset.name)
-    if info is not None:
-        return {"mean": (info.mean,), "std": (info.std,)}
+def get_normalization(dataset: Dataset) -> tuple[tuple[PerChannel, ...], tuple[PerChannel, ...]]:
+    """Return mean and standard deviation per channel: published, or 0 and 1 for your own data."""
+    if info := DATASETS.get(dataset.name):
+        return (info.mean,), (info.std,)
     channels = dataset.train.x.shape[1]
-    return {"mean": ((0.0,) * channels,), "std": ((1.0,) * channels,)}
-
-
-def limited(split: Split, classes: Sequence[int], max_per_class: int | None) -> NDArray[np.int64]:
-    """Return the rows of the first `max_per_class` images of each class, class by class.
-
-    Example:
-        >>> from perdure.data import Split
-        >>> limited(Split(np.zeros((4, 1, 1, 1), np.uint8), np.array([1, 0, 1, 1])), [0, 1], 2)
-        array([1, 0, 2])
-    """
-    found = [np.flatnonzero(split.y == label)[:max_per_class] for label in classes]
-    return np.concatenate(found).astype(np.int64) if found else np.empty(0, dtype=np.int64)
+    return ((0.0,) * channels,), ((1.0,) * channels,)

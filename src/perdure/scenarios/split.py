@@ -1,4 +1,4 @@
-"""Tasks by class: a dataset's classes dealt out in order."""
+"""Scenarios by class: the classes of a dataset divided into tasks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from .._random_streams import random_stream
 from ..data import Dataset, load
 from ..record import InputError
-from .scenario import Scenario, Setting, TaskRows, build_scenario, normalised, provenance
+from .scenario import Scenario, Setting, TaskRows, build_scenario, get_normalization
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["class_order", "split"]
+__all__ = ["order_classes", "split"]
 
 
 def split(
@@ -28,11 +28,11 @@ def split(
     """Return a scenario whose tasks are groups of classes.
 
     Args:
-        dataset: its name, or a dataset that is loaded.
-        tasks: how many; the classes must go into them evenly.
-        order: of the classes: as they are numbered, or as listed, or shuffled by a seed.
+        dataset: the name of a dataset, or a loaded one.
+        tasks: the number of tasks; it must divide the number of classes.
+        order: the order of the classes: None for their numbers, a list, or a seed to shuffle by.
         setting: what is incremental.
-        name: for the record.
+        name: the name in the run's record.
 
     Example:
         >>> scenario = split("digits", 5)
@@ -41,47 +41,40 @@ def split(
         >>> split("digits", 5, setting="domain").outputs
         2
     """
-    found = load(dataset) if isinstance(dataset, str) else dataset
-    count = len(found.classes)
+    data = load(dataset) if isinstance(dataset, str) else dataset
+    count = len(data.classes)
     if not 1 <= tasks <= count or count % tasks:
-        fits = [k for k in range(1, count + 1) if count % k == 0]
+        divisors = [k for k in range(1, count + 1) if count % k == 0]
         raise InputError(
-            f"{found.name} has {count} classes and tasks is {tasks}, expected one of {fits}"
+            f"{data.name} has {count} classes and tasks is {tasks}, expected one of {divisors}"
         )
-    each = count // tasks
-    listed = class_order(order, count)
+    classes_per_task = count // tasks
+    classes = order_classes(order, count)
     parts = []
-    for start in range(0, count, each):
-        mine = listed[start : start + each]
+    for start in range(0, count, classes_per_task):
+        chosen = classes[start : start + classes_per_task]
         local = np.full(count, -1, dtype=np.int64)
-        local[mine] = np.arange(each)
-        rows = [np.flatnonzero(local[part.y] >= 0) for part in (found.train, found.test)]
-        parts.append(
-            TaskRows(
-                _named([found.classes[k] for k in mine], mine),
-                rows[0],
-                rows[1],
-                local[found.train.y[rows[0]]],
-                local[found.test.y[rows[1]]],
-                each,
-            )
-        )
+        local[chosen] = np.arange(classes_per_task)
+        train, test = (np.flatnonzero(local[part.y] >= 0) for part in (data.train, data.test))
+        labels = local[data.train.y[train]], local[data.test.y[test]]
+        title = _name_task([data.classes[k] for k in chosen], chosen)
+        parts.append(TaskRows(title, train, test, *labels, classes_per_task))
     return build_scenario(
-        name or f"split-{found.name}",
+        name or f"split-{data.name}",
         parts,
-        (found.train.x, found.test.x),
+        (data.train.x, data.test.x),
         setting,
-        **normalised(found),
-        data=provenance(found),
-        deviations=found.notes,
+        normalization=get_normalization(data),
+        datasets=[data],
+        deviations=data.notes,
     )
 
 
-def class_order(order: Sequence[int] | int | None, count: int) -> list[int]:
+def order_classes(order: Sequence[int] | int | None, count: int) -> list[int]:
     """Return the classes in the order in which they are learned.
 
     Example:
-        >>> class_order(None, 3), class_order([2, 0, 1], 3), sorted(class_order(7, 3))
+        >>> order_classes(None, 3), order_classes([2, 0, 1], 3), sorted(order_classes(7, 3))
         ([0, 1, 2], [2, 0, 1], [0, 1, 2])
     """
     if order is None:
@@ -93,11 +86,10 @@ def class_order(order: Sequence[int] | int | None, count: int) -> list[int]:
     return [int(k) for k in order]
 
 
-def _named(names: list[str], numbers: Sequence[int]) -> str:
-    """Return a task's name: `4-5` for digits that follow each other, else the classes."""
-    if list(names) == [str(k) for k in numbers] and list(numbers) == list(
-        range(numbers[0], numbers[0] + len(numbers))
-    ):
+def _name_task(names: list[str], numbers: Sequence[int]) -> str:
+    """Return the name of a task: `4-5` for consecutive numbers, else its class names."""
+    consecutive = list(range(numbers[0], numbers[0] + len(numbers)))
+    if list(numbers) == consecutive and names == [str(k) for k in numbers]:
         return f"{numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
     if len(names) > 3:
         return f"{names[0]} … {names[-1]}"

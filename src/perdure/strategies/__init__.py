@@ -1,5 +1,6 @@
 """Strategies: how a model is updated on a batch. One paper, one module."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .registry import STRATEGIES, StrategyInfo, find_strategy
@@ -49,9 +50,7 @@ def __getattr__(name: str) -> object:
     if name in _CLASSES:
         return find_strategy(_CLASSES[name])
     if name in __all__:
-        from . import _base
-
-        return getattr(_base, name)
+        return getattr(import_module("._base", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

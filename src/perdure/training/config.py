@@ -15,7 +15,7 @@ from .._suggestions import suggest_names
 from ..data import DATASETS
 from ..models import find_factory
 from ..record import InputError
-from ..scenarios import class_order, find_scenario
+from ..scenarios import find_scenario, order_classes
 from ..strategies import find_strategy
 from .hyperparameters import describe_types, list_hyperparameters, parse_value
 
@@ -238,7 +238,7 @@ def _check(found: RunConfig, kind: type[Strategy], named: ScenarioSpec) -> None:
     if found.order is not None:
         if named.kind != "split":
             raise InputError(f"{found.scenario} is not split by class; leave order out")
-        class_order(found.order, DATASETS[named.data[0]].classes)
+        order_classes(found.order, DATASETS[named.data[0]].classes)
     if found.image_size is not None and named.kind != "sequence":
         raise InputError(f"{found.scenario} keeps the size of its images; leave image_size out")
     if found.boundaries != "sharp" and found.mask_unseen:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from .._random_streams import random_stream
-from ..scenarios import drifting
+from ..scenarios import order_drifting_stream
 from .contract import check_batches, check_loss, check_rows
 from .early_stopping import EarlyStopping, split_for_early_stopping
 
@@ -145,7 +145,7 @@ def list_phases(scenario: Scenario, plan: TrainingPlan) -> list[Phase]:
     if plan.boundaries:
         of = scenario.train.task  # blurred tasks hold examples of others
         return [Phase(t.name, t.train, np.unique(of[t.train]).tolist()) for t in scenario.tasks]
-    order = drifting(scenario, plan.blur, passes=plan.epochs, seed=plan.seed)
+    order = order_drifting_stream(scenario, plan.blur, passes=plan.epochs, seed=plan.seed)
     return [Phase(None, order, range(len(scenario.tasks)))]
 
 

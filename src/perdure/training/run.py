@@ -16,7 +16,13 @@ from ..evaluation import Evaluator
 from ..evaluation.costs.meter import reset_peak_memory
 from ..models import build
 from ..record import InputError
-from ..scenarios import blurred, find_scenario, make, provenance, validation
+from ..scenarios import (
+    blur_boundaries,
+    find_scenario,
+    get_provenance,
+    hold_out_validation,
+    make_scenario,
+)
 from ..strategies import find_strategy
 from .changes import check_resumable, is_finished
 from .checkpoint import has_checkpoint, load_checkpoint, load_record_state
@@ -61,7 +67,7 @@ def load_provenance(scenario: str, *, fetch: bool = True) -> dict[str, Any]:
         except InputError:
             if fetch:
                 raise
-    return provenance(*found)
+    return get_provenance(*found)
 
 
 def resolve_device(name: str) -> str:
@@ -181,15 +187,15 @@ def load_scenario(config: RunConfig) -> Scenario:
 def _made(
     name: str, setting: Setting, order: tuple[int, ...] | int | None, size: int | None
 ) -> Scenario:
-    return make(name, setting=setting, order=order, size=size)
+    return make_scenario(name, setting=setting, order=order, size=size)
 
 
 def prepare_scenario(config: RunConfig, scenario: Scenario) -> Scenario:
     """Return the scenario as a run has it: without its test set, or blurred, where it says so."""
     if config.validation_split:
-        scenario = validation(scenario, config.validation_split, config.seed)
+        scenario = hold_out_validation(scenario, config.validation_split, config.seed)
     if config.boundaries == "blurred":
-        scenario = blurred(scenario, config.blur, config.seed)
+        scenario = blur_boundaries(scenario, config.blur, config.seed)
     return scenario
 
 

@@ -1,16 +1,16 @@
-"""The published scenarios by name, each with the set-up its paper trains it with."""
+"""The published scenarios by name, each with the training defaults of its paper."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from .._suggestions import suggest_names
 from ..data import load
 from ..record import InputError
-from .datasets import DatasetTask, sequence
-from .domains import domains, permutations, rotations
+from .domains import make_permutations, make_rotations, map_domains
+from .sequences import DatasetTask, chain_datasets
 from .split import split
 
 if TYPE_CHECKING:
@@ -18,42 +18,43 @@ if TYPE_CHECKING:
 
     from .scenario import Scenario, Setting
 
-__all__ = ["SCENARIOS", "ScenarioSpec", "TrainingDefaults", "find_scenario", "make"]
+__all__ = ["SCENARIOS", "ScenarioSpec", "TrainingDefaults", "find_scenario", "make_scenario"]
+
+
+HyperparameterValue: TypeAlias = "int | float | str | bool | None"
 
 
 class TrainingDefaults(NamedTuple):
-    """How a scenario is trained where nothing else is said."""
+    """How a scenario is trained unless options say otherwise."""
 
     model: str
     epochs: int = 10
     batch: int = 256
     optimizer: str = "sgd"
     lr: float = 0.01
-    iterations: int | None = None  # of each task, instead of epochs
-    strategies: Mapping[str, dict[str, Any]] = MappingProxyType({})  # hyperparameters by strategy
-    model_options: Mapping[str, Any] = MappingProxyType({})
+    iterations: int | None = None  # per task, instead of epochs
+    strategies: Mapping[str, Mapping[str, HyperparameterValue]] = MappingProxyType({})
+    model_options: Mapping[str, HyperparameterValue] = MappingProxyType({})
 
 
 class ScenarioSpec(NamedTuple):
-    """A scenario's line in the table: what makes it, and its set-up."""
+    """What is known about a scenario before its data are loaded."""
 
     about: str
-    kind: str  # split, rotated, permuted or sequence
+    kind: Literal["split", "rotated", "permuted", "sequence"]
     data: tuple[str, ...]
     setting: Setting
     defaults: TrainingDefaults
     tasks: int
-    options: Mapping[str, Any] = MappingProxyType({})
-    defaults_by_setting: Mapping[Setting, TrainingDefaults] = MappingProxyType(
-        {}
-    )  # by setting, where they differ
+    options: Mapping[str, int] = MappingProxyType({})  # phi, size, max_per_class
+    defaults_by_setting: Mapping[Setting, TrainingDefaults] = MappingProxyType({})  # if they differ
 
     def defaults_for(self, setting: Setting | None) -> TrainingDefaults:
-        """Return how the scenario is trained in a setting; None is the published one."""
+        """Return the training defaults in a setting; None is the published setting."""
         return self.defaults_by_setting.get(setting or self.setting, self.defaults)
 
 
-_DIGITS: dict[str, dict[str, Any]] = {
+_DIGITS: dict[str, dict[str, HyperparameterValue]] = {
     "replay": {"memory": 100},
     "gem": {"memory": 20},
     "agem": {"memory": 20, "sample": 32},
@@ -66,7 +67,7 @@ _MNIST = TrainingDefaults(
     "mlp",
     strategies={
         "replay": {"alpha": 0.3, "memory": 2000},
-        "gem": {"memory": 400},  # 2000 shared equally over five tasks
+        "gem": {"memory": 400},  # 2000 divided equally over five tasks
         "agem": {"memory": 400, "sample": 256},
         "gdumb": {"memory": 2000, "passes": 63},
         "ewc": {"strength": 100.0},
@@ -75,7 +76,7 @@ _MNIST = TrainingDefaults(
     },
 )
 _PERMUTED = {**_MNIST.strategies, "gem": {"memory": 200}, "agem": {"memory": 200, "sample": 256}}
-# Strengths here and of Rotated-MNIST: the best for their lr of studies/stability_gap_methods.
+# These strengths and those of Rotated-MNIST were selected in studies/stability_gap_methods.
 _MNIST_TASK = TrainingDefaults(
     "mlp", iterations=200, batch=128, optimizer="adam", lr=0.001,
     strategies={
@@ -86,7 +87,7 @@ _MNIST_TASK = TrainingDefaults(
         "lwf": {"alpha": 1.0, "temperature": 1.0},
     },
 )  # fmt: skip
-# The paper gives neither; these land on its Table 2: studies/stability_gap.
+# The paper gives neither; these reproduce its Table 2: studies/stability_gap.
 _ROTATED = TrainingDefaults(
     "mlp", epochs=1, lr=0.1,
     strategies={
@@ -101,7 +102,7 @@ _CIFAR = TrainingDefaults(
     "resnet18-slim", lr=0.1, strategies={"replay": {"alpha": 0.7, "memory": 1000}}
 )
 _ONLINE = {"memory": 2000, "alpha": None, "fill": "reservoir", "balance": "none"}
-_M2I = TrainingDefaults(  # 50 epochs as the paper says; its released settings of naive say 20
+_M2I = TrainingDefaults(  # 50 epochs as in the paper; its released settings of naive have 20
     "wide-vgg9",
     epochs=50,
     batch=128,
@@ -111,58 +112,62 @@ _M2I = TrainingDefaults(  # 50 epochs as the paper says; its released settings o
         "cumulative": {"restart": False},
         "gdumb": {"memory": 200, "passes": 50, "portion": 128, "annealed": False},
         "gem": {"memory": 256, "strength": 0.5},
-        "agem": {"memory": 256, "sample": 64},  # its settings say 1300, its code does not pass it
+        "agem": {
+            "memory": 256,
+            "sample": 64,
+        },  # 1300 in its settings, which its code does not pass on
         "ewc": {"strength": 1.0, "mode": "separate", "labels": "given"},
         "si": {"strength": 1.0, "eps": 0.001},
         "mas": {"strength": 1.0, "alpha": 0.5},
         "lwf": {"alpha": 2.0, "temperature": 1.0},
     },
 )
+MNIST_SIZE = (28, 28)
 _DOMAINS = ("clipart", "painting", "real", "sketch")
 _M2I_ORDER = ("mnist", "omniglot-magi", "fashion-mnist", "svhn", "cifar10", "tiny-imagenet-10")
 
 SCENARIOS: dict[str, ScenarioSpec] = {
     "split-digits": ScenarioSpec(
-        "scikit-learn's 8x8 digits, two a task: no download, runs anywhere",
+        "scikit-learn's 8x8 digits, two per task: no download needed",
         "split", ("digits",), "class",
         TrainingDefaults("mlp", epochs=20, batch=32, lr=0.02, strategies=_DIGITS), 5,
     ),
     "split-mnist": ScenarioSpec(
-        "MNIST, two digits a task (De Lange et al. 2023)",
+        "MNIST, two digits per task (De Lange et al. 2023)",
         "split", ("mnist",), "class", _MNIST, 5, defaults_by_setting={"task": _MNIST_TASK},
     ),
     "split-fashion-mnist": ScenarioSpec(
-        "Fashion-MNIST, two classes a task", "split", ("fashion-mnist",), "class", _MNIST, 5,
+        "Fashion-MNIST, two classes per task", "split", ("fashion-mnist",), "class", _MNIST, 5,
     ),
     "split-cifar10": ScenarioSpec(
-        "CIFAR-10, two classes a task (De Lange et al. 2023)",
+        "CIFAR-10, two classes per task (De Lange et al. 2023)",
         "split", ("cifar10",), "class", _CIFAR, 5,
     ),
     "split-cifar100": ScenarioSpec(
-        "CIFAR-100, ten classes a task (Diaz-Rodriguez et al. 2018, Michel et al. 2022)",
+        "CIFAR-100, ten classes per task (Diaz-Rodriguez et al. 2018, Michel et al. 2023)",
         "split", ("cifar100",), "class",
         TrainingDefaults("zenke-conv", epochs=1, strategies={"replay": _ONLINE}), 10,
     ),
     "split-mini-imagenet": ScenarioSpec(
-        "mini-ImageNet, five classes a task (De Lange et al. 2023)",
+        "mini-ImageNet, five classes per task (De Lange et al. 2023)",
         "split", ("mini-imagenet",), "class",
         TrainingDefaults("resnet18-slim", batch=128, lr=0.1,
               strategies={"replay": {"alpha": 0.5, "memory": 10_000}}), 20,
     ),
     "split-tiny-imagenet": ScenarioSpec(
-        "Tiny ImageNet, two classes a task",
+        "Tiny ImageNet, two classes per task",
         "split", ("tiny-imagenet",), "class",
         TrainingDefaults("resnet18-slim", epochs=1, strategies={"replay": _ONLINE}), 100,
     ),
     **{
         f"rotated-mnist-{phi}": ScenarioSpec(
-            f"MNIST turned by {phi} degrees more each task (De Lange et al. 2023, Table 2)",
+            f"MNIST rotated by another {phi} degrees per task (De Lange et al. 2023, Table 2)",
             "rotated", ("mnist",), "domain", _ROTATED, 3, {"phi": phi},
         )
         for phi in (10, 30, 60, 80)
     },
     "permuted-mnist": ScenarioSpec(
-        "MNIST, its pixels permuted anew each task, the same way for every seed",
+        "MNIST with other pixel permutations in every task, the same for all seeds",
         "permuted", ("mnist",), "domain", TrainingDefaults("mlp", strategies=_PERMUTED), 10,
     ),
     "m2i": ScenarioSpec(
@@ -175,26 +180,26 @@ SCENARIOS: dict[str, ScenarioSpec] = {
     ),
     **{
         f"{name}-small": ScenarioSpec(
-            f"{name.upper()} with ten images a class at 32x32, for quick trials",
+            f"{name.upper()} with ten images per class at 32x32, for quick trials",
             "sequence", order, "class", _M2I, 6, {"size": 32, "max_per_class": 10},
         )
         for name, order in (("m2i", _M2I_ORDER), ("i2m", _M2I_ORDER[::-1]))
     },
     "mini-domainnet": ScenarioSpec(
         "Mini-DomainNet: clipart, painting, real, sketch (De Lange et al. 2023)",
-        "sequence", tuple(f"mini-domainnet-{each}" for each in _DOMAINS), "domain",
+        "sequence", tuple(f"mini-domainnet-{domain}" for domain in _DOMAINS), "domain",
         TrainingDefaults("resnet18-slim", iterations=300, batch=128, lr=0.1,
               strategies={"replay": {"alpha": 0.3, "memory": 1000}}), 4, {"size": 96},
     ),
     "split-speech-commands": ScenarioSpec(
-        "Synthetic Speech Commands, two words a task (De Lange et al. 2023, Figure 8)",
+        "Synthetic Speech Commands, two words per task (De Lange et al. 2023, Figure 8)",
         "split", ("synthetic-speech-commands",), "class",
         TrainingDefaults("speech-mlp", iterations=200, optimizer="adam", lr=0.0001,
               strategies={"replay": {"alpha": 0.5, "memory": 3000}}), 15,
     ),
 }  # fmt: skip
 
-# As the benchmark's released code normalises them; the last two not at all.
+# Mean and std as in the benchmark's released code, which does not normalize the last two.
 _M2I_NORMAL = {
     "mnist": (0.1307, 0.3081),
     "fashion-mnist": (0.1307, 0.3081),
@@ -206,7 +211,7 @@ _M2I_NORMAL = {
 
 
 def find_scenario(name: str) -> ScenarioSpec:
-    """Return a scenario's line in the table, or raise naming the near ones.
+    """Return what is known about a scenario, or raise an error that suggests similar names.
 
     Example:
         >>> find_scenario("split-mnist").tasks
@@ -220,64 +225,64 @@ def find_scenario(name: str) -> ScenarioSpec:
     return SCENARIOS[name]
 
 
-def make(
+def make_scenario(
     name: str,
     *,
     setting: Setting | None = None,
     order: Sequence[int] | int | None = None,
     size: int | None = None,
 ) -> Scenario:
-    """Return the named scenario, its data loaded (and fetched where it has to be).
+    """Return the named scenario with its data loaded, and downloaded if necessary.
 
     Args:
         name: one of `SCENARIOS`.
-        setting: what is incremental; None as published.
-        order: of the classes, for scenarios that are split by class.
-        size: height and width of the images of a sequence; None as published (64, or 96).
+        setting: what is incremental; None for the published setting.
+        order: the order of the classes, for scenarios that are split by class.
+        size: height and width of the images of a sequence; None for the published size.
 
     Example:
-        >>> make("split-digits").tasks[0].classes
+        >>> make_scenario("split-digits").tasks[0].classes
         (0, 1)
     """
-    found = find_scenario(name)
-    setting = setting or found.setting
-    if order is not None and found.kind != "split":
-        raise InputError(f"{name} is not split by class, so order has no meaning; leave it out")
-    if size is not None and found.kind != "sequence":
-        raise InputError(f"{name} keeps the size of its images; leave size out")
-    if found.kind == "split":
-        return split(found.data[0], found.tasks, order=order, setting=setting, name=name)
-    if found.kind == "sequence":
-        return _sequence(found, setting, size, name)
-    size_ = (28, 28)
-    maps = permutations(size_, found.tasks)
-    if found.kind == "rotated":
-        phi = found.options["phi"]
-        maps = rotations(size_, [-90 + k * phi for k in range(found.tasks)])
-    return domains(found.data[0], maps, setting=setting, name=name)
+    spec = find_scenario(name)
+    setting = setting or spec.setting
+    if order is not None and spec.kind != "split":
+        raise InputError(f"{name} is not split by class, so order does not apply; leave it out")
+    if size is not None and spec.kind != "sequence":
+        raise InputError(f"{name} has images of a fixed size; leave size out")
+    if spec.kind == "split":
+        return split(spec.data[0], spec.tasks, order=order, setting=setting, name=name)
+    if spec.kind == "sequence":
+        return _make_sequence(spec, setting, size, name)
+    if spec.kind == "rotated":
+        angles = [-90 + k * spec.options["phi"] for k in range(spec.tasks)]
+        maps = make_rotations(MNIST_SIZE, angles)
+    else:
+        maps = make_permutations(MNIST_SIZE, spec.tasks)
+    return map_domains(spec.data[0], maps, setting=setting, name=name)
 
 
-def _sequence(found: ScenarioSpec, setting: Setting, size: int | None, name: str) -> Scenario:
-    usual = found.options["size"]
-    size = size or usual
+def _make_sequence(spec: ScenarioSpec, setting: Setting, size: int | None, name: str) -> Scenario:
+    published_size = spec.options["size"]
+    size = size or published_size
     members = [
-        DatasetTask(each, 10, *_M2I_NORMAL[each])
-        if each in _M2I_NORMAL
-        else DatasetTask(load(each))
-        for each in found.data
+        DatasetTask(data, 10, *_M2I_NORMAL[data])
+        if data in _M2I_NORMAL
+        else DatasetTask(load(data))
+        for data in spec.data
     ]
-    whole = [each.dataset.classes for each in members if not isinstance(each.dataset, str)]
-    if any(classes != whole[0] for classes in whole):
-        raise InputError(f"{name}: the datasets name other classes, expected all the same in order")
-    made = sequence(
+    classes = [m.dataset.classes for m in members if not isinstance(m.dataset, str)]
+    if any(names != classes[0] for names in classes):
+        raise InputError(f"{name}: the datasets have different classes, expected the same in order")
+    scenario = chain_datasets(
         members,
         size=(size, size),
         channels=3,
-        max_per_class=found.options.get("max_per_class"),
+        max_per_class=spec.options.get("max_per_class"),
         setting=setting,
         name=name,
     )
-    if size == usual:
-        return made
-    said = f"images of {size}x{size}, where the benchmark has {usual}x{usual}"
-    return replace(made, deviations=(said, *made.deviations))
+    if size == published_size:
+        return scenario
+    note = f"images of {size}x{size}, where the benchmark has {published_size}x{published_size}"
+    return replace(scenario, deviations=(note, *scenario.deviations))
