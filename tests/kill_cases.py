@@ -259,15 +259,15 @@ def heading() -> str:
     """Return the first lines of the log."""
     versions = f"torch {torch.__version__}, numpy {np.__version__}"
     return f"""\
-# SIGKILL at random moments of runs of split-digits, each then finished by the same command and
-# compared with the run that nobody disturbed (tests/test_kills.py): points, hits, gradients, the
-# sha256 of the weights, run.json, and costs but for seconds and peaks.
+# SIGKILL at random moments of runs of split-digits. Each is then resumed by the same command and
+# compared with an uninterrupted run (tests/test_kills.py): points, per-example results, gradients,
+# the sha256 of the weights, run.json, and costs except seconds and peaks.
 # All of them: {" ".join(SHORT)} --checkpoint-every 0.03
 # {datetime.now(UTC):%Y-%m-%d}, perdure {perdure.__version__}, {versions}
 #
-# A kill: where, the last step in the record, the step of the checkpoint that the next process goes
-# on from (0: from the start). folder: as it appears. reach: some step. half: of a checkpoint is
-# written. between: the record is synced, the checkpoint not begun. renamed: it is complete. torn:
-# half of an append is written. operation: before a file is opened, cut, renamed or removed.
-# closing: before done.json. both, parent, child: of the processes of a command.
+# A kill: where, the last step in the record, and the step of the checkpoint that the next process
+# resumes from (0: from scratch). folder: when it appears. reach: at some step. half: half of a
+# checkpoint is written. between: the record is synced, the checkpoint is not begun. renamed: the
+# checkpoint is complete. torn: half of an append is written. operation: before a file is opened,
+# truncated, renamed or removed. closing: before done.json. both, parent, child: what is killed.
 """

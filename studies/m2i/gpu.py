@@ -16,7 +16,7 @@ from perdure.training import make_config, run
 
 
 def channels_last(shape: tuple[int, int, int], outputs: int) -> nn.Module:
-    """Return the paper's network, its weights laid out as a GPU likes them."""
+    """Return the paper's network in the memory format that is fastest on a GPU."""
     return wide_vgg9(shape, outputs).to(memory_format=torch.channels_last)
 
 
@@ -24,15 +24,15 @@ def main() -> None:
     """Run the strategies named on the command line."""
     store, scenario, setting, *strategies = sys.argv[1:]
     for strategy in strategies:
-        what = make_config(
+        config = make_config(
             scenario, strategy, model="gpu:channels_last", setting=setting, device="cuda",
-            every=1_000_000, hits=False, unseen=setting == "task",
+            every=1_000_000, per_example=False, unseen=setting == "task",
         )  # fmt: skip
         start = time.perf_counter()
-        # Without a cache: it would keep the weights of the first step as long as the block lasts.
+        # The cache would keep the weights of the first step until the block ends.
         with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
-            run(what, f"{store}/{what.folder}", overwrite=True)
-        print(f"{what.folder}: {time.perf_counter() - start:.0f} s", flush=True)
+            run(config, f"{store}/{config.folder}", overwrite=True)
+        print(f"{config.folder}: {time.perf_counter() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

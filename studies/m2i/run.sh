@@ -1,7 +1,7 @@
 #!/bin/sh
-# Every run behind README.md that two processor cores can do: sh studies/m2i/run.sh [STORE]
-# A narrow net (an eighth of the width), images of 16x16, three epochs: to compare strategies with
-# each other, not with the paper. What is finished in STORE is not run again.
+# Every run of README.md that is feasible on two processor cores: sh studies/m2i/run.sh [STORE]
+# A narrow network (an eighth of the width), 16x16 images and three epochs: for comparing strategies
+# with each other, not with the paper. Finished runs in STORE are not run again.
 # On a GPU, as published: sh studies/m2i/run.sh STORE --device cuda
 set -eu
 store=${1:-runs/m2i}
@@ -15,5 +15,5 @@ for setting in class task; do
   done
 done | xargs -P "${AT_ONCE:-2}" -I{} sh -c \
   "${PERDURE:-perdure} {} --seeds 1 --every 1000000 --no-per-example --store $store > /dev/null || true"
-# What failed, if anything: a folder without done.json.
+# Failed runs are folders without done.json.
 for folder in "$store"/*/; do [ -e "$folder/done.json" ] || echo "not finished: $folder"; done

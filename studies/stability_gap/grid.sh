@@ -1,5 +1,5 @@
 #!/bin/sh
-# The search behind the learning rates and weights that the paper does not give: online replay,
+# The search for the learning rates and weights that the paper does not print: online replay,
 # Rotated-MNIST and fine-tuning. sh studies/stability_gap/grid.sh [STORE]
 set -eu
 store=${1:-runs/stability_gap_grid}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The search behind the strengths of run.sh: the paper's grids (EWC's shifted, see README.md), three
-# seeds, whole test sets at task ends only. sh studies/stability_gap_methods/grid.sh [STORE]
+# The search for the strengths of run.sh: the paper's grids (EWC's shifted, see README.md), three
+# seeds, evaluated on whole test sets at task ends only. sh studies/stability_gap_methods/grid.sh [STORE]
 set -eu
 store=${1:-runs/stability_gap_methods_grid}
 base="run --seeds 3 --every 1000000 --no-per-example --store $store"
