@@ -136,7 +136,7 @@ def test_long_streams_are_linear() -> None:
 
 @pytest.mark.parametrize("window", [0, -1, 1.5, True])
 def test_refuses_what_is_no_number_of_evaluations(window: Any) -> None:
-    message = re.escape(f"window must be a whole number of at least 1, or all, got {window!r}")
+    message = re.escape(f"window must be a whole number of at least 1, or None, got {window!r}")
     for call in (LiveWindow, lambda w: windowed_drop([0.5], w), lambda w: windowed_rise([0.5], w)):
         with pytest.raises(ValueError, match=message):
             call(window)

@@ -1,16 +1,16 @@
 """Arrays in, numbers out: every metric as a pure function. NumPy and SciPy only."""
 
 from .criteria import *
-from .functional._value import UndefinedMetricError as UndefinedMetricError
-from .functional._value import Value as Value
 from .functional.accuracy import *
 from .functional.costs import *
 from .functional.forgetting import *
+from .functional.forgetting_pairs import *
 from .functional.gap import *
 from .functional.learning import *
-from .functional.pairs import *
 from .functional.rescaled import *
 from .functional.transfer import *
+from .functional.value import UndefinedMetricError as UndefinedMetricError
+from .functional.value import Value as Value
 from .functional.windows import *
 from .functional.worst_case import *
 from .intervals.extremes import *

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .functional._value import UndefinedMetricError
 from .functional.costs import check_weights, clscore, clstability
+from .functional.value import UndefinedMetricError
 from .registry import find_metric
 
 if TYPE_CHECKING:

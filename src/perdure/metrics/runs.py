@@ -9,7 +9,7 @@ import numpy as np
 
 from ..stats import mean_over_seeds
 from .criteria import check_criteria_scale, clstability_of, criteria_weights
-from .functional._value import UndefinedMetricError
+from .functional.value import UndefinedMetricError
 from .registry import find_metric
 from .summary_types import drop_other_ids, notes_about, render_html, to_list
 

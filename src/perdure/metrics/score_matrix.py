@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from .._html import heatmap
-from .functional._check import class_counts, counts, square, vector
+from .functional.checks import class_counts, counts, square, vector
 from .functional.rescaled import Setting
 
 if TYPE_CHECKING:

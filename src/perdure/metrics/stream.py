@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._html import curves
-from .functional._value import UndefinedMetricError
+from .functional.value import UndefinedMetricError
 from .score_matrix import ACCURACY, ScoreScale
 
 if TYPE_CHECKING:

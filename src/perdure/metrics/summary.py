@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .criteria import check_criteria_scale, clscore_of, criteria_weights
-from .functional._value import UndefinedMetricError, Value
 from .functional.accuracy import fixed_curve
 from .functional.forgetting import forgetting_matrix
+from .functional.value import UndefinedMetricError, Value
 from .intervals.summary_intervals import (
     add_accuracy_intervals,
     add_example_intervals,

@@ -1,6 +1,6 @@
-"""How well tasks are known: seven averages that the literature calls accuracy.
+"""Seven averages that the literature calls accuracy.
 
-`matrix[i][j]` is the score on task j after learning task i; larger is better.
+`matrix[i][j]` is the score on task j after learning task i; higher is better.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._check import counts, read, read_diagonal, read_final, row_blocks, square
-from ._value import UndefinedMetricError, Value, average
+from .checks import counts, read, read_diagonal, read_final, row_blocks, square
+from .value import UndefinedMetricError, Value, average
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -51,7 +51,7 @@ def acc_pooled(matrix: ArrayLike, sizes: ArrayLike) -> Value:
 
 
 def acc_lower(matrix: ArrayLike) -> Value:
-    r"""Return the mean of $R_{i,j}$ over $i \ge j$: every task at every step since it was learned.
+    r"""Return the mean of $R_{i,j}$ over $i \ge j$: every task at every step from learning on.
 
     Example:
         >>> round(acc_lower([[0.9, 0.1], [0.6, 0.8]]), 6)
@@ -71,7 +71,7 @@ def acc_below(matrix: ArrayLike) -> Value:
 
 
 def acc_incremental(matrix: ArrayLike) -> Value:
-    r"""Return the mean over steps k of $AA_k$, the mean score on the tasks seen by then.
+    r"""Return the mean over steps k of $AA_k$, the mean score on the tasks seen so far.
 
     Its `per_task[k]` is $AA_k$, the value after task k.
 
@@ -93,7 +93,7 @@ def acc_learning(matrix: ArrayLike) -> Value:
 
 
 def acc_all(matrix: ArrayLike) -> Value:
-    r"""Return the mean of the whole matrix, tasks not yet learned included.
+    r"""Return the mean of the whole matrix, including tasks that are not yet learned.
 
     Example:
         >>> round(acc_all([[0.9, 0.1], [0.6, 0.8]]), 6)
@@ -103,9 +103,9 @@ def acc_all(matrix: ArrayLike) -> Value:
 
 
 def fixed_curve(matrix: ArrayLike) -> NDArray[np.float64]:
-    r"""Return after each task the mean score over all T tasks, learned or not.
+    r"""Return the mean score over all T tasks, learned or not, after each task.
 
-    NaN where a row was not wholly measured.
+    NaN where a row was not measured completely.
 
     Example:
         >>> fixed_curve([[0.9, 0.1], [0.6, 0.8]])
@@ -115,13 +115,13 @@ def fixed_curve(matrix: ArrayLike) -> NDArray[np.float64]:
     curve: NDArray[np.float64] = r.mean(axis=1)
     if np.isnan(curve).all():
         raise UndefinedMetricError(
-            "needs a row in which every task was measured, also those not yet learned"
+            "needs a row with scores on all tasks, including those not yet learned"
         )
     return curve
 
 
 def aa_curve(matrix: ArrayLike) -> NDArray[np.float64]:
-    r"""Return after each task $AA_k$, the mean score on the tasks seen by then.
+    r"""Return $AA_k$, the mean score on the tasks seen so far, after each task.
 
     NaN where one of them was not measured.
 
@@ -130,6 +130,6 @@ def aa_curve(matrix: ArrayLike) -> NDArray[np.float64]:
         array([0.9, 0.7])
     """
     r = square(matrix)
-    sums = [np.tril(r[some], some.start).sum(axis=1) for some in row_blocks(len(r))]
+    sums = [np.tril(r[rows], rows.start).sum(axis=1) for rows in row_blocks(len(r))]
     curve: NDArray[np.float64] = np.concatenate(sums) / np.arange(1, len(r) + 1)
     return curve

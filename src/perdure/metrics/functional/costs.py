@@ -1,4 +1,4 @@
-"""What learning cost, and the score that fuses cost and accuracy (Díaz-Rodríguez et al., 2018)."""
+"""Costs of learning, and a score that combines them with accuracy (Díaz-Rodríguez et al. 2018)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._value import UndefinedMetricError, Value, average
+from .value import UndefinedMetricError, Value, average
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ __all__ = ["Costs", "ce", "check_weights", "clscore", "clstability", "ms", "ms_c
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """What each task cost, one entry a task in order of learning; NaN where not measured.
+    """The costs of each task, in the order of learning; NaN where not measured.
 
-    `stored_bytes` is what is stored when the task starts, `data_bytes` the task's own data,
-    `flops_one_pass` one forward and backward pass over it, `flops_train` all of its training.
+    `stored_bytes` are the samples stored when the task starts, `data_bytes` the data of the task,
+    `flops_one_pass` one forward and backward pass over it, `flops_train` its whole training.
 
     Example:
         >>> Costs(("a", "b"), {"model_bytes": np.array([100.0, 200.0])}).column("model_bytes")
@@ -34,12 +34,12 @@ class Costs:
     columns: Mapping[str, NDArray[np.float64]]
 
     def first(self, tasks: int) -> Costs:
-        """Return the costs of the first tasks only."""
-        cut = {name: values[:tasks] for name, values in self.columns.items()}
-        return Costs(self.tasks[:tasks], cut)
+        """Return the costs of the first `tasks` tasks."""
+        columns = {name: values[:tasks] for name, values in self.columns.items()}
+        return Costs(self.tasks[:tasks], columns)
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """Return one value a task, or raise UndefinedMetricError naming the task that has none."""
+        """Return one value per task, or raise UndefinedMetricError naming the task without one."""
         values = self.columns.get(name)
         if values is None:
             raise UndefinedMetricError(f"needs {name} in the costs, which was not measured")
@@ -60,13 +60,13 @@ def ms(model_bytes: ArrayLike) -> Value:
         >>> ms([100, 200, 200, 200])
         0.625
     """
-    size = _costs(model_bytes, "model bytes")
+    size = _check_costs(model_bytes, "model bytes")
     ratio = average(size[0] / size)
     return Value(min(1.0, ratio), ratio.per_task)
 
 
 def ms_copies(model_bytes: ArrayLike, copies_bytes: ArrayLike) -> Value:
-    r"""Return model size efficiency with kept copies counted: a teacher, the initial weights.
+    r"""Return model size efficiency with copies of the model counted: a teacher, initial weights.
 
     $$\min\Big(1, \frac1N \sum_i \frac{\mathrm{Mem}(\theta_1) + \mathrm{Mem}(K_1)}
     {\mathrm{Mem}(\theta_i) + \mathrm{Mem}(K_i)}\Big)$$
@@ -75,8 +75,8 @@ def ms_copies(model_bytes: ArrayLike, copies_bytes: ArrayLike) -> Value:
         >>> ms_copies([100, 100, 100, 100], copies_bytes=[0, 100, 100, 100])
         0.625
     """
-    model = _costs(model_bytes, "model bytes")
-    return ms(model + _costs(copies_bytes, "copies bytes", positive=False, tasks=len(model)))
+    model = _check_costs(model_bytes, "model bytes")
+    return ms(model + _check_costs(copies_bytes, "copies bytes", positive=False, tasks=len(model)))
 
 
 def sss(stored_bytes: ArrayLike, data_bytes: ArrayLike) -> Value:
@@ -84,20 +84,20 @@ def sss(stored_bytes: ArrayLike, data_bytes: ArrayLike) -> Value:
 
     $$1 - \min\Big(1, \frac1N \sum_i \mathrm{Mem}(M_i) / \mathrm{Mem}(D)\Big)$$
 
-    `stored_bytes` is what is stored when each task starts; D is all data by the end.
+    `stored_bytes` are the samples stored when each task starts; D is all data by the end.
 
     Example:
         >>> sss([0, 100, 200, 300], data_bytes=[100, 100, 100, 100])
         0.625
     """
-    data = _costs(data_bytes, "data bytes")
-    stored = _costs(stored_bytes, "stored bytes", positive=False, tasks=len(data))
+    data = _check_costs(data_bytes, "data bytes")
+    stored = _check_costs(stored_bytes, "stored bytes", positive=False, tasks=len(data))
     share = average(stored / data.sum())
     return Value(1 - min(1.0, share), 1 - share.per_task)
 
 
 def ce(flops_one_pass: ArrayLike, flops_train: ArrayLike, *, epsilon: float = 1.0) -> Value:
-    r"""Return computational efficiency: how close training came to a single pass over the data.
+    r"""Return computational efficiency: 1 if training took a single pass over the data.
 
     $$\min\Big(1, \frac1N \sum_i
     \frac{\mathrm{Ops}{\uparrow\downarrow}(Tr_i)\,\varepsilon}{\mathrm{Ops}(Tr_i)}\Big)$$
@@ -108,14 +108,14 @@ def ce(flops_one_pass: ArrayLike, flops_train: ArrayLike, *, epsilon: float = 1.
     """
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise ValueError(f"epsilon must be a positive number, got {epsilon}")
-    once = _costs(flops_one_pass, "operations of one pass")
-    all_ = _costs(flops_train, "training operations", tasks=len(once))
+    once = _check_costs(flops_one_pass, "operations of one pass")
+    all_ = _check_costs(flops_train, "training operations", tasks=len(once))
     ratio = average(once * epsilon / all_)
     return Value(min(1.0, ratio), ratio.per_task)
 
 
 def clscore(criteria: Mapping[str, float], weights: Mapping[str, float] | None = None) -> float:
-    r"""Return $\sum_c w_c c$ over criteria in [0, 1], larger better; equal weights by default.
+    r"""Return $\sum_c w_c c$ over criteria in [0, 1], higher is better; equal weights by default.
 
     Example:
         >>> round(clscore({"A": 0.5, "MS": 1.0}, {"A": 0.75, "MS": 0.25}), 6)
@@ -149,7 +149,7 @@ def clstability(
 def check_weights(
     weights: Mapping[str, float] | None, names: Mapping[str, object]
 ) -> dict[str, float]:
-    """Return a weight for each name, or raise if they are not a weighting of just these.
+    """Return a weight for each name, or raise if the weights do not match them or sum to 1.
 
     Example:
         >>> check_weights(None, {"A": 0.5, "MS": 1.0})
@@ -170,14 +170,14 @@ def check_weights(
     return dict(weights)
 
 
-def _costs(
-    values: ArrayLike, what: str, *, positive: bool = True, tasks: int | None = None
+def _check_costs(
+    values: ArrayLike, name: str, *, positive: bool = True, tasks: int | None = None
 ) -> NDArray[np.float64]:
-    """Return one finite cost a task, or raise."""
+    """Return one finite cost per task, or raise."""
     v = np.array(values, dtype=np.float64)
     kind = "positive" if positive else "0 or more"
-    shaped = v.ndim == 1 and len(v) > 0 and len(v) == (tasks or len(v))
-    if not (shaped and (np.isfinite(v) & (v > 0 if positive else v >= 0)).all()):
+    is_vector = v.ndim == 1 and len(v) > 0 and len(v) == (tasks or len(v))
+    if not (is_vector and (np.isfinite(v) & (v > 0 if positive else v >= 0)).all()):
         count = "each task" if tasks is None else f"each of {tasks} tasks"
-        raise ValueError(f"{what} must be {kind} for {count}, got {v.tolist()}")
+        raise ValueError(f"{name} must be {kind} for {count}, got {v.tolist()}")
     return v

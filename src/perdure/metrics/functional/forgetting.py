@@ -1,6 +1,6 @@
-"""How much of each task is lost, and how well new ones are still learned.
+"""Forgetting, intransigence and retention relative to joint training.
 
-`matrix[i][j]` is the score on task j after learning task i; larger is better.
+`matrix[i][j]` is the score on task j after learning task i; higher is better.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._check import read, read_diagonal, read_final, read_first, square, vector
-from ._value import UndefinedMetricError, Value, average, padded
 from .accuracy import aa_curve
+from .checks import read, read_diagonal, read_final, read_first, square, vector
+from .value import UndefinedMetricError, Value, average, pad_tasks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -38,42 +38,42 @@ def forgetting_best(matrix: ArrayLike) -> Value:
 
     $$\frac{1}{T-1} \sum_{j<T} \Big( \max_{j \le l < T} R_{l,j} - R_{T,j} \Big)$$
 
-    Negative when an older task ends above anything it had before.
+    Negative where older tasks end above all their earlier scores.
 
     Example:
         >>> round(forgetting_best([[0.9, 0.1], [0.6, 0.8]]), 6)
         0.3
     """
     r = read(matrix, "lower", min_tasks=2, old=True)
-    return average(padded(np.nanmax(r[:-1, :-1], axis=0) - r[-1, :-1], len(r)))
+    return average(pad_tasks(np.nanmax(r[:-1, :-1], axis=0) - r[-1, :-1], len(r)))
 
 
 def forgetting_learned(matrix: ArrayLike) -> Value:
-    r"""Return the mean drop of older tasks from when they were learned: minus `bwt`.
+    r"""Return the mean drop of older tasks since they were learned: minus `bwt`.
 
     Example:
         >>> round(forgetting_learned([[0.9, 0.1], [0.6, 0.8]]), 6)
         0.3
     """
     learned = read_diagonal(matrix, old=True, min_tasks=2)
-    return average(padded(learned - read_final(matrix, old=True), len(learned) + 1))
+    return average(pad_tasks(learned - read_final(matrix, old=True), len(learned) + 1))
 
 
 def forgetting_peak(matrix: ArrayLike) -> Value:
-    r"""Return `forgetting_best` with the last step among the candidates, so never negative.
+    r"""Return `forgetting_best` with the final score among the candidates, so never negative.
 
     Example:
         >>> forgetting_peak([[0.6, 0.1], [0.9, 0.8]])
         0.0
     """
     r = read(matrix, "lower", min_tasks=2, old=True)
-    return average(padded(np.nanmax(r[:, :-1], axis=0) - r[-1, :-1], len(r)))
+    return average(pad_tasks(np.nanmax(r[:, :-1], axis=0) - r[-1, :-1], len(r)))
 
 
 def forgetting_any(matrix: ArrayLike) -> Value:
     r"""Return `forgetting_best` with the maximum over all steps before the last.
 
-    Scores measured before a task was learned count too, as RWalk's formula literally says.
+    Scores before a task was learned count too, as in the formula of RWalk taken literally.
 
     Example:
         >>> r = [[0.9, 0.7, 0.1], [0.6, 0.5, 0.1], [0.6, 0.5, 0.8]]
@@ -81,11 +81,11 @@ def forgetting_any(matrix: ArrayLike) -> Value:
         (0.25, 0.15)
     """
     r = read(matrix, "all", min_tasks=2, old=True)
-    return average(padded(r[:-1, :-1].max(axis=0) - r[-1, :-1], len(r)))
+    return average(pad_tasks(r[:-1, :-1].max(axis=0) - r[-1, :-1], len(r)))
 
 
 def forgetting_ratio(matrix: ArrayLike, initial: ArrayLike, joint: ArrayLike) -> Value:
-    r"""Return Serrà's forgetting ratio: 0 as good as joint training, -1 as bad as untrained.
+    r"""Return the forgetting ratio of Serrà et al.: 0 for joint training, -1 for no training.
 
     $$\frac1T \sum_j \left( \frac{R_{T,j} - b_j}{\mathrm{joint}_j - b_j} - 1 \right)$$
 
@@ -96,10 +96,10 @@ def forgetting_ratio(matrix: ArrayLike, initial: ArrayLike, joint: ArrayLike) ->
     final = read_final(matrix)
     b = vector(initial, len(final), "untrained model's score")
     upper = vector(joint, len(final), "joint model's score")
-    same = np.flatnonzero(upper == b)
-    if len(same):
+    equal = np.flatnonzero(upper == b)
+    if len(equal):
         raise UndefinedMetricError(
-            f"divides by zero: joint and untrained scores of task {same[0]} are equal"
+            f"divides by zero: joint and untrained scores of task {equal[0]} are equal"
         )
     return average((final - b) / (upper - b) - 1)
 
@@ -107,7 +107,7 @@ def forgetting_ratio(matrix: ArrayLike, initial: ArrayLike, joint: ArrayLike) ->
 def forgetting_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
     r"""Return $f_{k,j} = \max_{j \le l < k} R_{l,j} - R_{k,j}$ for $j < k$.
 
-    NaN elsewhere, and where a score it needs was not measured.
+    NaN elsewhere, and where a score that it needs was not measured.
 
     Example:
         >>> forgetting_matrix([[0.5, 0.1], [0.25, 0.25]])
@@ -123,7 +123,7 @@ def forgetting_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
 
 
 def af_curve(matrix: ArrayLike) -> NDArray[np.float64]:
-    r"""Return after each task `forgetting_best` over the tasks so far, NaN after the first.
+    r"""Return `forgetting_best` over the tasks so far after each task, NaN after the first.
 
     Example:
         >>> af_curve([[0.5, 0.1], [0.25, 0.25]])
@@ -142,11 +142,11 @@ def memory_stability(matrix: ArrayLike) -> Value:
         0.04
     """
     r = read(matrix, "lower", min_tasks=2, old=True)
-    return average(padded(np.nanvar(r[:, :-1], axis=0), len(r)))
+    return average(pad_tasks(np.nanvar(r[:, :-1], axis=0), len(r)))
 
 
 def intransigence(matrix: ArrayLike, joint: ArrayLike) -> Value:
-    r"""Return the mean over $j \ge 2$ of $\mathrm{joint}_j - R_{j,j}$: the cost of learning late.
+    r"""Return the mean over $j \ge 2$ of $\mathrm{joint}_j - R_{j,j}$: the cost of learning later.
 
     Example:
         >>> round(intransigence([[0.9, 0.1], [0.6, 0.8]], joint=[0.9, 0.95]), 6)
@@ -166,7 +166,7 @@ def intransigence_single(matrix: ArrayLike, single: ArrayLike) -> Value:
 
 
 def omega_base(matrix: ArrayLike, joint: ArrayLike) -> Value:
-    r"""Return the mean over $i \ge 2$ of $R_{i,1} / \mathrm{joint}_1$: the first task kept.
+    r"""Return the mean over $i \ge 2$ of $R_{i,1} / \mathrm{joint}_1$: the first task retained.
 
     Its `per_task[i]` is the value after task i.
 
@@ -174,21 +174,21 @@ def omega_base(matrix: ArrayLike, joint: ArrayLike) -> Value:
         >>> round(omega_base([[0.9, 0.1], [0.6, 0.8]], joint=[0.8, 0.9]), 6)
         0.75
     """
-    kept = read_first(matrix)
-    tasks = len(kept) + 1
-    ideal = _positive(vector(joint, tasks, "joint model's score", until=1)[:1])
-    return average(padded(kept / ideal, tasks, first=1))
+    retained = read_first(matrix)
+    tasks = len(retained) + 1
+    ideal = _check_positive(vector(joint, tasks, "joint model's score", until=1)[:1])
+    return average(pad_tasks(retained / ideal, tasks, first=1))
 
 
 def omega_new(matrix: ArrayLike) -> Value:
-    r"""Return the mean over $i \ge 2$ of $R_{i,i}$: new tasks learned.
+    r"""Return the mean over $i \ge 2$ of $R_{i,i}$: the score on new tasks.
 
     Example:
         >>> omega_new([[0.9, 0.1], [0.6, 0.8]])
         0.8
     """
     learned = read_diagonal(matrix, later=True, min_tasks=2)
-    return average(padded(learned, len(learned) + 1, first=1))
+    return average(pad_tasks(learned, len(learned) + 1, first=1))
 
 
 def omega_all(matrix: ArrayLike, joint: ArrayLike) -> Value:
@@ -201,19 +201,19 @@ def omega_all(matrix: ArrayLike, joint: ArrayLike) -> Value:
         0.875
     """
     r = read(matrix, "lower", min_tasks=2, later=True)
-    ideal = _positive(vector(joint, len(r), "joint model's score"))
+    ideal = _check_positive(vector(joint, len(r), "joint model's score"))
     by_step = aa_curve(r) / (np.cumsum(ideal) / np.arange(1, len(r) + 1))
-    return average(padded(by_step[1:], len(r), first=1))
+    return average(pad_tasks(by_step[1:], len(r), first=1))
 
 
-def _intransigence(matrix: ArrayLike, reference: ArrayLike, what: str) -> Value:
+def _intransigence(matrix: ArrayLike, reference: ArrayLike, name: str) -> Value:
     learned = read_diagonal(matrix, later=True, min_tasks=2)
     tasks = len(learned) + 1
-    ideal = vector(reference, tasks, what, first=1)
-    return average(padded(ideal[1:] - learned, tasks, first=1))
+    ideal = vector(reference, tasks, name, first=1)
+    return average(pad_tasks(ideal[1:] - learned, tasks, first=1))
 
 
-def _positive(joint: NDArray[np.float64]) -> NDArray[np.float64]:
+def _check_positive(joint: NDArray[np.float64]) -> NDArray[np.float64]:
     if not (joint > 0).all():
         raise UndefinedMetricError(f"divides by the joint model's scores, got {joint.tolist()}")
     return joint

@@ -1,4 +1,4 @@
-"""How learning goes along a stream: the current task, the start of each task, the whole average."""
+"""Learning along a stream: the current task, the start of each task and the overall average."""
 
 from __future__ import annotations
 
@@ -6,46 +6,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._value import UndefinedMetricError, Value, average, ratio
+from .value import UndefinedMetricError, Value, average, divide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..stream import Stream
 
-__all__ = ["aaa", "aaa_curve", "current_accuracy", "current_accuracy_curve", "lca", "lca_curve"]
+__all__ = ["aaa", "current_accuracy", "current_accuracy_curve", "lca", "lca_curve"]
 
 
 def aaa(stream: Stream) -> Value:
     """Return the mean over evaluations of the mean score on the tasks seen so far.
 
-    A task is seen from its first training iteration on; without boundaries, from its first test.
+    A task is seen from its first training iteration, or, without boundaries, from its first
+    evaluation.
 
     Example:
         >>> from perdure.metrics import Stream
         >>> aaa(Stream({"a": ([1, 2], [0.9, 0.5]), "b": ([2], [0.7])}, [("a", 1), ("b", 2)]))
         0.75
     """
-    means, each = _means_over_seen(stream)
-    return Value(float(np.nanmean(means)), each, _past_means(stream, means))
-
-
-def aaa_curve(stream: Stream) -> NDArray[np.float64]:
-    """Return `aaa` as it stood at the end of each span.
-
-    Example:
-        >>> from perdure.metrics import Stream
-        >>> aaa_curve(Stream({"a": ([1, 2], [0.9, 0.5]), "b": ([2], [0.7])}, [("a", 1), ("b", 2)]))
-        array([0.9 , 0.75])
-    """
-    stream.need_boundaries()
-    return _past_means(stream, _means_over_seen(stream)[0])
+    means, per_task = _means_over_seen(stream)
+    return Value(float(np.nanmean(means)), per_task, _means_by_span(stream, means))
 
 
 def current_accuracy(stream: Stream) -> Value:
-    """Return the last score of the task being learned: plasticity, as De Lange et al. watch it.
+    """Return the last score of the task being learned: the plasticity of De Lange et al. 2023.
 
-    Its `per_task` holds each task's score at the end of its own span.
+    Its `per_task` holds the score of each task at the end of its own span.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -54,15 +43,15 @@ def current_accuracy(stream: Stream) -> Value:
     """
     curve = current_accuracy_curve(stream)
     if np.isnan(curve[-1]):
-        raise UndefinedMetricError(f"the current task {stream.spans[-1].task!r} was not tested")
-    each = np.full(len(stream.names), np.nan)
+        raise UndefinedMetricError(f"the current task {stream.spans[-1].task!r} was not evaluated")
+    per_task = np.full(len(stream.names), np.nan)
     for (task, _), score in zip(stream.spans, curve, strict=True):
-        each[stream.positions[task]] = score
-    return Value(curve[-1], each)
+        per_task[stream.positions[task]] = score
+    return Value(curve[-1], per_task)
 
 
 def current_accuracy_curve(stream: Stream) -> NDArray[np.float64]:
-    """Return the score of the task being learned at the end of each span (NaN if untested).
+    """Return the score of the task being learned at the end of each span (NaN if not evaluated).
 
     Example:
         >>> from perdure.metrics import Stream
@@ -117,14 +106,14 @@ def lca_curve(stream: Stream, beta: int) -> NDArray[np.float64]:
         for _, area in _areas(stream, beta)
     ]
     means = np.cumsum(areas) / np.arange(1, len(areas) + 1)
-    # Names are in the order of learning: the furthest position tells how many are seen.
+    # Names are in the order of learning: the last position is the number of tasks seen.
     seen = np.maximum.accumulate([stream.positions[task] for task, _ in stream.spans])
     curve: NDArray[np.float64] = means[seen]
     return curve
 
 
 def _areas(stream: Stream, beta: int) -> list[tuple[str, float | UndefinedMetricError]]:
-    """Return for each task learned the mean of its first scores, or why it is not known."""
+    """Return for each learned task the mean of its first scores, or why it is unknown."""
     stream.need_boundaries()
     if beta < 0 or beta != int(beta):
         raise ValueError(f"beta must be a whole number of at least 0 batches, got {beta}")
@@ -149,10 +138,10 @@ def _learning_curve(
             f"task {task!r} has {last - start} iterations, fewer than beta = {beta}"
         )
     wanted = np.arange(start + 1, start + beta + 1)
-    found = np.isin(wanted, steps)
-    if not found.all():
+    evaluated = np.isin(wanted, steps)
+    if not evaluated.all():
         raise UndefinedMetricError(
-            f"needs task {task!r} tested after iteration {wanted[~found][0]}"
+            f"needs an evaluation of task {task!r} after iteration {wanted[~evaluated][0]}"
         )
     before = stream.before.get(task)
     if before is not None:
@@ -166,7 +155,8 @@ def _learning_curve(
     return np.concatenate([[first], scores[np.searchsorted(steps, wanted)]])
 
 
-def _starts(stream: Stream) -> dict[str, int]:
+def _first_starts(stream: Stream) -> dict[str, int]:
+    """Return the last iteration before the first span of each learned task."""
     starts: dict[str, int] = {}
     start = -1
     for task, last in stream.spans:
@@ -176,29 +166,29 @@ def _starts(stream: Stream) -> dict[str, int]:
 
 
 def _means_over_seen(stream: Stream) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the mean over seen tasks at each step of the grid, and over steps for each task."""
-    grid, starts = stream.grid, _starts(stream)
+    """Return the mean over seen tasks at each step of the grid, and each task's mean over steps."""
+    grid, starts = stream.grid, _first_starts(stream)
     total, count = np.zeros(len(grid)), np.zeros(len(grid))
-    each = np.full(len(stream.names), np.nan)
-    for at, (name, (steps, _)) in enumerate(stream.tasks.items()):
+    per_task = np.full(len(stream.names), np.nan)
+    for position, (name, (steps, _)) in enumerate(stream.tasks.items()):
         if stream.spans and name not in starts:
             continue
         first = int(np.searchsorted(steps, starts.get(name, -1), side="right"))
         scores = stream.higher_is_better(name)[first:]
         if len(scores):
-            where = np.searchsorted(grid, steps[first:])
-            total[where] += scores  # each step once, so no index repeats
-            count[where] += 1
-            each[at] = scores.mean()
+            rows = np.searchsorted(grid, steps[first:])
+            total[rows] += scores  # each step once, so no index repeats
+            count[rows] += 1
+            per_task[position] = scores.mean()
     if not count.any():
         raise UndefinedMetricError("needs an evaluation of a task that has been learned")
-    return ratio(total, count), each
+    return divide(total, count), per_task
 
 
-def _past_means(stream: Stream, means: NDArray[np.float64]) -> NDArray[np.float64]:
+def _means_by_span(stream: Stream, means: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean over all evaluations up to the end of each span."""
-    tested = ~np.isnan(means)
+    measured = ~np.isnan(means)
     ends = np.searchsorted(stream.grid, [last for _, last in stream.spans], side="right")
-    total = np.append(0.0, np.where(tested, means, 0.0).cumsum())[ends]
-    count = np.append(0, tested.cumsum())[ends]
-    return ratio(total, count)
+    total = np.append(0.0, np.where(measured, means, 0.0).cumsum())[ends]
+    count = np.append(0, measured.cumsum())[ends]
+    return divide(total, count)

@@ -1,7 +1,7 @@
-"""Accuracy and forgetting measured against a random guesser (Michel et al., 2023).
+"""Accuracy and forgetting relative to a random guesser (Michel et al. 2023).
 
 A class-incremental problem gets harder with every task: even a model that guesses "forgets".
-The rescaled curves divide that part out. All take `classes`, how many classes each task brings.
+The rescaled curves divide that effect out. All take `classes`, the number of classes of each task.
 The u-variants are multiples of the guesser's value; the others are scaled to at most 1.
 """
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from ._check import class_counts, read, read_final, square, unit
-from ._value import UndefinedMetricError, Value, average
 from .accuracy import aa_curve
+from .checks import check_unit_range, class_counts, read, read_final, square
 from .forgetting import af_curve, forgetting_matrix
+from .value import UndefinedMetricError, Value, average
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -39,10 +39,10 @@ Setting = Literal["class", "task", "domain"]
 
 
 def random_aa(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.float64]:
-    r"""Return after each task the mean accuracy of a random guesser.
+    r"""Return the mean accuracy of a random guesser after each task.
 
-    It is $1/\mathrm{cum}_k$ over all classes seen. Where the model is told the task (`task`), or
-    all tasks share their classes (`domain`), it is the mean of $1/C_j$ over the tasks seen.
+    It is $1/\mathrm{cum}_k$ over all classes seen. Where the model knows the task (`task`), or all
+    tasks share their classes (`domain`), it is the mean of $1/C_j$ over the tasks seen.
 
     Example:
         >>> random_aa([2, 2])
@@ -58,7 +58,7 @@ def random_aa(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.f
 
 
 def random_af(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.float64]:
-    r"""Return after each task the forgetting of a random guesser, NaN after the first.
+    r"""Return the forgetting of a random guesser after each task, NaN after the first.
 
     $$\frac{1}{k-1} \sum_{j<k} \left( \frac{1}{\mathrm{cum}_j} - \frac{1}{\mathrm{cum}_k} \right)$$
 
@@ -78,7 +78,7 @@ def random_af(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.f
 
 
 def gamma(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.float64]:
-    r"""Return after each task the factor from AA to RAA: $C_k / C_K$ in the class setting.
+    r"""Return the factor from AA to RAA after each task: $C_k / C_K$ in the class setting.
 
     Example:
         >>> gamma([2, 2, 4])
@@ -90,9 +90,9 @@ def gamma(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.float
 
 
 def beta(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.float64]:
-    r"""Return after each task the factor from AF to RAF, NaN after the first.
+    r"""Return the factor from AF to RAF after each task, NaN after the first.
 
-    For tasks of equal size it is $\frac{(H_K - 1)(k - 1)}{(H_k - 1)(K - 1)}$, H the harmonic sums.
+    For tasks of equal size it is $\frac{(H_K - 1)(k - 1)}{(H_k - 1)(K - 1)}$ with harmonic sums H.
 
     Example:
         >>> beta([2, 2, 2, 2, 2]).round(6)
@@ -107,7 +107,7 @@ def beta(classes: ArrayLike, *, setting: Setting = "class") -> NDArray[np.float6
 def uraa_curve(
     matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class"
 ) -> NDArray[np.float64]:
-    r"""Return after each task $AA_k$ as a multiple of the random guesser's.
+    r"""Return $AA_k$ as a multiple of the random guesser's, after each task.
 
     Example:
         >>> uraa_curve([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2])
@@ -119,7 +119,7 @@ def uraa_curve(
 def uraf_curve(
     matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class"
 ) -> NDArray[np.float64]:
-    r"""Return after each task $AF_k$ as a multiple of the random guesser's, NaN after the first.
+    r"""Return $AF_k$ as a multiple of the random guesser's after each task, NaN after the first.
 
     Example:
         >>> uraf_curve([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2])
@@ -131,7 +131,7 @@ def uraf_curve(
 def raa_curve(
     matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class"
 ) -> NDArray[np.float64]:
-    r"""Return after each task $\gamma_k AA_k$: 1 only for a perfect model at the hardest task.
+    r"""Return $\gamma_k AA_k$ after each task: 1 only for a perfect model at the hardest task.
 
     At the last task it equals $AA_K$ in the class-incremental setting.
 
@@ -145,9 +145,9 @@ def raa_curve(
 def raf_curve(
     matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class"
 ) -> NDArray[np.float64]:
-    r"""Return after each task $\beta_k AF_k$, NaN after the first.
+    r"""Return $\beta_k AF_k$ after each task, NaN after the first.
 
-    At the last task it equals $AF_K$ where every task brings as many classes.
+    At the last task it equals $AF_K$ where all tasks have the same number of classes.
 
     Example:
         >>> raf_curve([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2])
@@ -157,61 +157,61 @@ def raf_curve(
 
 
 def uraa(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") -> Value:
-    """Return the last value of `uraa_curve`, with each task's part.
+    """Return the last value of `uraa_curve`, with the part of each task.
 
     Example:
         >>> round(uraa([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]), 6)
         2.8
     """
-    final = unit(read_final(matrix))
+    final = check_unit_range(read_final(matrix))
     class_counts(classes, len(final))
     return average(final / random_aa(classes, setting=setting)[-1])
 
 
 def raa(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") -> Value:
-    """Return the last value of `raa_curve`, with each task's part.
+    """Return the last value of `raa_curve`, with the part of each task.
 
     Example:
         >>> round(raa([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]), 6)
         0.7
     """
-    final = unit(read_final(matrix))
+    final = check_unit_range(read_final(matrix))
     class_counts(classes, len(final))
     return average(final * gamma(classes, setting=setting)[-1])
 
 
 def uraf(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") -> Value:
-    """Return the last value of `uraf_curve`, with each task's part.
+    """Return the last value of `uraf_curve`, with the part of each task.
 
     Example:
         >>> round(uraf([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]), 6)
         1.2
     """
-    lost = _lost(matrix, classes)
-    return average(lost / random_af(classes, setting=setting)[-1])
+    forgetting = _final_forgetting(matrix, classes)
+    return average(forgetting / random_af(classes, setting=setting)[-1])
 
 
 def raf(matrix: ArrayLike, classes: ArrayLike, *, setting: Setting = "class") -> Value:
-    """Return the last value of `raf_curve`, with each task's part.
+    """Return the last value of `raf_curve`, with the part of each task.
 
     Example:
         >>> round(raf([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2]), 6)
         0.3
     """
-    lost = _lost(matrix, classes)
-    return average(lost * beta(classes, setting=setting)[-1])
+    forgetting = _final_forgetting(matrix, classes)
+    return average(forgetting * beta(classes, setting=setting)[-1])
 
 
 def _lower(matrix: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:
-    """Return the accuracies on tasks seen, judged together with the class counts."""
+    """Return the accuracies on tasks seen, checked together with the class counts."""
     r = np.tril(square(matrix))
     class_counts(classes, len(r))
-    return unit(r)
+    return check_unit_range(r)
 
 
-def _lost(matrix: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:
-    """Return how much of each older task is lost at the end, NaN for the last."""
-    r = unit(read(matrix, "lower", min_tasks=2, old=True))
+def _final_forgetting(matrix: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:
+    """Return the forgetting of each older task at the end, NaN for the last task."""
+    r = check_unit_range(read(matrix, "lower", min_tasks=2, old=True))
     class_counts(classes, len(r))
-    lost: NDArray[np.float64] = forgetting_matrix(r)[-1]
-    return lost
+    forgetting: NDArray[np.float64] = forgetting_matrix(r)[-1]
+    return forgetting

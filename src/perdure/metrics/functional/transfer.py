@@ -1,6 +1,6 @@
-"""What learning one task does to the others: backward and forward transfer.
+"""Backward and forward transfer: the effect of learning one task on the others.
 
-`matrix[i][j]` is the score on task j after learning task i; larger is better.
+`matrix[i][j]` is the score on task j after learning task i; higher is better.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._check import (
+from .checks import (
+    check_unit_range,
     read,
     read_diagonal,
     read_final,
     read_next,
     row_blocks,
     square,
-    unit,
     vector,
 )
-from ._value import Value, average, padded
+from .value import Value, average, pad_tasks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def bwt(matrix: ArrayLike) -> Value:
-    r"""Return the mean change of older tasks from learned to the end, as GEM defines it.
+    r"""Return the mean change of older tasks from learning to the end, as GEM defines it.
 
     $$\frac{1}{T-1} \sum_{j<T} (R_{T,j} - R_{j,j})$$
 
@@ -48,11 +48,11 @@ def bwt(matrix: ArrayLike) -> Value:
         -0.3
     """
     learned = read_diagonal(matrix, old=True, min_tasks=2)
-    return average(padded(read_final(matrix, old=True) - learned, len(learned) + 1))
+    return average(pad_tasks(read_final(matrix, old=True) - learned, len(learned) + 1))
 
 
 def bwt_curve(matrix: ArrayLike) -> NDArray[np.float64]:
-    r"""Return after each task `bwt` over the tasks so far, NaN after the first.
+    r"""Return `bwt` over the tasks so far after each task, NaN after the first.
 
     Example:
         >>> bwt_curve([[0.5, 0.1], [0.25, 0.25]])
@@ -60,12 +60,12 @@ def bwt_curve(matrix: ArrayLike) -> NDArray[np.float64]:
     """
     r = square(matrix)
     k, learned = np.arange(len(r)), r.diagonal()
-    total = [np.tril(r[some] - learned, some.start - 1).sum(axis=1) for some in row_blocks(len(r))]
+    total = [np.tril(r[rows] - learned, rows.start - 1).sum(axis=1) for rows in row_blocks(len(r))]
     return np.where(k > 0, np.concatenate(total) / np.maximum(k, 1), np.nan)
 
 
 def bwt_all(matrix: ArrayLike) -> Value:
-    r"""Return the mean over $i > j$ of $R_{i,j} - R_{j,j}$: the change at every later step.
+    r"""Return the mean over $i > j$ of $R_{i,j} - R_{j,j}$: the change after every later task.
 
     Example:
         >>> round(bwt_all([[0.9, 0.1], [0.6, 0.8]]), 6)
@@ -76,7 +76,7 @@ def bwt_all(matrix: ArrayLike) -> Value:
 
 
 def bwt_consecutive(matrix: ArrayLike) -> Value:
-    r"""Return the mean over $i > j$ of $R_{i,j} - R_{i-1,j}$: the change from step to step.
+    r"""Return the mean over $i > j$ of $R_{i,j} - R_{i-1,j}$: the change between consecutive tasks.
 
     The sum telescopes, so it is exactly `2 * bwt / T`.
 
@@ -90,24 +90,24 @@ def bwt_consecutive(matrix: ArrayLike) -> Value:
 
 
 def rem(matrix: ArrayLike) -> Value:
-    r"""Return remembering, $1 - |\min(\mathrm{bwt.all}, 0)|$: 1 when nothing was lost.
+    r"""Return remembering, $1 - |\min(\mathrm{bwt.all}, 0)|$: 1 if nothing was lost.
 
     Example:
         >>> round(rem([[0.9, 0.1], [0.6, 0.8]]), 6)
         0.7
     """
-    change = _unit_change(matrix)
+    change = _checked_bwt_all(matrix)
     return Value(1 + min(change, 0.0), 1 + np.minimum(change.per_task, 0.0))
 
 
 def bwt_positive(matrix: ArrayLike) -> Value:
-    r"""Return the positive part of `bwt_all`: 0 when older tasks did not improve.
+    r"""Return the positive part of `bwt_all`: 0 if older tasks did not improve.
 
     Example:
         >>> bwt_positive([[0.6, 0.1], [0.9, 0.8]]) > 0.29
         True
     """
-    change = _unit_change(matrix)
+    change = _checked_bwt_all(matrix)
     return Value(max(change, 0.0), np.maximum(change.per_task, 0.0))
 
 
@@ -129,7 +129,7 @@ def fwt_next(matrix: ArrayLike) -> Value:
         0.1
     """
     unseen = read_next(matrix)
-    return average(padded(unseen, len(unseen) + 1, first=1))
+    return average(pad_tasks(unseen, len(unseen) + 1, first=1))
 
 
 def fwt_gem(matrix: ArrayLike, initial: ArrayLike) -> Value:
@@ -142,7 +142,7 @@ def fwt_gem(matrix: ArrayLike, initial: ArrayLike) -> Value:
     unseen = read_next(matrix)
     tasks = len(unseen) + 1
     b = vector(initial, tasks, "untrained model's score", first=1)
-    return average(padded(unseen - b[1:], tasks, first=1))
+    return average(pad_tasks(unseen - b[1:], tasks, first=1))
 
 
 def fwt_learned(matrix: ArrayLike, initial: ArrayLike) -> Value:
@@ -155,11 +155,11 @@ def fwt_learned(matrix: ArrayLike, initial: ArrayLike) -> Value:
     learned = read_diagonal(matrix, later=True, min_tasks=2)
     tasks = len(learned) + 1
     b = vector(initial, tasks, "untrained model's score", first=1)
-    return average(padded(learned - b[1:], tasks, first=1))
+    return average(pad_tasks(learned - b[1:], tasks, first=1))
 
 
-def _unit_change(matrix: ArrayLike) -> Value:
-    unit(read(matrix, "lower", min_tasks=2, old=True))
+def _checked_bwt_all(matrix: ArrayLike) -> Value:
+    check_unit_range(read(matrix, "lower", min_tasks=2, old=True))
     return bwt_all(matrix)
 
 

@@ -1,17 +1,25 @@
-"""Largest drop and rise within a sliding window: windowed forgetting and plasticity of one task.
+"""The largest drop and rise of one task within a sliding window.
 
-A window of `w` evaluations holds the current one and the `w - 1` before it; `None` holds all.
+A window of `w` evaluations contains the current one and the `w - 1` before it; `None` is the
+window of all evaluations.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
+
+    Entries = Sequence[tuple[int, float]]
+    WindowState = tuple[float, float, int, Entries, Entries]
+
+Float = TypeVar("Float", np.float32, np.float64)
 
 __all__ = ["LiveWindow", "drops", "rises", "windowed_drop", "windowed_rise"]
 
@@ -37,7 +45,7 @@ def windowed_rise(scores: ArrayLike, window: int | None) -> float:
 
 
 def drops(scores: ArrayLike, window: int | None) -> NDArray[np.float64]:
-    """Return at every evaluation how far it lies below the best of its window: O(n).
+    """Return how far each evaluation lies below the best of its window, in O(n).
 
     Example:
         >>> drops([0.5, 0.25, 0.75, 0.5], window=2)
@@ -48,7 +56,7 @@ def drops(scores: ArrayLike, window: int | None) -> NDArray[np.float64]:
 
 
 def rises(scores: ArrayLike, window: int | None) -> NDArray[np.float64]:
-    """Return at every evaluation how far it lies above the worst of its window: O(n).
+    """Return how far each evaluation lies above the worst of its window, in O(n).
 
     Example:
         >>> rises([0.5, 0.25, 0.75, 0.5], window=2)
@@ -60,7 +68,7 @@ def rises(scores: ArrayLike, window: int | None) -> NDArray[np.float64]:
 class LiveWindow:
     """`windowed_drop` and `windowed_rise` of a stream that is still growing.
 
-    Memory is O(window), and O(1) for the unlimited window; an update costs O(1) amortised.
+    Memory is O(window), and O(1) for the window of all evaluations; an update takes O(1) amortised.
 
     Example:
         >>> live = LiveWindow(window=3)
@@ -75,21 +83,21 @@ class LiveWindow:
         self.drop = 0.0
         self.rise = 0.0
         self._count = 0
-        self._highs: deque[tuple[int, float]] = deque()  # falling scores: the first is the maximum
-        self._lows: deque[tuple[int, float]] = deque()  # rising scores: the first is the minimum
+        self._highs: deque[tuple[int, float]] = deque()  # decreasing: the first is the maximum
+        self._lows: deque[tuple[int, float]] = deque()  # increasing: the first is the minimum
 
-    def state(self) -> list[Any]:
-        """Return everything as plain numbers and lists."""
-        return [self.drop, self.rise, self._count, list(self._highs), list(self._lows)]
+    def state(self) -> WindowState:
+        """Return the state as plain numbers and lists."""
+        return self.drop, self.rise, self._count, list(self._highs), list(self._lows)
 
-    def load(self, state: list[Any]) -> None:
-        """Go on where `state` was."""
+    def load(self, state: WindowState) -> None:
+        """Restore what `state` returned."""
         self.drop, self.rise, self._count, highs, lows = state
         self._highs = deque((int(k), score) for k, score in highs)
         self._lows = deque((int(k), score) for k, score in lows)
 
     def update(self, score: float) -> None:
-        """Take the next evaluation into account."""
+        """Add the next evaluation."""
         if score != score:
             raise ValueError("score is nan, expected a number")
         highs, lows, window = self._highs, self._lows, self.window
@@ -106,7 +114,7 @@ class LiveWindow:
                 highs.popleft()
             if lows[0][0] <= oldest:
                 lows.popleft()
-        else:  # nothing ever leaves: the extremes are all that is needed
+        else:  # nothing leaves the window: the extremes are enough
             if not highs:
                 highs.append(entry)
             if not lows:
@@ -119,12 +127,12 @@ class LiveWindow:
             self.rise = rise
 
 
-def trailing_max(a: NDArray[Any], window: int | None, *, axis: int = -1) -> NDArray[Any]:
+def trailing_max(a: NDArray[Float], window: int | None, *, axis: int = -1) -> NDArray[Float]:
     """Return the maximum of each entry and the `window - 1` before it, along one axis."""
     if window is None or window >= a.shape[axis]:
-        result: NDArray[Any] = np.maximum.accumulate(a, axis=axis)
+        result: NDArray[Float] = np.maximum.accumulate(a, axis=axis)
         return result
-    from scipy.ndimage import maximum_filter1d  # imported here: a third of a second
+    from scipy.ndimage import maximum_filter1d  # imported here: it takes a third of a second
 
     back = (window - 1) // 2  # shifts the window so that it ends at its entry
     return np.asarray(
@@ -133,7 +141,7 @@ def trailing_max(a: NDArray[Any], window: int | None, *, axis: int = -1) -> NDAr
 
 
 def check_window(window: int | None) -> int | None:
-    """Return `window`, or raise if it is no number of evaluations."""
+    """Return `window`, or raise if it is not a number of evaluations."""
     if window is not None and (isinstance(window, bool) or window != int(window) or window < 1):
-        raise ValueError(f"window must be a whole number of at least 1, or all, got {window!r}")
+        raise ValueError(f"window must be a whole number of at least 1, or None, got {window!r}")
     return window

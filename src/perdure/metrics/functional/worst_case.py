@@ -1,7 +1,7 @@
-"""The worst case of continual evaluation (De Lange et al., 2023): minima and windowed drops.
+"""The worst case of continual evaluation (De Lange et al. 2023): minima and windowed drops.
 
-Each takes a `Stream`; scores are larger-is-better inside. A "span" is a stretch of training on
-one task; its end is a switch.
+Each takes a `Stream`; inside, scores are turned so that higher is better. A span is a period of
+training on one task; it ends with a switch.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ._value import UndefinedMetricError, Value, average, ratio
 from .learning import current_accuracy, current_accuracy_curve
+from .value import UndefinedMetricError, Value, average, divide
 from .windows import check_window, drops, rises
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ __all__ = [
     "wc_acc",
     "wc_acc_curve",
     "wf",
-    "wf_curve",
     "wp",
-    "wp_curve",
 ]
 
 
@@ -53,7 +51,7 @@ def min_acc(stream: Stream) -> Value:
     $$\frac{1}{k-1} \sum_{i<k} \min_{t_i < n \le t} A(E_i, f_n)$$
 
     The score at $t_i$ itself does not count. A task that returns is left behind again when the
-    next one starts; its minimum runs from the end of its first span.
+    next one starts; its minimum is taken from the end of its first span on.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -71,7 +69,7 @@ def min_acc(stream: Stream) -> Value:
     for name in older:
         low = minimum_after(stream.tasks[name][0], stream.higher_is_better(name), learned[name])
         if np.isnan(low):
-            raise UndefinedMetricError(f"task {name!r} was not tested after it was learned")
+            raise UndefinedMetricError(f"task {name!r} was not evaluated after it was learned")
         lows[stream.positions[name]] = low
     return average(lows)
 
@@ -91,7 +89,7 @@ def min_acc_curve(stream: Stream) -> NDArray[np.float64]:
 def wc_acc(stream: Stream) -> Value:
     r"""Return worst-case accuracy, $\frac1k A(E_k, f_t) + (1 - \frac1k)\,\text{min-ACC}$.
 
-    Its `per_task` holds each older task's minimum and the current task's score.
+    Its `per_task` holds the minimum of each older task and the score on the current task.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -132,18 +130,6 @@ def wf(stream: Stream, window: int | None) -> Value:
     return Value(average(largest), largest, curve)
 
 
-def wf_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
-    """Return `wf` as it stood at the end of each span.
-
-    Example:
-        >>> from perdure.metrics import Stream
-        >>> stream = Stream({"a": ([1, 2, 3], [0.5, 0.75, 0.25])}, [("a", 3)])
-        >>> wf_curve(stream, window=2)
-        array([0.5])
-    """
-    return _largest(stream, window, drops)[1]
-
-
 def wp(stream: Stream, window: int | None) -> Value:
     r"""Return windowed plasticity: the mean over tasks of the largest rise within w evaluations.
 
@@ -156,70 +142,60 @@ def wp(stream: Stream, window: int | None) -> Value:
     return Value(average(largest), largest, curve)
 
 
-def wp_curve(stream: Stream, window: int | None) -> NDArray[np.float64]:
-    """Return `wp` as it stood at the end of each span.
-
-    Example:
-        >>> from perdure.metrics import Stream
-        >>> stream = Stream({"a": ([1, 2, 3], [0.5, 0.75, 0.25])}, [("a", 3)])
-        >>> wp_curve(stream, window=2)
-        array([0.25])
-    """
-    return _largest(stream, window, rises)[1]
-
-
 def _largest(
     stream: Stream, window: int | None, change: Change
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the largest `change` of each task, and the mean of them by the end of each span.
+    """Return the largest `change` of each task, and their mean by the end of each span.
 
-    A stream without boundaries has one mean.
+    A stream without boundaries counts as one span.
     """
     curve = []
-    for largest in largest_by_visit(stream, window, change):
-        tested = ~np.isnan(largest)
-        curve.append(ratio(np.where(tested, largest, 0.0).sum(), tested.sum()))
+    for largest in largest_by_span(stream, window, change):
+        evaluated = ~np.isnan(largest)
+        curve.append(divide(np.where(evaluated, largest, 0.0).sum(), evaluated.sum()))
     return largest.copy(), np.array(curve)
 
 
-def largest_by_visit(
+def largest_by_span(
     stream: Stream, window: int | None, change: Change = drops
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the largest `change` of each task by the end of each span, NaN where not tested.
+    """Yield the largest `change` of each task by the end of each span, NaN where not evaluated.
 
-    All are NaN before any task was tested twice. The array is the same one each time. One pass
-    over each task's scores.
+    All are NaN before any task was evaluated twice. The same array is yielded each time. Takes one
+    pass over the scores of each task.
     """
     check_window(window)
     ends = np.array([*(span.last for span in stream.spans[:-1]), np.iinfo(np.int64).max])
-    news, twice = _News(len(ends)), len(ends)  # twice: the first span by which a task was
-    for at, (name, (steps, _)) in enumerate(stream.tasks.items()):
+    updates = _SpanUpdates(len(ends))
+    first_defined = len(ends)  # the first span by which a task was evaluated twice
+    for position, (name, (steps, _)) in enumerate(stream.tasks.items()):
         if len(steps):
             span = np.searchsorted(ends, steps)
-            news.add(at, span, np.maximum.accumulate(change(stream.higher_is_better(name), window)))
-            twice = min([twice, *span[1:2].tolist()])
-    if twice == len(ends):
+            changes = change(stream.higher_is_better(name), window)
+            updates.add(position, span, np.maximum.accumulate(changes))
+            first_defined = min([first_defined, *span[1:2].tolist()])
+    if first_defined == len(ends):
         raise UndefinedMetricError("needs at least two evaluations of one task")
     largest = np.full(len(stream.names), np.nan)
-    for k, (tasks, highest) in enumerate(news.by_visit()):
+    for k, (tasks, highest) in enumerate(updates.by_span()):
         largest[tasks] = highest
-        yield largest if k >= twice else np.full(len(largest), np.nan)
+        yield largest if k >= first_defined else np.full(len(largest), np.nan)
 
 
-class _News:
-    """What becomes known of each task at each span: the last value by its end."""
+class _SpanUpdates:
+    """The last value of each task within each span."""
 
     def __init__(self, spans: int) -> None:
         self._spans = spans
         self._parts = [(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0))]
 
-    def add(self, at: int, span: NDArray[np.intp], values: NDArray[np.float64]) -> None:
-        """Add the values of the task at a position, in order of the spans they belong to."""
+    def add(self, task: int, span: NDArray[np.intp], values: NDArray[np.float64]) -> None:
+        """Add the values of the task at a position, ordered by the spans they belong to."""
         last = np.flatnonzero(np.append(span[1:] != span[:-1], True)[: len(span)])
-        self._parts.append((span[last], np.full(len(last), at), values[last]))
+        self._parts.append((span[last], np.full(len(last), task), values[last]))
 
-    def by_visit(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:
-        """Yield for each span the positions of the tasks that it tells of, and their values."""
+    def by_span(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:
+        """Yield for each span the positions of the tasks evaluated in it, and their last values."""
         span, task, value = map(np.concatenate, zip(*self._parts, strict=True))
         order = np.argsort(span, kind="stable")
         ends = np.searchsorted(span[order], np.arange(self._spans), side="right")
@@ -231,7 +207,7 @@ class _News:
 
 
 def first_ends(stream: Stream) -> tuple[str, dict[str, int]]:
-    """Return the current task, and for every task learned the end of its first span."""
+    """Return the current task, and for every learned task the end of its first span."""
     stream.need_boundaries()
     ends: dict[str, int] = {}
     for task, last in stream.spans:
@@ -242,29 +218,29 @@ def first_ends(stream: Stream) -> tuple[str, dict[str, int]]:
 def _mean_lows(
     stream: Stream, now: NDArray[np.float64], *, current: Literal[0, 1]
 ) -> NDArray[np.float64]:
-    """Return the mean over older tasks of their minimum, by the end of each span.
+    """Return the mean over older tasks of their minimum by the end of each span.
 
-    `now` stands for the task being learned, which counts `current` times. NaN where there is no
-    older task, and where one was not tested since it was learned.
+    `now` is the score of the task being learned, which counts `current` times. NaN where there is
+    no older task, and where one was not evaluated since it was learned.
     """
     _, learned = first_ends(stream)
     ends = np.array([last for _, last in stream.spans])
-    news = _News(len(ends))
+    updates = _SpanUpdates(len(ends))
     for name, end in learned.items():
         steps, scores = stream.tasks[name][0], stream.higher_is_better(name)
         start = int(np.searchsorted(steps, end, side="right"))
         lows = np.minimum.accumulate(scores[start:])
-        news.add(stream.positions[name], np.searchsorted(ends, steps[start:]), lows)
+        updates.add(stream.positions[name], np.searchsorted(ends, steps[start:]), lows)
     curve = np.full(len(ends), np.nan)
     values, seen = np.zeros(len(stream.names)), 0
-    for k, (tasks, lowest) in enumerate(news.by_visit()):
+    for k, (tasks, lowest) in enumerate(updates.by_span()):
         before, task = stream.spans[k - 1].task, stream.spans[k].task
         if k and learned[before] == ends[k - 1]:  # left behind for the first time
             values[stream.positions[before]], seen = np.inf, seen + 1
         values[tasks] = lowest
-        at = stream.positions[task]
-        held, values[at] = values[at], now[k]
+        position = stream.positions[task]
+        minimum, values[position] = values[position], now[k]
         count = seen - (learned[task] < ends[k]) + current
         curve[k] = values.sum() / count if count else np.nan
-        values[at] = held
+        values[position] = minimum
     return np.where(np.isinf(curve), np.nan, curve)

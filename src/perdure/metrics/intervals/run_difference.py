@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..functional._value import UndefinedMetricError
+from ..functional.value import UndefinedMetricError
 from ..registry import find_metric
 from .matrix_intervals import intervals_of, statistics_of
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...stats import drop_bias, minimum_biases
-from ..functional._value import UndefinedMetricError
+from ..functional.value import UndefinedMetricError
 from ..functional.worst_case import first_ends
 from ..registry import parse_id
 from .extremes import interval_of_drop, interval_of_minimum

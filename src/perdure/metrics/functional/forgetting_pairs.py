@@ -1,4 +1,4 @@
-"""What was forgotten for good against the drop on the way: two numbers for every older task."""
+"""Final forgetting next to the largest drop on the way, for every older task."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._value import UndefinedMetricError
-from .worst_case import largest_by_visit
+from .value import UndefinedMetricError
+from .worst_case import largest_by_span
 
 if TYPE_CHECKING:
     from ..score_matrix import ScoreMatrix
@@ -20,10 +20,10 @@ __all__ = ["forgetting_pairs"]
 def forgetting_pairs(
     matrix: ScoreMatrix, stream: Stream, window: int | None = 10
 ) -> dict[tuple[int, int], tuple[float, float]]:
-    """Return FORG and windowed forgetting of every older task after each task (De Lange et al.).
+    """Return FORG and WF of every older task after each task (De Lange et al. 2023).
 
-    The keys are positions: the task just learned, and the older one. FORG is the score when the
-    task was learned minus the score now; WF is the largest drop within `window` evaluations so far.
+    The keys are the positions of the task just learned and of the older one. FORG is the score when
+    the task was learned minus the score now; WF is the largest drop within `window` evaluations.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix, Stream
@@ -34,11 +34,11 @@ def forgetting_pairs(
     """
     scores = matrix.higher_is_better
     pairs: dict[tuple[int, int], tuple[float, float]] = {}
-    with suppress(UndefinedMetricError):  # no task was tested twice
-        for k, drops in enumerate(largest_by_visit(stream, window)):
-            if np.isnan(drops).all():  # no task was by then
+    with suppress(UndefinedMetricError):  # no task was evaluated twice
+        for k, drops in enumerate(largest_by_span(stream, window)):
+            if np.isnan(drops).all():  # none was by then
                 continue
-            lost = (scores.diagonal() - scores[k])[:k]
-            both = zip(lost.tolist(), drops.tolist(), strict=False)
+            forgetting = (scores.diagonal() - scores[k])[:k]
+            both = zip(forgetting.tolist(), drops.tolist(), strict=False)
             pairs |= {(k, j): pair for j, pair in enumerate(both)}
     return pairs
