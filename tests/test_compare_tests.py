@@ -16,8 +16,9 @@ from perdure.metrics import compare_methods
 from perdure.report.figures import ranks
 from perdure.report.load import open_methods
 from perdure.report.page import render_page
-from perdure.report.page.sections import build_sections, summarize_methods
+from perdure.report.page.sections import build_sections
 from perdure.report.page.significance import PairTestOptions
+from perdure.report.page.summaries import summarize_methods
 
 from .cli_helpers import refused, run, says, write
 from .compare_helpers import found, printed, spread, store
@@ -199,8 +200,8 @@ def test_nothing_contradicts(seed: int, test: PairTestName, unpaired: bool, tmp_
     assert by_letters == truth
     assert unlinked <= truth  # equal ranks are joined by any bar there
     shown = build_sections(summarize_methods(methods), [], PairTestOptions(test, unpaired, alpha))
-    column = [each["id"] for each in shown["ids"]].index("acc")
-    assert {row["name"]: row["cells"][column]["letters"] for row in shown["headline"]} == letters
+    column = [metric.id for metric in shown.columns].index("acc")
+    assert {row.name: row.cells[column].letters for row in shown.results} == letters
 
 
 def in_text(text: str) -> tuple[set[Names], dict[str, str]]:
@@ -231,7 +232,7 @@ def test_the_page_has_the_letters_and_says_where_they_are_from(tmp_path: Path) -
     text = render_page(methods)
     assert re.search(r"<sup>a</sup>.*<sup>b</sup>", text, re.S)
     says(text, "paired t-test, two-sided", "over the 5 seeds in common", "The best mean is bold")
-    floor = render_page(methods, how=PairTestOptions("permutation"))
+    floor = render_page(methods, test=PairTestOptions("permutation"))
     says(floor, "sign-flip permutation test", "So few seeds cannot go below p = 0.0625")
     assert "<sup>b</sup>" not in floor
     out = tmp_path / "report.html"
@@ -241,7 +242,7 @@ def test_the_page_has_the_letters_and_says_where_they_are_from(tmp_path: Path) -
     says(alone, "not tested against each other: 1 seed, and the paired t-test needs 2 or more.")
     three = {**methods, "one": methods["er"][:1]}
     says(
-        render_page(three, how=PairTestOptions("welch")), "<sup>b</sup>", "<sup>ab</sup>"
+        render_page(three, test=PairTestOptions("welch")), "<sup>b</sup>", "<sup>ab</sup>"
     )  # as compare has it
     apart = {"er": methods["er"][:2], "ewc": methods["ewc"][2:]}
     says(render_page(apart), "not tested against each other: no seed is in all of er, ewc.")

@@ -101,7 +101,7 @@ def test_rescaled_says_what_is_undefined() -> None:
 
 def test_rescaled_needs_classes_accuracies_and_two_tasks() -> None:
     with pytest.raises(
-        InputError, match=r"er: how many classes .* --classes 2,2,2, by classes in a"
+        InputError, match=r"er: the number of classes .* `classes=`, as classes in a"
     ):
         rescaled({"er": [source(A)]})
     with pytest.raises(InputError, match="score is not an accuracy"):
@@ -232,7 +232,7 @@ def test_fixed_is_the_mean_over_all_tasks() -> None:
 
 def test_fixed_needs_tests_of_tasks_not_yet_learned() -> None:
     with pytest.raises(
-        InputError, match=r"er: all tasks were tested after the last one only.*--unse"
+        InputError, match=r"er: all tasks were evaluated only after the last one.*`unseen=True`"
     ):
         fixed({"er": [source([[0.9, np.nan], [0.6, 0.8]])]})
 

@@ -198,7 +198,7 @@ def test_a_report_shows_runs_of_every_number_of_tasks(tmp_path: Path) -> None:
     rows = re.findall(r'<tr><th scope="row">(mine[^<]*)</th><td class="number">(\d)<', text)
     assert rows == [("mine (3 tasks)", "2"), ("mine (2 tasks)", "1"), ("mine (1 task)", "1")]
     assert "These runs have 1 or 2 or 3 tasks: no number here says which is better" in text
-    assert "runs of mine have 1 or 2 or 3 tasks and are shown apart" in text
+    assert "runs of mine have 1 or 2 or 3 tasks and are shown separately" in text
     for k in range(4):
         assert f"a-{k}" in text
 

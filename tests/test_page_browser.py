@@ -64,21 +64,21 @@ def test_choices_change_what_is_drawn(visit: Visit, file: Path) -> None:
     page = open_page(visit, file)
     plot = page.locator("#curves-plot")
     both = len(page.query_selector_all("#curves-plot .scatterlayer .trace"))
-    page.select_option("#view", label="naive: every task")
+    page.select_option("#view", label="naive: all tasks")
     assert colours_of(plot).get("#d55e00", 0) > 100  # of the second task
-    page.select_option("#view", label="task 0-1: every method")
+    page.select_option("#view", label="task 0-1: all methods")
     page.check("#seeds")
     assert len(page.query_selector_all("#curves-plot .scatterlayer .trace")) == both + 4
     page.select_option("#zoom", index=1)
     shown = page.evaluate("document.getElementById('curves-plot').layout.xaxis.range")
-    last = page.evaluate("JSON.parse(document.getElementById('drawn').textContent).methods[0]")
+    last = page.evaluate("JSON.parse(document.getElementById('plot-data').textContent).methods[0]")
     assert shown[0] < last["switches"][0] < shown[1] < last["switches"][2]
     assert visit.is_clean()
 
 
 def test_drawn_points_stand_where_the_data_are(visit: Visit, file: Path) -> None:
     page = open_page(visit, file)
-    drawn = json.loads(page.inner_text("#drawn") or page.text_content("#drawn") or "")
+    drawn = json.loads(page.inner_text("#plot-data") or page.text_content("#plot-data") or "")
     ends = drawn["methods"][1]["tasks"][0]["ends"]
     marks = page.evaluate(MARKS)
     spans = page.evaluate(SPANS)

@@ -133,7 +133,7 @@ def test_a_page_of_losses_has_the_words_of_losses(tmp_path: Path) -> None:
     assert not WORDS.search(main), WORDS.search(main)
     assert "Good above" not in text
     assert f"mean {NAME} when learned: 2.5; on older tasks it then rose by 2" in main
-    assert f"mean {NAME} at the end: 3.5; on the way it rose to 8 on older tasks" in main
+    assert f"mean {NAME} at the end: 3.5; during training it rose to 8 on older tasks" in main
     assert f"{NAME} (lower is better)" in text
     assert 'id="criteria"' not in text  # larger would be better there
 

@@ -77,9 +77,11 @@ def report(
         test=None if test == "t" else test, unpaired=unpaired,
         alpha=None if alpha == 0.05 else alpha,
     )  # fmt: skip
-    told = _Counter(sum(map(len, methods.values())))
-    how = PairTestOptions(test, unpaired, alpha)
-    text = render_page(methods, command=again, left_out=notes, title=title, told=told, how=how)
+    progress = _Counter(sum(map(len, methods.values())))
+    text = render_page(
+        methods, command=again, left_out=notes, title=title, on_progress=progress,
+        test=PairTestOptions(test, unpaired, alpha),
+    )  # fmt: skip
     output.write_text(text, encoding="utf-8")
     for note in notes:
         print_stderr(f"note: {note}")

@@ -1,4 +1,4 @@
-"""Formulas as pictures: the LaTeX of the table of metrics, drawn by matplotlib."""
+"""Formulas of metrics as SVG, rendered from LaTeX by matplotlib."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["render_formula"]
 
 POINTS = 15.0
 COMMANDS = {Outline.MOVETO: "M", Outline.LINETO: "L", Outline.CURVE3: "Q", Outline.CURVE4: "C"}
-# What matplotlib's own small LaTeX does not know, in words that it does.
-INSTEAD = (
+# LaTeX that matplotlib's mathtext lacks, and its replacement.
+REPLACEMENTS = (
     (r"\\le(?![a-zA-Z])", r"\\leq"),
     (r"\\ge(?![a-zA-Z])", r"\\geq"),
     (r"\\t?frac(\w)(\w)", r"\\frac{\1}{\2}"),
@@ -23,21 +23,21 @@ INSTEAD = (
 
 
 def render_formula(latex: str) -> str:
-    r"""Return a formula as an SVG picture in the colour of the text around it.
+    r"""Return a formula as SVG in the colour of the surrounding text.
 
     Example:
         >>> render_formula(r"\frac1T \sum_j R_{T,j}")[:17]
         '<svg role="img" a'
     """
-    known = latex
-    for old, new in INSTEAD:
-        known = re.sub(old, new, known)
-    outline = TextPath((0, 0), f"${known}$", size=POINTS)
+    supported = latex
+    for old, new in REPLACEMENTS:
+        supported = re.sub(old, new, supported)
+    outline = TextPath((0, 0), f"${supported}$", size=POINTS)
     box = outline.get_extents()
     at = f"{box.x0 - 1:.1f} {-box.y1 - 1:.1f} {box.width + 2:.1f} {box.height + 2:.1f}"
     parts = []
-    for places, code in outline.iter_segments():
-        pairs = places.reshape(-1, 2)
+    for coordinates, code in outline.iter_segments():
+        pairs = coordinates.reshape(-1, 2)
         numbers = " ".join(f"{x:.1f} {-y:.1f}" for x, y in pairs)
         parts.append("Z" if code == Outline.CLOSEPOLY else COMMANDS[code] + numbers)
     return (

@@ -1,109 +1,130 @@
-"""What the numbers say, in plain words: the guide's diagnosis, and what task ends do not show.
+"""The numbers in plain words: a diagnosis of each method, and what task ends do not show.
 
-The diagnosis and its limits are of accuracies; other scores are told in numbers, without a verdict.
+The diagnosis follows a table in Evaluation Metrics for Continual Learning (tutorial), whose limits
+are for accuracies; other scores are described in numbers, without a verdict.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from ...metrics import ACCURACY
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...metrics import ScoreScale
+    from .summaries import MethodSummary
 
-__all__ = ["DIAGNOSIS_IDS", "Diagnosis", "describe_scores", "describe_stability_gap", "diagnose"]
+__all__ = ["Interpretation", "describe_scores", "describe_stability_gap", "diagnose", "interpret"]
 
 DIAGNOSIS_IDS = ("acc", "acc.learning", "bwt")
 
-# High is above these in the guide; what is about 0, and what very negative, it leaves open.
-LEARNED, KEPT = 0.9, 0.8
+# The tutorial calls values above these high; it does not say what is about 0 or very negative.
+HIGH_LEARNING, HIGH_FINAL = 0.9, 0.8
 ABOUT_ZERO, SEVERE = 0.05, -0.2
-POINT = 0.005  # what is less is written as 0 points
+HALF_POINT = 0.005  # smaller changes are written as 0 points
 
 
-class Diagnosis(NamedTuple):
-    """A row of the guide's table, or none of them, and the numbers it rests on in words."""
+class Interpretation(NamedTuple):
+    """The diagnosis of a method, empty if there is none, and the numbers behind it in words."""
 
     name: str
-    why: str
+    diagnosis: str
+    reason: str
 
 
-def diagnose(metrics: Mapping[str, float], *, percent: bool = False) -> Diagnosis | None:
-    """Return what learning, backward transfer and the end say together; None where one is missing.
+def interpret(method: MethodSummary) -> Interpretation:
+    """Return the numbers of a method in words, or which metric is missing for that."""
+    metrics, scale = method.summary.metrics, method.scale
+    finals = [value for value in method.summary.per_task.get("acc", [])[:-1] if value is not None]
+    older = float(np.mean(finals)) if finals else None
+    missing = next((id_ for id_ in DIAGNOSIS_IDS if id_ not in metrics), None)
+    if missing is not None:
+        reason = method.summary.undefined.get(missing, "not computed")
+        return Interpretation(method.name, "", f"{missing} is undefined: {reason}")
+    if scale.label != ACCURACY.label:
+        return Interpretation(method.name, "", describe_scores(metrics, scale, older))
+    diagnosis, reason = diagnose(metrics, percent=scale.percent)
+    gap = describe_stability_gap(metrics, older, percent=scale.percent)
+    return Interpretation(method.name, diagnosis, "; ".join(filter(None, (reason, gap))))
+
+
+def diagnose(metrics: Mapping[str, float], *, percent: bool = False) -> tuple[str, str]:
+    """Return what learning, backward transfer and final accuracy mean together, and the reason.
 
     Example:
-        >>> diagnose({"acc.learning": 0.98, "bwt": -0.6, "acc": 0.5}).name
+        >>> diagnose({"acc.learning": 0.98, "bwt": -0.6, "acc": 0.5})[0]
         'severe forgetting'
-        >>> diagnose({"acc.learning": 0.95, "bwt": 0.03, "acc": 0.97}).name
+        >>> diagnose({"acc.learning": 0.95, "bwt": 0.03, "acc": 0.97})[0]
         'beneficial transfer'
     """
-    if not metrics.keys() >= set(DIAGNOSIS_IDS):
-        return None
     learned, bwt, acc = metrics["acc.learning"], metrics["bwt"], metrics["acc"]
     change = f"{'gained' if bwt > 0 else 'lost'} {100 * abs(bwt):.0f} points"
-    why = (
-        f"tasks were learned to {_level(learned, percent)} on average and later "
-        f"{'kept' if abs(bwt) < POINT else change}; "
-        f"at the end they are at {_level(acc, percent)}"
+    reason = (
+        f"tasks were learned to {_format(learned, percent)} on average and later "
+        f"{'kept' if abs(bwt) < HALF_POINT else change}; "
+        f"at the end they are at {_format(acc, percent)}"
     )
-    return Diagnosis(_name(learned, bwt, acc), why)
+    return _name_diagnosis(learned, bwt, acc), reason
 
 
-def _level(score: float, percent: bool) -> str:
+def _format(score: float, percent: bool) -> str:
     return f"{100 * score:.0f}%" if percent else f"{score:.2f}"
 
 
-def _name(learned: float, bwt: float, acc: float) -> str:
-    if learned >= LEARNED and bwt >= POINT and acc >= LEARNED:
+def _name_diagnosis(learned: float, bwt: float, acc: float) -> str:
+    if learned >= HIGH_LEARNING and bwt >= HALF_POINT and acc >= HIGH_LEARNING:
         return "beneficial transfer"
-    if learned >= LEARNED and abs(bwt) <= ABOUT_ZERO and acc >= KEPT:
+    if learned >= HIGH_LEARNING and abs(bwt) <= ABOUT_ZERO and acc >= HIGH_FINAL:
         return "a good continual learner"
-    if bwt <= SEVERE and acc < KEPT:
-        return "severe forgetting" if learned >= LEARNED else "forgetting, and poor learning"
-    if learned < LEARNED and abs(bwt) <= ABOUT_ZERO:
-        return "poor learning" if acc < KEPT else "keeps what it learns, learns less than it could"
-    return "some forgetting" if bwt < 0 else "between the guide's patterns"
+    if bwt <= SEVERE and acc < HIGH_FINAL:
+        poor = learned < HIGH_LEARNING
+        return "forgetting, and poor learning" if poor else "severe forgetting"
+    if learned < HIGH_LEARNING and abs(bwt) <= ABOUT_ZERO:
+        poor = acc < HIGH_FINAL
+        return "poor learning" if poor else "retains what it learns, but learns less than it could"
+    return "some forgetting" if bwt < 0 else "between the tutorial's patterns"
 
 
 def describe_stability_gap(
     metrics: Mapping[str, float], older: float | None, *, percent: bool = False
 ) -> str:
-    """Return what older tasks went through between task ends, or nothing where that is not known.
+    """Return what happened to older tasks between task ends; an empty string if not known.
 
     Args:
-        metrics: by id.
-        older: the mean score at the end of the tasks that min_acc is about.
+        metrics: values by id.
+        older: mean final score of the tasks that min_acc is about.
         percent: write scores in percent.
 
     Example:
         >>> describe_stability_gap({"min_acc": 0.4}, 0.9)
-        'on the way older tasks fell to 0.40, 50 points below their end: a stability gap'
+        'during training older tasks fell to 0.40, 50 points below their end: a stability gap'
     """
     if "min_acc" not in metrics or older is None:
         return ""
     low, depth = metrics["min_acc"], metrics.get("gap.depth", 1.0)
-    fell = f"on the way older tasks fell to {_level(low, percent)}"
+    fell = f"during training older tasks fell to {_format(low, percent)}"
     if older - low < ABOUT_ZERO and metrics.get("bwt", 0.0) <= SEVERE:
         return f"{fell} and stayed there"
     if older - low < ABOUT_ZERO:
-        end = _level(older, percent)
+        end = _format(older, percent)
         return f"{fell}, not far below their end ({end}): hardly a stability gap"
-    if depth < ABOUT_ZERO:  # they had never been higher: what was learned later is no recovery
+    if depth < ABOUT_ZERO:  # they had never been higher: later gains are not a recovery
         cost = f"{100 * max(depth, 0.0):.0f} points"
         return f"{fell}, but new tasks cost them {cost} at their start: hardly a stability gap"
     return f"{fell}, {100 * (older - low):.0f} points below their end: a stability gap"
 
 
-def describe_scores(
-    metrics: Mapping[str, float], scale: ScoreScale, older: float | None
-) -> str | None:
-    """Return what became of scores that are no accuracies; None where a number is missing.
+def describe_scores(metrics: Mapping[str, float], scale: ScoreScale, older: float | None) -> str:
+    """Return how scores that are not accuracies changed, in words.
 
     Args:
-        metrics: by id.
+        metrics: values by id.
         scale: name and direction of the scores.
-        older: the mean score at the end of the tasks that min_acc is about.
+        older: mean final score of the tasks that min_acc is about.
 
     Example:
         >>> from perdure.metrics import ScoreScale
@@ -111,8 +132,6 @@ def describe_scores(
         >>> describe_scores({"acc.learning": 0.5, "bwt": -2.0, "acc": 1.5}, loss, None)
         'mean loss when learned: 0.5; on older tasks it then rose by 2; mean loss at the end: 1.5'
     """
-    if not metrics.keys() >= set(DIAGNOSIS_IDS):
-        return None
     worse, better = ("rose", "fell") if scale.lower_is_better else ("fell", "rose")
     bwt = metrics["bwt"]
     change = f"{better if bwt > 0 else worse} by {abs(bwt):.3g}" if bwt else "stayed the same"
@@ -122,6 +141,6 @@ def describe_scores(
         f"mean {scale.label} at the end: {metrics['acc']:.3g}",
     ]
     if "min_acc" in metrics and older is not None:
-        low = f"on the way it {worse} to {metrics['min_acc']:.3g} on older tasks"
+        low = f"during training it {worse} to {metrics['min_acc']:.3g} on older tasks"
         parts.append(f"{low}, which end at {older:.3g}")
     return "; ".join(parts)

@@ -1,8 +1,8 @@
 "use strict";
-// Draws what stands in #drawn. Names come from files: plotly reads a little markup, so "<" and "&"
-// are taken out of its hands, and formulas, which it is told not to.
+// Plots the data in #plot-data. Names come from files, and plotly interprets some markup in text:
+// "<" and "&" are escaped, and formulas are switched off.
 (function () {
-  const drawn = JSON.parse(document.getElementById("drawn").textContent);
+  const data = JSON.parse(document.getElementById("plot-data").textContent);
   const short = (text) => (text.length <= 40 ? text : `${text.slice(0, 26)}…${text.slice(-13)}`);
   const plain = (text) => short(text).replace(/&/g, "&amp;").replace(/</g, "&lt;");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -22,62 +22,62 @@
       margin: { l: 50, r: 10, t: 30, b: 40 }, hovermode: "closest",
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
       xaxis: Object.assign({ title: { text: "training iterations" } }, axis),
-      yaxis: Object.assign({ title: { text: plain(drawn.score) } }, drawn.percent ? { tickformat: ".0%" } : {}, axis),
+      yaxis: Object.assign({ title: { text: plain(data.score) } }, data.percent ? { tickformat: ".0%" } : {}, axis),
     }, more);
   }
 
-  function see_through(colour, alpha) {
+  function transparent(colour, alpha) {
     const part = (k) => parseInt(colour.slice(k, k + 2), 16);
     return `rgba(${part(1)},${part(3)},${part(5)},${alpha})`;
   }
 
-  // One curve: band, each run, mean, lowest, task ends.
+  // One curve: band, single runs, mean, worst score, task ends.
   function traces(task, name, colour, dash, seeds) {
-    const legendgroup = `: ${name}`; // plotly keeps groups as properties, and __proto__ is one already
+    const legendgroup = `: ${name}`; // plotly stores groups as properties, so a name must not be __proto__
     const group = { legendgroup, showlegend: false, hoverinfo: "skip", mode: "lines" };
-    const found = [];
+    const lines = [];
     if (task.sd.length) {
-      const [low, high] = drawn.range || [-Infinity, Infinity];
+      const [low, high] = data.range || [-Infinity, Infinity];
       const up = task.y.map((y, k) => Math.min(y + task.sd[k], high));
       const down = task.y.map((y, k) => Math.max(y - task.sd[k], low));
-      found.push(Object.assign({}, group, {
+      lines.push(Object.assign({}, group, {
         x: task.x.concat(task.x.slice().reverse()), y: up.concat(down.slice().reverse()),
-        fill: "toself", fillcolor: see_through(colour, 0.18), line: { width: 0 },
+        fill: "toself", fillcolor: transparent(colour, 0.18), line: { width: 0 },
       }));
     }
     for (const [x, y] of seeds)
-      found.push(Object.assign({}, group, { x, y, line: { color: see_through(colour, 0.45), width: 0.8 } }));
-    found.push({
+      lines.push(Object.assign({}, group, { x, y, line: { color: transparent(colour, 0.45), width: 0.8 } }));
+    lines.push({
       x: task.x, y: task.y, mode: "lines", name: plain(name), legendgroup,
-      line: { color: colour, width: 1.8, dash }, hovertemplate: "step %{x}: %{y:" + (drawn.percent ? ".1%" : ".3f") + "}",
+      line: { color: colour, width: 1.8, dash }, hovertemplate: "step %{x}: %{y:" + (data.percent ? ".1%" : ".3f") + "}",
     });
     if (task.low !== null && task.x.length)
-      found.push(Object.assign({}, group, {
+      lines.push(Object.assign({}, group, {
         x: [task.x[0], task.x[task.x.length - 1]], y: [task.low, task.low],
         line: { color: colour, width: 1, dash: "dash" },
       }));
     if (task.ends.length)
-      found.push(Object.assign({}, group, {
+      lines.push(Object.assign({}, group, {
         x: task.ends.map((end) => end[0]), y: task.ends.map((end) => end[1]), mode: "markers",
         marker: { symbol: "diamond", size: 9, color: colour, line: { width: 1, color: axes().ink } },
         hoverinfo: "x+y",
       }));
-    return found;
+    return lines;
   }
 
   function draw_curves() {
-    const [kind, place] = view.value.split(" ");
-    const methods = kind === "task" ? drawn.methods : [drawn.methods[place]];
+    const [kind, index] = view.value.split(" ");
+    const methods = kind === "task" ? data.methods : [data.methods[index]];
     const lines = [];
     for (const method of methods) {
-      const places = kind === "task" ? [Number(place)] : method.tasks.keys();
-      for (const k of places) {
+      const indices = kind === "task" ? [Number(index)] : method.tasks.keys();
+      for (const k of indices) {
         if (k >= method.tasks.length) continue;
-        const own = seeds.checked ? method.seeds.filter((s) => k < s.length).map((s) => s[k]) : [];
-        const colour = kind === "task" ? method.colour : drawn.colours[k];
+        const runs = seeds.checked ? method.seeds.filter((s) => k < s.length).map((s) => s[k]) : [];
+        const colour = kind === "task" ? method.colour : data.colours[k];
         const dash = kind === "task" ? method.dash : "solid";
         const name = kind === "task" ? method.name : method.names[k];
-        lines.push(...traces(method.tasks[k], name, colour, dash, own));
+        lines.push(...traces(method.tasks[k], name, colour, dash, runs));
       }
     }
     const switches = [...new Set(methods.flatMap((method) => method.switches))];
@@ -86,8 +86,8 @@
       line: { color: axes().ink, width: 1, dash: "dot" }, opacity: 0.5,
     }));
     const all = layout({ shapes });
-    if (drawn.range) {
-      const [low, high] = drawn.range;
+    if (data.range) {
+      const [low, high] = data.range;
       all.yaxis.range = [low - 0.03 * (high - low), high + 0.03 * (high - low)];
     }
     if (zoom.value) {
@@ -98,18 +98,18 @@
   }
 
   function fill_zoom() {
-    const [kind, place] = view.value.split(" ");
-    const methods = kind === "task" ? drawn.methods : [drawn.methods[place]];
+    const [kind, index] = view.value.split(" ");
+    const methods = kind === "task" ? data.methods : [data.methods[index]];
     const switches = [...new Set(methods.flatMap((method) => method.switches))].sort((a, b) => a - b);
     const last = Math.max(...methods.flatMap((m) => m.tasks.flatMap((t) => t.x.slice(-1))));
     const wide = Math.max(10, Math.round(last / 50));
-    zoom.replaceChildren(new Option("all of training", ""));
+    zoom.replaceChildren(new Option("the whole training", ""));
     switches.forEach((step, k) =>
       zoom.add(new Option(`around switch ${k + 1} (step ${step})`, `${step - wide / 2} ${step + 2 * wide}`)));
   }
 
   function draw_criteria() {
-    const { names, methods } = drawn.criteria;
+    const { names, methods } = data.criteria;
     const lines = methods.map((method) => ({
       type: "scatterpolar", name: plain(method.name), mode: "lines+markers",
       r: method.values.concat(method.values.slice(0, 1)),
@@ -125,24 +125,24 @@
   const zoom = document.getElementById("zoom");
   const seeds = document.getElementById("seeds");
   const all = () => {
-    if (drawn.methods.length) draw_curves();
-    if (drawn.criteria) setTimeout(draw_criteria);
+    if (data.methods.length) draw_curves();
+    if (data.criteria) setTimeout(draw_criteria);
   };
-  if (drawn.methods.length) {
-    drawn.methods.forEach((method, k) => view.add(new Option(`${short(method.name)}: every task`, `method ${k}`)));
-    drawn.tasks.forEach((task, k) => {
+  if (data.methods.length) {
+    data.methods.forEach((method, k) => view.add(new Option(`${short(method.name)}: all tasks`, `method ${k}`)));
+    data.tasks.forEach((task, k) => {
       const name = /^task /.test(task) ? task : `task ${task}`;
-      view.add(new Option(`${short(name)}: every method`, `task ${k}`));
+      view.add(new Option(`${short(name)}: all methods`, `task ${k}`));
     });
-    if (drawn.methods.length > 1) view.value = "task 0";
-    seeds.parentElement.hidden = !drawn.methods.some((method) => method.seeds.length);
+    if (data.methods.length > 1) view.value = "task 0";
+    seeds.parentElement.hidden = !data.methods.some((method) => method.seeds.length);
     fill_zoom();
     view.addEventListener("change", () => { fill_zoom(); draw_curves(); });
     zoom.addEventListener("change", draw_curves);
     seeds.addEventListener("change", draw_curves);
   }
   dark.addEventListener("change", all);
-  // Paper is narrower than most screens, and a drawing does not shrink by itself.
+  // Paper is narrower than most screens, and plots do not shrink by themselves.
   const plots = () => [...document.querySelectorAll(".plot.js-plotly-plot")];
   window.addEventListener("beforeprint", () =>
     plots().forEach((plot) => Plotly.relayout(plot, { width: 680, height: 360 })));

@@ -1,12 +1,13 @@
-"""What the page's script draws: curves and criteria as plain lists, few points, true extremes."""
+"""The data that the page's script plots: curves and criteria with few points but all extremes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
-from ..._html import extremes as thinned
+from ..._html import extremes
 from ...metrics.criteria import CRITERIA
 from ..colours import choose_styles, task_colours
 from ..curve_data import (
@@ -26,121 +27,171 @@ if TYPE_CHECKING:
     from ...record import ScoreInput
     from ..load import RunsByMethod
 
-__all__ = ["make_criteria_data", "make_curve_data"]
+__all__ = ["CriteriaData", "CurveData", "MethodCurves", "make_criteria_data", "make_curve_data"]
 
-MOST = 300  # points of a mean curve, all along it
-NEAR = 240  # points beside them, all that there are after the switches: people zoom in there
-BUDGET = 150_000  # points of all curves of single runs together: what a phone still draws
+MAX_MEAN_POINTS = 300  # of a mean curve, over its whole length
+MAX_SWITCH_POINTS = 240  # in addition, right after the switches, where people zoom in
+MAX_SEED_POINTS = 150_000  # of the curves of all single runs together, which a phone can draw
 
 
-def make_curve_data(methods: RunsByMethod) -> dict[str, Any]:
-    """Return every method's curves by task: the mean over runs with its SD, and each run's own.
+class TaskCurve(msgspec.Struct):
+    """The mean curve of a task; `low` is the mean worst score, `ends` are steps and scores."""
 
-    Tasks are places, as in `tracks`: the first that is learned stands first, whatever its name.
+    x: list[int]
+    y: list[float]
+    sd: list[float]
+    low: float | None
+    ends: list[list[float]]
+
+
+class MethodCurves(msgspec.Struct):
+    """The curves of a method; `seeds` holds x and y per run and task."""
+
+    name: str
+    colour: str
+    dash: str
+    runs: int
+    switches: list[int]
+    names: list[str]
+    tasks: list[TaskCurve]
+    seeds: list[list[list[list[float]]]]
+
+
+class MethodCriteria(msgspec.Struct):
+    """The criteria of a method, None where undefined."""
+
+    name: str
+    colour: str
+    dash: str
+    values: list[float | None]
+
+
+class CriteriaData(msgspec.Struct):
+    """Names of the criteria that any method has, of the others, and the values by method."""
+
+    names: list[str]
+    undefined: list[str]
+    methods: list[MethodCriteria]
+
+
+class CurveData(msgspec.Struct):
+    """The curves of all methods; tasks are in learning order, whatever their names."""
+
+    tasks: list[str]
+    range: list[float] | None
+    colours: list[str]
+    methods: list[MethodCurves]
+
+
+def make_curve_data(methods: RunsByMethod) -> CurveData:
+    """Return the curves of each method by task: mean and SD over runs, and those of each run.
 
     Example:
-        >>> make_curve_data({})["methods"]
+        >>> make_curve_data({}).methods
         []
     """
-    told = {
+    usable = {
         name: [run for run in runs if run.stream is not None and run.stream.names]
         for name, runs in methods.items()
     }
-    streams = {name: [run.stream for run in runs if run.stream] for name, runs in told.items()}
-    streams = {name: several for name, several in streams.items() if several}
+    streams = {
+        name: [run.stream for run in runs if run.stream] for name, runs in usable.items() if runs
+    }
     every = [stream for several in streams.values() for stream in several]
     tasks = task_names(every)
-    each = sum(len(stream.names) for stream in every)
-    most = int(np.clip(BUDGET / max(each, 1), 60, 2 * MOST))
-    shown = choose_styles(methods)
-    return {
-        "tasks": tasks,
-        "range": _range(every),
-        "colours": task_colours(len(tasks)),
-        "methods": [
-            {
-                "name": name,
-                "colour": shown[name].colour,
-                "dash": shown[name].plotly,
-                "runs": len(several),
-                "switches": find_switches(several),
-                "names": task_names(several),
-                "tasks": [_task(several, told[name], k) for k in range(len(several[0].names))],
-                "seeds": [_run(stream, most) for stream in several] if len(several) > 1 else [],
-            }
+    curves = sum(len(stream.names) for stream in every)
+    most = int(np.clip(MAX_SEED_POINTS / max(curves, 1), 60, 2 * MAX_MEAN_POINTS))
+    styles = choose_styles(methods)
+    return CurveData(
+        tasks=tasks,
+        range=_common_range(every),
+        colours=task_colours(len(tasks)),
+        methods=[
+            MethodCurves(
+                name=name,
+                colour=styles[name].colour,
+                dash=styles[name].plotly,
+                runs=len(several),
+                switches=find_switches(several),
+                names=task_names(several),
+                tasks=[
+                    _make_task_curve(several, usable[name], k) for k in range(len(several[0].names))
+                ],
+                seeds=[_thin_run(s, most) for s in several] if len(several) > 1 else [],
+            )
             for name, several in streams.items()
         ],
-    }
+    )
 
 
-def _range(streams: Sequence[Stream]) -> list[float] | None:
-    """Return where the scale of scores ends, None where it does not or scales differ."""
-    ends = {(stream.scale.low, stream.scale.high) for stream in streams}
-    return list(ends.pop()) if len(ends) == 1 and np.isfinite(list(ends)).all() else None
+def _common_range(streams: Sequence[Stream]) -> list[float] | None:
+    """Return the limits of the scores; None if they are infinite or differ."""
+    limits = {(stream.scale.low, stream.scale.high) for stream in streams}
+    return list(limits.pop()) if len(limits) == 1 and np.isfinite(list(limits)).all() else None
 
 
-def _task(streams: Sequence[Stream], runs: Sequence[ScoreInput], task: int) -> dict[str, Any]:
-    found = average_curves([s.tasks[s.names[task]] for s in streams if task < len(s.names)])
-    kept = _kept(found.steps, found.mean, find_switches(streams))
+def _make_task_curve(streams: Sequence[Stream], runs: Sequence[ScoreInput], task: int) -> TaskCurve:
+    curve = average_curves([s.tasks[s.names[task]] for s in streams if task < len(s.names)])
+    points = _choose_points(curve.steps, curve.mean, find_switches(streams))
     low = mean_worst_score(streams, task)
     steps, scores = scores_at_task_ends(runs, task)
-    return {
-        "x": found.steps[kept].tolist(),
-        "y": _rounded(found.mean[kept]),
-        "sd": _rounded(found.sd[kept]) if found.runs > 1 else [],
-        "low": None if np.isnan(low) else round(low, 5),
-        "ends": np.column_stack([steps, _rounded(scores)]).tolist(),
-    }
+    return TaskCurve(
+        x=curve.steps[points].tolist(),
+        y=_round(curve.mean[points]),
+        sd=_round(curve.sd[points]) if curve.runs > 1 else [],
+        low=None if np.isnan(low) else round(low, 5),
+        ends=np.column_stack([steps, _round(scores)]).tolist(),
+    )
 
 
-def _kept(
-    steps: NDArray[np.int64], mean: NDArray[np.float64], after: Sequence[int]
+def _choose_points(
+    steps: NDArray[np.int64], mean: NDArray[np.float64], switches: Sequence[int]
 ) -> NDArray[np.intp]:
-    """Return the places of the points to draw: true extremes, and whole the way into each dip."""
-    starts = np.searchsorted(steps, after, side="right")
-    each = NEAR // max(len(after), 1)
-    near = [np.arange(start, min(start + each, len(steps))) for start in starts if each]
-    return np.unique(np.concatenate([thinned(mean, MOST), *near]))
+    """Return the indices of the points to plot: all extremes, and every point after switches."""
+    starts = np.searchsorted(steps, switches, side="right")
+    count = MAX_SWITCH_POINTS // max(len(switches), 1)
+    near = [np.arange(start, min(start + count, len(steps))) for start in starts if count]
+    return np.unique(np.concatenate([extremes(mean, MAX_MEAN_POINTS), *near]))
 
 
-def _run(stream: Stream, most: int) -> list[list[list[float]]]:
-    shown = []
+def _thin_run(stream: Stream, most: int) -> list[list[list[float]]]:
+    curves = []
     for steps, scores in map(stream.tasks.__getitem__, stream.names):
-        kept = thinned(scores, most)
-        shown.append([steps[kept].tolist(), _rounded(scores[kept])])
-    return shown
+        points = extremes(scores, most)
+        curves.append([steps[points].tolist(), _round(scores[points])])
+    return curves
 
 
-def _rounded(values: NDArray[np.float64]) -> list[float]:
+def _round(values: NDArray[np.float64]) -> list[float]:
     rounded: list[float] = np.round(values, 5).tolist()
     return rounded
 
 
 def make_criteria_data(
     metrics: Mapping[str, Mapping[str, float]], methods: RunsByMethod
-) -> dict[str, Any] | None:
-    """Return the criteria of Díaz-Rodríguez et al. by method, None for fewer than 3.
+) -> CriteriaData | None:
+    """Return the criteria of Díaz-Rodríguez et al. 2018 by method; None for fewer than 3.
 
     Example:
         >>> make_criteria_data({"er": {"acc.lower": 0.5}}, {"er": []}) is None
         True
     """
     known = {
-        name: id_ for name, id_ in CRITERIA.items() if any(id_ in mine for mine in metrics.values())
+        name: id_ for name, id_ in CRITERIA.items() if any(id_ in own for own in metrics.values())
     }
     if len(known) < 3:
         return None
-    shown = choose_styles(methods)
-    return {
-        "names": list(known),
-        "undefined": [name for name in CRITERIA if name not in known],
-        "methods": [
-            {
-                "name": name,
-                "colour": shown[name].colour,
-                "dash": shown[name].plotly,
-                "values": [round(mine[id_], 5) if id_ in mine else None for id_ in known.values()],
-            }
-            for name, mine in metrics.items()
+    styles = choose_styles(methods)
+    return CriteriaData(
+        names=list(known),
+        undefined=[name for name in CRITERIA if name not in known],
+        methods=[
+            MethodCriteria(
+                name=name,
+                colour=styles[name].colour,
+                dash=styles[name].plotly,
+                values=[round(own[id_], 5) if id_ in own else None for id_ in known.values()],
+            )
+            for name, own in metrics.items()
         ],
-    }
+    )

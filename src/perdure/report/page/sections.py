@@ -1,382 +1,295 @@
-"""Everything that the page says, gathered from the runs: plain text, tables and numbers."""
+"""The sections of the page as plain data: text, tables and numbers for the template."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ... import __version__
 from ..._html import heatmap
-from ...metrics import (
-    ACCURACY,
-    better_direction,
-    display_name,
-    find_metric,
-    parse_id,
-    summary_of_runs,
-)
-from ...record import Run
-from ..curve_data import axis_label, merge_names, merge_scales
+from ...metrics import ACCURACY, better_direction, display_name, find_metric, parse_id
+from ..curve_data import axis_label, merge_scales
 from ..load import get_config
-from ..tables.scores import format_value, group_reasons
-from .command import make_command
-from .costs import make_costs_table
-from .narrative import DIAGNOSIS_IDS, describe_scores, describe_stability_gap, diagnose
+from ..tables.scores import ARROWS, format_metric, group_reasons
+from .costs import CostsTable, make_costs_table
+from .narrative import Interpretation, interpret
+from .provenance import MethodProvenance, get_provenance
 from .significance import PairTestOptions, compare_summaries, describe_significance
+from .summaries import are_comparable, describe_difference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from ...metrics import MethodsComparison, RunsSummary, ScoreScale, Summary
-    from ...record import ScoreInput
-    from ..load import RunsByMethod
+    from ...metrics import MethodsComparison, ScoreScale
+    from .summaries import MethodSummary
 
-__all__ = ["MethodSummary", "build_sections", "summarize_methods"]
+__all__ = ["DEFAULT_TEST", "Sections", "build_sections"]
 
-HEADLINE = (
+HEADLINE_IDS = (
     "acc", "acc.learning", "bwt", "forgetting.best", "min_acc", "wc_acc", "wf10", "gap.depth",
 )  # fmt: skip
 DEFAULT_TEST = PairTestOptions()
 
 
-@dataclass
-class MethodSummary:
-    """A method with its runs, what was computed of them, and what a reader should be told."""
+class ScoreNames(NamedTuple):
+    """How the page names the scores, and their direction if methods share it."""
 
     name: str
-    runs: Sequence[ScoreInput]
-    each: list[Summary]
-    found: Summary | RunsSummary
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def scale(self) -> ScoreScale:
-        """Range and direction of its scores."""
-        return self.each[0].scale
+    axis: str
+    worst: str
+    percent: bool
+    lower: bool  # for any method
+    accuracy: bool  # for any method
 
 
-def summarize_methods(
-    methods: RunsByMethod,
-    told: Callable[[int], None] = lambda done: None,  # noqa: ARG005
-) -> list[MethodSummary]:
-    """Return every method with all its metrics.
+class MetricColumn(NamedTuple):
+    """The header of a metric in the table of results."""
 
-    Runs of one method that have other numbers of tasks share no mean: each number is shown apart.
-
-    Args:
-        methods: by name.
-        told: is called with the number of runs that are done.
-    """
-    shown, done = [], 0
-    for name, runs in methods.items():
-        each = []
-        for run in runs:
-            each.append(run.summary())
-            done += 1
-            told(done)
-        shown += _by_tasks(name, runs, each)
-    return shown
+    id: str
+    unit: str
+    name: str
+    arrow: str
+    direction: str
 
 
-def _by_tasks(
-    name: str, runs: Sequence[ScoreInput], each: Sequence[Summary]
-) -> list[MethodSummary]:
-    """Return a method, or one part of it for each number of tasks that its runs have."""
-    counts = sorted({len(one.tasks) for one in each}, reverse=True)
-    apart = len(counts) > 1
-    shown = []
-    for count in counts:
-        mine = [k for k, one in enumerate(each) if len(one.tasks) == count]
-        label = f"{name} ({count} task{'' if count == 1 else 's'})" if apart else name
-        found = [each[k] for k in mine]
-        method = MethodSummary(label, [runs[k] for k in mine], found, found[0])
-        if len(mine) > 1:
-            method.found = summary_of_runs(method.each)
-        method.notes += method.found.notes
-        if apart:
-            listed = " or ".join(map(str, reversed(counts)))
-            method.notes.append(f"runs of {name} have {listed} tasks and are shown apart")
-        shown.append(method)
-    return shown
+class ResultCell(NamedTuple):
+    """A value in the table of results, or the reason why it is undefined."""
+
+    text: str = ""
+    letters: str = ""
+    interval: str = ""
+    best: bool = False
+    undefined: str = ""
+
+
+class ResultRow(NamedTuple):
+    """A method in the table of results."""
+
+    name: str
+    runs: int
+    cells: list[ResultCell]
+
+
+class MetricRow(NamedTuple):
+    """A metric in the table of all metrics."""
+
+    id: str
+    name: str
+    cells: list[str]
+
+
+class Heatmap(NamedTuple):
+    """The score matrix of a method as HTML, or the reason why there is none."""
+
+    name: str
+    html: str = ""
+    undefined: str = ""
+
+
+class MethodWarnings(NamedTuple):
+    """Notes on a method, and its undefined metrics with reasons."""
+
+    name: str
+    notes: list[str]
+    undefined: list[str]
+
+
+class Definition(NamedTuple):
+    """The definition of a metric."""
+
+    id: str
+    name: str
+    formula: str
+    source: str
+    distinction: str
+    meaning: str
+
+
+class Sections(NamedTuple):
+    """Everything that the page says."""
+
+    title: str
+    about: str
+    version: str
+    score: ScoreNames
+    columns: list[MetricColumn]
+    significance: str
+    incomparable: str
+    results: list[ResultRow]
+    every_metric: list[MetricRow]
+    interpretations: list[Interpretation]
+    heatmaps: list[Heatmap]
+    costs: CostsTable | None
+    warnings: list[MethodWarnings]
+    definitions: list[Definition]
+    provenance: list[MethodProvenance]
+    command: str
 
 
 def build_sections(
-    shown: Sequence[MethodSummary], command: Sequence[str], how: PairTestOptions = DEFAULT_TEST
-) -> dict[str, Any]:
-    """Return what the template takes: every section as plain data; the command makes it again."""
-    ids = [id_ for id_ in HEADLINE if any(id_ in method.found.metrics for method in shown)]
-    alike = _alike(shown)
-    scale = merge_scales([method.scale for method in shown])
-    compared, reason = compare_summaries(shown if alike else [], ids, how)
-    return {
-        "title": _title(shown),
-        "about": _about(shown),
-        "version": __version__,
-        "ran": [_ran(method) for method in shown],
-        "score": _score(shown),
-        "ids": [_column(id_, shown) for id_ in ids],
-        "unlike": "" if alike else _unlike(shown),
-        "tested": describe_significance(compared, reason, how),
-        "headline": [_headline(method, ids, shown if alike else [], compared) for method in shown],
-        "every": _every(shown),
-        "readings": [_reading(method) for method in shown],
-        "heatmaps": [_heatmap(method) for method in shown],
-        "costs": make_costs_table({method.name: method.runs for method in shown}),
-        "warnings": [_warnings(method) for method in shown],
-        "definitions": [_definition(id_, scale) for id_ in ids],
-        "again": [_again(method) for method in shown],
-        "command": shlex.join(["perdure", "report", *command]),
-    }
+    methods: Sequence[MethodSummary], command: Sequence[str], test: PairTestOptions = DEFAULT_TEST
+) -> Sections:
+    """Return every section; `command` holds the arguments of `perdure report`."""
+    ids = [id_ for id_ in HEADLINE_IDS if any(id_ in method.summary.metrics for method in methods)]
+    comparable = methods if are_comparable(methods) else []
+    scale = merge_scales([method.scale for method in methods])
+    compared, reason = compare_summaries(comparable, ids, test)
+    return Sections(
+        title=_make_title(methods),
+        about=_describe_runs(methods),
+        version=__version__,
+        score=_name_scores([method.scale for method in methods]),
+        columns=[_make_column(id_, methods, scale) for id_ in ids],
+        significance=describe_significance(compared, reason, test),
+        incomparable="" if comparable else describe_difference(methods),
+        results=[_make_result_row(method, ids, comparable, compared) for method in methods],
+        every_metric=_list_every_metric(methods, scale),
+        interpretations=[interpret(method) for method in methods],
+        heatmaps=[_make_heatmap(method) for method in methods],
+        costs=make_costs_table({method.name: method.runs for method in methods}),
+        warnings=[_list_warnings(method) for method in methods],
+        definitions=[_define(id_, scale) for id_ in ids],
+        provenance=[get_provenance(method) for method in methods],
+        command=shlex.join(["perdure", "report", *command]),
+    )
 
 
-def _title(shown: Sequence[MethodSummary]) -> str:
-    said = [get_config(run) for method in shown for run in method.runs]
-    names = dict.fromkeys(str(each["scenario"]) for each in said if "scenario" in each)
-    return ", ".join(names) or ", ".join(method.name for method in shown)
+def _make_title(methods: Sequence[MethodSummary]) -> str:
+    configs = [get_config(run) for method in methods for run in method.runs]
+    scenarios = dict.fromkeys(str(c["scenario"]) for c in configs if "scenario" in c)
+    return ", ".join(scenarios) or ", ".join(method.name for method in methods)
 
 
-def _about(shown: Sequence[MethodSummary]) -> str:
+def _describe_runs(methods: Sequence[MethodSummary]) -> str:
     """Return what ran in one line: settings, networks, tasks, methods and runs."""
-    said = [get_config(run) for method in shown for run in method.runs]
-    settings = dict.fromkeys(f"{each['setting']}-incremental" for each in said if "setting" in each)
-    models = dict.fromkeys(str(each["model"]) for each in said if "model" in each)
-    runs = sum(len(method.runs) for method in shown)
-    tasks = " or ".join(map(str, sorted({len(method.found.tasks) for method in shown})))
-    counts = [(tasks, "task"), (str(len(shown)), "method"), (str(runs), "run")]
+    configs = [get_config(run) for method in methods for run in method.runs]
+    settings = dict.fromkeys(f"{c['setting']}-incremental" for c in configs if "setting" in c)
+    models = dict.fromkeys(str(c["model"]) for c in configs if "model" in c)
+    tasks = " or ".join(map(str, sorted({len(method.summary.tasks) for method in methods})))
+    counts = [(tasks, "task"), (str(len(methods)), "method"), (str(len(configs)), "run")]
     words = [f"{count} {word}{'' if count == '1' else 's'}" for count, word in counts]
     return ", ".join([*settings, *models, *words])
 
 
-def _ran(method: MethodSummary) -> dict[str, Any]:
-    said = get_config(method.runs[0])
-    seeds = [get_config(run).get("seed") for run in method.runs]
-    keys = ("scenario", "setting", "strategy", "model", "optimizer", "epochs", "batch")
-    facts = {key: said[key] for key in keys if said.get(key) not in (None, "")}
-    unfinished = sum(isinstance(run, Run) and not run.finished for run in method.runs)
-    return {
-        "name": method.name,
-        "runs": len(method.runs),
-        "seeds": ", ".join(str(seed) for seed in seeds if seed is not None),
-        "tasks": _tasks(method),
-        "facts": facts,
-        "unfinished": unfinished,
-    }
-
-
-def _alike(shown: Sequence[MethodSummary]) -> bool:
-    """Return whether the methods did the same thing, so that one may be called the best."""
-    said = [get_config(method.runs[0]) for method in shown]
-    known = [{str(each[key]) for each in said if key in each} for key in ("scenario", "setting")]
-    scales = {(method.scale, method.scale.label) for method in shown}
-    counts = {len(method.found.tasks) for method in shown}
-    return len(scales) == len(counts) == 1 and all(len(each) < 2 for each in known)
-
-
-def _unlike(shown: Sequence[MethodSummary]) -> str:
-    """Return why no method is called the best."""
-    counts = sorted({len(method.found.tasks) for method in shown})
-    if len(counts) == 1:
-        what = "These methods learned other tasks or have other scores"
-    else:
-        what = f"These runs have {' or '.join(map(str, counts))} tasks"
-    return f"{what}: no number here says which is better."
-
-
-def _score(shown: Sequence[MethodSummary]) -> dict[str, Any]:
-    """Return what the page calls the scores: their name and direction where methods share them."""
-    scales = [method.scale for method in shown]
+def _name_scores(scales: Sequence[ScoreScale]) -> ScoreNames:
     scale = merge_scales(scales)
     one_way = len({each.lower_is_better for each in scales}) == 1
-    return {
-        "name": scale.label,
-        "axis": axis_label(scale) if one_way else scale.label,
-        "worst": scale.worst if one_way else "worst",
-        "percent": scale.percent,
-        "lower": any(each.lower_is_better for each in scales),
-        "accuracy": any(each.label == ACCURACY.label for each in scales),
-    }
+    return ScoreNames(
+        name=scale.label,
+        axis=axis_label(scale) if one_way else scale.label,
+        worst=scale.worst if one_way else "worst",
+        percent=scale.percent,
+        lower=any(each.lower_is_better for each in scales),
+        accuracy=any(each.label == ACCURACY.label for each in scales),
+    )
 
 
-def _tasks(method: MethodSummary) -> list[str]:
-    """Return the names of its tasks; places where its runs name or order them otherwise."""
-    return merge_names([one.tasks for one in method.each])
+def _make_column(id_: str, methods: Sequence[MethodSummary], scale: ScoreScale) -> MetricColumn:
+    directions = {better_direction(id_, method.scale) for method in methods}
+    direction = directions.pop() if len(directions) == 1 else ""  # both losses and accuracies
+    return MetricColumn(
+        id=id_,
+        unit=_percent_unit(id_, scale),
+        name=display_name(find_metric(id_), scale),
+        arrow=ARROWS.get(direction, ""),
+        direction=f"{direction} is better",
+    )
 
 
-def _column(id_: str, shown: Sequence[MethodSummary]) -> dict[str, str]:
-    scale = merge_scales([method.scale for method in shown])
-    ways = {better_direction(id_, method.scale) for method in shown}
-    way = ways.pop() if len(ways) == 1 else ""  # losses beside accuracies
-    in_percent = scale.percent and find_metric(id_).unit != "none"
-    return {
-        "id": id_,
-        "unit": " (%)" if in_percent else "",
-        "name": display_name(find_metric(id_), scale),
-        "arrow": {"higher": "↑", "lower": "↓"}.get(way, ""),
-        "way": f"{way} is better",
-    }
+def _percent_unit(id_: str, scale: ScoreScale) -> str:
+    return " (%)" if scale.percent and find_metric(id_).unit != "none" else ""
 
 
-def _headline(
+def _make_result_row(
     method: MethodSummary,
     ids: Sequence[str],
-    shown: Sequence[MethodSummary],
+    comparable: Sequence[MethodSummary],
     compared: Mapping[str, MethodsComparison],
-) -> dict[str, Any]:
-    cells: list[dict[str, Any]] = []
-    percent = method.scale.percent
+) -> ResultRow:
+    cells = []
+    summary, percent = method.summary, method.scale.percent
     for id_ in ids:
-        value = method.found.metrics.get(id_)
+        value = summary.metrics.get(id_)
         if value is None:
-            cells.append({"why": method.found.undefined.get(id_, "not computed")})
+            cells.append(ResultCell(undefined=summary.undefined.get(id_, "not computed")))
             continue
-        unit = find_metric(id_).unit
-        shown_as = partial(format_value, unit=unit, percent=percent, digits=3 + percent)
-        text = shown_as(value)
-        sd = getattr(method.found, "sd", {}).get(id_)
-        if sd is not None:
-            text += f" ± {shown_as(sd)}"
-        ends = method.found.intervals.get(id_)
-        between = " to ".join(shown_as(end) for end in ends or ())
-        letters = compared[id_].letters.get(method.name, "") if id_ in compared else ""
+        write = partial(format_metric, id_=id_, percent=percent, digits=3 + percent)
+        sd = getattr(summary, "sd", {}).get(id_)
         cells.append(
-            {
-                "text": text,
-                "letters": letters,
-                "interval": between,
-                "best": _is_best(method, id_, shown),
-            }
+            ResultCell(
+                text=write(value) if sd is None else f"{write(value)} ± {write(sd)}",
+                letters=compared[id_].letters.get(method.name, "") if id_ in compared else "",
+                interval=" to ".join(map(write, summary.intervals.get(id_, ()))),
+                best=_is_best(method, id_, comparable),
+            )
         )
-    return {"name": method.name, "runs": len(method.runs), "cells": cells}
+    return ResultRow(method.name, len(method.runs), cells)
 
 
-def _every(shown: Sequence[MethodSummary]) -> dict[str, Any]:
-    """Return all metrics that any method has, a row each: few read them, some look for one."""
-    rows, scale = [], merge_scales([method.scale for method in shown])
-    for id_ in dict.fromkeys(id_ for method in shown for id_ in method.found.metrics):
-        metric = find_metric(id_)
-        values = [method.found.metrics.get(id_) for method in shown]
-        cells = [
-            ""
-            if value is None
-            else format_value(value, metric.unit, percent=scale.percent, digits=4)
-            for value in values
-        ]
-        unit = " (%)" if scale.percent and metric.unit != "none" else ""
-        rows.append({"id": id_ + unit, "name": display_name(metric, scale), "cells": cells})
-    return {"methods": [method.name for method in shown], "rows": rows}
-
-
-def _is_best(method: MethodSummary, id_: str, shown: Sequence[MethodSummary]) -> bool:
-    values = [each.found.metrics[id_] for each in shown if id_ in each.found.metrics]
+def _is_best(method: MethodSummary, id_: str, comparable: Sequence[MethodSummary]) -> bool:
+    values = [m.summary.metrics[id_] for m in comparable if id_ in m.summary.metrics]
     if len(values) < 2:
         return False
     best = max(values) if better_direction(id_, method.scale) == "higher" else min(values)
-    # As printed: two equal numbers of which one is bold would puzzle a reader.
-    unit = find_metric(id_).unit
-    mine, top = (
-        format_value(value, unit, percent=False, digits=3)
-        for value in (method.found.metrics[id_], best)
-    )
-    return mine == top
+    # Compared as printed: of two equal numbers, neither alone may be bold.
+    write = partial(format_metric, id_=id_, percent=False, digits=3)
+    return write(method.summary.metrics[id_]) == write(best)
 
 
-def _reading(method: MethodSummary) -> dict[str, str]:
-    finals = method.found.per_task.get("acc", [])[:-1]
-    known = [value for value in finals if value is not None]
-    older = float(np.mean(known)) if known else None
-    if method.scale.label != ACCURACY.label:
-        why = describe_scores(method.found.metrics, method.scale, older)
-        if why is not None:
-            return {"name": method.name, "what": "", "why": why}
-    found = diagnose(method.found.metrics, percent=method.scale.percent)
-    if found is None:
-        lacks = next(id_ for id_ in DIAGNOSIS_IDS if id_ not in method.found.metrics)
-        why = f"{lacks} is undefined: {method.found.undefined.get(lacks, 'not computed')}"
-        return {"name": method.name, "what": "", "why": why}
-    gap = describe_stability_gap(method.found.metrics, older, percent=method.scale.percent)
-    return {
-        "name": method.name,
-        "what": found.name,
-        "why": "; ".join(filter(None, (found.why, gap))),
-    }
+def _list_every_metric(methods: Sequence[MethodSummary], scale: ScoreScale) -> list[MetricRow]:
+    """Return all metrics that any method has: few read them, some look for one."""
+    rows = []
+    for id_ in dict.fromkeys(id_ for method in methods for id_ in method.summary.metrics):
+        values = [method.summary.metrics.get(id_) for method in methods]
+        write = partial(format_metric, id_=id_, percent=scale.percent, digits=4)
+        cells = ["" if value is None else write(value) for value in values]
+        name = display_name(find_metric(id_), scale)
+        rows.append(MetricRow(id_ + _percent_unit(id_, scale), name, cells))
+    return rows
 
 
-def _heatmap(method: MethodSummary) -> dict[str, str]:
+def _make_heatmap(method: MethodSummary) -> Heatmap:
     matrices = [run.matrix for run in method.runs if run.matrix is not None]
     if len(matrices) < len(method.runs):
-        why = next(run.no_matrix for run in method.runs if run.matrix is None)
-        return {"name": method.name, "why": why or "there is no matrix"}
+        reason = next(run.no_matrix for run in method.runs if run.matrix is None)
+        return Heatmap(method.name, undefined=reason or "there is no matrix")
     scale, runs = method.scale, len(matrices)
     factor = 100 if scale.percent else 1
-    mean = factor * np.mean([matrix.scores for matrix in matrices], axis=0)
-    over = f", mean of {runs} runs" if runs > 1 else ""
-    html = heatmap(mean, _tasks(method), low=factor * scale.low, high=factor * scale.high,
-                   lower_is_better=scale.lower_is_better,
-                   caption=f"{method.name}{over}")  # fmt: skip
-    return {"name": method.name, "html": html}
+    html = heatmap(
+        factor * np.mean([matrix.scores for matrix in matrices], axis=0), method.tasks,
+        low=factor * scale.low, high=factor * scale.high, lower_is_better=scale.lower_is_better,
+        caption=method.name + (f", mean of {runs} runs" if runs > 1 else ""),
+    )  # fmt: skip
+    return Heatmap(method.name, html)
 
 
-def _warnings(method: MethodSummary) -> dict[str, Any]:
+def _list_warnings(method: MethodSummary) -> MethodWarnings:
     bias: dict[str, float] = {}
-    for one in method.each:
-        for id_, most in one.bias.items():
-            bias[id_] = max(most, bias.get(id_, 0.0))
-    subset = [
-        f"{id_} may be up to {most:.3f} too {_side(id_)}: it is the extreme of noisy evaluations"
-        for id_, most in bias.items()
+    for summary in method.run_summaries:
+        for id_, bound in summary.bias.items():
+            bias[id_] = max(bound, bias.get(id_, 0.0))
+    notes = [
+        f"{id_} may be up to {bound:.3f} too {'high' if parse_id(id_).base == 'wf' else 'low'}: "
+        "it is the extreme of noisy evaluations"
+        for id_, bound in bias.items()
     ]
-    return {
-        "name": method.name,
-        "notes": [*subset, *method.notes],
-        "undefined": group_reasons(method.found.undefined),
-    }
+    undefined = group_reasons(method.summary.undefined)
+    return MethodWarnings(method.name, [*notes, *method.notes], undefined)
 
 
-def _side(id_: str) -> str:
-    return "high" if parse_id(id_).base == "wf" else "low"
-
-
-def _definition(id_: str, scale: ScoreScale) -> dict[str, str]:
+def _define(id_: str, scale: ScoreScale) -> Definition:
     from .formulas import render_formula
 
     metric = find_metric(id_)
     rule_of_thumb = metric.rule_of_thumb if scale.label == ACCURACY.label else ""
-    return {
-        "id": id_,
-        "name": display_name(metric, scale),
-        "formula": render_formula(metric.formula),
-        "source": metric.source,
-        "differs": metric.distinction,
-        "meaning": f"{rule_of_thumb} {metric.interpretation}".strip(),
-    }
-
-
-def _again(method: MethodSummary) -> dict[str, Any]:
-    run = method.runs[0]
-    said = get_config(run)
-    about: Mapping[str, Any] = run.description if isinstance(run, Run) else {}
-    versions = about.get("versions")
-    seeds = [s for each in method.runs if isinstance(s := get_config(each).get("seed"), int)]
-    return {
-        "name": method.name,
-        "command": make_command(said, seeds),
-        "versions": versions if isinstance(versions, dict) else {},
-        "cpu": about.get("cpu") or "",
-        "data": _hashes(said.get("data")),
-        "folders": [each.folder.name for each in method.runs if isinstance(each, Run)],
-    }
-
-
-def _hashes(data: object) -> list[str]:
-    if not isinstance(data, dict):
-        return []
-    return [
-        f"{name} {file} {digest}"
-        for name, each in data.items()
-        if isinstance(each, dict) and isinstance(each.get("sha256"), dict)
-        for file, digest in each["sha256"].items()
-    ]
+    return Definition(
+        id=id_,
+        name=display_name(metric, scale),
+        formula=render_formula(metric.formula),
+        source=metric.source,
+        distinction=metric.distinction,
+        meaning=f"{rule_of_thumb} {metric.interpretation}".strip(),
+    )

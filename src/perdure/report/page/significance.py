@@ -1,4 +1,4 @@
-"""Which methods on the page differ: by the same test as in `perdure compare`."""
+"""Which methods on the page differ, by the same test as in `perdure compare`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ..load import index_by_seed
 from ..tables.comparison import describe_test
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...metrics import MethodsComparison
     from ...stats import PairTestName
-    from .sections import MethodSummary
+    from .summaries import MethodSummary
 
 __all__ = ["PairTestOptions", "compare_summaries", "describe_significance"]
 
 
 class PairTestOptions(NamedTuple):
-    """The test of every pair of methods, as `perdure compare` takes it."""
+    """The test of each pair of methods, as in `perdure compare`."""
 
     test: PairTestName = "t"
     unpaired: bool = False
@@ -29,55 +29,54 @@ class PairTestOptions(NamedTuple):
 
 
 def compare_summaries(
-    shown: Sequence[MethodSummary], ids: Sequence[str], how: PairTestOptions
+    methods: Sequence[MethodSummary], ids: Sequence[str], options: PairTestOptions
 ) -> tuple[dict[str, MethodsComparison], str]:
-    """Return the comparison by every metric that all runs have, and why there is none."""
-    if len(shown) < 2:
+    """Return a comparison per metric that all runs have, and the reason if there is none."""
+    if len(methods) < 2:
         return {}, ""
-    chosen = find_pair_test(how.test, unpaired=how.unpaired)
+    test = find_pair_test(options.test, unpaired=options.unpaired)
     try:
-        places = index_by_seed(
-            {method.name: method.runs for method in shown}, unpaired=not chosen.paired
-        )
+        indices = index_by_seed({m.name: m.runs for m in methods}, unpaired=not test.paired)
     except InputError as error:
         return {}, str(error)
-    if chosen.paired and not common_seeds(places):
-        return {}, f"no seed is in all of {', '.join(places)}"
-    compared = {}
+    if test.paired and not common_seeds(indices):
+        return {}, f"no seed is in all of {', '.join(indices)}"
+    comparisons = {}
     for id_ in ids:
-        if all(id_ in one.metrics for method in shown for one in method.each):
+        if all(id_ in summary.metrics for m in methods for summary in m.run_summaries):
             values = {
-                method.name: {
-                    seed: method.each[k].metrics[id_] for seed, k in places[method.name].items()
-                }
-                for method in shown
+                m.name: {s: m.run_summaries[k].metrics[id_] for s, k in indices[m.name].items()}
+                for m in methods
             }
-            compared[id_] = compare_methods(id_, values, scale=shown[0].scale, **how._asdict())
-    for one in compared.values():
-        if not one.letters:  # the seeds are the same for all metrics
-            return {}, next(iter(one.pairs.values())).verdict.removeprefix("not tested: ")
-    return compared, ""
+            comparisons[id_] = compare_methods(
+                id_, values, scale=methods[0].scale, **options._asdict()
+            )
+    for comparison in comparisons.values():
+        if not comparison.letters:  # the seeds, and so the reason, are the same for all metrics
+            verdict = next(iter(comparison.pairs.values())).verdict
+            return {}, verdict.removeprefix("not tested: ")
+    return comparisons, ""
 
 
 def describe_significance(
-    compared: dict[str, MethodsComparison], reason: str, how: PairTestOptions
+    comparisons: Mapping[str, MethodsComparison], reason: str, options: PairTestOptions
 ) -> str:
-    """Return what letters mean and where they come from, or why there are none."""
+    """Return what the letters mean and which test they come from, or why there are none."""
     if reason:
         return f"Methods are not tested against each other: {reason}."
-    if not compared:
+    if not comparisons:
         return ""
-    chosen = find_pair_test(how.test, unpaired=how.unpaired)
-    one = next(iter(compared.values()))
-    seeds = len(one.seeds) if chosen.paired else max(mean.seeds for mean in one.means.values())
-    over = f"over the {seeds} seeds in common" if chosen.paired else "over all runs"
+    test = find_pair_test(options.test, unpaired=options.unpaired)
+    one = next(iter(comparisons.values()))
+    seeds = len(one.seeds) if test.paired else max(mean.seeds for mean in one.means.values())
+    over = f"over the {seeds} seeds in common" if test.paired else "over all runs"
     pairs = f"{len(one.pairs)} pairs" if len(one.pairs) > 1 else "one pair"
     least = min_attainable_p(
-        seeds, comparisons=len(one.pairs), test=how.test, unpaired=how.unpaired
+        seeds, comparisons=len(one.pairs), test=options.test, unpaired=options.unpaired
     )
-    floor = f" So few seeds cannot go below p = {least:.3g}." if least >= how.alpha else ""
+    limit = f" So few seeds cannot go below p = {least:.3g}." if least >= options.alpha else ""
     return (
-        "Methods that share a raised letter are not distinguishable at alpha = "
-        f"{how.alpha:g} ({describe_test(chosen)}; {over}, with Holm's correction for the "
-        f"{pairs} of each metric, as perdure compare does it).{floor} The best mean is bold."
+        "Methods that share a superscript letter are not distinguishable at alpha = "
+        f"{options.alpha:g} ({describe_test(test)}; {over}, with Holm's correction for the "
+        f"{pairs} per metric, as in perdure compare).{limit} The best mean is bold."
     )

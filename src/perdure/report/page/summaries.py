@@ -1,0 +1,108 @@
+"""Methods with the summaries of their runs: what every section of the page is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...metrics import summary_of_runs
+from ..curve_data import merge_names
+from ..load import get_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...metrics import RunsSummary, ScoreScale, Summary
+    from ...record import ScoreInput
+    from ..load import RunsByMethod
+
+__all__ = ["MethodSummary", "are_comparable", "describe_difference", "summarize_methods"]
+
+
+@dataclass
+class MethodSummary:
+    """A method with its runs, the summary of each run, their common summary, and notes."""
+
+    name: str
+    runs: Sequence[ScoreInput]
+    run_summaries: list[Summary]
+    summary: Summary | RunsSummary
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def scale(self) -> ScoreScale:
+        """Range and direction of the scores."""
+        return self.run_summaries[0].scale
+
+    @property
+    def tasks(self) -> list[str]:
+        """Names of the tasks; numbers where runs name or order them differently."""
+        return merge_names([summary.tasks for summary in self.run_summaries])
+
+
+def summarize_methods(
+    methods: RunsByMethod,
+    on_progress: Callable[[int], None] = lambda done: None,  # noqa: ARG005
+) -> list[MethodSummary]:
+    """Return every method with all its metrics.
+
+    Runs of one method with different numbers of tasks have no common mean: they are shown
+    separately.
+
+    Args:
+        methods: runs by method.
+        on_progress: called with the number of runs that are summarised so far.
+    """
+    summarized: list[MethodSummary] = []
+    done = 0
+    for name, runs in methods.items():
+        summaries = []
+        for run in runs:
+            summaries.append(run.summary())
+            done += 1
+            on_progress(done)
+        summarized += _split_by_task_count(name, runs, summaries)
+    return summarized
+
+
+def _split_by_task_count(
+    name: str, runs: Sequence[ScoreInput], summaries: Sequence[Summary]
+) -> list[MethodSummary]:
+    """Return a method, in one part per number of tasks that its runs have."""
+    counts = sorted({len(summary.tasks) for summary in summaries}, reverse=True)
+    parts = []
+    for count in counts:
+        indices = [k for k, summary in enumerate(summaries) if len(summary.tasks) == count]
+        own = [summaries[k] for k in indices]
+        summary = summary_of_runs(own) if len(own) > 1 else own[0]
+        part = MethodSummary(name, [runs[k] for k in indices], own, summary, list(summary.notes))
+        if len(counts) > 1:
+            listed = " or ".join(map(str, reversed(counts)))
+            part.name = f"{name} ({count} task{'' if count == 1 else 's'})"
+            part.notes.append(f"runs of {name} have {listed} tasks and are shown separately")
+        parts.append(part)
+    return parts
+
+
+def are_comparable(methods: Sequence[MethodSummary]) -> bool:
+    """Return whether the methods learned the same tasks, so that one can be called the best."""
+    configs = [get_config(method.runs[0]) for method in methods]
+    scales = {(method.scale, method.scale.label) for method in methods}
+    return len(scales) == len(_task_counts(methods)) == 1 and all(
+        len({str(config[key]) for config in configs if key in config}) < 2
+        for key in ("scenario", "setting")
+    )
+
+
+def describe_difference(methods: Sequence[MethodSummary]) -> str:
+    """Return why no method is called the best."""
+    counts = _task_counts(methods)
+    if len(counts) == 1:
+        reason = "These methods learned different tasks or have different scores"
+    else:
+        reason = f"These runs have {' or '.join(map(str, counts))} tasks"
+    return f"{reason}: no number here says which is better."
+
+
+def _task_counts(methods: Sequence[MethodSummary]) -> list[int]:
+    return sorted({len(method.summary.tasks) for method in methods})
