@@ -20,7 +20,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -204,16 +204,20 @@ def by_task(work: Work) -> list[tuple[Tensor, Tensor]]:
     return list(zip(work.test_x.view(TASKS, TESTED, -1), work.test_y.view(TASKS, -1), strict=True))
 
 
-def watched(work: Work, **options: Any) -> Variant:
+def watched(work: Work, *, worker: bool = False, half_precision: bool = False) -> Variant:
     """Return the floor's training step, watched by an Evaluator that keeps a record.
 
-    Its meter is off: it would count, and slow down, the other variants between its own blocks.
+    It counts no operations: that would slow down the other variants between its own blocks.
     """
-    from perdure import Evaluator  # here: the peers' environments have PyTorch, but not perdure
+    # Imported here: the environments of the peers have PyTorch, but not perdure.
+    from perdure import Evaluator, Inline, Worker
 
     model, folder = make_model(), TemporaryDirectory()
+    executor = (Worker if worker else Inline)(half_precision=half_precision)
     tests = {f"task {k}": test for k, test in enumerate(by_task(work))}
-    evaluator = Evaluator(tests, subset=TESTED, record=folder.name, meter=False, **options)
+    evaluator = Evaluator(
+        tests, subset=TESTED, record=folder.name, count_flops=False, executor=executor
+    )
 
     def close() -> None:
         evaluator.close()
@@ -224,7 +228,7 @@ def watched(work: Work, **options: Any) -> Variant:
         evaluate=lambda _: evaluator.step(model),
         scores=lambda: [task.score or 0.0 for task in evaluator.live.tasks.values()],
         task=lambda k: evaluator.task(f"task {k}"),
-        settle=evaluator.flush if options.get("where") == "worker" else lambda: None,
+        settle=evaluator.flush if worker else lambda: None,
         close=close,
     )
 
@@ -233,8 +237,8 @@ VARIANTS: dict[str, Callable[[Work], Variant]] = {
     "floor": floor,
     "plain autograd loop": plain,
     "Evaluator, inline": watched,
-    "Evaluator, inline, screened": partial(watched, screen=True),
-    "Evaluator, worker": partial(watched, where="worker"),
+    "Evaluator, inline, half precision": partial(watched, half_precision=True),
+    "Evaluator, worker": partial(watched, worker=True),
 }
 
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 PLACES: dict[str, dict[str, Any] | None] = {
     "no evaluation": None,
     "evaluation by hand, eager": {},
-    "Evaluator, inline (captured)": {"where": "inline"},
-    "Evaluator, another stream": {"where": "worker"},
-    "Evaluator, another stream, latest": {"where": "worker", "mode": "latest"},
-    "Evaluator, inline, screened": {"screen": True},
+    "Evaluator, inline (captured)": {"executor": perdure.Inline()},
+    "Evaluator, another stream": {"executor": perdure.Worker()},
+    "Evaluator, another stream, latest": {"executor": perdure.Worker(mode="latest")},
+    "Evaluator, inline, half precision": {"executor": perdure.Inline(half_precision=True)},
 }
 
 
@@ -94,7 +94,7 @@ def run(make: Callable[[], nn.Module], work: Work, place: dict[str, Any] | None)
     if place:
         rows = [slice(k * TESTED, (k + 1) * TESTED) for k in range(TASKS)]
         data = {f"task {k}": (work.test_x[at], work.test_y[at]) for k, at in enumerate(rows)}
-        evaluator = perdure.Evaluator(data, meter=False, **place)
+        evaluator = perdure.Evaluator(data, count_flops=False, **place)
     taken = []
     for k, plan in enumerate(work.plans):
         after: Callable[[], object] = int  # does nothing

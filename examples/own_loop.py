@@ -1,4 +1,4 @@
-"""A hand-written replay loop on three tasks of digits, watched: python examples/own_loop.py."""
+"""A hand-written replay loop on three tasks of digits: python examples/own_loop.py."""
 
 import sys
 
@@ -19,13 +19,13 @@ memory = torch.empty(0, dtype=torch.long)
 
 record = sys.argv[1] if len(sys.argv) > 1 else "runs/own-loop"
 evaluation = {name: (x[of & test], y[of & test]) for name, of in tasks.items()}
-config = {"strategy": "replay", "memory": 20, "lr": 0.1, "seed": 0}
+config = {"setting": "class", "strategy": "replay", "memory": 20, "lr": 0.1, "seed": 0}
 with perdure.Evaluator(
-    evaluation, record=record, overwrite=True, setting="class", describe=config
+    evaluation, record=perdure.Record(record, overwrite=True), config=config
 ) as evaluator:
     for name, of in tasks.items():
         new = torch.nonzero(of & ~test).flatten()
-        with evaluator.task(name, model, data=(x[new], y[new]), stored=x[memory]):
+        with evaluator.task(name, model, train_data=(x[new], y[new]), stored_samples=x[memory]):
             for batch in new[torch.randperm(len(new)).repeat(10)].split(20):
                 rows = torch.cat([batch, memory[torch.randperm(len(memory))[:20]]])
                 optimizer.zero_grad()
@@ -34,7 +34,7 @@ with perdure.Evaluator(
                 evaluator.step(model)
         memory = torch.cat([memory, new[:20]])
 
-found = evaluator.summary().metrics
+metrics = evaluator.summary().metrics
 for id_ in ("acc", "forgetting.learned", "min_acc", "wc_acc", "wf10", "gap.depth", "sss", "ce"):
-    print(f"{id_:20}{found[id_]:.3f}")
-print(f"everything: perdure score {record}")
+    print(f"{id_:20}{metrics[id_]:.3f}")
+print(f"All metrics: perdure score {record}")

@@ -27,21 +27,25 @@ if TYPE_CHECKING:
 Tasks = dict[str, tuple[Tensor, Tensor]]
 State = dict[str, Any]
 FEATURES, CLASSES, ROWS = 6, 4, 20
-WORKER: dict[str, Any] = {"where": "worker"}
-LATEST: dict[str, Any] = {**WORKER, "mode": "latest"}
+WORKER: dict[str, Any] = {"executor": perdure.Worker()}
+LATEST: dict[str, Any] = {"executor": perdure.Worker(mode="latest")}
 SETTINGS: dict[str, dict[str, Any]] = {
     "every step": {},
     "every 3": {"every": 3},
     "burst": {"every": perdure.burst(first=2, then=3)},
     "worker": WORKER,
-    "worker, one slot": {**WORKER, "queue": 1, "audit": 2},
+    "worker, one slot": {"executor": perdure.Worker(queue=1, verify_every=2)},
     "latest": LATEST,
-    "no meter": {"meter": False},
-    "screened": {"screen": True},
-    "screened worker": {**WORKER, "screen": True},
+    "no meter": {"count_flops": False},
+    "half precision": {"executor": perdure.Inline(half_precision=True)},
+    "half precision in a worker": {"executor": perdure.Worker(half_precision=True)},
     "all before": {"initial": "all", "unseen": True, "subset": None},
-    "none before": {"initial": "none", "subset": 7, "batch": 4},
-    "redrawn": {"redraw": True, "subset": 7},
+    "none before": {
+        "initial": "none",
+        "subset": 7,
+        "executor": perdure.Inline(batch_size=4),
+    },
+    "resampled": {"subset": perdure.Subset(7, resample=True)},
 }
 
 
@@ -105,7 +109,7 @@ def train(
                         with forward():
                             loss = F.cross_entropy(model(x), y)
                         if evaluator and norms:
-                            evaluator.gradients(model, loss, loss * 0.5)
+                            evaluator.record_gradients(model, loss, loss * 0.5)
                         loss.backward()
                         if step % accumulate == 0:  # zeroed after it: what is added later shows
                             descent.step()
@@ -229,7 +233,7 @@ def recorded(folder: Path, make: Callable[[], nn.Module], **given: Any) -> Recor
     """Return the record of a run; what the evaluator does not know goes to the loop."""
     loop = {k: given.pop(k) for k in ("order", "steps", "change", "watch", "threads") if k in given}
     tasks = given.pop("tasks", None) or data()
-    with perdure.Evaluator(tasks, record=folder, meter=False, **given) as evaluator:
+    with perdure.Evaluator(tasks, record=folder, count_flops=False, **given) as evaluator:
         train(make, evaluator, tasks=tasks, **loop)
     assert not multiprocessing.active_children()
     return read(folder)

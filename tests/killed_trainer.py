@@ -52,11 +52,11 @@ def train(evaluator: perdure.Evaluator, side: Side) -> None:
     kept: list[Task] = []
     step = 0
     for name, (x, y) in data(STEPS * 16, seed=1).items():
-        with evaluator.task(name, model, data=(x, y), stored=kept or 0):
+        with evaluator.task(name, model, train_data=(x, y), stored_samples=kept or 0):
             for start in range(0, len(x), 16):
                 new = cross_entropy(model(x[start : start + 16]), y[start : start + 16])
                 old = sum((cross_entropy(model(xs), ys) for xs, ys in kept), torch.zeros(()))
-                evaluator.gradients(model, new, old if kept else None)
+                evaluator.record_gradients(model, new, old if kept else None)
                 pulls = torch.autograd.grad(new + old, parameters)
                 with torch.no_grad():
                     for weight, pull in zip(parameters, pulls, strict=True):
@@ -73,12 +73,12 @@ def run(folder: str, side_file: str, where: str, then: str) -> None:
     """Train and close; then stay where a kill can find us, if told to."""
     side = Side(side_file)
     side.say("starting")
+    kind = perdure.Worker if where == "worker" else perdure.Inline
     with perdure.Evaluator(
         data(300, seed=2),
         subset=100,
         record=Path(folder),
-        where=where,  # type: ignore[arg-type]
-        audit=25,
+        executor=kind(verify_every=25),
     ) as evaluator:
         train(evaluator, side)
         side.say("closing")

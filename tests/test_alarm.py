@@ -13,9 +13,17 @@ import torch
 from torch import Tensor
 
 import perdure
-from perdure import AlarmTriggered, EvaluationWarning, Evaluator, ScoreScale
+from perdure import (
+    Alarm,
+    AlarmTriggered,
+    EvaluationWarning,
+    Evaluator,
+    Score,
+    ScoreScale,
+    Worker,
+)
 from perdure.evaluation import Live
-from perdure.evaluation.alarm import Alarm
+from perdure.evaluation.alarm import AlarmMonitor
 
 from .cli_helpers import scored
 from .evaluator_helpers import lines, quietly, rows
@@ -37,12 +45,12 @@ def first_ring(rule: str, truth: Callable[[int], float], *, older: int = 1, seed
     Some tasks were learned and another is; each evaluation of each has noise of its own.
     """
     rng = np.random.default_rng(seed)
-    live, bell = Live(UNIT), Alarm(rule)
+    live, bell = Live(UNIT), AlarmMonitor(Alarm(rule))
     for k in range(older):
-        live.entered(f"old {k}", live.step)
+        live.begin_task(f"old {k}", live.step)
         live.update(live.step + 1, f"old {k}", rng.binomial(N, truth(0)) / N, N)
-        live.left(f"old {k}", live.step)
-    live.entered("new", live.step)
+        live.end_task(f"old {k}", live.step)
+    live.begin_task("new", live.step)
     start = live.step
     noise = rng.random((TESTS, older + 1, N))
     for test in range(1, TESTS + 1):
@@ -50,7 +58,7 @@ def first_ring(rule: str, truth: Callable[[int], float], *, older: int = 1, seed
         for k in range(older):
             live.update(start + test, f"old {k}", float(found[k]), N)
         live.update(start + test, "new", float(found[-1]), N)
-        if bell.heard(live) is not None:
+        if bell.check(live) is not None:
             return test
     return 0
 
@@ -102,18 +110,18 @@ def fed(live: Live, values: Iterable[float], n: int = 10_000) -> Iterable[None]:
 
 def test_it_rings_once_until_the_rule_no_longer_holds() -> None:
     live = Live(UNIT)
-    live.entered("a", 0)
-    bell = Alarm("current < 0.5")
+    live.begin_task("a", 0)
+    bell = AlarmMonitor(Alarm("current < 0.5"))
     values = [0.9, 0.3, 0.2, 0.3, 0.9, 0.9, 0.1, 0.9, 0.4]
-    rang = [bell.heard(live) is not None for _ in fed(live, values)]
+    rang = [bell.check(live) is not None for _ in fed(live, values)]
     assert rang == [False, True, False, False, False, False, True, False, True]
 
 
 def test_a_bell_says_the_number_its_limit_and_the_rule() -> None:
     live = Live(UNIT)
-    live.entered("a", 0)
-    bell = Alarm("current < 0.5")
-    (message,) = [bell.heard(live) for _ in fed(live, [0.25])]
+    live.begin_task("a", 0)
+    bell = AlarmMonitor(Alarm("current < 0.5"))
+    (message,) = [bell.check(live) for _ in fed(live, [0.25])]
     assert message is not None
     assert message.startswith("current is 0.25, at most 0.2")
     assert message.endswith("current < 0.5")
@@ -124,20 +132,20 @@ def test_a_bell_says_the_number_its_limit_and_the_rule() -> None:
 def test_the_fewer_examples_the_more_it_takes() -> None:
     for n, rings in ((10, False), (1000, True)):
         live = Live(UNIT)
-        live.entered("a", 0)
+        live.begin_task("a", 0)
         live.update(1, "a", 0.5, n)
-        assert (Alarm("current < 0.6").heard(live) is not None) == rings
-        assert (Alarm("current > 0.4").heard(live) is not None) == rings
+        assert (Alarm("current < 0.6").message(live) is not None) == rings
+        assert (Alarm("current > 0.4").message(live) is not None) == rings
 
 
 def test_nothing_rings_while_a_number_is_undefined() -> None:
     live = Live(UNIT)
-    live.entered("a", 0)
-    assert Alarm("min_acc < 2").heard(live) is None
-    assert Alarm("wf10 > -1").heard(live) is None
+    live.begin_task("a", 0)
+    assert Alarm("min_acc < 2").message(live) is None
+    assert Alarm("wf10 > -1").message(live) is None
     live.update(1, "a", 0.5, 1000)
-    assert Alarm("min_acc < 2").heard(live) is None
-    assert Alarm("wf10 > -1").heard(live) is None  # one test is no change
+    assert Alarm("min_acc < 2").message(live) is None
+    assert Alarm("wf10 > -1").message(live) is None  # one test is no change
 
 
 @pytest.mark.parametrize("rule", ["min_acc < .5", " wc_acc>1e-1 ", "wf10 > +0.5", "wp100 < -1"])
@@ -155,12 +163,12 @@ def test_rules_that_are_none(rule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["acc", "min", "wf7", "wf", "wfall", "live", "wf10.5", "gap.depth"]
+    "name", ["acc", "min", "wf0", "wf", "wfall", "live", "wf10.5", "gap.depth"]
 )
 def test_names_that_are_unknown_are_refused_at_once(tmp_path: Path, name: str) -> None:
     with pytest.raises((ValueError, KeyError), match=r"expected (one of|a rule)"):
         Evaluator({"a": rows()}, record=tmp_path, alarm=f"{name} > 0.5")
-    Evaluator({"a": rows()}, record=tmp_path, alarm="wf7 > 0.5", windows=(7,)).close()
+    Evaluator({"a": rows()}, record=tmp_path, alarm="wf7 > 0.5").close()
 
 
 # In a loop.
@@ -177,8 +185,9 @@ def falling(values: Iterable[float]) -> Any:
 
 
 def evaluator_of(values: list[float], folder: Path | None = None, **how: Any) -> Evaluator:
-    how |= {"initial": "none", "meter": False, "scale": UNIT}
-    return Evaluator({"a": rows(400)}, record=folder, score=falling(values), **how)
+    how |= {"initial": "none", "count_flops": False}
+    score = Score(falling(values), UNIT)
+    return Evaluator({"a": rows(400)}, record=folder, score=score, **how)
 
 
 def run_through(evaluator: Evaluator, steps: int) -> Evaluator:
@@ -200,7 +209,7 @@ def test_a_warning_at_each_edge_and_in_the_record(tmp_path: Path) -> None:
 
 
 def test_a_stop_leaves_everything_recorded(tmp_path: Path) -> None:
-    evaluator = evaluator_of([0.9, 0.8, 0.2, 0.9], tmp_path, alarm="current < 0.5", on_alarm="stop")
+    evaluator = evaluator_of([0.9, 0.8, 0.2, 0.9], tmp_path, alarm=Alarm("current < 0.5", "stop"))
     with (
         pytest.warns(EvaluationWarning, match="alarm at step 3"),
         pytest.raises(AlarmTriggered, match=r"step 3: current is 0.2, at most .*: current < 0.5"),
@@ -213,7 +222,7 @@ def test_a_stop_leaves_everything_recorded(tmp_path: Path) -> None:
 
 def test_training_may_go_on_after_a_stop(tmp_path: Path) -> None:
     values = [0.9, 0.2, 0.2, 0.9, 0.9, 0.9]
-    evaluator = evaluator_of(values, tmp_path, alarm="current < 0.5", on_alarm="stop")
+    evaluator = evaluator_of(values, tmp_path, alarm=Alarm("current < 0.5", "stop"))
     rang: list[int] = []
 
     def stubborn() -> None:
@@ -237,7 +246,7 @@ def test_a_function_decides_by_itself(answer: Any) -> None:
 
     evaluator = evaluator_of([0.9, 0.49, 0.48, 0.9, 0.1, 0.9], alarm=alarm)
     _, said = quietly(lambda: run_through(evaluator, 5))
-    what = answer if isinstance(answer, str) else "its function said so"
+    what = answer if isinstance(answer, str) else "its function returned true"
     assert said == [f"alarm at step 2: {what}", f"alarm at step 5: {what}"]
 
 
@@ -256,8 +265,8 @@ def test_a_function_of_several_numbers() -> None:
 def test_an_alarm_of_a_loss() -> None:
     losses = iter([1.0, 3.0, 1.0])
     evaluator = Evaluator(
-        {"a": rows()}, alarm="current > 2", lower_is_better=True, initial="none", meter=False,
-        score=lambda m, x, y: torch.full((len(y),), next(losses)),
+        {"a": rows()}, alarm="current > 2", initial="none", count_flops=False,
+        score=Score(lambda m, x, y: torch.full((len(y),), next(losses)), lower_is_better=True),
     )  # fmt: skip
     _, said = quietly(lambda: run_through(evaluator, 2))
     assert len(said) == 1
@@ -268,8 +277,8 @@ def test_a_stop_loses_no_result_of_a_worker(tmp_path: Path) -> None:
     """Several results may come in at once: they are recorded, whichever of them rings."""
     model = torch.nn.Linear(4, 3)
     evaluator = Evaluator(
-        {"a": rows()}, record=tmp_path, where="worker", queue=8, initial="none", meter=False,
-        alarm=lambda live: live.step >= 2, on_alarm="stop",
+        {"a": rows()}, record=tmp_path, executor=Worker(queue=8), initial="none", count_flops=False,
+        alarm=Alarm(lambda live: live.step >= 2, "stop"),
     )  # fmt: skip
     steps = 0
 
@@ -283,7 +292,7 @@ def test_a_stop_loses_no_result_of_a_worker(tmp_path: Path) -> None:
 
     with pytest.raises(AlarmTriggered, match="step 2"):
         quietly(loop)
-    quietly(lambda: evaluator.close(done=False))
+    quietly(lambda: evaluator.close(finished=False))
     assert [line.step for line in lines(tmp_path)] == list(range(1, steps + 1))
 
 
@@ -307,8 +316,8 @@ def shown(
     for variable in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(variable, raising=False)
     values = [0.5, 0.75, 0.75]
-    how |= {"score": falling(values), "scale": UNIT, "score_name": "accuracy"}
-    how |= {"initial": "none", "meter": False}
+    how |= {"score": Score(falling(values), UNIT, name="accuracy")}
+    how |= {"initial": "none", "count_flops": False}
     with Evaluator({name: rows(4)}, **how) as evaluator, evaluator.task(name, None):
         evaluator.step(torch.nn.Identity())
         evaluator.step(torch.nn.Identity())
@@ -338,7 +347,7 @@ def test_the_line_says_where_training_is(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("CI", raising=False)
     err, _ = shown(monkeypatch, Terminal())
     line = plain(err).strip().splitlines()[0]
-    assert re.match(r"step 1  [\d.e+]+ steps/s  learning a  current 0\.500  wc_acc 0\.500", line)
+    assert re.match(r"step 1  [\d.e+]+ steps/s  training a  current 0\.500  wc_acc 0\.500", line)
     after = err[err.rindex("steps/s") :]
     assert "\x1b[2K" in after, repr(err)  # the line is wiped out
     assert "\x1b[?25h" in after, repr(err)  # and the cursor is back
@@ -359,7 +368,7 @@ def test_a_line_that_is_insisted_on(monkeypatch: pytest.MonkeyPatch, terminal: b
 @pytest.mark.parametrize("name", ["[red]digits[/red]", "[/]", "[link=x]", r"\[b]", ":smile:"])
 def test_names_are_no_markup(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     err, _ = shown(monkeypatch, Terminal(), name, progress=True)
-    assert f"learning {name}  current 0.500" in plain(err)
+    assert f"training {name}  current 0.500" in plain(err)
 
 
 def test_the_terminal_is_left_as_it_was_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,7 +377,7 @@ def test_the_terminal_is_left_as_it_was_after_an_error(monkeypatch: pytest.Monke
     monkeypatch.setenv("TERM", "xterm")
 
     def broken() -> None:
-        with Evaluator({"a": rows()}, progress=True, meter=False) as evaluator:
+        with Evaluator({"a": rows()}, progress=True, count_flops=False) as evaluator:
             evaluator.step(torch.nn.Linear(4, 3))
             raise FloatingPointError
 
@@ -379,8 +388,9 @@ def test_the_terminal_is_left_as_it_was_after_an_error(monkeypatch: pytest.Monke
 
 
 def test_live_numbers_by_name() -> None:
-    live = perdure.Evaluator({"a": rows()}, windows=(3,)).live
+    live = perdure.Evaluator({"a": rows()}).live
+    live.add_windows(3)
     assert live["wf3"] is None
-    assert live.wf == {3: None}
-    with pytest.raises(KeyError, match="current, min_acc, wc_acc, wf3, wp3"):
-        live["wf10"]
+    assert live.wf == {10: None, 100: None, 3: None}
+    with pytest.raises(KeyError, match="current, min_acc, wc_acc, wf10, wf100, wf3, wp10"):
+        live["wf7"]

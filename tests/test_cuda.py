@@ -1,4 +1,4 @@
-"""The laws on a GPU: inline with a captured graph, on another stream, with screening."""
+"""The laws on a GPU: inline with a captured graph, on another stream, in half precision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import perdure
-from perdure.evaluation.engine.inline import Inline
+from perdure.evaluation.engine.engine import Engine
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
@@ -69,18 +69,18 @@ PLACES: dict[str, dict[str, Any]] = {
     "inline": {},
     "every third": {"every": 3},
     "burst": {"every": perdure.burst(first=4, then=6)},
-    "stream": {"where": "worker"},
-    "stream, latest": {"where": "worker", "mode": "latest"},
-    "screened": {"screen": True},
-    "redrawn": {"redraw": True},
-    "not metered": {"meter": False},
+    "stream": {"executor": perdure.Worker()},
+    "stream, latest": {"executor": perdure.Worker(mode="latest")},
+    "half precision": {"executor": perdure.Inline(half_precision=True)},
+    "resampled": {"subset": perdure.Subset(resample=True)},
+    "not metered": {"count_flops": False},
 }
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_training_is_untouched(place: str) -> None:
     with warnings.catch_warnings():
-        if place == "screened":  # such a small model is not faster in half precision
+        if place == "half precision":  # such a small model is not faster in half precision
             warnings.simplefilter("ignore", perdure.EvaluationWarning)
         assert same(train(None)[0], train(PLACES[place])[0])
 
@@ -96,18 +96,18 @@ def test_results_are_those_of_a_plain_evaluation(place: str, tmp_path: Any) -> N
             modes = [m.training for m in model.modules()]
             model.eval()
             with torch.no_grad():
-                for name in self._learned:
-                    task = self._known[name]
+                for name in self._lifecycle.trained_tasks:
+                    task = self._tasks.sets[name]
                     x, y = task.rows(task.indices())
                     score = (model(x.cuda()).argmax(1).cpu() == y).double().mean().item()
-                    expected.append((self._step, name, score))
+                    expected.append((self._lifecycle.step, name, score))
             for m, mode in zip(model.modules(), modes, strict=True):
                 m.training = mode
 
     model = make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    where: dict[str, Any] = {"where": "worker"} if place == "stream" else {}
-    with Checked(data, subset=150, record=tmp_path, audit=7, **where) as evaluator:
+    kind = perdure.Worker if place == "stream" else perdure.Inline
+    with Checked(data, subset=150, record=tmp_path, executor=kind(verify_every=7)) as evaluator:
         for name, (x, y) in data.items():
             with evaluator.task(name):
                 for k in range(STEPS):
@@ -134,13 +134,13 @@ def test_evaluation_is_captured_and_replayed(monkeypatch: pytest.MonkeyPatch) ->
     replays = []
     from perdure.evaluation.engine import cuda_graph as graph
 
-    true = graph.Graph.replay
+    true = graph.CudaGraph.replay
 
-    def replay(self: graph.Graph) -> torch.Tensor:
+    def replay(self: graph.CudaGraph) -> torch.Tensor:
         replays.append(1)
         return true(self)
 
-    monkeypatch.setattr(graph.Graph, "replay", replay)
+    monkeypatch.setattr(graph.CudaGraph, "replay", replay)
     train({})
     assert len(replays) >= TASKS * (STEPS - 10)
 
@@ -176,7 +176,9 @@ def test_audit_notices_state_that_a_graph_does_not_see() -> None:
 
     def watch() -> None:
         with (
-            perdure.Evaluator({"t0": data["t0"]}, audit=5, meter=False) as evaluator,
+            perdure.Evaluator(
+                {"t0": data["t0"]}, executor=perdure.Inline(verify_every=5), count_flops=False
+            ) as evaluator,
             evaluator.task("t0"),
         ):
             for k in range(20):
@@ -190,19 +192,19 @@ def test_audit_notices_state_that_a_graph_does_not_see() -> None:
 def test_screening_gives_the_answers_of_full_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     from perdure.evaluation.engine import half_precision as screening
 
-    monkeypatch.setattr(screening, "PATIENCE", 10**9)  # for the answers, not for the speed
+    monkeypatch.setattr(screening, "MAX_SLOWER", 10**9)  # for the answers, not for the speed
     told: list[list[Any]] = [[], []]
-    true = Inline.collect
+    true = Engine.collect_here
     for k, screen in enumerate((False, True)):
 
-        def collect(self: Inline, *, wait: bool = False, k: int = k) -> Any:
+        def collect(self: Engine, *, wait: bool = False, k: int = k) -> Any:
             done = true(self, wait=True)
             told[k] += [d.values for d in done]
             return done
 
         with monkeypatch.context() as patch:
-            patch.setattr(Inline, "collect", collect)
-            train({"screen": screen})
+            patch.setattr(Engine, "collect_here", collect)
+            train({"executor": perdure.Inline(half_precision=screen)})
     assert len(told[0]) == len(told[1]) == TASKS * STEPS
     wrong = sum(int((a != b).sum()) for a, b in zip(*told, strict=True))
     assert wrong == 0
@@ -211,16 +213,16 @@ def test_screening_gives_the_answers_of_full_precision(monkeypatch: pytest.Monke
 def test_batches_are_halved_until_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     from perdure.evaluation.engine import scoring
 
-    true = scoring.Scorer._batch
+    true = scoring.Scorer._batch_values
 
     def small(self: Any, model: Any, rows: Any, at: slice, x: Any, y: Any) -> torch.Tensor:
         if at.stop - at.start > 100:
             raise torch.OutOfMemoryError("too large")
         return true(self, model, rows, at, x, y)
 
-    plain = train({"meter": False})[1].summary().metrics
-    monkeypatch.setattr(scoring.Scorer, "_batch", small)
-    assert train({"meter": False})[1].summary().metrics == plain
+    plain = train({"count_flops": False})[1].summary().metrics
+    monkeypatch.setattr(scoring.Scorer, "_batch_values", small)
+    assert train({"count_flops": False})[1].summary().metrics == plain
 
 
 class Draws(nn.Sequential):
@@ -231,10 +233,10 @@ class Draws(nn.Sequential):
         return torch.nn.functional.dropout(out, 0.5, training=True)
 
 
-@pytest.mark.parametrize("where", ["inline", "worker"])
-def test_a_forward_that_draws_is_not_replayed(where: str) -> None:
+@pytest.mark.parametrize("kind", [perdure.Inline, perdure.Worker])
+def test_a_forward_that_draws_is_not_replayed(kind: Any) -> None:
     with pytest.warns(perdure.EvaluationWarning, match="draws random numbers"):
-        watched, _ = train({"where": where, "audit": 1000}, Draws(*make_model().children()))
+        watched, _ = train({"executor": kind(verify_every=1000)}, Draws(*make_model().children()))
     assert same(train(None, Draws(*make_model().children()))[0], watched)
 
 
@@ -244,7 +246,7 @@ def test_a_score_that_trains_leaves_batch_norm_alone() -> None:
 
     scale = perdure.ScoreScale()
     with pytest.warns(perdure.EvaluationWarning, match="no CUDA graph"):
-        watched, _ = train({"score": score, "scale": scale})
+        watched, _ = train({"score": perdure.Score(score, scale)})
     assert same(train(None)[0], watched)
 
 
@@ -255,7 +257,7 @@ def test_audit_notices_state_that_a_copy_does_not_have() -> None:
     def watch() -> None:
         with (
             perdure.Evaluator(
-                {"t0": data["t0"]}, audit=5, meter=False, where="worker"
+                {"t0": data["t0"]}, count_flops=False, executor=perdure.Worker(verify_every=5)
             ) as evaluator,
             evaluator.task("t0"),
         ):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from perdure.evaluation.costs.flops import Flops
+from perdure.evaluation.costs.flops import FlopCounter
 from perdure.models import MODELS
 
 from .evaluator_layers import LAYERS, pictures, shipped
@@ -38,7 +38,7 @@ def check(make: Callable[[], nn.Module], tasks: Tasks, **how: Any) -> None:
     plain = train(here, **how)
     if again := changed(train(here, **how), plain):
         pytest.skip(f"training differs from itself without an evaluator: {', '.join(again[:2])}")
-    assert not changed(watched(here, {"tasks": tasks}, data=ROWS, **how), plain)
+    assert not changed(watched(here, {"tasks": tasks}, train_data=ROWS, **how), plain)
 
 
 # PyTorch keeps the state of cuDNN's dropout for the whole process: one that was made in inference
@@ -76,7 +76,7 @@ def test_a_recurrent_layer_in_cudnn_counts_as_its_parts_do(
         monkeypatch.setattr(torch.backends.cudnn, "enabled", enabled)
         x = torch.ones(3, 8, 16, device="cuda", requires_grad=True)
         h, c = (torch.ones(states, 3, 16, device="cuda", requires_grad=True) for _ in range(2))
-        with Flops() as flops:
+        with FlopCounter() as flops:
             model(x, (h, c) if kind is nn.LSTM else h)[0].sum().backward()
         counts.append(flops.total)
     assert counts[0] == counts[1] > 0
@@ -87,7 +87,7 @@ def test_a_forward_in_inference_mode_counts_as_one_without(name: str) -> None:
     model, counts = LAYERS[name]().cuda(), []
     x = data()["a"][0].cuda()
     for mode in (torch.no_grad(), torch.inference_mode(), nullcontext()):
-        with mode, Flops() as flops:
+        with mode, FlopCounter() as flops:
             model(x)
         counts.append(flops.total)
     assert counts[0] == counts[1] == counts[2] > 0

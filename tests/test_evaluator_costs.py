@@ -44,7 +44,7 @@ def test_seconds_are_training_or_testing(
 
     spent: dict[str, float] = {}
     evaluator = Evaluator(
-        {"a": opened, "b": opened}, record=tmp_path, forward=forward, meter=meter, every=2
+        {"a": opened, "b": opened}, record=tmp_path, forward=forward, count_flops=meter, every=2
     )
     for task, steps in (("a", 3), ("b", 4), ("a", 2)):
         start = clock.now
@@ -77,7 +77,7 @@ def test_real_seconds(tmp_path: Path) -> None:
 
     began = time.perf_counter()
     with (
-        Evaluator({"a": rows()}, record=tmp_path, forward=slow, meter=False) as evaluator,
+        Evaluator({"a": rows()}, record=tmp_path, forward=slow, count_flops=False) as evaluator,
         evaluator.task("a", model),
     ):
         for _ in range(3):
@@ -109,21 +109,25 @@ def test_bytes_by_hand(tmp_path: Path) -> None:
     memory = {"x": torch.zeros(10, 4), "y": np.zeros(10, dtype=np.int64)}
     x, y = rows(30)
     peak = peak_of_this_process()
-    with Evaluator(sets("abcde"), record=tmp_path, meter=False) as evaluator:
+    with Evaluator(sets("abcde"), record=tmp_path, count_flops=False) as evaluator:
 
         def task(name: str, **given: Any) -> None:
             with evaluator.task(name, model, **given):
                 evaluator.step(model)
 
-        task("a", data=(x, y), stored=0)
-        evaluator.report(state=[torch.zeros(100), {"b": torch.zeros(3, dtype=torch.float64)}])
-        task("b", data=TensorDataset(x, y), stored=memory)
-        evaluator.report(stored=12345)
-        evaluator.report(stored=(torch.zeros(2), [torch.zeros(3)]))  # the last one stands
-        task("c", data=DataLoader(TensorDataset(x[:20], y[:20])))
-        evaluator.report(state=0)
-        task("d", data=[(row, int(label)) for row, label in zip(x, y, strict=True)])
-        task("e", data=(x.numpy(), y.numpy()), stored=7)
+        task("a", train_data=(x, y), stored_samples=0)
+        evaluator.costs.report_memory(
+            regularizer_state=[torch.zeros(100), {"b": torch.zeros(3, dtype=torch.float64)}]
+        )
+        task("b", train_data=TensorDataset(x, y), stored_samples=memory)
+        evaluator.costs.report_memory(stored_samples=12345)
+        evaluator.costs.report_memory(
+            stored_samples=(torch.zeros(2), [torch.zeros(3)])
+        )  # the last one stands
+        task("c", train_data=DataLoader(TensorDataset(x[:20], y[:20])))
+        evaluator.costs.report_memory(regularizer_state=0)
+        task("d", train_data=[(row, int(label)) for row, label in zip(x, y, strict=True)])
+        task("e", train_data=(x.numpy(), y.numpy()), stored_samples=7)
     found = costs(tmp_path)
     assert [row["stored_bytes"] for row in found.values()] == [0, 160 + 80, 20, 20, 7]
     assert [row["data_bytes"] for row in found.values()] == [720, 720, 480, 480, 720]
@@ -143,7 +147,7 @@ def test_tied_weights_are_stored_once(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     model[1].weight = model[0].weight
     with (
-        Evaluator({"a": rows()}, record=tmp_path, meter=False) as evaluator,
+        Evaluator({"a": rows()}, record=tmp_path, count_flops=False) as evaluator,
         evaluator.task("a", model),
     ):
         evaluator.step(model)
@@ -155,7 +159,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path: Path, value: Any) -> None:
     model = net()
     with (
         Evaluator({"a": rows()}, record=tmp_path) as evaluator,
-        evaluator.task("a", model, stored=value, data=value),
+        evaluator.task("a", model, stored_samples=value, train_data=value),
     ):
         learn(model)
         evaluator.step(model)
@@ -169,7 +173,7 @@ def test_examples_and_labels_in_a_list_are_no_two_examples(tmp_path: Path) -> No
     model = net()
     with (
         Evaluator({"a": rows()}, record=tmp_path) as evaluator,
-        evaluator.task("a", model, data=list(rows(30))),
+        evaluator.task("a", model, train_data=list(rows(30))),
     ):
         learn(model)
         evaluator.step(model)
@@ -182,7 +186,7 @@ def test_a_task_that_returns_adds_up(tmp_path: Path) -> None:
     model = net()
     with Evaluator(sets("ab"), record=tmp_path, initial="none", subset=5) as evaluator:
         for task, steps, size in (("a", 2, 4), ("b", 1, 8), ("a", 3, 16)):
-            with evaluator.task(task, model, data=rows(50), stored=size):
+            with evaluator.task(task, model, train_data=rows(50), stored_samples=size):
                 for _ in range(steps):
                     learn(model, rows(size))
                     evaluator.step(model)
@@ -197,7 +201,7 @@ def test_a_task_that_returns_adds_up(tmp_path: Path) -> None:
 
 def test_a_stream_without_boundaries_has_no_costs(tmp_path: Path) -> None:
     model = net()
-    with Evaluator({"a": rows()}, record=tmp_path, meter=False) as evaluator:
+    with Evaluator({"a": rows()}, record=tmp_path, count_flops=False) as evaluator:
         learn(model)
         evaluator.step(model)
     assert not (tmp_path / "costs.csv").exists()
@@ -210,9 +214,9 @@ def test_a_stream_without_boundaries_has_no_costs(tmp_path: Path) -> None:
 def run_of_two(folder: Path, seed: int) -> Evaluator:
     data = {"a": rows(40), "b": rows(40, seed=1)}
     model = net(seed)
-    with Evaluator(data, record=folder, unseen=True, setting="domain") as evaluator:
+    with Evaluator(data, record=folder, unseen=True, config={"setting": "domain"}) as evaluator:
         for k, task in enumerate(data):
-            with evaluator.task(task, model, data=data[task], stored=k * 480):
+            with evaluator.task(task, model, train_data=data[task], stored_samples=k * 480):
                 for step in range(6):
                     learn(model, rows(8, seed=seed + step))
                     evaluator.step(model)
@@ -249,7 +253,7 @@ def test_work_that_is_no_step_is_counted_once(place: str, tmp_path: Path) -> Non
     model, x = nn.Linear(10, 10), torch.rand(10, 10)
 
     def work() -> None:
-        with evaluator.counted(), torch.no_grad():
+        with evaluator.costs.count_as_training(), torch.no_grad():
             x @ x  # 2000 operations
 
     with Evaluator({"a": (x, torch.arange(10))}, record=tmp_path / "run") as evaluator:

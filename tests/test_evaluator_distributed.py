@@ -110,5 +110,5 @@ class FullyShardedDataParallel(nn.Module):
 @pytest.mark.usefixtures("_group")
 def test_a_model_that_is_sharded_is_refused_in_words() -> None:
     with pytest.raises(TypeError, match=r"sharded over processes.* rank 0") as refusal:
-        ModelParts((), None).whole(FullyShardedDataParallel(normed()))
+        ModelParts((), None).combine(FullyShardedDataParallel(normed()))
     assert "\n" not in str(refusal.value)

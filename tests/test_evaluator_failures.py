@@ -104,9 +104,11 @@ def test_a_score_that_fails_loses_nothing_but_its_own_test(
     tmp_path: Path, score: Callable[..., Tensor], queue: int, audit: int, pace: Any
 ) -> None:
     found = {}
-    for place in ({}, {**WORKER, "queue": queue, "audit": audit}):
-        folder = tmp_path / place.get("where", "inline")
-        given = {"score": score, "subset": 7, "initial": "none", "meter": False, **place}
+    executor = perdure.Worker(queue=queue, verify_every=audit)
+    places: list[dict[str, Any]] = [{}, {"executor": executor}]
+    for place in places:
+        folder = tmp_path / ("worker" if place else "inline")
+        given = {"score": score, "subset": 7, "initial": "none", "count_flops": False, **place}
         with perdure.Evaluator(data(), record=folder, **given) as evaluator:
             loop = Forgiving(evaluator)
             train(Stepped, loop, change=pace, watch=loop.settle)
@@ -121,8 +123,8 @@ def test_a_score_that_fails_loses_nothing_but_its_own_test(
 
 @PLACES
 def test_an_alarm_that_stops_loses_nothing(tmp_path: Path, place: dict[str, Any]) -> None:
-    given = {"score": slow, "alarm": lambda live: live.step == 2, "on_alarm": "stop", **place}
-    with perdure.Evaluator(data(), record=tmp_path, meter=False, **given) as evaluator:
+    given = {"score": slow, "alarm": perdure.Alarm(lambda live: live.step == 2, "stop"), **place}
+    with perdure.Evaluator(data(), record=tmp_path, count_flops=False, **given) as evaluator:
         loop = Forgiving(evaluator)
         with pytest.warns(EvaluationWarning, match="step 2"):
             train(normed, loop, watch=loop.settle)
@@ -142,7 +144,7 @@ def test_a_score_that_fails_around_a_task_leaves_the_evaluator_usable(
             raise Refused
         return right(model, x, y)
 
-    given = {"score": fails, "subset": 7, "meter": False, **place}
+    given = {"score": fails, "subset": 7, "count_flops": False, **place}
     with perdure.Evaluator(data(), record=tmp_path, every=2, **given) as evaluator:
         with pytest.raises(Refused):
             train(normed, evaluator, order="a", steps=3)
@@ -163,7 +165,7 @@ def test_an_interrupted_task_keeps_its_tests(
         if step == 3:
             raise KeyboardInterrupt
 
-    given = {"score": slow, "initial": "none", "meter": False, **place}
+    given = {"score": slow, "initial": "none", "count_flops": False, **place}
     with perdure.Evaluator(data(), record=tmp_path, **given) as evaluator:
         with pytest.raises(KeyboardInterrupt):
             train(normed, evaluator, order="a", watch=interrupt)
@@ -176,9 +178,10 @@ def test_an_interrupted_task_keeps_its_tests(
 def test_a_warning_that_is_an_error_is_raised_once_and_nothing_hangs(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", EvaluationWarning)
-        with pytest.raises(EvaluationWarning, match="differ from the trainer's"):
+        with pytest.raises(EvaluationWarning, match="differ from an evaluation in"):
             recorded(
-                tmp_path, Tempered, order="a", audit=2, queue=20, score=slow, **WORKER,
+                tmp_path, Tempered, order="a", score=slow,
+                executor=perdure.Worker(verify_every=2, queue=20),
                 change=lambda model, step: setattr(model, "shift", float(step)),
             )  # fmt: skip
     assert read(tmp_path).lines

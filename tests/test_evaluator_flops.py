@@ -13,8 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from torch.utils.data import DataLoader, Dataset
 
 import perdure
-from perdure import Evaluator
-from perdure.evaluation.costs.flops import Flops
+from perdure import Evaluator, Score
+from perdure.evaluation.costs.flops import FlopCounter
 
 from .cli_helpers import scored
 from .evaluator_helpers import (
@@ -90,7 +90,7 @@ def test_operations_are_those_counted_by_hand(tmp_path: Path, kind: str) -> None
     test, train = {name: data(20 + k, seed=k) for k, name in enumerate("ab")}, data(50)
     with Evaluator(test, record=tmp_path, subset=7, every=2, initial="all") as evaluator:
         for task in test:
-            with evaluator.task(task, model, data=train, stored=0):
+            with evaluator.task(task, model, train_data=train, stored_samples=0):
                 for _ in range(4):
                     learn(model, (train[0][:N], train[1][:N]))
                     evaluator.step(model)
@@ -140,7 +140,7 @@ def test_a_pass_for_nothing_is_left_out_of_training(tmp_path: Path) -> None:
         parameter.requires_grad = False
     with (
         Evaluator({"a": rows()}, record=tmp_path) as evaluator,
-        evaluator.task("a", model, data=40),
+        evaluator.task("a", model, train_data=40),
     ):
         learn(model, rows(N))
         evaluator.step(model)
@@ -155,7 +155,7 @@ def test_a_head_that_grows_is_counted_anew(tmp_path: Path) -> None:
     with Evaluator(sets("ab"), record=tmp_path, initial="none", subset=5) as evaluator:
         for task, classes in (("a", 3), ("b", 6)):
             model.head = nn.Linear(8, classes)
-            with evaluator.task(task, model, data=10):
+            with evaluator.task(task, model, train_data=10):
                 learn(model, rows(N))
                 evaluator.step(model)
     one = 2 * (4 * 8 + 8 * 6)
@@ -212,7 +212,7 @@ def test_one_pass_is_counted_wherever_data_is_given(
     model = net()
     with (
         Evaluator({"a": rows()}, record=tmp_path, **how) as evaluator,
-        evaluator.task("a", model if hand_in else None, data=rows(30)),
+        evaluator.task("a", model if hand_in else None, train_data=rows(30)),
     ):
         learn(model, rows(N))
         evaluator.step(model)
@@ -240,7 +240,7 @@ def test_one_pass_through_parts_of_a_model(tmp_path: Path, indexed: bool) -> Non
 
     with (
         Evaluator({"a": rows()}, record=tmp_path, forward=forward) as evaluator,
-        evaluator.task("a", model, data=30),
+        evaluator.task("a", model, train_data=30),
     ):
         forward(model, rows()[0], "a").sum().backward()
         model.zero_grad()
@@ -254,10 +254,10 @@ def test_one_pass_of_a_model_that_is_no_classifier(tmp_path: Path) -> None:
     x, _ = rows()
     with (
         Evaluator(
-            {"a": (x, x[:, 0])}, record=tmp_path, lower_is_better=True,
-            score=lambda m, x, y: (m(x)[:, 0] - y).square(),
+            {"a": (x, x[:, 0])}, record=tmp_path,
+            score=Score(lambda m, x, y: (m(x)[:, 0] - y).square(), lower_is_better=True),
         ) as evaluator,
-        evaluator.task("a", model, data=30),
+        evaluator.task("a", model, train_data=30),
     ):  # fmt: skip
         mse_loss(model(x)[:, 0], x[:, 0]).backward()
         evaluator.step(model)
@@ -285,7 +285,7 @@ def uncounted(folder: Path, how: dict[str, Any], around: Any) -> tuple[dict[str,
         with (
             Evaluator({"a": rows()}, record=folder, **how) as evaluator,
             around,
-            evaluator.task("a", model, data=rows(), stored=0),
+            evaluator.task("a", model, train_data=rows(), stored_samples=0),
         ):
             for _ in range(3):
                 learn(model)
@@ -307,7 +307,7 @@ def test_another_mode_around_the_loop(tmp_path: Path) -> None:
 
 
 def test_no_meter(tmp_path: Path) -> None:
-    row, said = uncounted(tmp_path, {"meter": False}, nullcontext())
+    row, said = uncounted(tmp_path, {"count_flops": False}, nullcontext())
     assert [row[f"flops_{of}"] for of in ("train", "eval", "one_pass")] == [None] * 3
     assert said == []  # as asked for
     assert row["seconds_train"] is not None
@@ -391,7 +391,7 @@ def test_groups_of_a_convolution_are_small_convolutions(groups: int) -> None:
         times = groups // parts
         layer = nn.Conv2d(6 // times, 12 // times, 3, padding=1, groups=parts)
         x = torch.rand(5, 6 // times, 8, 8, requires_grad=True)
-        with Flops() as flops:
+        with FlopCounter() as flops:
             layer(x).sum().backward()
         found.append(flops.total * times)
     assert found[0] == found[1] > 0

@@ -64,7 +64,7 @@ def test_gradient_norms_by_hand(tmp_path: Path, every: int) -> None:
                         of_old = None if old is None else norm_by_hand(model, old)
                         expected.append((step, task, norm_by_hand(model, new), of_old))
                     loss = new if old is None else new + old
-                    evaluator.gradients(model, new, old, every=every)
+                    evaluator.record_gradients(model, new, old, every=every)
                     assert all(p.grad is None for p in model.parameters())
                     loss.backward()
                     with torch.no_grad():
@@ -83,12 +83,14 @@ def test_gradient_norms_by_hand(tmp_path: Path, every: int) -> None:
 def test_gradients_that_are_given(tmp_path: Path) -> None:
     model = net()
     given = [torch.tensor([3.0, 4.0]), None, torch.tensor([[12.0]])]
-    with Evaluator({"a": rows()}, record=tmp_path, meter=False) as evaluator:
-        evaluator.gradients(model, given, torch.tensor([[6.0], [8.0]]))
+    with Evaluator({"a": rows()}, record=tmp_path, count_flops=False) as evaluator:
+        evaluator.record_gradients(model, given, torch.tensor([[6.0], [8.0]]))
         evaluator.step(model)
-        evaluator.gradients(model, (g for g in given[1:]), torch.tensor(0.0))  # depends on nothing
+        evaluator.record_gradients(
+            model, (g for g in given[1:]), torch.tensor(0.0)
+        )  # depends on nothing
         evaluator.step(model)
-        evaluator.gradients(model, [], None)
+        evaluator.record_gradients(model, [], None)
     assert norms(tmp_path) == [(1, "", 13.0, 10.0), (2, "", 12.0, 0.0), (3, "", 0.0, None)]
 
 
@@ -116,7 +118,7 @@ def test_measuring_gradients_is_not_training(
             x, y = rows(N)
             clock.wait(1)
             loss = cross_entropy(Slow.apply(model(x)), y)  # type: ignore[no-untyped-call]
-            evaluator.gradients(model, loss, loss * 0.5, every=2)
+            evaluator.record_gradients(model, loss, loss * 0.5, every=2)
             clock.wait(1)
             loss.backward()
             evaluator.step(model)
@@ -146,8 +148,8 @@ def test_gradients_leave_the_generators_and_the_graph_alone(tmp_path: Path) -> N
         x, y = rows(N)
         loss = cross_entropy(Drawing.apply(model(x)), y)  # type: ignore[no-untyped-call]
         if measured:
-            evaluator = Evaluator({"a": rows()}, record=tmp_path, meter=False)
-            evaluator.gradients(model, loss, loss)
+            evaluator = Evaluator({"a": rows()}, record=tmp_path, count_flops=False)
+            evaluator.record_gradients(model, loss, loss)
         loss.backward()
         grads = [p.grad.tolist() for p in model.parameters() if p.grad is not None]
         drawn.append((float(torch.rand(())), grads))

@@ -20,6 +20,7 @@ from torch.utils.data import (
     default_collate,
 )
 
+import perdure
 from perdure import Evaluator
 
 from .evaluator_helpers import (
@@ -104,7 +105,7 @@ FORMS: dict[str, Callable[[Tensor, Tensor], Any]] = {
 def chosen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The subsets of plain tensors: what the examples come wrapped in does not change them."""
     folder = tmp_path_factory.mktemp("plain")
-    with Evaluator(sets("ab"), record=folder, subset=7, meter=False) as evaluator:
+    with Evaluator(sets("ab"), record=folder, subset=7, count_flops=False) as evaluator:
         watch(evaluator, net(), PLAN)
     return {name: indices.tolist() for name, indices in subsets(folder).items()}
 
@@ -116,7 +117,7 @@ def test_every_form_of_data_gives_the_scores_of_a_plain_loop(
 ) -> None:
     data = sets("ab")
     wrapped = {name: FORMS[form](*pair) for name, pair in data.items()}
-    with Evaluator(wrapped, record=tmp_path, subset=subset, meter=False) as evaluator:
+    with Evaluator(wrapped, record=tmp_path, subset=subset, count_flops=False) as evaluator:
         copies = watch(evaluator, net(), PLAN)
     assert keys(tmp_path) == expected_lines(PLAN, lambda *_: True)
     check_scores(tmp_path, copies, data, subset)
@@ -145,7 +146,7 @@ def test_a_list_of_tasks_has_numbers_for_names(tmp_path: Path) -> None:
     with Evaluator(list(data.values()), record=tmp_path) as evaluator:
         copies = watch(evaluator, net(), [("0", 2), ("1", 2)])
     check_scores(tmp_path, copies, data, None)
-    with Evaluator({0: data["0"], 1: data["1"]}, meter=False) as evaluator:
+    with Evaluator({0: data["0"], 1: data["1"]}, count_flops=False) as evaluator:
         with evaluator.task(1, net()):
             evaluator.step(net())
         assert evaluator.live.task == "1"
@@ -162,7 +163,7 @@ def test_a_factory_is_called_once_and_only_when_needed() -> None:
     model = net()
     with Evaluator(tasks, initial="none", subset=5) as evaluator:
         assert called == []
-        evaluator.add("d", functools.partial(factory, "d"))
+        evaluator.add_task("d", functools.partial(factory, "d"))
         watch(evaluator, model, [("a", 2)])
         assert called == ["a"]
         watch(evaluator, model, [("b", 2), ("a", 1)])
@@ -174,7 +175,10 @@ def test_a_factory_is_called_once_and_only_when_needed() -> None:
 def test_a_dataset_is_asked_only_for_the_subset_while_training() -> None:
     data = Pairs(*rows(50))
     model = net()
-    with Evaluator({"a": data}, subset=5, meter=False) as evaluator, evaluator.task("a", model):
+    with (
+        Evaluator({"a": data}, subset=5, count_flops=False) as evaluator,
+        evaluator.task("a", model),
+    ):
         for _ in range(4):
             learn(model)
             evaluator.step(model)
@@ -185,7 +189,7 @@ def test_a_dataset_is_asked_only_for_the_subset_while_training() -> None:
 def test_a_subset_is_read_once_however_many_tasks_follow() -> None:
     """Reading images again at every switch would cost more than testing them."""
     data = {name: Pairs(*rows(30, seed=k)) for k, name in enumerate("abc")}
-    with Evaluator(data, subset=5, initial="none", meter=False) as evaluator:
+    with Evaluator(data, subset=5, initial="none", count_flops=False) as evaluator:
         watch(evaluator, net(), [("a", 2), ("b", 2), ("c", 2)])
     whole = {"a": 3, "b": 2, "c": 1}  # ends of tasks
     assert {name: len(mine.asked) for name, mine in data.items()} == {
@@ -208,7 +212,7 @@ def test_a_random_transform_is_drawn_once_for_the_subset() -> None:
         return y == 1
 
     data = {name: Cropped(*rows(30, seed=k)) for k, name in enumerate("abc")}
-    with Evaluator(data, subset=5, score=score, meter=False) as evaluator:
+    with Evaluator(data, subset=5, score=score, count_flops=False) as evaluator:
         watch(evaluator, net(), [("a", 2), ("b", 2), ("c", 2)])
     assert {task: len(values) for task, values in seen.items()} == {"a": 1, "b": 1, "c": 1}
 
@@ -223,13 +227,15 @@ def drawn_after(learning: Callable[[nn.Module], None]) -> tuple[float, ...]:
     return random.random(), np.random.rand(), float(torch.rand(()))  # noqa: NPY002
 
 
-@pytest.mark.parametrize("how", [{}, {"subset": 5}, {"subset": 5, "redraw": True, "every": 2}])
+@pytest.mark.parametrize(
+    "how", [{}, {"subset": 5}, {"subset": perdure.Subset(5, resample=True), "every": 2}]
+)
 @pytest.mark.parametrize("meter", [False, True])
 def test_random_transforms_leave_the_generators_alone(how: dict[str, Any], meter: bool) -> None:
     data = {"a": Noisy(*rows()), "b": lambda: Noisy(*rows(seed=1))}
 
     def watched(model: nn.Module) -> None:
-        evaluator = Evaluator(data, initial="all", meter=meter, **how)
+        evaluator = Evaluator(data, initial="all", count_flops=meter, **how)
         watch(evaluator, model, [("a", 2), ("b", 2)])
 
     def alone(model: nn.Module) -> None:
@@ -242,7 +248,7 @@ def test_random_transforms_leave_the_generators_alone(how: dict[str, Any], meter
 def test_training_data_with_random_transforms_too() -> None:
     def watched(model: nn.Module) -> None:
         evaluator = Evaluator({"a": rows()})
-        with evaluator.task("a", model, data=Noisy(*rows())):
+        with evaluator.task("a", model, train_data=Noisy(*rows())):
             learn(model)
             evaluator.step(model)
 
@@ -281,7 +287,7 @@ def test_several_inputs(tmp_path: Path, way: str, subset: int | None) -> None:
         Evaluator({"a": data, "b": data}, record=tmp_path, subset=subset) as evaluator,
         evaluator.task("a", model),
     ):
-        evaluator.add("late", data, now=True)
+        evaluator.add_task("late", data, evaluate_now=True)
         cross_entropy(model(left, right), y).backward()
         evaluator.step(model)
     chosen = subsets(tmp_path)
@@ -361,7 +367,9 @@ def test_tasks_of_other_shapes_and_types_go_by_themselves(tmp_path: Path) -> Non
     }  # fmt: skip
     torch.manual_seed(0)
     model = Pooling()
-    with Evaluator(data, record=tmp_path, batch=4, initial="none") as evaluator:
+    with Evaluator(
+        data, record=tmp_path, executor=perdure.Inline(batch_size=4), initial="none"
+    ) as evaluator:
         for task in data:
             with evaluator.task(task, model):
                 cross_entropy(model(data[task][0]), data[task][1].long()).backward()

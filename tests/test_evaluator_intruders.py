@@ -147,7 +147,7 @@ def test_a_score_that_raises_leaves_everything_as_it_was(model: str, place: dict
         return draws(model, x, y)
 
     make = partial(counted, MODELS[model])
-    watcher = Forgiving(data(), score=raises, subset=7, initial="none", meter=False, **place)
+    watcher = Forgiving(data(), score=raises, subset=7, initial="none", count_flops=False, **place)
     with watcher:
         found = train(make, watcher, change=count)
     assert watcher.caught == 4  # of eight steps
@@ -168,10 +168,10 @@ class Drawing(Dataset[tuple[Tensor, int]]):
 
 
 @pytest.mark.parametrize("given", [ROWS, None])
-@pytest.mark.parametrize("setting", ["every step", "worker", "all before", "redrawn"])
+@pytest.mark.parametrize("setting", ["every step", "worker", "all before", "resampled"])
 def test_evaluation_data_may_draw(setting: str, given: int | None) -> None:
     tasks = {name: Drawing(*pair) for name, pair in data().items()}
-    found = watched(normed, {"tasks": tasks, **SETTINGS[setting]}, data=given)
+    found = watched(normed, {"tasks": tasks, **SETTINGS[setting]}, train_data=given)
     assert not changed(found, alone(normed))
 
 
@@ -181,13 +181,13 @@ def test_a_function_that_returns_evaluation_data_may_draw(setting: str) -> None:
         return lambda: (x + noise(), y)
 
     tasks = {name: opened(*pair) for name, pair in data().items()}
-    found = watched(normed, {"tasks": tasks, **SETTINGS[setting]}, data=ROWS)
+    found = watched(normed, {"tasks": tasks, **SETTINGS[setting]}, train_data=ROWS)
     assert not changed(found, alone(normed))
 
 
 @pytest.mark.parametrize("wrap", [lambda d: d, DataLoader], ids=["set", "loader"])
 def test_training_data_given_for_the_costs_may_draw(wrap: Callable[[Any], Any]) -> None:
-    found = watched(normed, {}, data=wrap(Drawing(*data()["a"])))
+    found = watched(normed, {}, train_data=wrap(Drawing(*data()["a"])))
     assert not changed(found, alone(normed))
 
 
@@ -195,7 +195,7 @@ def test_counting_a_pass_leaves_every_gradient_alone() -> None:
     head, model = nn.Linear(CLASSES, CLASSES), mlp()
     with (
         perdure.Evaluator(data(), forward=lambda model, x: head(model(x))) as evaluator,
-        evaluator.task("a", model, data=ROWS),
+        evaluator.task("a", model, train_data=ROWS),
         torch.no_grad(),
     ):
         model(data()["a"][0])
@@ -213,7 +213,7 @@ class InPlace(Body):
 @pytest.mark.parametrize("setting", ["every step", "worker, one slot", "all before", "none before"])
 def test_evaluation_data_stays_as_it_was(setting: str) -> None:
     tasks, fresh = data(), data()
-    found = watched(InPlace, {"tasks": tasks, **SETTINGS[setting]}, tasks=tasks, data=ROWS)
+    found = watched(InPlace, {"tasks": tasks, **SETTINGS[setting]}, tasks=tasks, train_data=ROWS)
     assert all(torch.equal(tasks[name][0], fresh[name][0]) for name in tasks)
     assert not changed(found, alone(InPlace))
 
@@ -225,7 +225,7 @@ class Casting(Body):
         return self.body(x.float())
 
 
-@pytest.mark.parametrize("setting", ["screened", "screened worker"])
+@pytest.mark.parametrize("setting", ["half precision", "half precision in a worker"])
 def test_a_model_that_cannot_run_in_half_precision_is_trained_on(setting: str) -> None:
     assert not changed(watched(Casting, SETTINGS[setting]), alone(Casting))
 
@@ -276,4 +276,4 @@ class Scaled(Body):
 @pytest.mark.parametrize("wrap", [lambda x, k: (x, k), lambda x, k: {"x": x, "scale": k}])
 def test_inputs_may_have_parts(wrap: Callable[[Tensor, Tensor], Any]) -> None:
     tasks = {name: (wrap(x, torch.ones(len(x), 1)), y) for name, (x, y) in data().items()}
-    assert not changed(watched(Scaled, {"tasks": tasks}, data=ROWS), alone(Scaled))
+    assert not changed(watched(Scaled, {"tasks": tasks}, train_data=ROWS), alone(Scaled))

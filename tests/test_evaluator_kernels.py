@@ -12,7 +12,7 @@ from torch.nn import functional as F  # noqa: N812 - as everyone writes it
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 import perdure
-from perdure.evaluation.costs.flops import Flops
+from perdure.evaluation.costs.flops import FlopCounter
 
 from .evaluator_layers import Attention, Llama, Recurrent, SelfAttention
 
@@ -55,7 +55,7 @@ def test_what_arrives_whole_in_inference_mode_is_counted(name: str) -> None:
     make, by_hand = WHOLE[name]
     model, counts = make(), []
     for mode in (torch.no_grad(), torch.inference_mode()):
-        with mode, Flops() as flops:
+        with mode, FlopCounter() as flops:
             model(torch.ones(3, 8, 16))
         counts.append(flops.total)
     assert counts[0] == counts[1] > 0
@@ -108,7 +108,7 @@ def test_a_fused_kernel_counts_as_its_parts_do(name: str) -> None:
     make, without = FUSED[name]
     model, counts = make(), []
     for around in (nullcontext, without):
-        with torch.no_grad(), around(), Flops() as flops:
+        with torch.no_grad(), around(), FlopCounter() as flops:
             model(torch.ones(3, 8, 16))
         counts.append(flops.total)
     assert counts[0] == counts[1] > 0
@@ -119,7 +119,7 @@ def test_the_gradient_of_an_lstm_counts_as_its_parts_do() -> None:
     model, counts = nn.LSTM(16, 16, batch_first=True), []
     for around in (nullcontext, no_onednn):
         x, h, c = (torch.ones(n, m, 16, requires_grad=True) for n, m in ((3, 8), (1, 3), (1, 3)))
-        with around(), Flops() as flops:
+        with around(), FlopCounter() as flops:
             model(x, (h, c))[0].sum().backward()
         counts.append(flops.total)
     assert counts[0] == counts[1] == 3 * (2 * 3 * 8 * 64 * 32)
@@ -128,7 +128,7 @@ def test_the_gradient_of_an_lstm_counts_as_its_parts_do() -> None:
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_an_operation_with_a_kernel_is_not_taken_apart(device: str) -> None:
     x = torch.ones(4, device=device, requires_grad=True)
-    with Seen() as seen, Flops():
+    with Seen() as seen, FlopCounter():
         F.silu(x).sum().backward()
     assert "aten.silu_backward.default" in seen.names
     assert "aten.sigmoid.default" not in seen.names
@@ -157,7 +157,7 @@ class Labelled(Tensor):
 
 def test_a_subclass_sees_the_same_operations() -> None:
     found = []
-    for mode in (nullcontext(), Flops()):
+    for mode in (nullcontext(), FlopCounter()):
         with torch.inference_mode():
             x = Labelled(torch.ones(2, 3))
             with mode:
@@ -170,26 +170,26 @@ def test_a_subclass_sees_the_same_operations() -> None:
 def test_nested_tensors_have_kernels_of_their_own() -> None:
     x = torch.nested.nested_tensor([torch.ones(3, 8), torch.ones(5, 8)], requires_grad=True)
     weight, bias = torch.ones(4, 8, requires_grad=True), torch.ones(4, requires_grad=True)
-    with Flops() as flops:
+    with FlopCounter() as flops:
         torch.nested.to_padded_tensor(F.linear(x, weight, bias), 0.0).sum().backward()
     assert flops.total == 3 * (2 * 8 * 8 * 4)  # forward, inputs and weights; eight rows in all
-    with torch.inference_mode(), Flops() as flops:
+    with torch.inference_mode(), FlopCounter() as flops:
         F.linear(x.detach().reshape(2, -1, 8), weight)
     assert flops.total == 2 * 8 * 8 * 4
 
 
 def test_an_error_in_a_gradient_leaves_no_counter_behind() -> None:
-    with Flops():
+    with FlopCounter():
         out = torch.ones(3, requires_grad=True).prod() * 2
         out.backward()
-    with pytest.raises(RuntimeError, match="second time"), Flops():
+    with pytest.raises(RuntimeError, match="second time"), FlopCounter():
         out.backward()
     assert not _get_current_dispatch_mode_stack()
 
 
 def test_the_gradient_of_a_product_leaves_the_counter_counting() -> None:
     layer = nn.Linear(3, 3)
-    with Flops() as flops:
+    with FlopCounter() as flops:
         layer(torch.ones(2, 3)).prod(1).sum().backward()
     assert flops.total == 2 * (2 * 2 * 3 * 3)  # forward, and the weights after the product
 
@@ -202,7 +202,7 @@ def test_flex_attention_is_run_and_counted(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
     monkeypatch.setattr(flex, "_WARNINGS_SHOWN", {"flex_attention_performance"}, raising=False)
     x = torch.ones(1, 2, 16, 8)
-    with Flops() as flops:
+    with FlopCounter() as flops:
         flex.flex_attention(x, x, x)
     assert flops.total == 2 * (2 * 2 * 16 * 16 * 8)
 
@@ -212,7 +212,7 @@ def test_a_formula_that_does_not_fit_stops_no_training(monkeypatch: pytest.Monke
         raise AssertionError("shapes are incompatible")
 
     monkeypatch.setattr("perdure.evaluation.costs.flops.formula", lambda _: refuse)
-    with Flops() as flops:
+    with FlopCounter() as flops:
         torch.ones(2, 3) @ torch.ones(3, 4)
     assert "mm" in flops.problem
     assert "shapes are incompatible" in flops.problem

@@ -38,7 +38,7 @@ TRIED = [
 
 @pytest.mark.parametrize(("model", "setting"), dict.fromkeys(TRIED))
 def test_training_is_untouched(model: str, setting: str) -> None:
-    found = watched(MODELS[model], SETTINGS[setting], data=ROWS)
+    found = watched(MODELS[model], SETTINGS[setting], train_data=ROWS)
     assert not changed(found, alone(MODELS[model]))
 
 
@@ -46,7 +46,7 @@ def test_training_is_untouched(model: str, setting: str) -> None:
 def test_tensors_stay_the_same_objects_in_the_same_places(setting: str) -> None:
     model = Counting()
     before = [(id(t), t.data_ptr()) for t in (*model.parameters(), *model.buffers())]
-    watched(lambda: model, SETTINGS[setting], data=ROWS)
+    watched(lambda: model, SETTINGS[setting], train_data=ROWS)
     assert [(id(t), t.data_ptr()) for t in (*model.parameters(), *model.buffers())] == before
 
 
@@ -72,7 +72,7 @@ LOOPS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("setting", ["every step", "worker, one slot"])
 @pytest.mark.parametrize("loop", LOOPS)
 def test_any_loop_is_untouched(loop: str, setting: str) -> None:
-    found = watched(normed, SETTINGS[setting], data=ROWS, **LOOPS[loop])
+    found = watched(normed, SETTINGS[setting], train_data=ROWS, **LOOPS[loop])
     assert not changed(found, alone(normed, **LOOPS[loop]))
 
 
@@ -127,7 +127,9 @@ def in_place(model: nn.Module, backend: Any) -> nn.Module:
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # dynamo looks at it
-@pytest.mark.parametrize("setting", ["no meter", "every step", "screened", "worker, one slot"])
+@pytest.mark.parametrize(
+    "setting", ["no meter", "every step", "half precision", "worker, one slot"]
+)
 @pytest.mark.parametrize(
     "make",
     [
@@ -151,5 +153,5 @@ def test_compiled_models_are_untouched_and_stay_compiled(
     afresh()
     expected = train(make)
     compiled = afresh()
-    assert not changed(watched(make, SETTINGS[setting], data=ROWS), expected)
+    assert not changed(watched(make, SETTINGS[setting], train_data=ROWS), expected)
     assert afresh() == compiled

@@ -91,7 +91,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "every step": {},
     "every 3": {"every": 3},
     "burst": {"every": perdure.burst(first=2, then=2)},
-    "loss": {"score": loss, "lower_is_better": True},
+    "loss": {"score": perdure.Score(loss, lower_is_better=True)},
     "unseen": {"unseen": True, "initial": "all"},
     "worker": WORKER,
 }
@@ -102,8 +102,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def test_live_numbers_are_those_of_the_record(tmp_path: Path, order: str, setting: str) -> None:
     lower = setting == "loss"
     scale = ScoreScale(float("-inf"), float("inf"), lower_is_better=True) if lower else ScoreScale()
-    given = {**SETTINGS[setting], "windows": WINDOWS, "meter": False}
+    given = {**SETTINGS[setting], "count_flops": False}
     with perdure.Evaluator(data(), record=tmp_path, subset=15, **given) as evaluator:
+        evaluator.live.add_windows(*WINDOWS)
         follow = Follower(evaluator, tmp_path / "points.csv", scale)
         train(mlp, evaluator, order=order, steps=5, watch=follow)
     assert follow.defined >= {"min_acc", "wc_acc", "current", "wf2", "wp2"}
@@ -111,9 +112,8 @@ def test_live_numbers_are_those_of_the_record(tmp_path: Path, order: str, settin
 
 @pytest.mark.parametrize("place", [{}, WORKER], ids=["inline", "worker"])
 def test_a_task_that_was_interrupted_is_left_behind(tmp_path: Path, place: dict[str, Any]) -> None:
-    with perdure.Evaluator(
-        data(), record=tmp_path, windows=WINDOWS, meter=False, **place
-    ) as evaluator:
+    with perdure.Evaluator(data(), record=tmp_path, count_flops=False, **place) as evaluator:
+        evaluator.live.add_windows(*WINDOWS)
         follow = Follower(evaluator, tmp_path / "points.csv", ScoreScale())
 
         def interrupt(task: str, step: int) -> None:

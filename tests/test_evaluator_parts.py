@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler, TensorDataset
 
 import perdure
-from perdure.evaluation.state.model_parts import Combined, ModelParts
-from perdure.evaluation.state.reachable import GENERATORS, LONGEST, reachable
+from perdure.evaluation.state.model_parts import CombinedModel, ModelParts
+from perdure.evaluation.state.reachable import GENERATORS, MAX_CONTAINER, reachable
 
 from .evaluator_helpers import lines, quietly
 from .evaluator_loops import CLASSES, WORKER, data
@@ -29,8 +29,8 @@ MODULES = (nn.Module,)
 
 def test_long_lists_and_libraries_are_not_searched() -> None:
     part = nn.Linear(1, 1)
-    assert reachable([[part] * LONGEST], MODULES) == [part]
-    assert reachable([[part] * (LONGEST + 1)], MODULES) == []
+    assert reachable([[part] * MAX_CONTAINER], MODULES) == [part]
+    assert reachable([[part] * (MAX_CONTAINER + 1)], MODULES) == []
     assert reachable([torch.optim.SGD(part.parameters(), 0.1), torch, nn.Linear], MODULES) == []
 
 
@@ -64,29 +64,29 @@ def test_an_object_that_refuses_to_be_looked_at_is_passed_over() -> None:
 def test_modules_are_read_again_at_every_evaluation() -> None:
     heads: list[nn.Module] = []
     net, parts = normed(), ModelParts((), heads)
-    assert parts.whole(net) is net
+    assert parts.combine(net) is net
     heads.append(nn.Linear(1, 1))
-    assert heads[0] in list(parts.whole(net).modules())
-    assert heads[0] in list(ModelParts((), iter(heads)).whole(net).modules())
-    assert heads[0] in list(ModelParts((), heads[0]).whole(net).modules())
+    assert heads[0] in list(parts.combine(net).modules())
+    assert heads[0] in list(ModelParts((), iter(heads)).combine(net).modules())
+    assert heads[0] in list(ModelParts((), heads[0]).combine(net).modules())
 
 
 def test_a_plain_model_stays_itself_and_a_combined_one_the_same_object() -> None:
     net = normed()
     parts = ModelParts((None, None), None)
-    assert parts.whole(net) is net
-    whole = parts.whole(net.forward)
-    assert isinstance(whole, Combined)
-    assert parts.whole(net.forward) is whole  # another bound method: no new process for a worker
-    assert parts.whole(normed().forward) is not whole
+    assert parts.combine(net) is net
+    whole = parts.combine(net.forward)
+    assert isinstance(whole, CombinedModel)
+    assert parts.combine(net.forward) is whole  # another bound method: no new process for a worker
+    assert parts.combine(normed().forward) is not whole
 
 
 def test_a_copy_that_would_refer_to_the_original_is_refused() -> None:
     net = normed()
-    copied = copy.deepcopy(ModelParts((), None).whole(Wrapper(net)))
+    copied = copy.deepcopy(ModelParts((), None).combine(Wrapper(net)))
     assert not {*map(id, copied.modules())} & {*map(id, net.modules())}
     with pytest.raises(TypeError, match="still refer"):
-        copy.deepcopy(ModelParts((), None).whole(lambda x: net(x)))
+        copy.deepcopy(ModelParts((), None).combine(lambda x: net(x)))
 
 
 @pytest.mark.parametrize("modules", [[normed], normed, 3, [None]])
@@ -131,14 +131,14 @@ def test_a_worker_says_what_it_cannot_be_given(make: Callable[[], Tensor], kind:
     model = odd(make())
 
     def run() -> int:
-        with perdure.Evaluator(data(), meter=False, **WORKER) as evaluator:
+        with perdure.Evaluator(data(), count_flops=False, **WORKER) as evaluator:
             with evaluator.task("a", model):
                 for _ in range(3):
                     evaluator.step(model)
             return evaluator.live.step
 
     steps, (said,) = quietly(run, "Sparse CSR tensor support is in beta")
-    assert f"no other process can be given ({kind})" in said
+    assert f"cannot be shared with a process ({kind})" in said
     assert steps == 3
 
 
@@ -161,7 +161,9 @@ def test_a_dataset_with_a_generator_of_its_own_is_read_once(tmp_path: Path) -> N
     generator = torch.Generator().manual_seed(1)
     tasks = {name: Counted(pair, generator) for name, pair in data("ab").items()}
     before, model = generator.get_state(), normed()
-    with perdure.Evaluator(tasks, record=tmp_path / "run", subset=7, meter=False) as evaluator:
+    with perdure.Evaluator(
+        tasks, record=tmp_path / "run", subset=7, count_flops=False
+    ) as evaluator:
         for name in tasks:
             with evaluator.task(name, model):
                 evaluator.step(model)
@@ -175,7 +177,7 @@ def test_a_dataset_with_a_generator_of_its_own_is_read_once(tmp_path: Path) -> N
 
 def watch(task: Any, model: Any, folder: Path | None = None, **options: Any) -> None:
     with (
-        perdure.Evaluator({"a": task}, record=folder, meter=False, **options) as evaluator,
+        perdure.Evaluator({"a": task}, record=folder, count_flops=False, **options) as evaluator,
         evaluator.task("a", model),
     ):
         evaluator.step(model)

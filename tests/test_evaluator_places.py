@@ -44,7 +44,7 @@ def _bounded() -> Iterator[None]:
 
 
 ALIKE = [
-    *(("batch norm", setting) for setting in ("burst", "all before", "none before", "redrawn")),
+    *(("batch norm", setting) for setting in ("burst", "all before", "none before", "resampled")),
     *((model, "every 3") for model in ("tied", "two names", "counting", "checkpointed")),
 ]
 
@@ -52,7 +52,9 @@ ALIKE = [
 @pytest.mark.parametrize(("model", "setting"), ALIKE)
 def test_a_worker_records_what_inline_does(tmp_path: Path, model: str, setting: str) -> None:
     how: dict[str, Any] = {**SETTINGS[setting], "make": MODELS[model]}
-    assert recorded(tmp_path / "worker", **how, **WORKER) == recorded(tmp_path / "inline", **how)
+    inline = how.get("executor", perdure.Inline())
+    worker = how | {"executor": perdure.Worker(batch_size=inline.batch_size)}
+    assert recorded(tmp_path / "worker", **worker) == recorded(tmp_path / "inline", **how)
 
 
 def wide() -> nn.Module:
@@ -71,7 +73,7 @@ def test_a_worker_records_the_same_bits_at_equal_threads(
     tasks = data(rows=700, features=64)
     how: dict[str, Any] = {"make": wide, "tasks": tasks, "threads": threads, "score": score}
     inline = recorded(tmp_path / "inline", **how)
-    assert recorded(tmp_path / "worker", **how, **WORKER, queue=queue) == inline
+    assert recorded(tmp_path / "worker", **how, executor=perdure.Worker(queue=queue)) == inline
 
 
 def held_by(file: Path) -> Callable[..., Tensor]:
@@ -121,7 +123,7 @@ def killer(*steps: int) -> Callable[[Any, int], None]:
 @pytest.mark.parametrize("at", [2, 4, 6])
 def test_a_process_that_dies_is_started_again(tmp_path: Path, at: int) -> None:
     alive = []
-    with pytest.warns(EvaluationWarning, match="died .*started again") as said:
+    with pytest.warns(EvaluationWarning, match="died .*restarted") as said:
         worker = recorded(tmp_path / "worker", normed, score=slow, change=killer(at), **WORKER,
             watch=lambda _, step: alive.extend(multiprocessing.active_children()),
         )  # fmt: skip
@@ -134,7 +136,7 @@ def test_a_process_that_dies_is_started_again(tmp_path: Path, at: int) -> None:
 def test_a_process_that_dies_twice_is_done_without(tmp_path: Path, at: tuple[int, int]) -> None:
     with pytest.warns(EvaluationWarning) as said:
         worker = recorded(tmp_path / "worker", normed, score=slow, change=killer(*at), **WORKER)
-    assert ["started again" in str(k.message) for k in said] == [True, False]
+    assert ["restarted" in str(k.message) for k in said] == [True, False]
     assert "inline" in str(said[1].message)
     assert worker == recorded(tmp_path / "inline", normed, score=slow)
 
@@ -147,7 +149,9 @@ def test_a_process_may_die_while_it_has_nothing_to_do(tmp_path: Path) -> None:
 
     with (
         pytest.warns(EvaluationWarning, match="died"),
-        perdure.Evaluator(data(), record=tmp_path / "worker", meter=False, **WORKER) as evaluator,
+        perdure.Evaluator(
+            data(), record=tmp_path / "worker", count_flops=False, **WORKER
+        ) as evaluator,
     ):
         train(normed, evaluator, watch=flush)
     assert read(tmp_path / "worker") == recorded(tmp_path / "inline", normed)
@@ -184,7 +188,9 @@ def longer(model: Any, step: int) -> None:
 
 
 @pytest.mark.parametrize("change", [wider, longer])
-@pytest.mark.parametrize("setting", [WORKER, {**WORKER, "queue": 1}, LATEST], ids=str)
+@pytest.mark.parametrize(
+    "setting", [WORKER, {"executor": perdure.Worker(queue=1)}, LATEST], ids=str
+)
 def test_a_model_may_grow(tmp_path: Path, change: Any, setting: dict[str, Any]) -> None:
     how: dict[str, Any] = {"make": Growing, "score": slow, "change": change}
     inline, worker = recorded(tmp_path / "i", **how), recorded(tmp_path / "w", **how, **setting)
@@ -219,8 +225,10 @@ def test_an_audit_notices_state_that_a_snapshot_does_not_have(tmp_path: Path) ->
 
     how: dict[str, Any] = {"make": Tempered, "change": shift, "order": "a", "steps": 9}
     inline = recorded(tmp_path / "inline", **how)
-    with pytest.warns(EvaluationWarning, match="differ from the trainer's") as said:
-        worker = recorded(tmp_path / "worker", **how, **WORKER, audit=5, queue=20)
+    with pytest.warns(EvaluationWarning, match="differ from an evaluation in") as said:
+        worker = recorded(
+            tmp_path / "worker", **how, executor=perdure.Worker(verify_every=5, queue=20)
+        )
     assert len(said) == 1
     assert worker.steps == inline.steps
     assert worker.lines != inline.lines

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import perdure
-from perdure import Evaluator
+from perdure import Evaluator, Subset
 from perdure.stats import burst_steps, schedule_steps
 
 from .evaluator_helpers import (
@@ -35,7 +35,7 @@ PLAN = [("a", 5), ("b", 4), ("c", 3)]
 
 @pytest.mark.parametrize("every", [1, 2, 3, 7, 100])
 def test_every_so_many_steps_of_the_whole_run(tmp_path: Path, every: int) -> None:
-    with Evaluator(sets(), record=tmp_path, every=every, subset=6, meter=False) as evaluator:
+    with Evaluator(sets(), record=tmp_path, every=every, subset=6, count_flops=False) as evaluator:
         copies = watch(evaluator, net(), PLAN)
     assert keys(tmp_path) == expected_lines(PLAN, lambda step, _: step % every == 0)
     check_scores(tmp_path, copies, sets(), 6)
@@ -59,7 +59,7 @@ def by_the_rule(first: int, then: int, growth: float, last: int) -> list[int]:
 def test_bursts_follow_each_switch(tmp_path: Path, first: int, then: int, growth: float) -> None:
     plan = [("a", 30), ("b", 55), ("a", 20)]
     schedule = perdure.burst(first=first, then=then, growth=growth)
-    with Evaluator(sets("ab"), record=tmp_path, every=schedule, meter=False) as evaluator:
+    with Evaluator(sets("ab"), record=tmp_path, every=schedule, count_flops=False) as evaluator:
         walk(evaluator, plan)
     due = {steps: by_the_rule(first, then, growth, steps) for _, steps in plan}
     expected, start = [], 0
@@ -80,7 +80,7 @@ def test_a_schedule_of_ones_own(tmp_path: Path) -> None:
         def due(self, step: int, since: int) -> bool:
             return step in (1, 4, 9) and since > 1
 
-    with Evaluator(sets(), record=tmp_path, every=Squares(), meter=False) as evaluator:
+    with Evaluator(sets(), record=tmp_path, every=Squares(), count_flops=False) as evaluator:
         walk(evaluator, PLAN)
     assert {line.step for line in lines(tmp_path) if line.kind == "probe"} == {4, 9}
 
@@ -105,7 +105,7 @@ def numbers(seen: list[list[int]]) -> Any:
 
 def chosen(steps: int, **how: Any) -> list[list[int]]:
     seen: list[list[int]] = []
-    given: dict[str, Any] = {"subset": 10, "initial": "none", "meter": False} | how
+    given: dict[str, Any] = {"subset": 10, "initial": "none", "count_flops": False} | how
     with Evaluator({"a": identified(60)}, score=numbers(seen), **given) as evaluator:
         walk(evaluator, [("a", steps)])
     *probes, whole = seen
@@ -120,27 +120,28 @@ def test_the_subset_is_fixed_and_belongs_to_the_seed() -> None:
     assert set(first) <= set(range(60))
     assert all(other == first for other in others)
     assert chosen(1) == [first]
-    assert chosen(1, seed=1) != [first]
+    assert chosen(1, subset=Subset(10, seed=1)) != [first]
 
 
 def test_each_task_has_a_choice_of_its_own(tmp_path: Path) -> None:
     data = {name: rows(60) for name in "ab"}
-    with Evaluator(data, record=tmp_path, subset=10, meter=False) as evaluator:
+    with Evaluator(data, record=tmp_path, subset=10, count_flops=False) as evaluator:
         walk(evaluator, [("a", 1), ("b", 1)])
     both = subsets(tmp_path)
     assert both["a"].tolist() != both["b"].tolist()
 
 
 def test_a_subset_drawn_anew_at_every_step(tmp_path: Path) -> None:
-    found = chosen(6, redraw=True)
+    found = chosen(6, subset=Subset(10, resample=True))
     assert all(len(set(some)) == 10 for some in found)
     assert len({tuple(some) for some in found}) == 6
-    assert chosen(6, redraw=True) == found  # the same for the same seed
-    assert chosen(6, redraw=True, seed=1) != found
-    sparse = chosen(6, redraw=True, every=3)
+    assert chosen(6, subset=Subset(10, resample=True)) == found  # the same for the same seed
+    assert chosen(6, subset=Subset(10, seed=1, resample=True)) != found
+    sparse = chosen(6, subset=Subset(10, resample=True), every=3)
     assert sparse == [found[2], found[5]]  # a step's examples do not depend on the schedule
     data = {"a": rows(60)}
-    with Evaluator(data, record=tmp_path, subset=10, redraw=True, meter=False) as evaluator:
+    some = Subset(10, resample=True)
+    with Evaluator(data, record=tmp_path, subset=some, count_flops=False) as evaluator:
         walk(evaluator, [("a", 2)])
     # Only whole sets are the same examples each time.
     assert {path.name for path in (tmp_path / "per_example").glob("*.bin")} == {"0.full.bin"}
@@ -148,22 +149,23 @@ def test_a_subset_drawn_anew_at_every_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("subset", [None, 21, 500])
-@pytest.mark.parametrize("redraw", [False, True])
+@pytest.mark.parametrize("resample", [False, True])
 def test_no_subset_or_one_larger_than_the_set(
-    tmp_path: Path, subset: int | None, redraw: bool
+    tmp_path: Path, subset: int | None, resample: bool
 ) -> None:
     data = {"a": rows(21)}
-    with Evaluator(data, record=tmp_path, subset=subset, redraw=redraw, meter=False) as evaluator:
+    some = Subset(subset, resample=resample)
+    with Evaluator(data, record=tmp_path, subset=some, count_flops=False) as evaluator:
         copies = watch(evaluator, net(), [("a", 3)])
     for line in lines(tmp_path):
         assert (line.score, line.n) == (accuracy(copies[line.step], *data["a"]), 21)
-    if not redraw:
+    if not resample:
         assert subsets(tmp_path)["a"].tolist() == list(range(21))
 
 
 def test_whole_sets_larger_than_a_batch(tmp_path: Path) -> None:
     data = {"a": rows(2503)}
-    with Evaluator(data, record=tmp_path, subset=11, meter=False) as evaluator:
+    with Evaluator(data, record=tmp_path, subset=11, count_flops=False) as evaluator:
         copies = watch(evaluator, net(), [("a", 1)])
     check_scores(tmp_path, copies, data, 11)
     assert [line.n for line in lines(tmp_path)] == [11, 11, 2503]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from perdure import Evaluator, ScoreScale
+from perdure import EvalTask, Evaluator, Inline, Score, ScoreScale
 
 from .evaluator_helpers import (
     accuracy,
@@ -47,8 +47,12 @@ def mean_loss(model: nn.Module, x: Tensor, y: Tensor) -> float:
 
 def test_a_loss_at_every_step(tmp_path: Path) -> None:
     data = sets()
-    kwargs: dict[str, Any] = {"score": loss, "lower_is_better": True, "subset": 9, "batch": 4}
-    with Evaluator(data, record=tmp_path, meter=False, **kwargs) as evaluator:
+    kwargs: dict[str, Any] = {
+        "score": Score(loss, lower_is_better=True),
+        "subset": 9,
+        "executor": Inline(batch_size=4),
+    }
+    with Evaluator(data, record=tmp_path, count_flops=False, **kwargs) as evaluator:
         copies = watch(evaluator, net(), PLAN)
         live = (evaluator.live.min_acc, evaluator.live.wc_acc, dict(evaluator.live.wf))
     assert keys(tmp_path) == expected_lines(PLAN, lambda *_: True)
@@ -79,7 +83,7 @@ def test_a_score_is_given_the_task_if_it_asks(tmp_path: Path) -> None:
         asked.append((task, len(y)))
         return (x[:, 0] > 0).float() * (ord(task) - ord("a") + 1)
 
-    with Evaluator(data, record=tmp_path, score=score, scale=ScoreScale(0, 5)) as evaluator:
+    with Evaluator(data, record=tmp_path, score=Score(score, ScoreScale(0, 5))) as evaluator:
         watch(evaluator, net(), PLAN)
     assert keys(tmp_path) == expected_lines(PLAN, lambda *_: True)
     for line in lines(tmp_path):
@@ -96,7 +100,7 @@ def test_labels_of_other_shapes_go_by_themselves(tmp_path: Path) -> None:
     def score(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         return y.reshape(len(y), -1).sum(1)
 
-    with Evaluator(data, record=tmp_path, score=score, unseen=True, meter=False) as evaluator:
+    with Evaluator(data, record=tmp_path, score=score, unseen=True, count_flops=False) as evaluator:
         watch(evaluator, net(), [("a", 2)])
     for line in lines(tmp_path):
         y = data[line.tested][1]
@@ -125,7 +129,7 @@ def test_scores_in_bfloat16(tmp_path: Path) -> None:
 def test_direction_is_never_dropped() -> None:
     scale = ScoreScale(0, 10)
     try:
-        evaluator = Evaluator({"a": rows()}, score=loss, scale=scale, lower_is_better=True)
+        evaluator = Evaluator({"a": rows()}, score=Score(loss, scale, lower_is_better=True))
     except (TypeError, ValueError):
         return  # to refuse the contradiction is as good
     assert evaluator.live.scale.lower_is_better
@@ -154,7 +158,9 @@ def test_a_head_a_task(tmp_path: Path) -> None:
     def forward(model: nn.Module, x: Tensor, task: str) -> Any:
         return model(x, task)
 
-    with Evaluator(data, record=tmp_path, forward=forward, batch=5, subset=8) as evaluator:
+    with Evaluator(
+        data, record=tmp_path, forward=forward, executor=Inline(batch_size=5), subset=8
+    ) as evaluator:
         for name, (x, y) in data.items():
             with evaluator.task(name, model):
                 cross_entropy(model(x, name), y).backward()
@@ -172,7 +178,11 @@ def test_classes_of_other_tasks_are_not_named(tmp_path: Path, batch: int | None)
     classes = {"a": [0, 2], "b": [1], "c": [1, 2]}
     data = sets("abcd")  # all classes of d
     with Evaluator(
-        data, record=tmp_path, classes=classes, setting="task", unseen=True, batch=batch
+        {name: EvalTask(data[name], classes=classes.get(name)) for name in data},
+        record=tmp_path,
+        config={"setting": "task"},
+        unseen=True,
+        executor=Inline(batch_size=batch),
     ) as evaluator:
         copies = watch(evaluator, net(), [("a", 3), ("b", 3)])
     unmasked = []
@@ -193,7 +203,7 @@ def test_classes_of_other_tasks_are_not_named(tmp_path: Path, batch: int | None)
 def test_masked_segmentation(tmp_path: Path) -> None:
     x, y = images()
     model = nn.Conv2d(2, 3, 1)
-    with Evaluator({"a": (x, y)}, record=tmp_path, classes={"a": [1]}) as evaluator:
+    with Evaluator({"a": EvalTask((x, y), classes=[1])}, record=tmp_path) as evaluator:
         evaluator.step(model)
     assert lines(tmp_path)[0].score == pytest.approx(float((y == 1).double().mean()))
 
@@ -215,10 +225,11 @@ class Growing(nn.Module):
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_head_that_grows(tmp_path: Path, masked: bool) -> None:
     data = {"a": (x := rows()[0], torch.arange(21) % 2), "b": (-x, 2 + torch.arange(21) % 2)}
-    classes = {"a": [0, 1], "b": [2, 3]} if masked else None
+    classes = {"a": [0, 1], "b": [2, 3]} if masked else {}
     torch.manual_seed(0)
     model = Growing()
-    with Evaluator(data, record=tmp_path, classes=classes) as evaluator:
+    tasks = {name: EvalTask(data[name], classes=classes.get(name)) for name in data}
+    with Evaluator(tasks, record=tmp_path) as evaluator:
         for name, (x, y) in data.items():
             if name == "b":
                 model.grow(2)
@@ -245,7 +256,9 @@ def test_a_masked_head_that_grows_while_a_task_is_learned(tmp_path: Path) -> Non
     torch.manual_seed(0)
     model = Growing()
     expected = []
-    with Evaluator({"a": (x, y)}, record=tmp_path, classes={"a": [1, 2, 3]}, meter=False) as found:
+    with Evaluator(
+        {"a": EvalTask((x, y), classes=[1, 2, 3])}, record=tmp_path, count_flops=False
+    ) as found:
         for grows in (False, True, False):
             if grows:
                 model.grow(2)
@@ -266,7 +279,9 @@ def test_segmentation_is_the_share_of_places(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = nn.Conv2d(2, 3, 1)
     with (
-        Evaluator({"a": (x, y)}, record=tmp_path, subset=4, batch=3) as evaluator,
+        Evaluator(
+            {"a": (x, y)}, record=tmp_path, subset=4, executor=Inline(batch_size=3)
+        ) as evaluator,
         evaluator.task("a", model),
     ):
         cross_entropy(model(x), y).backward()
@@ -304,7 +319,7 @@ def test_the_model_is_tested_in_the_mode_of_evaluation(tmp_path: Path) -> None:
 def test_a_function_is_a_model_too(tmp_path: Path) -> None:
     x, y = rows()
     weight = torch.eye(4)[:, :3]
-    with Evaluator({"a": (x, y)}, record=tmp_path, meter=False) as evaluator:
+    with Evaluator({"a": (x, y)}, record=tmp_path, count_flops=False) as evaluator:
         evaluator.step(lambda x: x @ weight)
     assert lines(tmp_path)[0].score == float((x[:, :3].argmax(1) == y).double().mean())
 
@@ -313,7 +328,9 @@ def test_many_small_batches_or_one(tmp_path: Path) -> None:
     data = sets("ab", count=30)
     found = []
     for k, batch in enumerate([None, 1, 7, 1000]):
-        with Evaluator(data, record=tmp_path / str(k), batch=batch, subset=20) as evaluator:
+        with Evaluator(
+            data, record=tmp_path / str(k), executor=Inline(batch_size=batch), subset=20
+        ) as evaluator:
             watch(evaluator, net(), [("a", 2), ("b", 2)])
         found.append(lines(tmp_path / str(k)))
     assert found[0] == found[1] == found[2] == found[3]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import perdure
-from perdure import Evaluator, ScoreScale
+from perdure import Evaluator, Record, Score, ScoreScale
 from perdure.metrics import (
     aaa,
     current_accuracy,
@@ -46,17 +46,17 @@ PLAN = [("a", 5), ("b", 4), ("c", 3)]
 
 def test_tasks_may_be_added_at_any_time(tmp_path: Path) -> None:
     data = sets("abcd")
-    with Evaluator({"a": data["a"]}, record=tmp_path, meter=False) as evaluator:
+    with Evaluator({"a": data["a"]}, record=tmp_path, count_flops=False) as evaluator:
         with evaluator.task("a", still):
             evaluator.step(still)
-            evaluator.add("b", data["b"])  # tested once it is learned
+            evaluator.add_task("b", data["b"])  # tested once it is learned
             evaluator.step(still)
-            evaluator.add("c", data["c"], now=True)
+            evaluator.add_task("c", data["c"], evaluate_now=True)
             evaluator.step(still)
         with evaluator.task("b", still):
             evaluator.step(still)
         with evaluator.task("c", still):
-            evaluator.add("d", data["d"])
+            evaluator.add_task("d", data["d"])
             evaluator.step(still)
     tested: dict[int, str] = {}
     for line in lines(tmp_path):
@@ -78,7 +78,7 @@ def accuracy_of_still(data: tuple[Tensor, Tensor]) -> float:
 
 @pytest.mark.parametrize("meter", [False, True])
 def test_unseen_tasks_are_tested_on_request(tmp_path: Path, meter: bool) -> None:
-    with Evaluator(sets(), record=tmp_path, unseen=True, every=2, meter=meter) as evaluator:
+    with Evaluator(sets(), record=tmp_path, unseen=True, every=2, count_flops=meter) as evaluator:
         copies = watch(evaluator, net(), PLAN)
     assert keys(tmp_path) == expected_lines(PLAN, lambda step, _: step % 2 == 0, known="abc")
     check_scores(tmp_path, copies, sets(), None)
@@ -92,11 +92,11 @@ def test_a_stream_without_boundaries(tmp_path: Path, meter: bool) -> None:
     data = sets("abc")
     model = net()
     with Evaluator(
-        {name: data[name] for name in "ab"}, record=tmp_path, subset=None, meter=meter
+        {name: data[name] for name in "ab"}, record=tmp_path, subset=None, count_flops=meter
     ) as evaluator:
         for step in range(6):
             if step == 3:
-                evaluator.add("c", data["c"])
+                evaluator.add_task("c", data["c"])
             evaluator.step(model)
             assert evaluator.live.current is None
             assert evaluator.live.min_acc is None
@@ -119,7 +119,7 @@ def test_what_is_tested_before_learning(tmp_path: Path, initial: Any) -> None:
     data = sets()
     plan = [("a", 12), ("b", 11), ("c", 11)]
     with Evaluator(
-        data, record=tmp_path, initial=initial, unseen=True, subset=9, meter=False
+        data, record=tmp_path, initial=initial, unseen=True, subset=9, count_flops=False
     ) as evaluator:
         copies = watch(evaluator, net(), plan)
     expected = expected_lines(plan, lambda *_: True, known="abc", initial=initial)
@@ -155,7 +155,7 @@ def test_what_is_tested_before_learning(tmp_path: Path, initial: Any) -> None:
 
 def test_b_without_a_model_is_not_silently_left_out(tmp_path: Path) -> None:
     """initial="all" asks for the untrained model's scores; without a model they cannot be."""
-    evaluator = Evaluator(sets("ab"), record=tmp_path, initial="all", meter=False)
+    evaluator = Evaluator(sets("ab"), record=tmp_path, initial="all", count_flops=False)
     with pytest.raises(ValueError, match=r"untrained model.*evaluator\.task\('a', model\)"):
         evaluator.task("a").__enter__()
     watch(evaluator, net(), [("a", 1), ("b", 1)])
@@ -163,7 +163,7 @@ def test_b_without_a_model_is_not_silently_left_out(tmp_path: Path) -> None:
 
 
 def test_without_a_model_the_first_task_begins_untested(tmp_path: Path) -> None:
-    with Evaluator(sets("ab"), record=tmp_path, meter=False) as evaluator:
+    with Evaluator(sets("ab"), record=tmp_path, count_flops=False) as evaluator:
         watch(evaluator, net(), [("a", 2), ("b", 2)], hand_in=False)
     initial = [line for line in lines(tmp_path) if line.kind == "initial"]
     assert [line[:4] for line in initial] == [(2, "b", "b", "initial")]
@@ -174,7 +174,7 @@ def test_without_a_model_the_first_task_begins_untested(tmp_path: Path) -> None:
 
 def test_a_task_that_returns(tmp_path: Path) -> None:
     plan = [("a", 4), ("b", 3), ("a", 2), ("b", 2)]
-    with Evaluator(sets("ab"), record=tmp_path, subset=8, meter=False) as evaluator:
+    with Evaluator(sets("ab"), record=tmp_path, subset=8, count_flops=False) as evaluator:
         copies = watch(evaluator, net(), plan)
     assert keys(tmp_path) == expected_lines(plan, lambda *_: True)
     check_scores(tmp_path, copies, sets("ab"), 8)
@@ -205,8 +205,9 @@ def test_live_numbers_are_those_of_the_record_at_every_step(
     data = {name: rows(3 + k) for k, name in enumerate("abc")}  # each by itself, other scores
     compared = 0
     with Evaluator(
-        data, record=tmp_path, score=score, scale=scale, every=every, windows=(2, 4), meter=False
+        data, record=tmp_path, score=Score(score, scale), every=every, count_flops=False
     ) as evaluator:
+        evaluator.live.add_windows(2, 4)
         for task, steps in REPLAYED[plan]:
             again = task == evaluator.live.task  # to the record that is one visit
             with evaluator.task(task, still):
@@ -259,8 +260,8 @@ def same_as_recorded(evaluator: Evaluator, folder: Path) -> int:
 def test_run_json_says_how_it_was_evaluated(tmp_path: Path) -> None:
     data = {"a": (rows(9)[0], torch.arange(9) % 2), "b": (rows(9)[0], 1 + torch.arange(9) % 3)}
     with Evaluator(
-        data, record=tmp_path, every=perdure.burst(first=2, then=4), subset=5, setting="class",
-        describe={"strategy": "naïve", "lr": 0.1}, meter=False,
+        data, record=tmp_path, every=perdure.burst(first=2, then=4), subset=5,
+        config={"strategy": "naïve", "lr": 0.1, "setting": "class"}, count_flops=False,
     ) as evaluator:  # fmt: skip
         walk(evaluator, [("a", 3), ("b", 3)])
     said = json.loads((tmp_path / "run.json").read_text())
@@ -269,9 +270,23 @@ def test_run_json_says_how_it_was_evaluated(tmp_path: Path) -> None:
     assert said["tasks"] == ["a", "b"]
     scale = {"low": 0.0, "high": 1.0, "lower_is_better": False, "name": "accuracy"}
     assert said["scale"] == scale
-    assert said["config"] == {"strategy": "naïve", "lr": 0.1}
-    assert said["evaluation"]["subset"] == 5
-    assert "first=2" in said["evaluation"]["every"]
+    assert said["config"] == {"strategy": "naïve", "lr": 0.1, "setting": "class"}
+    assert said["evaluation"] == {
+        "every": "Burst(first=2, then=4, growth=2.0)",
+        "subset": 5,
+        "resample": False,
+        "seed": 0,
+        "unseen": False,
+        "initial": "entered",
+        "score": "accuracy",
+        "executor": {
+            "name": "inline",
+            "mode": "exact",
+            "half_precision": False,
+            "verify_every": 100,
+            "batch_size": None,
+        },
+    }
     assert said["threads"] == torch.get_num_threads()
     assert json.loads((tmp_path / "done.json").read_text()) == {"steps": 6}
 
@@ -283,14 +298,16 @@ def test_class_counts_of_tasks_with_the_same_labels(
     tmp_path: Path, setting: Any, classes: list[int] | None
 ) -> None:
     data = {name: (rows(8)[0], torch.arange(8) % 2) for name in "ab"}
-    with Evaluator(data, record=tmp_path, setting=setting, meter=False) as evaluator:
+    with Evaluator(
+        data, record=tmp_path, config={"setting": setting}, count_flops=False
+    ) as evaluator:
         walk(evaluator, [("a", 1), ("b", 1)])
     assert json.loads((tmp_path / "run.json").read_text()).get("classes") == classes
     evaluator.summary()
 
 
 def test_a_run_is_unfinished_until_it_is_closed(tmp_path: Path) -> None:
-    evaluator = Evaluator(sets("ab"), record=tmp_path, meter=False)
+    evaluator = Evaluator(sets("ab"), record=tmp_path, count_flops=False)
     walk(evaluator, [("a", 2)])
     assert any("1 finished task" in note for note in evaluator.summary().notes)
     with evaluator.task("b", still):
@@ -305,7 +322,7 @@ def test_a_run_is_unfinished_until_it_is_closed(tmp_path: Path) -> None:
 
 
 def test_a_stream_without_boundaries_that_goes_on() -> None:
-    evaluator = Evaluator({"a": rows()}, meter=False)
+    evaluator = Evaluator({"a": rows()}, count_flops=False)
     for _ in range(3):
         evaluator.step(still)
     found = evaluator.summary()
@@ -315,7 +332,7 @@ def test_a_stream_without_boundaries_that_goes_on() -> None:
 
 def test_an_error_in_the_loop_leaves_an_unfinished_record(tmp_path: Path) -> None:
     def broken() -> None:
-        with Evaluator(sets("ab"), record=tmp_path, meter=False) as evaluator:
+        with Evaluator(sets("ab"), record=tmp_path, count_flops=False) as evaluator:
             walk(evaluator, [("a", 3)])
             with evaluator.task("b", still):
                 evaluator.step(still)
@@ -325,13 +342,13 @@ def test_an_error_in_the_loop_leaves_an_unfinished_record(tmp_path: Path) -> Non
         broken()
     assert not (tmp_path / "done.json").exists()
     assert scored(tmp_path)["tasks"] == ["a"]
-    with Evaluator(sets("ab"), record=tmp_path, overwrite=True, meter=False) as again:
+    with Evaluator(sets("ab"), record=Record(tmp_path, overwrite=True), count_flops=False) as again:
         walk(again, [("b", 1)])
     assert scored(tmp_path)["tasks"] == ["b"]
 
 
 def test_without_a_folder_the_record_lives_as_long_as_the_evaluator() -> None:
-    with Evaluator(sets("ab"), meter=False) as evaluator:
+    with Evaluator(sets("ab"), count_flops=False) as evaluator:
         walk(evaluator, [("a", 2), ("b", 2)])
     assert evaluator.summary().metrics["acc"] == pytest.approx(
         (accuracy_of_still(sets()["a"]) + accuracy_of_still(sets()["b"])) / 2
@@ -341,7 +358,9 @@ def test_without_a_folder_the_record_lives_as_long_as_the_evaluator() -> None:
 
 @pytest.mark.parametrize("name", ["a, b", '"quoted"', "#1", " spaces ", "雪", "-", "nan", "0.5"])
 def test_any_printable_name(tmp_path: Path, name: str) -> None:
-    with Evaluator({name: rows(), "other": rows()}, record=tmp_path, meter=False) as evaluator:
+    with Evaluator(
+        {name: rows(), "other": rows()}, record=tmp_path, count_flops=False
+    ) as evaluator:
         walk(evaluator, [(name, 2), ("other", 2)])
     assert evaluator.summary().tasks == (name, "other")
     assert "ms" not in evaluator.summary().metrics  # `still` has no bytes

@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import perdure
+from perdure import EvalTask, Record, Subset
 from perdure.metrics import METRICS, difference_of_runs
 from perdure.record import InputError, read_input
 
@@ -47,7 +48,10 @@ def learn(
     model = nn.Linear(6, 4)
     descent = torch.optim.SGD(model.parameters(), 0.5)
     right = {}
-    with perdure.Evaluator(tasks, record=folder, **given) as evaluator:
+    record = Record(folder, per_example=given.pop("per_example", True))
+    ids = given.pop("ids", {})
+    sets = {name: EvalTask(tasks[name], ids=ids.get(name)) for name in tasks}
+    with perdure.Evaluator(sets, record=record, **given) as evaluator:
         for number, (name, (x, y)) in enumerate(tasks.items()):
             with evaluator.task(name, model):
                 for step in range(number * STEPS + 1, (number + 1) * STEPS + 1):
@@ -85,11 +89,14 @@ SUBSETS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "the whole set": ({"subset": None}, {"0.bin"}),
     "no probe at the end": ({"subset": None, "every": 3}, {"0.bin"}),
     "no probes": ({"subset": 20, "every": 100}, {"0.full.bin"}),
-    "redrawn": ({"subset": 20, "redraw": True}, {"0.full.bin"}),
-    "redrawn whole set": ({"subset": None, "redraw": True}, {"0.full.bin"}),
-    "a worker": ({"subset": 20, "where": "worker"}, {"0.bin", "0.full.bin"}),
-    "the latest": ({"subset": 20, "where": "worker", "mode": "latest"}, {"0.full.bin"}),
-    "screened": ({"subset": 20, "screen": True}, {"0.bin", "0.full.bin"}),
+    "resampled": ({"subset": Subset(20, resample=True)}, {"0.full.bin"}),
+    "resampled whole set": ({"subset": Subset(None, resample=True)}, {"0.full.bin"}),
+    "a worker": ({"subset": 20, "executor": perdure.Worker()}, {"0.bin", "0.full.bin"}),
+    "the latest": ({"subset": 20, "executor": perdure.Worker(mode="latest")}, {"0.full.bin"}),
+    "half precision": (
+        {"subset": 20, "executor": perdure.Inline(half_precision=True)},
+        {"0.bin", "0.full.bin"},
+    ),
     "unseen": ({"subset": 20, "unseen": True}, {"0.bin", "0.full.bin"}),
 }
 
@@ -98,8 +105,8 @@ SUBSETS: dict[str, tuple[dict[str, Any], set[str]]] = {
 def test_whole_sets_record_which_examples_were_right(tmp_path: Path, given: str) -> None:
     options, files = SUBSETS[given]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("perdure.evaluation.engine.half_precision.PATIENCE", 1000)
-        check(tmp_path, learn(tmp_path, meter=False, **options))
+        patch.setattr("perdure.evaluation.engine.half_precision.MAX_SLOWER", 1000)
+        check(tmp_path, learn(tmp_path, count_flops=False, **options))
     there = {path.name for path in tmp_path.glob("per_example/0.*bin")}
     assert files <= there <= files | {"0.bin"}
     for path in tmp_path.glob("per_example/*.full.npy"):
@@ -107,7 +114,7 @@ def test_whole_sets_record_which_examples_were_right(tmp_path: Path, given: str)
 
 
 def test_hits_may_be_switched_off(tmp_path: Path) -> None:
-    learn(tmp_path, hits=False, subset=20)
+    learn(tmp_path, per_example=False, subset=20)
     assert not (tmp_path / "per_example").exists()
     found = perdure.open_run(tmp_path).summary()
     assert "bwt" not in found.intervals
@@ -138,7 +145,9 @@ class Restless(torch.utils.data.Dataset[Any]):
 def test_a_whole_set_that_differs_from_the_probe_has_its_own_file(tmp_path: Path) -> None:
     x, y = data(rows=ROWS)["a"]
     model = nn.Linear(6, 4)
-    evaluator = perdure.Evaluator({"a": Restless(x, y)}, record=tmp_path, subset=None, meter=False)
+    evaluator = perdure.Evaluator(
+        {"a": Restless(x, y)}, record=tmp_path, subset=None, count_flops=False
+    )
     with evaluator, evaluator.task("a"):
         evaluator.step(model)
     found = perdure.open_run(tmp_path)
@@ -154,7 +163,7 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(
     tmp_path: Path, at: int, given: dict[str, Any]
 ) -> None:
     """Saved at any step, also at a task's last one, before its whole sets are tested."""
-    learn(tmp_path / "whole", meter=False, **given)
+    learn(tmp_path / "whole", count_flops=False, **given)
     saved: dict[str, Any] = {}
 
     def save(evaluator: Evaluator, model: nn.Module, step: int) -> None:
@@ -165,7 +174,7 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(
             raise Killed
 
     with suppress(Killed):
-        learn(tmp_path / "killed", meter=False, watch=save, **given)
+        learn(tmp_path / "killed", count_flops=False, watch=save, **given)
     finish(tmp_path / "killed", at, saved, given)
     for path in sorted((tmp_path / "whole").glob("per_example/*")):
         other = tmp_path / "killed/per_example" / path.name
@@ -181,7 +190,8 @@ def finish(folder: Path, at: int, saved: dict[str, Any], given: dict[str, Any]) 
     model.load_state_dict(saved["weights"])
     descent = torch.optim.SGD(model.parameters(), 0.5)
     state = saved["state"]
-    with perdure.Evaluator(tasks, record=folder, resume=state, meter=False, **given) as evaluator:
+    record = Record(folder, resume=state)
+    with perdure.Evaluator(tasks, record=record, count_flops=False, **given) as evaluator:
         for number, (name, (x, y)) in enumerate(tasks.items()):
             if (number + 1) * STEPS < at:
                 continue
@@ -195,13 +205,13 @@ def finish(folder: Path, at: int, saved: dict[str, Any], given: dict[str, Any]) 
 
 def test_training_is_the_same_with_and_without(tmp_path: Path) -> None:
     ends = []
-    for name, hits in (("with", True), ("without", False)):
+    for name, per_example in (("with", True), ("without", False)):
         weights: list[Any] = []
 
         def keep(evaluator: Evaluator, model: nn.Module, step: int, kept: Any = weights) -> None:
             kept.append(deepcopy(model.state_dict()))
 
-        learn(tmp_path / name, hits=hits, subset=20, watch=keep)
+        learn(tmp_path / name, per_example=per_example, subset=20, watch=keep)
         ends.append(weights[-1])
     assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
 
@@ -233,15 +243,15 @@ def test_ids_of_ones_own(tmp_path: Path, made: Path) -> None:
 @pytest.mark.parametrize(
     ("ids", "said"),
     [
-        ({"a": range(3)}, "task 'a': 3 ids of 50 examples"),
-        ({"a": [1] * ROWS}, "each once"),
-        ({"a": np.zeros(ROWS)}, "whole number per example"),
-        ({"d": range(ROWS)}, r"ids are given for task 'd', expected one of \['a', 'b', 'c'\]"),
+        (range(3), "task 'a': 3 ids for 50 examples"),
+        ([1] * ROWS, "distinct"),
+        (np.zeros(ROWS), "one distinct integer per example"),
     ],
 )
 def test_ids_are_judged(ids: Any, said: str) -> None:
+    task = EvalTask(data(rows=ROWS)["a"], ids=ids)
     with pytest.raises(ValueError, match=said):
-        perdure.Evaluator(data(rows=ROWS), ids=ids).task("a").__enter__()
+        perdure.Evaluator({"a": task}).begin("a")
 
 
 @pytest.mark.parametrize("cut", [1, 8, 14])

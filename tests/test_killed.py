@@ -181,7 +181,9 @@ def check_free(folder: Path) -> None:
         state = "a finished" if (folder / "done.json").exists() else "an unfinished"
         with pytest.raises(RecordError, match=f"holds {state} run already; .*overwrite=True"):
             perdure.Evaluator(tasks, record=folder)
-    evaluator = perdure.Evaluator(tasks, record=folder, overwrite=True, meter=False)
+    evaluator = perdure.Evaluator(
+        tasks, record=perdure.Record(folder, overwrite=True), count_flops=False
+    )
     with evaluator, evaluator.task("a", model):
         evaluator.step(model)
     assert read_input(str(folder)).per_example["a"].steps.tolist() == [1]

@@ -42,6 +42,9 @@ def data(names: str = "ab") -> Data:
     return found
 
 
+EXECUTORS = {"inline": perdure.Inline(), "worker": perdure.Worker()}
+
+
 class Loop:
     """A loop that learns tasks in turn; `step` may be replaced to fail."""
 
@@ -65,13 +68,13 @@ class Loop:
     def learn(self, names: str, steps: int = STEPS) -> None:
         for name in names:
             self.learned = name
-            with self.evaluator.task(name, self.model, data=EXAMPLES):
+            with self.evaluator.task(name, self.model, train_data=EXAMPLES):
                 for _ in range(steps):
                     self.step()
 
 
 def watched(folder: Path | None, tasks: Data, **options: Any) -> Loop:
-    options = {"meter": False, "progress": False} | options
+    options = {"count_flops": False, "progress": False} | options
     return Loop(perdure.Evaluator(tasks, record=folder, **options), tasks)
 
 
@@ -149,7 +152,7 @@ def test_a_loss_is_scored_as_a_loss_without_saying_so_again(tmp_path: Path) -> N
     def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         return cross_entropy(5 * model(x), y, reduction="none")
 
-    loop = watched(tmp_path, data(), score=loss, lower_is_better=True)
+    loop = watched(tmp_path, data(), score=perdure.Score(loss, lower_is_better=True))
     loop.learn("ab")
     loop.evaluator.close()
     assert not (tmp_path / "per_example").exists()
@@ -180,7 +183,7 @@ def test_a_note_is_one_line(tmp_path: Path) -> None:
             raise RuntimeError("first line\nsecond line")
         return model(x)  # type: ignore[no-any-return]
 
-    loop = watched(tmp_path, data("a"), forward=forward, meter=True)
+    loop = watched(tmp_path, data("a"), forward=forward, count_flops=True)
     with pytest.warns(perdure.EvaluationWarning, match="first line"):
         loop.learn("a")
     notes = json.loads((tmp_path / "run.json").read_text())["notes"]
@@ -217,7 +220,7 @@ def test_the_disk_has_everything_when_a_task_ends(
             loop.step()
             synced.clear()
             for _ in range(3):
-                loop.evaluator.gradients(loop.model, loop.model.weight.sum())
+                loop.evaluator.record_gradients(loop.model, loop.model.weight.sum())
                 loop.step()
             steps += synced
             assert {"points.csv", "0.bin", "gradients.csv"} <= unsynced
@@ -230,7 +233,7 @@ def test_the_disk_has_everything_when_a_task_ends(
 def test_nothing_stored_yet_is_nothing(tmp_path: Path) -> None:
     loop = watched(tmp_path, data("a"))
     kept: list[Tensor] = []
-    with loop.evaluator.task("a", loop.model, stored=kept):
+    with loop.evaluator.task("a", loop.model, stored_samples=kept):
         loop.learned = "a"
         loop.step()
     loop.evaluator.close()
@@ -252,7 +255,7 @@ def test_nothing_stored_yet_is_nothing(tmp_path: Path) -> None:
 def test_an_exception_leaves_an_unfinished_run_that_can_be_read(
     tmp_path: Path, reference: dict[str, bytes], where: str
 ) -> None:
-    loop = watched(tmp_path, data(), where=where)
+    loop = watched(tmp_path, data(), executor=EXECUTORS[where])
     step = loop.step
 
     def fails() -> None:
@@ -289,7 +292,7 @@ def test_a_stream_without_tasks_is_whole_when_it_is_closed(tmp_path: Path, where
         time.sleep(0.02)
         return model(x)  # type: ignore[no-any-return]
 
-    loop = watched(tmp_path, data("a"), where=where, forward=forward)
+    loop = watched(tmp_path, data("a"), executor=EXECUTORS[where], forward=forward)
     loop.learned = "a"
     for _ in range(STEPS):
         loop.step()
@@ -326,7 +329,7 @@ def test_a_run_interrupted_in_its_last_test_is_not_done(
         raise KeyboardInterrupt
 
     loop.learn("a")
-    monkeypatch.setattr(loop.evaluator._tester, "now", interrupted_then)
+    monkeypatch.setattr(loop.evaluator._engine, "evaluate_now", interrupted_then)
     try:
         with pytest.raises(KeyboardInterrupt):
             loop.learn("b")
@@ -345,7 +348,7 @@ def test_an_error_of_the_users_own_is_not_taken_for_one_of_ours(
             raise kind("mine")
         return (model(x).argmax(1) == y).double()  # type: ignore[no-any-return]
 
-    loop = watched(tmp_path, data("a"), where=where, score=score)
+    loop = watched(tmp_path, data("a"), executor=EXECUTORS[where], score=score)
     with no_longer_than(20), pytest.raises(kind, match="mine"):
         loop.learn("a", steps=30)
     with suppress(kind):  # of another test that was under way
@@ -362,7 +365,7 @@ def test_a_worker_that_is_interrupted_anywhere_lets_go(
     """What was tested is recorded, never twice; no step after the interrupt is missing."""
     for number in range(7, 1000, stride):
         folder = tmp_path / str(number)
-        loop = watched(folder, data(), where="worker")
+        loop = watched(folder, data(), executor=perdure.Worker())
         loop.learned = "a"
         with no_longer_than(10):
             with loop.evaluator.task("a", loop.model):
@@ -375,7 +378,7 @@ def test_a_worker_that_is_interrupted_anywhere_lets_go(
                 before = loop.done
                 while loop.done < STEPS:
                     loop.step()
-            loop.evaluator.close(done=False)
+            loop.evaluator.close(finished=False)
         found = [int(row[0]) for row in lines(folder) if row[3] == "probe"]
         assert set(range(before + 1, STEPS + 1)) <= set(found), at
         assert sorted(set(found)) == found, at
@@ -407,7 +410,7 @@ def test_a_loop_that_goes_on_after_a_full_disk_loses_nothing(
 ) -> None:
     for number in range(8):
         folder = tmp_path / str(number)
-        loop = watched(folder, data(), where=where)
+        loop = watched(folder, data(), executor=EXECUTORS[where])
         loop.learn("a")
         with loop.evaluator.task("b", loop.model):
             loop.learned = "b"
@@ -505,7 +508,7 @@ def test_a_forked_child_does_not_finish_the_run(tmp_path: Path) -> None:
 def test_a_forked_child_does_not_stop_the_worker(
     tmp_path: Path, reference: dict[str, bytes]
 ) -> None:
-    loop = watched(tmp_path, data(), where="worker")
+    loop = watched(tmp_path, data(), executor=perdure.Worker())
     loop.learned = "a"
     with no_longer_than(5), loop.evaluator.task("a", loop.model):
         for _ in range(STEPS):

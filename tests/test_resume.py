@@ -16,7 +16,6 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import perdure
-from perdure.evaluation import evaluator as evaluator_file
 from perdure.evaluation.costs import meter as meter_file
 from perdure.record import RecordError, RunWriter
 from perdure.record.io.append import Appender
@@ -34,10 +33,10 @@ STEPS = 5  # a task
 LATER = 7  # steps that are lost: another task may begin in them
 PLACES = [(0, 1), (0, 5), (1, 0), (1, 3), (2, 1), (2, 5), (3, 0)]
 SETTINGS: dict[str, dict[str, Any]] = {
-    "usual": {"subset": 7, "windows": (2, 3)},
-    "all": {"unseen": True, "initial": "all", "every": 2, "setting": "task"},
-    "redrawn": {"redraw": True, "subset": 7, "initial": "none"},
-    "loss": {"score": "loss", "lower_is_better": True, "meter": False},
+    "usual": {"subset": 7},
+    "all": {"unseen": True, "initial": "all", "every": 2, "config": {"setting": "task"}},
+    "resampled": {"subset": perdure.Subset(7, resample=True), "initial": "none"},
+    "loss": {"score": "loss", "count_flops": False},
 }
 
 
@@ -96,7 +95,7 @@ def learn(
         model.load_state_dict(saved.model)
         optimizer.load_state_dict(deepcopy(saved.optimizer))  # it takes the tensors themselves
     if given.get("score") == "loss":
-        given["score"] = loss
+        given["score"] = perdure.Score(loss, lower_is_better=True)
     found: list[dict[str, Any]] = []
     kept: Saved | None = None
     step, left = STEPS * task + done, lost
@@ -109,18 +108,22 @@ def learn(
             kept = Saved(number, steps, text, *own, torch.get_rng_state())
 
     resume = None if state is None else json.loads(state)
-    given |= {"record": folder, "resume": resume, "overwrite": resume is not None}
+    given["record"] = perdure.Record(folder, resume=resume, overwrite=resume is not None)
     with perdure.Evaluator(data(), **given) as evaluator:
-        if saved is not None:
+        if saved is None:
+            evaluator.live.add_windows(2, 3)  # a resumed one has them from its state
+        else:
             torch.set_rng_state(saved.random)
         for number in range(task, len(ORDER)):
             x, y = data()[ORDER[number]]
             first = done if number == task else 0
-            with evaluator.task(ORDER[number], model, data=(x, y), stored=number * 10):
+            with evaluator.task(
+                ORDER[number], model, train_data=(x, y), stored_samples=number * 10
+            ):
                 for k in range(first, STEPS):
                     chosen = torch.randperm(len(x))[: 8 - k // 4]
                     term = cross_entropy(model(x[chosen]), y[chosen])
-                    evaluator.gradients(model, term, every=2)
+                    evaluator.record_gradients(model, term, every=2)
                     optimizer.zero_grad()
                     term.backward()
                     optimizer.step()
@@ -132,8 +135,10 @@ def learn(
                     left -= kept is not None
                     if kept is not None and left < 0:
                         raise Killed(kept)
-            evaluator.report(state=100 + number, copies=50 * number)
-            with evaluator.counted():
+            evaluator.costs.report_memory(
+                regularizer_state=100 + number, auxiliary_tensors=50 * number
+            )
+            with evaluator.costs.count_as_training():
                 model(x)
             may_save(number + 1, 0)
     return Learned(found, kept)
@@ -170,7 +175,7 @@ def without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         perdure.Evaluator,
         "close",
-        lambda self, *, done=True, **said: close(self, done=done, weights="0" * 64),
+        lambda self, *, finished=True, **said: close(self, finished=finished, weights="0" * 64),
     )
 
 
@@ -217,7 +222,10 @@ def test_twice_and_from_the_same_place(wholes: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", [(1, 0), (1, 3)], ids=str)
 def test_with_a_worker(place: tuple[int, int], wholes: Any, tmp_path: Path) -> None:
     """What the worker has not said yet is waited for, then saved."""
-    given, folder = {**SETTINGS["usual"], "where": "worker", "score": slow}, tmp_path / "run"
+    given, folder = (
+        {**SETTINGS["usual"], "executor": perdure.Worker(), "score": slow},
+        tmp_path / "run",
+    )
     expected, _ = wholes("worker", **given)
     saved = killed(folder, place, **given)
     assert json.loads(saved.text)["record"]["live"]["step"] == STEPS * place[0] + place[1]
@@ -244,29 +252,30 @@ def refused(
 ) -> None:
     """Fail unless going on is refused, and leaves every file as it is."""
     before = content(folder) if folder is not None else {}
+    tasks = more.get("tasks", data())
     for _ in range(2):  # the second finds no lock that the first left
         with pytest.raises(kind, match=match):
-            perdure.Evaluator(**{"tasks": data(), "record": folder, "resume": state} | more)
+            perdure.Evaluator(tasks, record=perdure.Record(folder, resume=state))
     assert folder is None or content(folder) == before
 
 
 def test_tasks_that_are_not_there(tmp_path: Path) -> None:
     state = state_of(tmp_path)
-    refused(tmp_path, state, ValueError, r"tests \['b'\], expected eval", tasks=data("acd"))
-    state["always"] = ["z"]
-    refused(tmp_path, state, ValueError, r"tests \['z'\], expected evaluation data")
+    refused(tmp_path, state, ValueError, r"evaluates \['b'\], expected eval", tasks=data("acd"))
+    state["always_evaluated"] = ["z"]
+    refused(tmp_path, state, ValueError, r"evaluates \['z'\], expected evaluation data")
 
 
-@pytest.mark.parametrize("state", [{}, {"model": 1}, {"learned": [], "always": []}])
+@pytest.mark.parametrize("state", [{}, {"model": 1}, {"step": 3, "record": {}}])
 def test_what_is_no_state(state: dict[str, Any], tmp_path: Path) -> None:
     refused(tmp_path, state, ValueError, r"resume has no '.*', expected what state_dict\(\) ret")
 
 
 def test_no_record_to_go_on_with(tmp_path: Path) -> None:
     state = state_of(tmp_path / "run")
-    refused(None, state, ValueError, "going on needs the folder of the record; give record=")
+    refused(None, state, ValueError, "resuming needs the folder of the record")
     other = tmp_path / "other"
-    refused(other, state, RecordError, "no record to go on with; give the folder that the state")
+    refused(other, state, RecordError, "no record to resume; pass the folder that the state")
     assert not other.exists()
 
 
@@ -277,7 +286,9 @@ def test_the_record_of_another_run_is_not_cut(tmp_path: Path) -> None:
     learn(other)
     said = json.loads((other / "run.json").read_text())
     (other / "run.json").write_text(json.dumps(said | {"created": "2001-01-01T00:00:00+00:00"}))
-    refused(other, state, RecordError, "a run begun at 2001-01-01T.*expected the one of the state")
+    refused(
+        other, state, RecordError, "a run created at 2001-01-01T.*expected the one of the state"
+    )
 
 
 @pytest.mark.parametrize("name", ["points.csv", "per_example/0.bin", "gradients.csv"])
@@ -290,25 +301,25 @@ def test_a_record_that_is_shorter_than_the_state(name: str, tmp_path: Path) -> N
     match = f"its first {size} bytes are not those that were there when the run was saved"
     for _ in range(2):
         with pytest.raises(RecordError, match=match):
-            perdure.Evaluator(data(), record=tmp_path, resume=state)
+            perdure.Evaluator(data(), record=perdure.Record(tmp_path, resume=state))
     assert path.stat().st_size == size - 1
     path.unlink()
     with pytest.raises(RecordError, match="no such file"):
-        perdure.Evaluator(data(), record=tmp_path, resume=state)
+        perdure.Evaluator(data(), record=perdure.Record(tmp_path, resume=state))
     assert not path.exists()
 
 
 def test_another_task_than_the_one_that_was_left(tmp_path: Path) -> None:
     state, model = state_of(tmp_path), nn.Linear(6, 4)
-    evaluator = perdure.Evaluator(data(), record=tmp_path, resume=state)
+    evaluator = perdure.Evaluator(data(), record=perdure.Record(tmp_path, resume=state))
     with pytest.raises(RuntimeError, match="outside of any task"):
         evaluator.step(model)
     with (
-        pytest.raises(RuntimeError, match="goes on in the middle of 'b'; enter that one first"),
+        pytest.raises(RuntimeError, match="stopped in the middle of 'b'; begin that one first"),
         evaluator.task("c", model),
     ):
         raise AssertionError
-    evaluator.close(done=False)
+    evaluator.close(finished=False)
 
 
 def test_a_finished_run_is_no_longer_finished_while_it_goes_on(tmp_path: Path) -> None:
@@ -326,12 +337,12 @@ def test_a_finished_run_is_no_longer_finished_while_it_goes_on(tmp_path: Path) -
 
 def test_only_one_goes_on(tmp_path: Path) -> None:
     state = state_of(tmp_path)
-    first = perdure.Evaluator(data(), record=tmp_path, resume=state)
+    first = perdure.Evaluator(data(), record=perdure.Record(tmp_path, resume=state))
     before = content(tmp_path)
     with pytest.raises(RecordError, match="another evaluator of this process writes here"):
-        perdure.Evaluator(data(), record=tmp_path, resume=state)
+        perdure.Evaluator(data(), record=perdure.Record(tmp_path, resume=state))
     assert content(tmp_path) == before
-    first.close(done=False)
+    first.close(finished=False)
 
 
 # What else comes back
@@ -341,7 +352,7 @@ def test_notes_are_kept_and_those_that_are_lost_are_not_said_twice(tmp_path: Pat
     def say(evaluator: Any, step: int) -> None:
         if step in (3, 9):
             with pytest.warns(perdure.EvaluationWarning, match="step"):
-                evaluator.say(f"this is step {step}")
+                evaluator.warn(f"this is step {step}")
 
     saved = killed(tmp_path, (1, 3), watch=say)
     learn(tmp_path, saved=saved, watch=say)
@@ -370,9 +381,9 @@ def test_going_on_leaves_every_generator_as_it_was(tmp_path: Path) -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()
     tasks = {name: drawn(name) for name in ORDER}
-    evaluator = perdure.Evaluator(tasks, record=tmp_path, resume=state)
+    evaluator = perdure.Evaluator(tasks, record=perdure.Record(tmp_path, resume=state))
     assert torch.equal(torch.get_rng_state(), before)
-    evaluator.close(done=False)
+    evaluator.close(finished=False)
 
 
 def test_the_time_of_saving_is_left_out_once(
@@ -386,7 +397,6 @@ def test_the_time_of_saving_is_left_out_once(
         def perf_counter() -> float:
             return now
 
-    monkeypatch.setattr(evaluator_file, "time", Clock)
     monkeypatch.setattr(meter_file, "time", Clock)
 
     def sync(_writer: RunWriter) -> None:
@@ -394,11 +404,11 @@ def test_the_time_of_saving_is_left_out_once(
         now += 3.0
 
     model = nn.Linear(6, 4)
-    evaluator = perdure.Evaluator(data(), record=tmp_path, meter=False)
+    evaluator = perdure.Evaluator(data(), record=tmp_path, count_flops=False)
     with evaluator, evaluator.task("a", model):
         now += 3.0
         evaluator.step(model)
-        with monkeypatch.context() as patch, evaluator.uncounted():
+        with monkeypatch.context() as patch, evaluator.costs.exclude_from_costs():
             patch.setattr(RunWriter, "sync", sync)
             evaluator.flush()
             now += 5.0

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from perdure import Evaluator, ScoreMatrix, ScoreScale, open_run
+from perdure import Evaluator, Score, ScoreMatrix, ScoreScale, open_run
 from perdure.evaluation.live import Live
-from perdure.evaluation.progress import line_of
+from perdure.evaluation.progress import format_line
 from perdure.metrics import ACCURACY, METRICS, display_name
 from perdure.report import figures
 from perdure.report.curve_data import axis_label, merge_scales
@@ -41,20 +41,20 @@ def per_row(model: Any, x: Any, y: Any) -> Any:
 
 def evaluator(**more: Any) -> Evaluator:
     rows = (torch.eye(4), torch.tensor([0, 0, 1, 1]))
-    return Evaluator({"a": rows}, progress=False, meter=False, **more)
+    return Evaluator({"a": rows}, progress=False, count_flops=False, **more)
 
 
 @pytest.mark.parametrize(
     ("more", "name"),
     [
         ({}, "accuracy"),
-        ({"score": per_row, "lower_is_better": True}, "per_row"),
-        ({"score": partial(per_row), "lower_is_better": True}, "score"),
+        ({"score": Score(per_row, lower_is_better=True)}, "per_row"),
+        ({"score": Score(partial(per_row), lower_is_better=True)}, "score"),
         ({"score": lambda model, x, y: per_row(model, x, y)}, "score"),
-        ({"score": per_row, "score_name": NAME}, NAME),
-        ({"score": per_row, "scale": LOSS}, NAME),
-        ({"score": per_row, "scale": LOSS, "score_name": "loss"}, "loss"),
-        ({"score_name": "top-1"}, "top-1"),
+        ({"score": Score(per_row, name=NAME)}, NAME),
+        ({"score": Score(per_row, LOSS)}, NAME),
+        ({"score": Score(per_row, LOSS, name="loss")}, "loss"),
+        ({"score": Score(None, name="top-1")}, "top-1"),
     ],
 )
 def test_the_record_says_what_a_score_is_called(
@@ -71,8 +71,8 @@ def test_the_record_says_what_a_score_is_called(
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 61, 3])
 def test_a_name_that_nobody_can_read_is_refused(name: Any) -> None:
-    with pytest.raises(ValueError, match="score_name"):
-        evaluator(score=per_row, score_name=name)
+    with pytest.raises(ValueError, match="the score's name is"):
+        evaluator(score=Score(per_row, name=name))
 
 
 def test_a_name_is_no_other_kind_of_score() -> None:
@@ -91,15 +91,15 @@ def test_no_metric_of_a_loss_is_called_an_accuracy_or_a_minimum(id_: str) -> Non
 
 def test_the_progress_line_has_the_words_and_the_sign_of_a_loss() -> None:
     live = Live(LOSS, (10,))
-    live.entered("a", 0)
+    live.begin_task("a", 0)
     live.update(1, "a", 2.0, 10)
-    live.left("a", 1)
-    live.entered("b", 1)
+    live.end_task("a", 1)
+    live.begin_task("b", 1)
     live.update(2, "a", 8.0, 10)
     live.update(2, "b", 6.0, 10)
-    line = line_of(2, 1.0, live)
+    line = format_line(2, 1.0, live)
     assert f"{NAME} 6.000" in line
-    assert "highest since learned 8.000" in line
+    assert "highest since trained 8.000" in line
     assert "acc" not in line
     assert "-" not in line
 

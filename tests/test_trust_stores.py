@@ -319,9 +319,9 @@ def test_a_run_that_another_process_finishes_meanwhile_stays(
 
 
 def test_a_loop_does_not_cut_a_finished_run_by_mistake(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"record": tmp_path / "run", "meter": False}
     data = {"a": perdure_data()}
-    with perdure.Evaluator(data, **given) as evaluator:
+    folder = tmp_path / "run"
+    with perdure.Evaluator(data, record=folder, count_flops=False) as evaluator:
         model = linear()
         with evaluator.task("a", model):
             evaluator.step(model)
@@ -329,11 +329,11 @@ def test_a_loop_does_not_cut_a_finished_run_by_mistake(tmp_path: Path) -> None:
             evaluator.step(model)
     before = content(tmp_path / "run")
     with pytest.raises(RecordError, match="holds a finished run; overwrite=True resumes it"):
-        perdure.Evaluator(data, **given, resume=state)
+        perdure.Evaluator(data, record=perdure.Record(folder, resume=state))
     assert content(tmp_path / "run") == before
-    resumed = perdure.Evaluator(data, **given, resume=state, overwrite=True)
+    resumed = perdure.Evaluator(data, record=perdure.Record(folder, resume=state, overwrite=True))
     assert not (tmp_path / "run" / "done.json").exists()
-    resumed.close(done=False)
+    resumed.close(finished=False)
 
 
 def linear() -> Any:
@@ -382,10 +382,10 @@ def test_a_record_that_was_changed_is_not_called_finished(
             path.write_bytes(text)  # the same text, but what follows goes to the old file
 
     model = linear()
-    evaluator = perdure.Evaluator({"a": perdure_data()}, record=tmp_path, meter=False)
+    evaluator = perdure.Evaluator({"a": perdure_data()}, record=tmp_path, count_flops=False)
     with evaluator.task("a", model):
         evaluator.step(model)
-        evaluator.gradients(model, model.weight.sum())
+        evaluator.record_gradients(model, model.weight.sum())
         evaluator.step(model)
     state = evaluator.state_dict()
     damage(tmp_path / name)
@@ -394,7 +394,11 @@ def test_a_record_that_was_changed_is_not_called_finished(
     assert not (tmp_path / "done.json").exists()
     if fault in ("edited", "cut"):  # also if the run was stopped, and is resumed
         with pytest.raises(RecordError, match="not those that were there"):
-            perdure.Evaluator({"a": perdure_data()}, record=tmp_path, meter=False, resume=state)
+            perdure.Evaluator(
+                {"a": perdure_data()},
+                record=perdure.Record(tmp_path, resume=state),
+                count_flops=False,
+            )
 
 
 def test_scores_of_points_that_have_changed_are_computed_again(tmp_path: Path) -> None:

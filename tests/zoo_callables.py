@@ -227,7 +227,7 @@ def scored_by_features() -> Subject:
     return Subject(
         [net, extractor],
         call=lambda x, _: extractor(net(x)),
-        options={"score": score, "hits": False},
+        options={"score": score},
     )
 
 

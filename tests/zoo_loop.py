@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 SAME, REFUSED, LIMIT = "same bits", "refused", "limit"
 EXECUTORS: dict[str, dict[str, Any]] = {
     "inline": {},
-    "worker": {"where": "worker", "queue": 2, "audit": 3},
-    "latest": {"where": "worker", "mode": "latest"},
-    "screened": {"screen": True},
+    "worker": {"executor": perdure.Worker(queue=2, verify_every=3)},
+    "latest": {"executor": perdure.Worker(mode="latest")},
+    "half precision": {"executor": perdure.Inline(half_precision=True)},
 }
 ON_CUDA: dict[str, dict[str, Any]] = {
-    "CUDA graph": {"audit": 3},
-    "side stream": {"where": "worker", "queue": 2, "audit": 3},
+    "CUDA graph": {"executor": perdure.Inline(verify_every=3)},
+    "side stream": {"executor": perdure.Worker(queue=2, verify_every=3)},
 }
 ALIKE = {"CUDA graph": "inline", "side stream": "worker"}  # for want of a verdict of its own
 CPU_ONLY = {"quantized buffer", "buffer on the meta device, unused", "model on the meta device"}

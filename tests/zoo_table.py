@@ -49,6 +49,7 @@ SCRIPT = "`the model has a part in TorchScript, which trains to other bits after
 UNSEEN = (
     "`the evaluation calls Linear, which is not part of the model … Evaluator(…, modules=[it, …])`"
 )
+NO_MARGIN = {"half precision": REFUSED}
 BESIDE = {"worker": LIMIT, "latest": LIMIT}
 
 NOT_A_MODULE = [
@@ -84,10 +85,10 @@ PARTS = [
     row("`forward` replaced on the instance", c.own_forward),
     row("forward hook with a module", c.hooked),
     row("layer made in the forward", m.of(c.Making)),
-    row("`score=` through a frozen network", c.scored_by_features, screened=REFUSED,
-        why="`screen=True is for accuracy`"),
-    row("`score=` with a criterion", c.scored_by_criterion, screened=REFUSED,
-        why="`screen=True is for accuracy`"),
+    row("`score=` through a frozen network", c.scored_by_features, **NO_MARGIN,
+        why="`half_precision=True is for accuracy`"),
+    row("`score=` with a criterion", c.scored_by_criterion, **NO_MARGIN,
+        why="`half_precision=True is for accuracy`"),
 ]  # fmt: skip
 LIMITS = {"noisy": DRAWS, "batch norm without statistics": BATCHES}
 ORDINARY = [

@@ -16,9 +16,16 @@ from .metrics import (
 from .stats import plan
 
 if TYPE_CHECKING:
+    from .evaluation import Alarm as Alarm
     from .evaluation import AlarmTriggered as AlarmTriggered
+    from .evaluation import EvalTask as EvalTask
     from .evaluation import EvaluationWarning as EvaluationWarning
     from .evaluation import Evaluator as Evaluator
+    from .evaluation import Inline as Inline
+    from .evaluation import Record as Record
+    from .evaluation import Score as Score
+    from .evaluation import Subset as Subset
+    from .evaluation import Worker as Worker
     from .evaluation import burst as burst
     from .evaluation import gradient_norm as gradient_norm
     from .record import RecordError, open_run
@@ -43,7 +50,20 @@ __version__ = "0.1.0"
 
 _LATER = {  # imported when they are first used: scoring needs no PyTorch
     "record": ("RecordError", "open_run"),
-    "evaluation": ("AlarmTriggered", "EvaluationWarning", "Evaluator", "burst", "gradient_norm"),
+    "evaluation": (
+        "Alarm",
+        "AlarmTriggered",
+        "EvalTask",
+        "EvaluationWarning",
+        "Evaluator",
+        "Inline",
+        "Record",
+        "Score",
+        "Subset",
+        "Worker",
+        "burst",
+        "gradient_norm",
+    ),
 }
 
 

@@ -1,125 +1,164 @@
-"""A bell that rings when a live number crosses a limit by more than noise."""
+"""Alarms: conditions on the live metrics, met only beyond their statistical noise."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from math import isfinite, log, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from ..metrics import parse_id
+from .arguments import check_choice
+from .live import metric_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .live import Live, LiveTask
 
-__all__ = ["Alarm", "AlarmTriggered", "sure_side"]
+    Condition = str | Callable[[Live], bool | str | None]
+
+__all__ = ["Alarm", "AlarmMonitor", "AlarmTriggered", "as_alarm", "interval_end"]
 
 RULE = re.compile(r"\s*([a-z_]+\d*)\s*([<>])\s*([-+.\deE]+)\s*")
-LEVEL = 0.95
+CONFIDENCE = 0.95
 
 
 class AlarmTriggered(RuntimeError):
-    """Raised by an alarm that stops training."""
+    """Raised by an alarm whose action is to stop training."""
 
 
+@dataclass(frozen=True)
 class Alarm:
-    """Rings when a rule begins to hold, once until it no longer holds.
+    """A condition on the live metrics, and what happens once it is met.
 
     Args:
-        rule: `"min_acc < 0.6"` with any live number, `<` or `>`; or a function of the live numbers
-            that returns whether to ring, or what to say.
+        condition: a rule like `"min_acc < 0.6"` with any live metric and `<` or `>`; or a
+            function of `evaluator.live` that returns whether to trigger, or the message.
+        action: `"warn"`, or `"stop"` to raise `AlarmTriggered`.
 
-    A rule rings only if the interval of the number lies beyond the limit as a whole: what a
-    minimum over so many evaluations of so few examples does by chance is no alarm. A function
-    decides by itself.
+    A rule triggers only if the whole confidence interval of the metric lies beyond the limit, so
+    that a minimum over many evaluations of few examples does not trigger it by chance. A function
+    decides by itself. An alarm triggers once, and again after its condition ceased to hold.
 
     Example:
         >>> Alarm("min_acc < 0.6").rule
         ('min_acc', '<', 0.6)
     """
 
-    def __init__(self, rule: str | Callable[[Live], bool | str | None]) -> None:
-        self.ringing = False
-        self.function = rule if callable(rule) else None
-        self.rule = None if callable(rule) else _parsed(rule)
+    condition: Condition
+    action: Literal["warn", "stop"] = "warn"
 
-    def heard(self, live: Live) -> str | None:
-        """Return what to say if the bell rings now, else None."""
-        message = self._message(live)
-        rings, self.ringing = message is not None and not self.ringing, message is not None
-        return message if rings else None
+    def __post_init__(self) -> None:
+        check_choice("action", self.action, ("warn", "stop"))
+        self.rule  # noqa: B018 - raises for a rule that cannot be parsed
 
-    def _message(self, live: Live) -> str | None:
-        if self.function is not None:
-            said = self.function(live)
-            return (said if isinstance(said, str) else "its function said so") if said else None
-        assert self.rule is not None
-        id_, sign, limit = self.rule
-        value = live[id_]
+    @property
+    def rule(self) -> tuple[str, str, float] | None:
+        """The metric, the sign and the limit of a rule; None for a function."""
+        return None if callable(self.condition) else _parse(self.condition)
+
+    def prepare(self, live: Live) -> None:
+        """Have `live` compute the metric of the rule, or raise if there is no such metric."""
+        if self.rule is not None:
+            metric, _, _ = self.rule
+            if window := metric_window(metric):
+                live.add_windows(window)
+            live[metric]
+
+    def message(self, live: Live) -> str | None:
+        """Return what to report if the condition is met, else None."""
+        if callable(self.condition):
+            result = self.condition(live)
+            if isinstance(result, str):
+                return result or None
+            return "its function returned true" if result else None
+        metric, sign, limit = _parse(self.condition)
+        value = live[metric]
         if value is None or not (value < limit if sign == "<" else value > limit):
             return None
-        end = sure_side(live, id_, above=sign == "<")
+        end = interval_end(live, metric, upper=sign == "<")
         if not (end < limit if sign == "<" else end > limit):
             return None
+        rule = f"{metric} {sign} {limit:g}"
         if not live.scale.is_accuracy:
-            return f"{id_} is {value:.4g}: {id_} {sign} {limit:g} (no interval for such scores)"
-        word = "at most" if sign == "<" else "at least"
-        return f"{id_} is {value:.4g}, {word} {end:.4g} by its interval: {id_} {sign} {limit:g}"
+            return f"{metric} is {value:.4g}: {rule} (no interval for such scores)"
+        bound = "at most" if sign == "<" else "at least"
+        return f"{metric} is {value:.4g}, {bound} {end:.4g} by its interval: {rule}"
 
 
-def sure_side(live: Live, id_: str, *, above: bool) -> float:
-    """Return the upper (or lower) end of an interval of a live number, for all tests of a run.
+def as_alarm(alarm: Alarm | Condition | None) -> Alarm | None:
+    """Return an alarm from its condition; an `Alarm` and None as they are."""
+    return alarm if alarm is None or isinstance(alarm, Alarm) else Alarm(alarm)
 
-    Each score that takes part has its exact (Clopper-Pearson) limit. The k-th test of a task may
+
+class AlarmMonitor:
+    """Remembers whether an alarm is active, so that it triggers once until its condition ends."""
+
+    def __init__(self, alarm: Alarm) -> None:
+        self.alarm, self.active = alarm, False
+
+    def check(self, live: Live) -> str | None:
+        """Return the message if the alarm triggers now, else None."""
+        message = self.alarm.message(live)
+        triggers, self.active = message is not None and not self.active, message is not None
+        return message if triggers else None
+
+
+def interval_end(live: Live, metric: str, *, upper: bool) -> float:
+    """Return the upper (or lower) end of a confidence interval that holds throughout a run.
+
+    Each score involved has its exact (Clopper-Pearson) limit. The k-th evaluation of a task may
     err with probability .05 / (k (k + 1)), shared among the tasks: over a run of any length these
-    add up to .05. Drops and rises have Hoeffding's limit in the same way. Of scores that are not
+    sum to .05. Drops and rises have Hoeffding's limit in the same way. For scores that are not
     accuracies only the value itself is known.
     """
-    value = live[id_]
+    value = live[metric]
     assert value is not None
     if not live.scale.is_accuracy:
         return value
-    sign = 1.0 if above else -1.0
-    if (window := parse_id(id_).arguments.get("window")) is not None:
-        tested = [mine for mine in live.tasks.values() if mine.tests]
-        noise = sum(_change_noise(mine, window, len(tested)) for mine in tested)
-        return value + sign * noise / len(tested)
-    current = live.tasks[live.task] if live.task in live.tasks and id_ != "min_acc" else None
-    older = live.older() if id_ != "current" else []
+    sign = 1.0 if upper else -1.0
+    if (window := metric_window(metric)) is not None:
+        evaluated = [task for task in live.tasks.values() if task.evaluations]
+        noise = sum(_change_noise(task, window, len(evaluated)) for task in evaluated)
+        return value + sign * noise / len(evaluated)
+    current = live.tasks[live.task] if live.task in live.tasks and metric != "min_acc" else None
+    older = live.older() if metric != "current" else []
     parts = len(older) + (current is not None)
-    noise = sum(_noise(m.low, m.n, m.tests_since, parts, above=above) for m in older)
+    noise = sum(
+        _noise(task.low, task.n, task.evaluations_since_end, parts, upper=upper) for task in older
+    )
     if current is not None and current.score is not None:
-        noise += _noise(current.score, current.n, current.tests, parts, above=above)
+        noise += _noise(current.score, current.n, current.evaluations, parts, upper=upper)
     return value + sign * noise / parts
 
 
-def _noise(score: float, n: int, tests: int, parts: int, *, above: bool) -> float:
-    """Return how far beyond `score`, the extreme of so many tests, the truth may lie."""
-    from scipy.special import betaincinv  # imported here: only a rule that may ring needs it
+def _noise(score: float, n: int, evaluations: int, parts: int, *, upper: bool) -> float:
+    """Return how far beyond `score`, the extreme of so many evaluations, the truth may lie."""
+    from scipy.special import betaincinv  # imported here: only a rule that is close needs it
 
-    share, right = _share(tests, parts), round(score * n)
-    if above:
-        return float(betaincinv(right + 1, n - right, 1 - share)) - score if right < n else 0.0
-    return score - float(betaincinv(right, n - right + 1, share)) if right else 0.0
-
-
-def _change_noise(mine: LiveTask, window: int, parts: int) -> float:
-    """Return by how much a drop or rise between two tests of a window may be noise."""
-    pairs = min(window, mine.tests)
-    return sqrt(2 * log(pairs / _share(mine.tests, parts)) / mine.n)
+    error, correct = _error_probability(evaluations, parts), round(score * n)
+    if upper:
+        high = float(betaincinv(correct + 1, n - correct, 1 - error)) if correct < n else score
+        return high - score
+    return score - float(betaincinv(correct, n - correct + 1, error)) if correct else 0.0
 
 
-def _share(tests: int, parts: int) -> float:
-    return (1 - LEVEL) / (parts * tests * (tests + 1))
+def _change_noise(task: LiveTask, window: int, parts: int) -> float:
+    """Return by how much a drop or rise between two evaluations of a window may be noise."""
+    pairs = min(window, task.evaluations)
+    return sqrt(2 * log(pairs / _error_probability(task.evaluations, parts)) / task.n)
 
 
-def _parsed(rule: object) -> tuple[str, str, float]:
-    found = RULE.fullmatch(rule) if isinstance(rule, str) else None
+def _error_probability(evaluations: int, parts: int) -> float:
+    return (1 - CONFIDENCE) / (parts * evaluations * (evaluations + 1))
+
+
+def _parse(rule: object) -> tuple[str, str, float]:
+    match = RULE.fullmatch(rule) if isinstance(rule, str) else None
     try:
-        limit = float(found[3]) if found else float("nan")
+        limit = float(match[3]) if match else float("nan")
     except ValueError:
         limit = float("nan")
-    if not found or not isfinite(limit):
+    if not match or not isfinite(limit):
         raise ValueError(f"alarm is {rule!r}, expected a rule like 'min_acc < 0.6' or a function")
-    return found[1], found[2], limit
+    return match[1], match[2], limit

@@ -1,7 +1,8 @@
-"""How hard a step pulls towards the new and towards the old: L2 norms of two gradients."""
+"""L2 norms of the gradients of the plasticity and the stability term of a loss."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -11,15 +12,17 @@ from torch import Tensor, nn
 from .state.preserve import preserve_rng_and_buffers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-__all__ = ["gradient_norm", "recorded_norms"]
+__all__ = ["LossTerm", "gradient_norm", "gradient_norms"]
+
+LossTerm = Tensor | Iterable[Tensor | None] | None  # a loss, or gradients that are given
 
 
 def gradient_norm(term: Tensor | Iterable[Tensor | None], parameters: Sequence[Tensor]) -> float:
-    """Return the L2 norm of the gradient of a loss term, or of gradients that are given.
+    """Return the L2 norm of the gradient of a loss term, or of the given gradients.
 
-    The graph stays, so that `backward` can follow, and nothing is written to `.grad`.
+    The autograd graph is retained, so that `backward` can follow, and `.grad` is not written to.
 
     Example:
         >>> weight = torch.tensor([3.0, 4.0], requires_grad=True)
@@ -31,25 +34,25 @@ def gradient_norm(term: Tensor | Iterable[Tensor | None], parameters: Sequence[T
             f"a loss term has shape {tuple(term.shape)}, expected one number: take its mean or sum"
         )
     if isinstance(term, Tensor) and term.requires_grad:
-        wanted = [parameter for parameter in parameters if parameter.requires_grad]
-        found: Iterable[Tensor | None] = torch.autograd.grad(
-            term, wanted, retain_graph=True, allow_unused=True
+        trainable = [parameter for parameter in parameters if parameter.requires_grad]
+        gradients: Iterable[Tensor | None] = torch.autograd.grad(
+            term, trainable, retain_graph=True, allow_unused=True
         )
     elif isinstance(term, Tensor):
-        found = [term] if term.dim() else []  # a loss that depends on nothing pulls nowhere
+        gradients = [term] if term.dim() else []  # a constant loss has no gradient
     else:
-        found = term
-    norms = [g.detach().double().norm() for g in found if g is not None]
+        gradients = term
+    norms = [g.detach().double().norm() for g in gradients if g is not None]
     total = float(torch.stack(norms).norm()) if norms else 0.0
     if not isfinite(total):
         raise ValueError(f"the norm of a gradient is {total}, expected a finite number")
     return total
 
 
-def recorded_norms(
-    model: nn.Module, terms: Sequence[Tensor | Iterable[Tensor | None] | None]
-) -> list[str]:
-    """Return the norm of each term as it is recorded: empty for None."""
+def gradient_norms(model: nn.Module, terms: Sequence[LossTerm]) -> list[str]:
+    """Return the norm of each term as text for the record, empty for None."""
     parameters = list(model.parameters())
-    with preserve_rng_and_buffers([*model.modules()]):  # a checkpointed forward runs again
+    with preserve_rng_and_buffers(
+        [*model.modules()]
+    ):  # activation checkpointing runs the forward again
         return ["" if term is None else repr(gradient_norm(term, parameters)) for term in terms]

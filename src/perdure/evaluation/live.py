@@ -1,49 +1,77 @@
-"""Seed metrics while training goes on: constant cost an evaluation, constant memory."""
+"""Metrics while training is running, at constant cost per evaluation and constant memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..metrics import LiveWindow, format_id
+import msgspec
+
+from ..metrics import LiveWindow, format_id, parse_id
+from .arguments import check_integer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..metrics import ScoreScale
 
-__all__ = ["Live", "LiveTask"]
+__all__ = ["Live", "LiveTask", "metric_window"]
 
 
 @dataclass
 class LiveTask:
-    """What is kept of one task's evaluations. Scores are larger-is-better here."""
+    """What is kept of one task's evaluations. Higher scores are better here, also for losses."""
 
     windows: dict[int, LiveWindow]
     n: int = 0
-    tests: int = 0
+    evaluations: int = 0
     score: float | None = None
-    tested_at: int = -1
-    left_at: int | None = None  # the last step of its first visit
-    low: float = inf
-    tests_since: int = 0
+    last_step: int = -1  # of the last evaluation
+    end_step: int | None = None  # the last step of the first time it was trained
+    low: float = inf  # the worst score after that step
+    evaluations_since_end: int = 0
 
     def update(self, step: int, score: float, n: int) -> None:
         """Take one evaluation into account."""
-        self.score, self.tested_at, self.n = score, step, n
-        self.tests += 1
+        self.score, self.last_step, self.n = score, step, n
+        self.evaluations += 1
         for window in self.windows.values():
             window.update(score)
-        if self.left_at is not None and step > self.left_at:
+        if self.end_step is not None and step > self.end_step:
             self.low = min(self.low, score)
-            self.tests_since += 1
+            self.evaluations_since_end += 1
+
+
+class _TaskState(msgspec.Struct):
+    """What a checkpoint keeps of a task."""
+
+    windows: list[tuple[int, list[object]]]
+    n: int
+    evaluations: int
+    score: float | None
+    last_step: int
+    end_step: int | None
+    low: float
+    evaluations_since_end: int
+
+
+class _LiveState(msgspec.Struct):
+    """What a checkpoint keeps of the live metrics."""
+
+    step: int
+    task: str | None
+    begin_step: int
+    windows: list[int]
+    tasks: dict[str, _TaskState]
 
 
 @dataclass
 class Live:
-    """Live numbers, each None while it is undefined; `live["wf100"]` reads one by its id.
+    """The metrics of the run so far, each None while it is undefined.
 
-    They are those of `perdure score` on what was recorded so far. A worker's results count when
-    they arrive.
+    They equal those of `perdure score` on what was recorded so far; the results of a worker count
+    once they arrive. `live["wf100"]` looks a metric up by its id.
     """
 
     scale: ScoreScale
@@ -51,111 +79,141 @@ class Live:
     step: int = 0
     task: str | None = None
     tasks: dict[str, LiveTask] = field(default_factory=dict)
-    entered_at: int = 0
+    begin_step: int = 0  # after which the current task began
 
-    def entered(self, task: str, step: int) -> None:
-        """Note that `task` is being learned from here on."""
-        if task == self.task:  # it was never left: to the record this is one visit
-            mine = self._of(task)
-            mine.left_at = None if mine.left_at == step else mine.left_at
+    def add_windows(self, *windows: int) -> None:
+        """Also compute `wf` and `wp` over these numbers of evaluations, from now on."""
+        for window in windows:
+            check_integer("a window", window, 1)
+            if window not in self.windows:
+                self.windows = (*self.windows, int(window))
+                for task in self.tasks.values():
+                    task.windows[int(window)] = LiveWindow(int(window))
+
+    def begin_task(self, task: str, step: int) -> None:
+        """Note that `task` is trained from here on."""
+        if task == self.task:  # no other task came in between: one span in the record
+            live_task = self._task(task)
+            live_task.end_step = None if live_task.end_step == step else live_task.end_step
         else:
-            self.task, self.entered_at = task, step
+            self.task, self.begin_step = task, step
 
-    def left(self, task: str, step: int) -> None:
-        """Note that `task` is learned; its minimum counts from the next evaluation on."""
-        mine = self._of(task)
-        if mine.left_at is None:
-            mine.left_at = step
+    def end_task(self, task: str, step: int) -> None:
+        """Note that training of `task` ended; its minimum counts from the next evaluation on."""
+        live_task = self._task(task)
+        if live_task.end_step is None:
+            live_task.end_step = step
 
     def update(self, step: int, task: str, score: float, n: int) -> None:
         """Take one evaluation of `task` into account."""
         self.step = max(self.step, step)
-        self._of(task).update(step, -score if self.scale.lower_is_better else score, n)
+        self._task(task).update(step, -score if self.scale.lower_is_better else score, n)
 
-    def _of(self, task: str) -> LiveTask:
+    def _task(self, task: str) -> LiveTask:
         if task not in self.tasks:
             self.tasks[task] = LiveTask({w: LiveWindow(w) for w in self.windows})
         return self.tasks[task]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return everything as plain data, for a checkpoint."""
-        tasks = {
-            name: vars(mine) | {"windows": [[w, each.state()] for w, each in mine.windows.items()]}
-            for name, mine in self.tasks.items()
+        return {
+            "step": self.step,
+            "task": self.task,
+            "begin_step": self.begin_step,
+            "windows": list(self.windows),
+            "tasks": {
+                name: vars(task) | {"windows": [[w, x.state()] for w, x in task.windows.items()]}
+                for name, task in self.tasks.items()
+            },
         }
-        here = {"step": self.step, "task": self.task, "entered_at": self.entered_at}
-        return here | {"tasks": tasks}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on where `state` was; a window that was not there then starts now."""
-        self.step, self.task, self.entered_at = state["step"], state["task"], state["entered_at"]
-        for name, saved in state["tasks"].items():
-            mine = self._of(name)
-            vars(mine).update({key: saved[key] for key in saved if key != "windows"})
-            for window, each in saved["windows"]:
-                if window in mine.windows:
-                    mine.windows[window].load(each)
+    def load(self, state: Mapping[str, object]) -> None:
+        """Continue from `state`; a window that it does not have starts now."""
+        saved = msgspec.convert(state, _LiveState)
+        self.step, self.task, self.begin_step = saved.step, saved.task, saved.begin_step
+        self.add_windows(*saved.windows)
+        for name, saved_task in saved.tasks.items():
+            task = self._task(name)
+            for window, window_state in saved_task.windows:
+                task.windows[window].load(window_state)
+            vars(task).update(msgspec.structs.asdict(saved_task) | {"windows": task.windows})
 
     def older(self) -> list[LiveTask]:
-        """Return the tasks that were learned and are not the one being learned."""
+        """Return the tasks whose training ended and that are not being trained now."""
         return [
-            mine
-            for name, mine in self.tasks.items()
-            if mine.left_at is not None and name != self.task
+            task
+            for name, task in self.tasks.items()
+            if task.end_step is not None and name != self.task
         ]
 
     @property
     def current(self) -> float | None:
-        """The last score of the task being learned."""
-        mine = self.tasks.get(self.task) if self.task is not None else None
-        if mine is None or mine.tested_at <= self.entered_at:
+        """The last score of the task being trained."""
+        task = self.tasks.get(self.task) if self.task is not None else None
+        if task is None or task.score is None or task.last_step <= self.begin_step:
             return None
-        return self._signed(mine.score)
+        return self._signed(task.score)
 
     @property
     def min_acc(self) -> float | None:
-        """The mean over tasks left behind of their worst score since."""
-        lows = [mine.low for mine in self.older()]
+        """The mean over older tasks of their worst score since their training ended."""
+        lows = [task.low for task in self.older()]
         return self._signed(sum(lows) / len(lows)) if lows and max(lows) < inf else None
 
     @property
     def wc_acc(self) -> float | None:
         """The worst case: the mean of the current task's score and every older task's worst."""
-        now, lows = self.current, [mine.low for mine in self.older()]
-        if now is None or (lows and max(lows) == inf):
+        current, lows = self.current, [task.low for task in self.older()]
+        if current is None or (lows and max(lows) == inf):
             return None
-        oriented = -now if self.scale.lower_is_better else now
-        return self._signed((oriented + sum(lows)) / (1 + len(lows)))
+        return self._signed((self._signed(current) + sum(lows)) / (1 + len(lows)))
 
     @property
     def wf(self) -> dict[int, float | None]:
-        """Windowed forgetting, by window."""
-        return {w: self._change("drop", w) for w in self.windows}
+        """Windowed forgetting by window."""
+        return {window: self._change("drop", window) for window in self.windows}
 
     @property
     def wp(self) -> dict[int, float | None]:
-        """Windowed plasticity, by window."""
-        return {w: self._change("rise", w) for w in self.windows}
+        """Windowed plasticity by window."""
+        return {window: self._change("rise", window) for window in self.windows}
 
-    def __getitem__(self, id_: str) -> float | None:
-        if id_ in ("current", "min_acc", "wc_acc"):
-            value: float | None = getattr(self, id_)
+    def __getitem__(self, metric: str) -> float | None:
+        if metric in ("current", "min_acc", "wc_acc"):
+            value: float | None = getattr(self, metric)
             return value
         windowed = {
-            format_id(base, window): (kind, window)
-            for base, kind in (("wf", "drop"), ("wp", "rise"))
+            format_id(base, window): (direction, window)
+            for base, direction in (("wf", "drop"), ("wp", "rise"))
             for window in self.windows
         }
-        if id_ in windowed:
-            return self._change(*windowed[id_])
-        raise KeyError(f"{id_!r} is no live number, expected one of current, min_acc, wc_acc, "
-                       f"{', '.join(windowed)}")  # fmt: skip
+        if metric in windowed:
+            return self._change(*windowed[metric])
+        raise KeyError(
+            f"{metric!r} is not a live metric, expected one of current, min_acc, wc_acc, "
+            f"{', '.join(windowed)}"
+        )
 
-    def _change(self, which: str, window: int) -> float | None:
-        tested = [mine for mine in self.tasks.values() if mine.tests]
-        if not any(mine.tests > 1 for mine in tested):
+    def _change(self, direction: str, window: int) -> float | None:
+        evaluated = [task for task in self.tasks.values() if task.evaluations]
+        if not any(task.evaluations > 1 for task in evaluated):
             return None
-        return sum(float(getattr(m.windows[window], which)) for m in tested) / len(tested)
+        changes = [float(getattr(task.windows[window], direction)) for task in evaluated]
+        return sum(changes) / len(changes)
 
-    def _signed(self, value: float | None) -> float | None:
-        return -value if value is not None and self.scale.lower_is_better else value
+    def _signed(self, value: float) -> float:
+        """Return a higher-is-better score in the units of the score, or the reverse."""
+        return -value if self.scale.lower_is_better else value
+
+
+def metric_window(metric: str) -> int | None:
+    """Return the window of a windowed metric; None for any other name.
+
+    Example:
+        >>> metric_window("wf10"), metric_window("min_acc")
+        (10, None)
+    """
+    try:
+        return parse_id(metric).arguments.get("window")
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""From the values of an evaluation to the record, the live numbers and what there is to say."""
+"""From the values of an evaluation to the record, the live metrics and the user's attention."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import numpy as np
 import torch
 
@@ -21,12 +22,13 @@ from ..record import RecordError, RunWriter, csv_field, read_json
 from .live import Live
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from ..metrics import ScoreScale
-    from .tasks import EvaluationTask
+    from .eval_set import EvalSet
+    from .options import Record
 
 __all__ = ["EvaluationWarning", "Recorder"]
 
@@ -34,230 +36,224 @@ SCHEMA = 3
 
 
 class EvaluationWarning(UserWarning):
-    """What a user should know about an evaluation that goes on."""
+    """Something about a running evaluation that the user should know."""
+
+
+class _RecordState(msgspec.Struct):
+    """What a checkpoint keeps of the record."""
+
+    position: dict[str, Any]  # of the writer
+    notes: list[str]
+    per_example_files: list[tuple[str, list[bool]]]  # the order matters
+    live: dict[str, Any]
+    created: str
+    resumed: list[dict[str, Any]]
 
 
 class Recorder:
-    """Writes a run's folder and keeps its live numbers.
+    """Writes the folder of a run and updates its live metrics.
 
     Args:
-        describe: what ran, for run.json.
+        run: what run.json says about the run, besides what is known here.
         scale: range, direction and name of the scores.
-        windows: of the live wf and wp.
-        hits: whether to record which examples are right.
-        redraw: whether subsets are drawn anew each time: then only whole sets have hits.
+        per_example: whether to record which examples are classified correctly.
     """
 
     writer: RunWriter
 
-    def __init__(
-        self,
-        describe: Mapping[str, Any],
-        scale: ScoreScale,
-        *,
-        windows: Sequence[int],
-        hits: bool,
-        redraw: bool = False,
-    ) -> None:
-        self.live = Live(scale, tuple(windows))
+    def __init__(self, run: Mapping[str, object], scale: ScoreScale, *, per_example: bool) -> None:
+        self._scale, self._per_example = scale, per_example
+        self.live = Live(self._scale)
         self.notes: list[str] = []
-        self._scale, self._hits, self._redraw = scale, hits, redraw
-        self._with_hits: dict[str, list[bool]] = {}  # of whole sets or not, by task
-        self._learned: dict[str, EvaluationTask] = {}
-        self._classes: Mapping[str, Sequence[int]] = {}
-        self._describe = {**_surroundings(), **describe}
+        self._trained: dict[str, EvalSet] = {}
+        self._per_example_files: dict[str, list[bool]] = {}  # by task: of whole sets or not
+        self._run: dict[str, Any] = {**_environment(), **run}
 
-    def open(
-        self,
-        folder: str | os.PathLike[str] | None,
-        *,
-        overwrite: bool | Literal["unfinished"],
-        resume: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Begin the record in `folder`, or go on with it; None: one that goes with this object."""
-        if resume is not None:
-            if folder is None:
-                raise ValueError("going on needs the folder of the record; give record=")
-            state = resume["record"]
-            _check_begun(Path(folder), state["created"])
-            self.notes = list(state["notes"])
-            self._with_hits = {task: list(files) for task, files in state["with_hits"]}
-            self.live.load(state["live"])
-            self._describe["created"] = state["created"]
-            self._describe["resumed"] = [*state["resumed"], self._resumed(resume["step"])]
+    def open(self, record: Record) -> None:
+        """Begin a record, or continue one; without a folder it exists as long as this object."""
+        folder = record.folder
+        if record.resume is not None:
+            assert folder is not None
+            state = msgspec.convert(record.resume["record"], _RecordState)
+            _check_same_run(Path(folder), state.created)
+            self.notes, self._per_example_files = state.notes, dict(state.per_example_files)
+            self.live.load(state.live)
+            now = _environment()
+            self._run["created"] = state.created
+            self._run["resumed"] = [
+                *state.resumed,
+                {
+                    "at": now["created"],
+                    "after_step": record.resume["step"],
+                    "versions": now["versions"],
+                },
+            ]
             self.writer = RunWriter(
-                folder, self._description(), overwrite=overwrite, go_on=state["position"]
+                folder, self._run_json(), overwrite=record.overwrite, go_on=state.position
             )
             return
         if folder is None:
             folder = tempfile.mkdtemp(prefix="perdure-")
             weakref.finalize(self, _remove, folder, os.getpid())
-        self.writer = RunWriter(folder, self._description(), overwrite=overwrite)
+        self.writer = RunWriter(folder, self._run_json(), overwrite=record.overwrite)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return how far the record is, as plain data for a checkpoint."""
-        return {
-            "position": self.writer.position(),
-            "notes": list(self.notes),
-            "with_hits": [[task, list(files)] for task, files in self._with_hits.items()],
-            "live": self.live.state(),
-            "created": self._describe["created"],
-            "resumed": list(self._describe.get("resumed", [])),
-        }
+        state = _RecordState(
+            position=self.writer.position(),
+            notes=self.notes,
+            per_example_files=list(self._per_example_files.items()),
+            live=self.live.state(),
+            created=self._run["created"],
+            resumed=self._run.get("resumed", []),
+        )
+        plain: dict[str, object] = msgspec.to_builtins(state)
+        return plain
 
-    @staticmethod
-    def _resumed(step: int) -> dict[str, Any]:
-        """Return when a run goes on, and after which step, with what."""
-        now = _surroundings()
-        return {"at": now["created"], "after_step": step, "versions": now["versions"]}
-
-    def say(self, message: str) -> None:
-        """Tell the user, and whoever reads the record."""
+    def warn(self, message: str) -> None:
+        """Warn the user and readers of the record."""
         self.note(message)
         warnings.warn(message, EvaluationWarning, stacklevel=2)
 
     def note(self, message: str) -> None:
-        """Tell whoever reads the record."""
+        """Add a note for readers of the record."""
         self.notes.append(" ".join(message.split()))
-        self.writer.describe(self._description())
+        self._write_run_json()
 
-    def entered(
-        self, task: EvaluationTask, step: int, classes: Mapping[str, Sequence[int]]
-    ) -> None:
-        """Note in run.json that `task` is learned from here on."""
-        self._learned[task.name] = task
-        self._classes = classes
-        self.live.entered(task.name, step)
-        self.writer.describe(self._description())
+    def begin_task(self, task: EvalSet, step: int) -> None:
+        """Note in run.json that `task` is trained from here on."""
+        self._trained[task.name] = task
+        self.live.begin_task(task.name, step)
+        self._write_run_json()
 
-    def known(self, tasks: Sequence[EvaluationTask], classes: Mapping[str, Sequence[int]]) -> None:
-        """Note which tasks were learned before the run goes on."""
-        self._learned, self._classes = {task.name: task for task in tasks}, classes
-        self.writer.describe(self._description())
+    def set_trained(self, tasks: Iterable[EvalSet]) -> None:
+        """Note which tasks were trained before the run was resumed."""
+        self._trained = {task.name: task for task in tasks}
+        self._write_run_json()
 
-    def forget(self, task: str) -> None:
-        """Take a task that had no step out of run.json."""
-        self._learned.pop(task, None)
-        self.writer.describe(self._description())
+    def discard_task(self, task: str) -> None:
+        """Remove a task that had no step from run.json."""
+        self._trained.pop(task, None)
+        self._write_run_json()
 
     def write(
-        self, kind: str, step: int, trained: str | None, tested: Mapping[str, NDArray[Any]],
-        tasks: Mapping[str, EvaluationTask],
+        self, kind: str, step: int, trained: str | None, values: Mapping[str, NDArray[Any]],
+        tasks: Mapping[str, EvalSet],
     ) -> None:  # fmt: skip
-        """Record one evaluation: the values of the rows of each task that was tested."""
+        """Record one evaluation: the values of the examples of each evaluated task."""
+        scores = {name: self._mean(name, step, task) for name, task in values.items()}
+        trained_field = csv_field(trained) if trained is not None else ""
         lines = []
-        hits: list[tuple[int, int, NDArray[np.bool_]]] = []
-        whole: list[tuple[int, int, NDArray[np.bool_]]] = []
-        learned = csv_field(trained) if trained is not None else ""
-        scores = {task: self._score(task, step, values) for task, values in tested.items()}
-        for task, values in tested.items():
-            lines.append(
-                f"{step},{learned},{csv_field(task)},{kind},{scores[task]!r},{len(values)}"
-            )
-            if self._hits and values.dtype == np.bool_:
-                file = self._file_of_hits(kind, tasks[task], step, scores[task])
+        of_subsets: list[tuple[int, int, NDArray[np.bool_]]] = []
+        of_whole_sets: list[tuple[int, int, NDArray[np.bool_]]] = []
+        for name, score in scores.items():
+            count = len(values[name])
+            lines.append(f"{step},{trained_field},{csv_field(name)},{kind},{score!r},{count}")
+            if self._per_example and values[name].dtype == np.bool_:
+                file = self._per_example_file(kind, tasks[name], step, score)
                 if file is not None:
-                    number = self._number(tasks[task], whole=file == "whole")
-                    (whole if file == "whole" else hits).append((number, step, values))
+                    number = self._file_number(tasks[name], whole=file == "whole")
+                    rows = of_whole_sets if file == "whole" else of_subsets
+                    rows.append((number, step, values[name]))
         if kind != "initial":
-            for task, score in scores.items():
-                mine = self.live.tasks.get(task)
-                if mine is None or mine.tested_at != step:  # a probe at this step goes first
-                    self.live.update(step, task, score, len(tested[task]))
-        self.writer.points(lines, hits, whole)
+            for name, score in scores.items():
+                live_task = self.live.tasks.get(name)
+                if live_task is None or live_task.last_step != step:  # a probe takes precedence
+                    self.live.update(step, name, score, len(values[name]))
+        self.writer.points(lines, of_subsets, of_whole_sets)
 
-    def gradient(self, step: int, trained: str | None, norms: Sequence[str]) -> None:
+    def write_gradients(self, step: int, trained: str | None, norms: Sequence[str]) -> None:
         """Record the gradient norms of a step."""
-        learned = csv_field(trained) if trained is not None else ""
-        self.writer.gradient(f"{step},{learned},{','.join(norms)}")
+        trained_field = csv_field(trained) if trained is not None else ""
+        self.writer.gradient(f"{step},{trained_field},{','.join(norms)}")
 
-    def _score(self, task: str, step: int, values: NDArray[Any]) -> float:
+    def _mean(self, task: str, step: int, values: NDArray[Any]) -> float:
         if values.dtype == np.bool_:
             return int(np.count_nonzero(values)) / len(values)
         score = float(values.astype(np.float64).mean())
         if not isfinite(score) or not self._scale.low <= score <= self._scale.high:
             raise ValueError(
                 f"score of task {task!r} after step {step} is {score}, expected a finite number "
-                f"from {self._scale.low:g} to {self._scale.high:g}; this test was not recorded"
+                f"from {self._scale.low:g} to {self._scale.high:g}; it was not recorded"
             )
         return score
 
-    def _file_of_hits(
-        self, kind: str, task: EvaluationTask, step: int, score: float
+    def _per_example_file(
+        self, kind: str, task: EvalSet, step: int, score: float
     ) -> Literal["subset", "whole"] | None:
-        """Return where the hits of an evaluation go; None where they need not be written.
+        """Return which file the results of an evaluation belong to; None if to none.
 
-        A subset that is the whole set has one file for both, and what a probe of this step has
-        recorded already is not written twice.
+        A subset that is the whole set has one file for both, and what a probe at this step has
+        already recorded is not written twice.
         """
-        if kind == "initial" or (kind == "probe" and self._redraw):
+        if kind == "initial" or (kind == "probe" and task.resample):
             return None
         if kind == "probe":
             return "subset"
-        if self._redraw or not task.subset_is_whole:
+        if task.resample or not task.subset_is_whole:
             return "whole"
         probe = self.live.tasks.get(task.name)
-        if probe is None or probe.tested_at != step:
+        if probe is None or probe.last_step != step:
             return "subset"
         same = probe.score == (-score if self._scale.lower_is_better else score)
         return None if same else "whole"  # other rounding in other batches, or random transforms
 
-    def _number(self, task: EvaluationTask, *, whole: bool) -> int:
-        """Return the number of a task's hits, whose file begins with its first evaluation."""
-        if task.name not in self._with_hits:
-            self._with_hits[task.name] = []
-        number = list(self._with_hits).index(task.name)
-        if whole not in self._with_hits[task.name]:
-            tasks = list(self._with_hits)[: number + 1]
-            self.writer.add_per_example(tasks, task.ids(whole=whole), whole=whole)
-            self._with_hits[task.name].append(whole)
+    def _file_number(self, task: EvalSet, *, whole: bool) -> int:
+        """Return the number of a task's file, which begins with its first evaluation."""
+        files = self._per_example_files.setdefault(task.name, [])
+        names = list(self._per_example_files)
+        number = names.index(task.name)
+        if whole not in files:
+            self.writer.add_per_example(names[: number + 1], task.ids(whole=whole), whole=whole)
+            files.append(whole)
         return number
 
-    def _description(self) -> dict[str, Any]:
-        said = {
-            **self._describe,
-            "tasks": list(self._learned),
+    def _write_run_json(self) -> None:
+        self.writer.describe(self._run_json())
+
+    def _run_json(self) -> dict[str, Any]:
+        scale = self._scale
+        content = {
+            **self._run,
+            "tasks": list(self._trained),
             "scale": {
-                "low": self._scale.low if isfinite(self._scale.low) else None,
-                "high": self._scale.high if isfinite(self._scale.high) else None,
-                "lower_is_better": self._scale.lower_is_better,
-                "name": self._scale.label,
+                "low": scale.low if isfinite(scale.low) else None,
+                "high": scale.high if isfinite(scale.high) else None,
+                "lower_is_better": scale.lower_is_better,
+                "name": scale.label,
             },
             "notes": self.notes,
         }
-        prints = {name: task.fingerprint() for name, task in self._learned.items()}
-        if known := {name: each for name, each in prints.items() if each is not None}:
-            said["evaluation_data"] = known
-        classes = self._class_counts()
-        return said | ({"classes": classes} if classes else {})
+        fingerprints = {name: task.fingerprint() for name, task in self._trained.items()}
+        if known := {name: value for name, value in fingerprints.items() if value is not None}:
+            content["evaluation_data"] = known
+        counts = self._class_counts()
+        return content | ({"classes": counts} if counts else {})
 
     def _class_counts(self) -> list[int]:
-        """Return how many classes each task brings, nothing where that is not known of all."""
+        """Return how many new classes each task has, or nothing if that is not known of all."""
         seen: set[int] = set()
         counts = []
-        for name, task in self._learned.items():
-            labels = self._classes.get(name)
-            if labels is None:
-                found = task.labels()
-                labels = [] if found is None else np.unique(found).tolist()
-            new = set(labels) if self._describe.get("setting") == "task" else set(labels) - seen
-            counts.append(len(new))
-            seen |= set(labels)
+        for task in self._trained.values():
+            labels = task.labels() if task.classes is None else task.classes
+            classes = set() if labels is None else set(np.unique(labels).tolist())
+            counts.append(len(classes if self._run.get("setting") == "task" else classes - seen))
+            seen |= classes
         return counts if counts and min(counts) > 0 else []
 
 
-def _check_begun(folder: Path, created: str) -> None:
-    """Raise unless the record in `folder` is the one that was begun then: it will be cut."""
+def _check_same_run(folder: Path, created: str) -> None:
+    """Raise unless the run in `folder` is the one that was created then: it will be truncated."""
     try:
-        found = read_json(folder / "run.json")["created"]
+        created_there = read_json(folder / "run.json")["created"]
     except (OSError, ValueError, KeyError, TypeError):
         raise RecordError(
-            f"{folder}: no record to go on with; give the folder that the state was saved with"
+            f"{folder}: no record to resume; pass the folder that the state was saved with"
         ) from None
-    if found != created:
+    if created_there != created:
         raise RecordError(
-            f"{folder}: a run begun at {found}, expected the one of the state, begun at {created}; "
-            "give that one's folder"
+            f"{folder}: holds a run created at {created_there}, expected the one of the state, "
+            f"created at {created}; pass the folder of that one"
         )
 
 
@@ -266,8 +262,8 @@ def _remove(folder: str, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _surroundings() -> dict[str, Any]:
-    """Return with what and when a run was made."""
+def _environment() -> dict[str, Any]:
+    """Return when, by which program and with which versions a run was made."""
     from .. import __version__
 
     return {
@@ -279,7 +275,7 @@ def _surroundings() -> dict[str, Any]:
         "versions": {
             "perdure": __version__,
             "python": platform.python_version(),
-            "torch": torch.__version__,
+            "torch": str(torch.__version__),
             "numpy": np.__version__,
         },
     }

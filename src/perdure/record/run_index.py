@@ -23,7 +23,8 @@ UNSAID = (
     0,
 )  # tested on the test set, as all runs were before they could say it
 # Of how a loop was evaluated, what changes the numbers; where and in what batches does not.
-MEASURED = ("every", "subset", "redraw", "unseen", "initial", "mode", "screen", "score")
+MEASURED = ("every", "subset", "resample", "unseen", "initial", "score")
+EXECUTED = ("mode", "half_precision")  # of the executor
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,9 @@ def _config(run: Mapping[str, Any], described: Mapping[str, Any]) -> dict[str, A
     measured = {"setting": run.get("setting"), "scale": scale}
     if isinstance(evaluation, dict):
         measured |= {key: evaluation[key] for key in MEASURED if key in evaluation}
+        executor = evaluation.get("executor")
+        if isinstance(executor, dict):
+            measured |= {key: executor[key] for key in EXECUTED if key in executor}
     others = {k: v for k, v in measured.items() if v is not None and k not in described}
     return said | _flat(others)
 

@@ -60,13 +60,13 @@ class Checkpointer:
 
     def save(self, position: Position) -> None:
         """Save the learner at `position`; what cannot be saved is said once and stops nobody."""
-        with self._evaluator.uncounted():
+        with self._evaluator.costs.exclude_from_costs():
             try:
                 state = self._evaluator.state_dict()
                 save_checkpoint(self._folder, self._strategy, position, self._stopping, state)
             except (OSError, RecordError, SafetensorError, TypeError) as error:  # full, or odd
                 if not self._troubled:
-                    self._evaluator.say(
+                    self._evaluator.warn(
                         f"no checkpoint could be saved after step {position.step} ({error}); if "
                         "this run is stopped it goes on from an earlier one, or starts again"
                     )

@@ -99,7 +99,7 @@ def train(
         raise ValueError("going on with patience needs the `stopping` that was saved")
     at = start or Position()
     step, stopping = at.step, stopping or EarlyStopping(plan.patience)
-    counted = nullcontext if evaluator is None else evaluator.counted
+    counted = nullcontext if evaluator is None else evaluator.costs.count_as_training
     for number, phase in list(enumerate(list_phases(scenario, plan)))[at.phase :]:
         for task in range(len(scenario.tasks)) if strategy.trains_on_all_tasks else phase.tasks:
             strategy.model.open(task, scenario.tasks[task].classes)
@@ -239,7 +239,7 @@ class _Finite:
     ) -> None:
         """Record gradient norms; one that is not finite comes before the loss is looked at."""
         try:
-            evaluator.gradients(self._strategy.model, plasticity, stability, every=every)
+            evaluator.record_gradients(self._strategy.model, plasticity, stability, every=every)
         except ValueError as error:
             self.look_now()
             what = f"gradient of {type(self._strategy).__name__} cannot be recorded ({error})"
@@ -271,7 +271,8 @@ def _tested(
         torch.empty(len(phase.rows), dtype=torch.int64, device="meta"),
     )
     stored = len(strategy.memory_rows()) * examples.bytes_each
-    evaluator.report(
-        state=list(strategy.regularizer_state()), copies=list(strategy.auxiliary_tensors())
+    evaluator.costs.report_memory(
+        regularizer_state=list(strategy.regularizer_state()),
+        auxiliary_tensors=list(strategy.auxiliary_tensors()),
     )
-    return evaluator.task(phase.name, strategy.model, data=data, stored=stored)
+    return evaluator.task(phase.name, strategy.model, train_data=data, stored_samples=stored)

@@ -12,8 +12,8 @@ import torch
 
 from ..data import load
 from ..data.examples import Examples
-from ..evaluation import Evaluator
-from ..evaluation.costs.meter import reset_peak_memory
+from ..evaluation import EvalTask, Evaluator, Record, Subset
+from ..evaluation.costs.memory import reset_peak_memory
 from ..models import build
 from ..record import InputError
 from ..scenarios import (
@@ -146,7 +146,7 @@ def run(
     ) as evaluator:
         if differ and start is not None:
             what = "; ".join(differ)
-            evaluator.say(f"begun otherwise, and gone on after step {start.step}: {what}")
+            evaluator.warn(f"begun otherwise, and gone on after step {start.step}: {what}")
         checkpointer = Checkpointer(
             saved, strategy, evaluator, stopping, every=checkpoint_every, saved=on_checkpoint
         )
@@ -268,24 +268,20 @@ def build_evaluator(
         return lambda: test.take(rows)[:2]
 
     return Evaluator(
-        {task.name: data(task.test) for task in scenario.tasks},
+        {
+            task.name: EvalTask(data(task.test), classes=task.classes if heads else None)
+            for task in scenario.tasks
+        },
         every=config.every,
-        subset=config.subset,
-        redraw=config.resample,
-        hits=config.per_example,
-        seed=config.seed,
+        subset=Subset(config.subset, seed=config.seed, resample=config.resample),
         unseen=config.unseen,
         initial="all" if config.unseen else "entered",
-        setting=scenario.setting,
-        classes={task.name: task.classes for task in scenario.tasks} if heads else None,
         forward=forward if heads else None,
-        record=folder,
-        overwrite=overwrite,
-        resume=resume,
+        record=Record(folder, overwrite=overwrite, resume=resume, per_example=config.per_example),
         # A guesser has no weights, and no operations to count.
-        meter=any(True for _ in strategy.model.parameters()),
+        count_flops=any(True for _ in strategy.model.parameters()),
         progress=False,
-        describe={
+        config={
             **msgspec.to_builtins(config),
             "scenario": scenario.name,
             "setting": scenario.setting,

@@ -1,1 +1,1 @@
-"""Operations, time and memory of training and of evaluation."""
+"""Costs of training and evaluation: operations, time and memory."""

@@ -1,10 +1,15 @@
-"""Counting operations with PyTorch's formulas, and nothing else: no hooks on modules."""
-# ruff: noqa: SLF001 - the dispatcher has no other way in
+"""Counting floating-point operations with PyTorch's formulas, without hooks on modules.
+
+PyTorch has no public interface to the dispatcher and to the stack of its modes, so this module
+uses private parts of torch (`torch._C._dispatch_*`, `_push_mode`, `_pop_mode`, …), as PyTorch's own
+FlopCounterMode does. tests/test_private_torch.py fails when one of them is gone.
+"""
+# ruff: noqa: SLF001 - see above
 
 from __future__ import annotations
 
-import os
 from functools import cache, partial
+from multiprocessing.util import register_after_fork
 from typing import Any
 
 import torch
@@ -20,17 +25,17 @@ from torch.utils._pytree import arg_tree_leaves
 
 from .formulas import formula
 
-__all__ = ["Flops"]
+__all__ = ["FlopCounter"]
 
 aten = torch.ops.aten
-COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
-KERNELS = (  # kernels for every device, which PyTorch prefers to a composite
+COMPOSITE_KEY = torch._C.DispatchKey.CompositeImplicitAutograd
+GENERIC_KERNEL_KEYS = (  # of kernels for every device, which PyTorch prefers to a composite
     "CompositeExplicitAutogradNonFunctional",
     "CompositeExplicitAutograd",
     "CompositeImplicitAutogradNestedTensor",
 )
-# Their gradients are computed by other formulas, to other bits, while any mode is active.
-SENSITIVE = {
+# While any mode is active, their gradients are computed by other formulas, to other bits.
+MODE_SENSITIVE = {
     aten.prod.default,
     aten.prod.dim_int,
     aten.cumprod.default,
@@ -39,30 +44,16 @@ SENSITIVE = {
 }
 
 
-COUNTING: set[Flops] = set()  # started and not stopped
-
-
-@cache
-def _stop_in_children() -> None:
-    """Have every process that is forked from here on drop the counters it inherits."""
-    os.register_at_fork(after_in_child=_drop_counters)
-
-
-def _drop_counters() -> None:
-    for counter in list(COUNTING):
-        counter.stop()
-
-
-class Flops(TorchDispatchMode):
+class FlopCounter(TorchDispatchMode):
     """Counts floating-point operations of matrix products, convolutions and attention.
 
-    What is computed stays bit for bit what it is without this mode. PyTorch's own FlopCounterMode
-    replaces kernels by the sum of their parts, and registers hooks on every module, which compiled
-    models warn of. `start` and `stop` may stand in different calls, with modes of others begun in
-    between: a mode is taken out of the stack wherever it is.
+    Results are bit for bit what they are without this mode. PyTorch's own FlopCounterMode replaces
+    kernels by the sum of their parts, and registers hooks on every module, which compiled models
+    warn about. Other modes may be entered between `start` and `stop`: the counter is removed from
+    the stack wherever it is.
 
     Example:
-        >>> with Flops() as flops:
+        >>> with FlopCounter() as flops:
         ...     _ = torch.ones(2, 3) @ torch.ones(3, 4)
         >>> flops.total
         48
@@ -73,44 +64,50 @@ class Flops(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.total: int = 0
-        self.problem = ""  # why the total lacks something
-        self._sensitive: Tensor | None = None
+        self.problem = ""  # why the total is incomplete
+        self._active = False
+        self._sensitive_output: Tensor | None = None
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:  # fmt: skip
         """Run an operation and count it."""
         kwargs = kwargs or {}
-        self._spare()
+        self._exempt_sensitive()
         count = formula(getattr(func, "_overloadpacket", func))
         if count is None and not types and _runs_as_parts(func, args, kwargs):
-            with self:  # in inference mode an operation arrives whole: its parts are counted
-                return func._op_dk(COMPOSITE, *args, **kwargs)
+            with self:  # in inference mode an operation arrives as a whole: count its parts
+                return func._op_dk(COMPOSITE_KEY, *args, **kwargs)
         out = func(*args, **kwargs)
-        if func in SENSITIVE:
-            self._sensitive = out
+        if func in MODE_SENSITIVE:
+            self._sensitive_output = out
         if count is not None:
             try:
                 self._add(func, count, args, kwargs, out)
-            except Exception as error:  # a formula that does not fit must not stop training
+            except Exception as error:  # a formula that fails must not stop training
                 self.problem = f"{func.name()}: {type(error).__name__}: {error}"
         return out
 
     def _add(self, func: Any, count: Any, args: Any, kwargs: Any, out: Any) -> None:
         self.total += int(count(*args, **kwargs, out_val=out))
         if func is aten.convolution_backward.default:
-            self.total -= _too_much(count, args, out)
+            self.total -= _excess_of_groups(count, args, out)
 
     def start(self) -> None:
-        """Count from here on, in this process: what is forked meanwhile is not slowed down."""
-        _stop_in_children()
-        COUNTING.add(self)
+        """Start counting, in this process: worker processes of a DataLoader do not count."""
+        self._active = True
+        # It goes away with this object, unlike a hook of os.register_at_fork.
+        register_after_fork(self, FlopCounter._stop_if_active)
         _push_mode(self)
 
+    def _stop_if_active(self) -> None:
+        if self._active:
+            self.stop()
+
     def stop(self) -> int:
-        """Return what was counted, and leave every other mode as it is."""
-        self._spare()
-        COUNTING.discard(self)
+        """Stop counting and return the count; other modes stay as they are."""
+        self._exempt_sensitive()
+        self._active = False
         above: list[TorchDispatchMode] = []
         while (mode := _pop_mode()) is not self:
             above.append(mode)
@@ -118,15 +115,15 @@ class Flops(TorchDispatchMode):
             _push_mode(mode)
         return int(self.total)
 
-    def _spare(self) -> None:
-        """Have the gradient of the last sensitive operation computed without a counter."""
-        if self._sensitive is not None:  # by now autograd has given it a node
-            _without_counters(self._sensitive.grad_fn)
-            self._sensitive = None
+    def _exempt_sensitive(self) -> None:
+        """Have the gradient of the last mode-sensitive operation computed without a counter."""
+        if self._sensitive_output is not None:  # by now autograd has given it a node
+            _disable_counters(self._sensitive_output.grad_fn)
+            self._sensitive_output = None
 
 
 def _runs_as_parts(func: Any, args: Any, kwargs: Any) -> bool:
-    """Return whether PyTorch has no kernel for an operation on these tensors, but a composite."""
+    """Return whether PyTorch runs an operation on these tensors as a composite of others."""
     if not _is_composite(func):
         return False
     tensors = (leaf for leaf in arg_tree_leaves(*args, **kwargs) if isinstance(leaf, Tensor))
@@ -137,33 +134,35 @@ def _runs_as_parts(func: Any, args: Any, kwargs: Any) -> bool:
 
 @cache
 def _is_composite(func: Any) -> bool:
-    """Return whether an operation has a composite, and no kernel that serves every device."""
+    """Return whether an operation has a composite, and no kernel for all devices."""
     if not isinstance(func, OpOverload) or not torch._C._dispatch_has_kernel(func.name()):
         return False  # higher-order operators, prim::device
     has = partial(torch._C._dispatch_has_kernel_for_dispatch_key, func.name())
-    return has(COMPOSITE) and not any(map(has, KERNELS))
+    return has(COMPOSITE_KEY) and not any(map(has, GENERIC_KERNEL_KEYS))
 
 
-def _without_counters(node: Any) -> None:
-    """Let autograd compute the gradients of a node with no counter active."""
+def _disable_counters(node: Any) -> None:
+    """Let autograd compute the gradients of a node while no counter is active."""
 
     def before(_: Any) -> None:
         modes = _get_current_dispatch_mode_stack()
-        if all(isinstance(mode, Flops) for mode in modes):  # a mode of the user's has its effect
+        if all(
+            isinstance(mode, FlopCounter) for mode in modes
+        ):  # a mode of the user keeps its effect
             for _mode in modes:
-                _pop_mode()  # autograd puts them back for the next node
+                _pop_mode()  # autograd restores them for the next node
 
     if node is not None:
         node.register_prehook(before)
 
 
-def _too_much(count: Any, args: tuple[Any, ...], out: Any) -> int:
-    """Return by how much PyTorch counts too many: its gradient of weights knows no groups."""
-    gradient, x, *rest, groups, wanted = args
-    if groups == 1 or not wanted[1]:
+def _excess_of_groups(count: Any, args: tuple[Any, ...], out: Any) -> int:
+    """Return by how much PyTorch overcounts: its formula for weight gradients ignores groups."""
+    gradient, x, *rest, groups, output_mask = args
+    if groups == 1 or not output_mask[1]:
         return 0
     counted = int(count(gradient, x, *rest, groups, [False, True, False], out_val=out))
-    # Each weight is multiplied once for every example and place of what comes out (or goes in).
+    # Each weight is multiplied once per example and position of the output (or input).
     transposed = rest[5]
-    places = (x if transposed else gradient).shape[2:].numel()
-    return counted - 2 * int(rest[0].numel()) * int(x.shape[0]) * int(places)
+    positions = (x if transposed else gradient).shape[2:].numel()
+    return counted - 2 * int(rest[0].numel()) * int(x.shape[0]) * int(positions)

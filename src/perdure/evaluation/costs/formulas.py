@@ -1,5 +1,8 @@
-"""Operations of kernels that PyTorch's own counter does not know, by PyTorch's conventions."""
-# ruff: noqa: SLF001 - the kernels have no public names
+"""FLOP formulas of kernels that PyTorch's own counter does not know, by its conventions.
+
+The kernels have no public names; tests/test_private_torch.py fails when one of them is gone.
+"""
+# ruff: noqa: SLF001 - see above
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ __all__ = ["formula"]
 
 
 def formula(operator: Any) -> Callable[..., Any] | None:
-    """Return the function that counts an operator's operations, from its arguments and `out_val`.
+    """Return the function that counts the operations of an operator; None if there is none.
 
     Example:
         >>> linear = formula(torch.ops.aten.linear)
@@ -32,12 +35,12 @@ def _linear(x: Tensor, weight: Tensor, *_: Any, **__: Any) -> int:
     return 2 * x.numel() * weight.shape[0]
 
 
-def _linear_backward(x: Tensor, _: Tensor, weight: Tensor, wanted: Any, **__: Any) -> int:
-    return int(sum(wanted[:2])) * _linear(x, weight)
+def _linear_backward(x: Tensor, _: Tensor, weight: Tensor, output_mask: Any, **__: Any) -> int:
+    return int(sum(output_mask[:2])) * _linear(x, weight)
 
 
 def _recurrent(x: Tensor, weights: Sequence[Tensor], *_: Any, **__: Any) -> int:
-    """Every matrix is multiplied once for every example and place; the others are biases."""
+    """Every matrix is multiplied once per example and position; the other weights are biases."""
     matrices = sum(weight.numel() for weight in weights if weight.dim() == 2)
     return 2 * x.numel() // x.shape[-1] * matrices
 
@@ -46,13 +49,13 @@ def _recurrent_layer(x: Tensor, *weights: Any, **__: Any) -> int:
     return _recurrent(x, weights[:2])
 
 
-def _twice(forward: Callable[..., int]) -> Callable[..., int]:
-    """Return the formula of a gradient: of the inputs, and of the weights."""
+def _backward(forward: Callable[..., int]) -> Callable[..., int]:
+    """Return the formula of the gradients of the inputs and of the weights."""
     return lambda *args, **options: 2 * forward(*args, **options)
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, width: int, *_: Any, **__: Any) -> int:
-    """Four projections, the scores, and their product with the values."""
+    """Four projections, the attention scores, and their product with the values."""
     projected = 2 * query.numel() + key.numel() + value.numel()
     pairs = sum(a * b for a, b in zip(_lengths(query), _lengths(key), strict=True))
     return 2 * width * (projected + 2 * pairs)
@@ -64,7 +67,7 @@ def _encoder_layer(x: Tensor, width: int, *rest: Any, **__: Any) -> int:
 
 
 def _lengths(x: Tensor) -> list[int]:
-    """Return how many places each example has."""
+    """Return how many positions each example has."""
     if x.is_nested:
         return [int(size) for size in x._nested_tensor_size()[:, 0]]
     return [x.shape[1]] * x.shape[0]
@@ -76,9 +79,9 @@ _FORMULAS: dict[Any, Callable[..., Any]] = {
     _aten.linear: _linear,  # a kernel of its own for nested tensors and on MPS
     _aten.linear_backward: _linear_backward,
     _aten.mkldnn_rnn_layer: _recurrent_layer,
-    _aten.mkldnn_rnn_layer_backward: _twice(_recurrent_layer),
+    _aten.mkldnn_rnn_layer_backward: _backward(_recurrent_layer),
     _aten._cudnn_rnn: _recurrent,
-    _aten._cudnn_rnn_backward: _twice(_recurrent),
+    _aten._cudnn_rnn_backward: _backward(_recurrent),
     _aten._native_multi_head_attention: _attention,
     _aten._transformer_encoder_layer_fwd: _encoder_layer,
     _aten._scaled_dot_product_flash_attention_for_cpu: flop_registry[_flash],

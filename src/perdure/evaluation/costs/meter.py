@@ -1,345 +1,274 @@
-"""What a task costs, measured beside training: operations, seconds and bytes."""
+"""What each task costs: operations, seconds and bytes, measured next to training."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Mapping
-from contextlib import contextmanager, nullcontext, suppress
-from numbers import Integral
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
-import torch
+import msgspec
 from torch import nn
 
-from ..engine.eval_batches import device_of, state_of
-from ..state.preserve import preserve_state
-from ..state.reachable import GENERATORS, keep_generators, reachable
-from ..state.tensors import tensor_bytes
-from ..state.trees import as_tensors, first_tensor, leaves, mapped, nbytes
-from .flops import Flops
+from ..state.tensors import model_device, tensor_bytes, unique_tensors
+from ..state.trees import nbytes
+from .estimates import evaluation_flops, training_pass_flops
+from .flops import FlopCounter
+from .memory import data_size, peak_memory
+from .step_flops import StepFlops, StepFlopsState, can_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ..engine.scoring import Scorer
-    from ..tasks import EvaluationTask
+    from ..eval_set import EvalSet
 
-__all__ = ["Meter", "data_size", "reset_peak_memory"]
+__all__ = ["CostMeter", "CostRow"]
 
-ROWS = 2  # enough to count the operations of one
+CostRow = dict[str, int | float | None]  # a row of costs.csv by column
 
 
-class Meter:
-    """Measures one task at a time. Operations of training are counted on a few of its steps.
+class _CostState(msgspec.Struct):
+    """What a checkpoint keeps of the costs."""
 
-    A counted step stands for those that follow, up to the next one counted: steps 1, 2, 3, then
-    10, 100, 1000 and so on of a task, and the one after a step that differs.
+    rows: dict[str, CostRow] = {}
+    task: str | None = None
+    step_flops: StepFlopsState = msgspec.field(default_factory=StepFlopsState)
+    unmeasurable: list[str] = []  # columns whose reason was reported
+    examples: int | None = None  # of the task's training data
+    flops_per_example: dict[str, float] = {}  # of evaluating each task
+    evaluated_examples: dict[str, int] = {}  # by task, since the current task began
+    seconds_before: float = 0.0  # training work between tasks, for the next one
+    flops_before: float = 0.0
+    stored_bytes: int | None = None
+    regularizer_bytes: int = 0
+    auxiliary_bytes: int | None = None
+
+
+class CostMeter:
+    """Measures the costs of each task; `evaluator.costs` is one.
+
+    Call `report_memory`, `count_as_training` and `exclude_from_costs` from the training loop for
+    what only the loop knows. The evaluator calls the other methods.
+
+    Args:
+        count_flops: count the operations of some training steps.
+        warn: called with anything the user should know.
     """
 
-    def __init__(self, *, on: bool, say: Callable[[str], None]) -> None:
-        self.on, self._say = on, say
-        self.rows: dict[str, dict[str, float | None]] = {}
-        self._row: dict[str, float | None] = {}
-        self._counter: Flops | None = None
-        self._flops_a_step: float | None = None
-        self._doubt = False
-        self._unmeasured: set[str] = set()
-        self._examples: int | None = None
-        self._steps = 0
-        self._since = 0.0
-        self._apart = 0.0
-        self.left_out = 0.0  # seconds, of all that was done for measuring
-        self._count_rows: dict[str, float] = {}
-        self._tested: dict[str, int] = {}
-        self._ahead = [0.0, 0.0]  # seconds and operations for a task that has not begun
+    def __init__(self, *, count_flops: bool, warn: Callable[[str], None]) -> None:
+        self.count_flops, self._warn = count_flops, warn
+        self._state = _CostState()
+        self._row: CostRow = {}  # of the current task; empty between tasks
+        self._steps = StepFlops(lambda reason: self._report_unmeasurable("flops_train", reason))
+        self._lap_start = 0.0
+        self._excluded_seconds = 0.0
 
-    def state(self) -> dict[str, Any]:
-        """Return everything as plain data, for a checkpoint."""
-        return {
-            "rows": {name: dict(row) for name, row in self.rows.items()},
-            "task": next((name for name, row in self.rows.items() if row is self._row), None),
-            "flops_a_step": self._flops_a_step,
-            "doubt": self._doubt,
-            "unmeasured": sorted(self._unmeasured),
-            "examples": self._examples,
-            "steps": self._steps,
-            "count_rows": dict(self._count_rows),
-            "tested": dict(self._tested),
-            "ahead": list(self._ahead),
-        }
+    def report_memory(
+        self,
+        *,
+        stored_samples: object = None,
+        regularizer_state: object = None,
+        auxiliary_tensors: object = None,
+    ) -> None:
+        """Report what the method keeps, as tensors or as a number of bytes.
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was."""
-        self.rows = {name: dict(row) for name, row in state["rows"].items()}
-        self._row = {} if state["task"] is None else self.rows[state["task"]]
-        self._flops_a_step, self._doubt = state["flops_a_step"], state["doubt"]
-        self._unmeasured, self._examples = set(state["unmeasured"]), state["examples"]
-        self._steps, self._ahead = state["steps"], list(state["ahead"])
-        self._count_rows, self._tested = dict(state["count_rows"]), dict(state["tested"])
-        self._lap()
+        Call it before a task for what that task starts with. What a method creates at the end of
+        a task for later ones is reported after the task. None leaves a value as it was.
+
+        Args:
+            stored_samples: examples of earlier tasks (for `sss`).
+            regularizer_state: what extends the model, such as importances and anchors (for `ms`).
+            auxiliary_tensors: other networks or their outputs, such as a teacher (`ms.copies`).
+        """
+        state = self._state
+        if stored_samples is not None:
+            state.stored_bytes = nbytes(stored_samples)
+        if regularizer_state is not None:
+            state.regularizer_bytes = nbytes(regularizer_state)
+        if auxiliary_tensors is not None:
+            state.auxiliary_bytes = nbytes(auxiliary_tensors)
+
+    @contextmanager
+    def count_as_training(self) -> Iterator[None]:
+        """Count all operations inside this block as training of the current or the next task.
+
+        For work outside of training steps: importances at the end of a task, training on a memory.
+        """
+        start, flops = time.perf_counter(), FlopCounter()
+        count = self.count_flops and can_count(counting=self._steps.counting)
+        with flops if count else nullcontext():
+            yield
+        if flops.problem:
+            self._report_unmeasurable("flops_train", flops.problem)
+        if self._row:
+            if flops.problem:
+                self._row["flops_train"] = None
+            self._add("flops_train", flops.total)
+            if self._steps.counting:
+                self._steps.exclude(flops.total)  # counted there, too
+        else:
+            self._state.seconds_before += time.perf_counter() - start
+            self._state.flops_before += flops.total
+
+    @contextmanager
+    def exclude_from_costs(self) -> Iterator[None]:
+        """Exclude the time and operations of this block, such as saving a checkpoint."""
+        start, flops = time.perf_counter(), self._steps.so_far
+        excluded_before = self._excluded_seconds
+        try:
+            yield
+        finally:
+            nested = self._excluded_seconds - excluded_before  # excluded by blocks inside
+            seconds = time.perf_counter() - start - nested
+            self._lap_start += seconds
+            self._excluded_seconds += seconds
+            self._add("seconds_eval", seconds)
+            self._steps.exclude(self._steps.so_far - flops)
+
+    # What follows is for the evaluator.
 
     @property
-    def ended(self) -> dict[str, dict[str, float | None]]:
-        """The rows of the tasks that have ended."""
+    def rows(self) -> dict[str, CostRow]:
+        """The costs by task, in order of training."""
+        return self._state.rows
+
+    @property
+    def finished_rows(self) -> dict[str, CostRow]:
+        """The costs of the tasks that have ended."""
         return {name: row for name, row in self.rows.items() if row is not self._row}
 
-    def begin(self, task: str, stored: int | None, data: Any) -> None:
-        """Begin a task, which may be one that returns: then its costs add up."""
-        self._examples, size = data_size(data)
-        new: dict[str, float | None] = dict.fromkeys(
-            ("seconds_train", "seconds_eval", "flops_train", "flops_eval"), 0.0
-        )
-        self._row = self.rows.setdefault(task, new | {"stored_bytes": stored, "data_bytes": size})
-        for column, amount in zip(("seconds_train", "flops_train"), self._ahead, strict=True):
-            self._add(column, amount)
-        self._ahead = [0.0, 0.0]
-        self._steps, self._flops_a_step, self._doubt = 0, None, False
-        self._count_rows, self._tested = {}, {}
+    def begin_task(self, task: str, train_data: object) -> None:
+        """Begin a task; if it was trained before, its costs add up."""
+        state = self._state
+        size = data_size(train_data)
+        state.examples = size.examples
+        columns = ("seconds_train", "seconds_eval", "flops_train", "flops_eval")
+        new: CostRow = dict.fromkeys(columns, 0.0)
+        new |= {"stored_bytes": state.stored_bytes, "data_bytes": size.bytes}
+        self._row, state.task = self.rows.setdefault(task, new), task
+        self._add("seconds_train", state.seconds_before)
+        self._add("flops_train", state.flops_before)
+        state.seconds_before = state.flops_before = 0.0
+        self._steps.state = StepFlopsState()
+        state.flops_per_example, state.evaluated_examples = {}, {}
         self._lap()
 
-    def end(self, model: Any, extra_bytes: int, copies_bytes: int | None) -> None:
-        """End the task: what the model takes now, and what is kept beside it."""
+    def end_task(self, model: object) -> None:
+        """End the task: its evaluations, and what the model and its state take now."""
+        state, row = self._state, self._row
         self._add("seconds_eval", self._lap())
-        if self.on and self._row["flops_train"] == 0:  # neither in steps nor at the end
-            self._cannot("flops_train", "no operations were seen between two steps")
-            self._row["flops_train"] = None
-        counts = [(rows, self._count_rows.get(task)) for task, rows in self._tested.items()]
-        known = [rows * flops for rows, flops in counts if flops is not None]
-        self._row["flops_eval"] = (
-            None
-            if len(known) < len(counts)
-            else (sum(known) + (self._row.get("flops_eval") or 0.0))
-        )
-        state = state_of(model) if isinstance(model, nn.Module) else []
-        self._row["model_bytes"] = sum(map(tensor_bytes, state)) + extra_bytes or None
-        self._row["copies_bytes"] = copies_bytes
-        self._row["peak_bytes"] = _peak_bytes(device_of(model))
-        self._row = {}
+        if self.count_flops and row["flops_train"] == 0:  # neither in steps nor at the end
+            self._report_unmeasurable("flops_train", "no operations were seen between two steps")
+            row["flops_train"] = None
+        row["flops_eval"] = self._evaluation_flops()
+        tensors = unique_tensors(model) if isinstance(model, nn.Module) else []
+        row["model_bytes"] = sum(map(tensor_bytes, tensors)) + state.regularizer_bytes or None
+        row["copies_bytes"] = state.auxiliary_bytes
+        row["peak_bytes"] = peak_memory(model_device(model))
+        self._row, state.task = {}, None
 
-    def forget(self, task: str) -> None:
-        """Leave out a task that had no step."""
+    def _evaluation_flops(self) -> float | None:
+        """Return the operations of all evaluations of the task, None if some are not known."""
+        total = self._row.get("flops_eval") or 0.0
+        known = 0.0
+        for task, examples in self._state.evaluated_examples.items():
+            per_example = self._state.flops_per_example.get(task)
+            if per_example is None:
+                return None
+            known += examples * per_example
+        return known + total
+
+    def discard_task(self, task: str) -> None:
+        """Remove a task that had no step."""
         self.rows.pop(task, None)
-        self._row = {}
+        self._row, self._state.task = {}, None
 
     def resume(self) -> None:
-        """The trainer goes on: its time counts as training from here."""
+        """Count the time from here on as training."""
         if self._row:
-            k = self._steps + 1
-            due = k <= 3 or (str(k)[0] == "1" and not k % 10 ** (len(str(k)) - 1))
-            if self.on and (due or self._doubt):
-                self._start_counting()
+            if self.count_flops:
+                self._steps.start()
             self._add("seconds_eval", self._lap())
 
     def pause(self, *, stepped: bool) -> None:
-        """The evaluator takes over: time from here to `resume` is its own."""
-        flops = self._stop_counting()
+        """Count the time from here on as evaluation; `stepped` says that a step was taken."""
+        flops = self._steps.stop()
         if not self._row:
             return
         self._add("seconds_train", self._lap())
-        if not stepped:
-            return
-        self._steps += 1
-        if flops is not None:
-            # One step of another size may be the short last batch of an epoch: the next one tells.
-            same = self._flops_a_step in (None, flops)
-            if same or self._doubt:
-                self._flops_a_step = flops
-            self._doubt = not (same or self._doubt)
-        if self._flops_a_step is None:
-            self._row["flops_train"] = None
-        else:
-            self._add("flops_train", self._flops_a_step if flops is None else flops)
+        if stepped:
+            step_flops = self._steps.end_step(flops)
+            if step_flops is None:
+                self._row["flops_train"] = None
+            else:
+                self._add("flops_train", step_flops)
 
-    @contextmanager
-    def whole(self) -> Iterator[None]:
-        """Count every operation of this block as training: of this task, or of the next one."""
-        other = torch._C._len_torch_dispatch_stack() > (self._counter is not None)  # noqa: SLF001
-        start, flops = time.perf_counter(), Flops()
-        with nullcontext() if not self.on or other or _compiled() else flops:
-            yield
-        if flops.problem:
-            self._cannot("flops_train", flops.problem)
-            self._row["flops_train"] = None
-        if self._row:
-            self._add("flops_train", flops.total)
-            self._apart += flops.total if self._counter is not None else 0.0  # counted there too
-        else:
-            self._ahead[0] += time.perf_counter() - start
-            self._ahead[1] += flops.total
-
-    def elsewhere(self, seconds: float, *, in_trainers_time: bool) -> None:
-        """Add the time of a test that ran beside the trainer's process, or in the GPU's queue."""
+    def add_background_time(self, seconds: float, *, in_training_time: bool) -> None:
+        """Add the time of an evaluation next to training, or in the queue of the GPU."""
         self._add("seconds_eval", seconds)
-        if in_trainers_time:
+        if in_training_time:
             self._add("seconds_train", -seconds)
 
-    def apart(self, seconds: float, flops: float) -> None:
-        """Leave out work that was done for measuring in the middle of a step."""
-        self._since += seconds
-        self.left_out += seconds
-        self._add("seconds_eval", seconds)
-        self._apart += flops
-
-    def tested(self, task: str, rows: int) -> None:
-        """Note that `rows` rows of `task` were tested."""
-        self._tested[task] = self._tested.get(task, 0) + rows
+    def add_evaluated(self, task: str, examples: int) -> None:
+        """Note that so many examples of `task` were evaluated."""
+        evaluated = self._state.evaluated_examples
+        evaluated[task] = evaluated.get(task, 0) + examples
 
     @property
-    def tested_tasks(self) -> list[str]:
-        """The tasks that were tested since the one being learned began."""
-        return list(self._tested)
+    def evaluated_tasks(self) -> list[str]:
+        """The tasks that were evaluated since the current one began."""
+        return list(self._state.evaluated_examples)
 
-    def count_rows(self, model: Any, tasks: Sequence[EvaluationTask], scorer: Scorer) -> None:
-        """Count the operations of testing one example of each task, as the model is now."""
-        for task in tasks if self.on else ():
+    def estimate(
+        self, model: object, task: EvalSet, evaluated: Iterable[EvalSet], scorer: Scorer
+    ) -> None:
+        """Count evaluations per example, and one pass over the training data of `task`."""
+        if not self.count_flops:
+            return
+        for other in evaluated:
             try:
-                with preserve_state(model):
-                    (part,) = scorer.together([_few(task)], device_of(model))
-                    with Flops() as flops:
-                        scorer.values(model, part)
-                if flops.problem:
-                    raise ValueError(flops.problem)
-            except Exception as error:  # a score that needs more rows, say
-                self._cannot("flops_eval", f"{type(error).__name__}: {error}")
+                flops = evaluation_flops(model, other, scorer)
+            except Exception as error:  # a score that needs more examples, say
+                self._report_unmeasurable("flops_eval", f"{type(error).__name__}: {error}")
                 continue
-            self._count_rows[task.name] = flops.total / len(part)
-
-    def count_pass(self, model: Any, task: EvaluationTask, scorer: Scorer) -> None:
-        """Count one forward and backward pass over the task's data, on a few examples like it.
-
-        Gradients are returned, not accumulated: those of the model stay as they are.
-        """
-        if not self.on or self._examples is None or self._row.get("flops_one_pass") is not None:
+            self._state.flops_per_example[other.name] = flops
+        if self._state.examples is None or self._row.get("flops_one_pass") is not None:
             return
         try:
-            wanted = [p for p in model.parameters() if p.requires_grad]
-            with preserve_state(model):
-                (part,) = scorer.together([_few(task)], device_of(model))
-                for parameter in wanted:
-                    parameter.requires_grad_()
-                with torch.enable_grad(), Flops() as flops:
-                    lent = part.lent(part.x)
-                    output = first_tensor(scorer.call(scorer.forward, model, part, lent))
-                    torch.autograd.grad(output.sum(), wanted, allow_unused=True)
-                if flops.problem:
-                    raise ValueError(flops.problem)
-        except Exception as error:  # whatever the user's model does here, training goes on
-            self._cannot("flops_one_pass", f"{type(error).__name__}: {error}")
+            flops = training_pass_flops(model, task, scorer)
+        except Exception as error:  # whatever the user's model does here, training continues
+            self._report_unmeasurable("flops_one_pass", f"{type(error).__name__}: {error}")
             return
-        self._row["flops_one_pass"] = flops.total / len(part) * self._examples
+        self._row["flops_one_pass"] = flops * self._state.examples
+
+    def state(self) -> dict[str, object]:
+        """Return everything as plain data, for a checkpoint."""
+        self._state.step_flops = self._steps.state
+        state: dict[str, object] = msgspec.to_builtins(self._state)
+        return state
+
+    def load(self, state: Mapping[str, object]) -> None:
+        """Continue from `state`."""
+        self._state = msgspec.convert(state, _CostState)
+        self._steps.state = self._state.step_flops
+        self._row = {} if self._state.task is None else self.rows[self._state.task]
+        self._lap()
 
     def close(self) -> None:
         """Stop counting."""
-        self._stop_counting()
+        self._steps.stop()
 
     def _lap(self) -> float:
         """Return the seconds since the last call."""
-        before, self._since = self._since, time.perf_counter()
-        return self._since - before
+        before, self._lap_start = self._lap_start, time.perf_counter()
+        return self._lap_start - before
 
     def _add(self, column: str, amount: float) -> None:
         before = self._row.get(column)
         if before is not None:
             self._row[column] = max(before + amount, 0.0)
 
-    def _start_counting(self) -> None:
-        if _compiled():  # a counter would make the step run uncompiled: other bits
-            self._cannot("flops_train", "compiled code cannot be counted without changing it")
-        elif torch._C._len_torch_dispatch_stack():  # noqa: SLF001
-            self._cannot("flops_train", "another dispatch mode is active around the step")
-        else:
-            self._counter = Flops()
-            self._counter.start()
-
-    def _stop_counting(self) -> float | None:
-        counter, self._counter = self._counter, None
-        apart, self._apart = self._apart, 0.0
-        if counter is None:
-            return None
-        flops = counter.stop() - apart
-        if counter.problem:
-            self._cannot("flops_train", counter.problem)
-            return None
-        return flops
-
-    @property
-    def flops_so_far(self) -> float:
-        """Operations counted in the step that is going on."""
-        return float(self._counter.total) if self._counter is not None else 0.0
-
-    def _cannot(self, column: str, reason: str) -> None:
-        if column not in self._unmeasured:
-            self._unmeasured.add(column)
-            self._say(f"{column} is not measured: {reason}")
-
-
-def _few(task: EvaluationTask) -> tuple[str, Any, Any]:
-    x, y = mapped(lambda a: a[:ROWS] if isinstance(a, torch.Tensor) else a, task.subset())
-    return task.name, x, y
-
-
-def _compiled() -> bool:
-    """Return whether torch.compile was called in this process."""
-    utils, frames = (sys.modules.get(f"torch._dynamo.{name}") for name in ("utils", "eval_frame"))
-    if utils is None or frames is None:
-        return False
-    backends = getattr(frames, "cached_backends", {}).values()
-    return bool(utils.counters["frames"]) or any(backends)
-
-
-def reset_peak_memory(device: torch.device | str) -> None:
-    """Let the peak of memory count from here: another run was in this process before."""
-    if torch.device(device).type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-    with suppress(OSError):  # not on this system: the peak is the process's
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-
-
-def _peak_bytes(device: torch.device) -> float | None:
-    if device.type == "cuda":
-        return float(torch.cuda.max_memory_allocated(device))
-    with suppress(OSError, ValueError, IndexError):
-        said = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-        return float(said.split("VmHWM:")[1].split()[0]) * 1024
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    kilo = 1 if sys.platform == "darwin" else 1024
-    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilo)
-
-
-def data_size(data: Any) -> tuple[int | None, int | None]:
-    """Return examples and bytes of training data: tensors, a Dataset, a DataLoader, or a number.
-
-    Example:
-        >>> data_size((torch.zeros(10, 4), torch.zeros(10)))
-        (10, 200)
-        >>> data_size(60_000)
-        (60000, None)
-    """
-    if data is None:
-        return None, None
-    if isinstance(data, bool | float | str) or (isinstance(data, Integral) and int(data) < 0):
-        raise TypeError(f"data is {data!r:.60}, expected training data or how many examples it has")
-    if isinstance(data, Integral):
-        return int(data), None
-    data = getattr(data, "dataset", data)  # of a DataLoader
-    data = getattr(data, "tensors", data)  # of a TensorDataset
-    if isinstance(data, tuple | Mapping) or hasattr(data, "nbytes") or _is_pair(data):
-        return len(first_tensor(as_tensors(data))), nbytes(as_tensors(data))
-    try:
-        with keep_generators(reachable([data], GENERATORS)):
-            sizes = [getattr(leaf, "nbytes", None) for leaf in leaves(data[0])]
-        count = len(data)
-    except (TypeError, NotImplementedError):  # examples that come one by one: no size is known
-        return None, None
-    known = [size for size in sizes if size is not None]  # labels are often plain numbers
-    return count, count * sum(known) if known else None
-
-
-def _is_pair(data: Any) -> bool:
-    """Return whether a list holds all examples and all labels, rather than one example each."""
-    return isinstance(data, list) and all(getattr(part, "ndim", 0) for part in data)
+    def _report_unmeasurable(self, column: str, reason: str) -> None:
+        if column not in self._state.unmeasurable:
+            self._state.unmeasurable.append(column)
+            self._warn(f"{column} is not measured: {reason}")

@@ -1,130 +1,271 @@
-"""Where tests run: beside training at a chosen place, or here and now."""
+"""Evaluates models: right here, or through a worker that evaluates snapshots next to training.
+
+A forward pass goes from `Evaluator.step` through `Engine.submit` to `Scorer.values`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import nn
 
+from ..executors import Inline
 from ..state.preserve import preserve_state
-from .eval_batches import EvalBatches, device_of
-from .inline import Inline
+from ..state.tensors import model_device
+from .cuda_graph import CudaGraph, CudaGraphError, same_bits
+from .eval_batches import EvalBatches, EvalResult
+from .half_precision import HalfPrecision, HalfPrecisionError
 from .side_stream import SideStream
-from .worker import Worker
+from .worker import ProcessWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
+    from torch import Tensor
 
-    from ..tasks import EvaluationTask
-    from .inline import EvalResult
+    from ..eval_set import EvalSet
+    from ..executors import Executor
     from .scoring import Scorer
 
-__all__ = ["Engine"]
+__all__ = ["Background", "Engine"]
 
-WHOLE_BATCH = 1000  # examples of a whole set that are in memory at a time
+MAX_PENDING = 32  # evaluations a GPU may have queued before the training process waits
+WHOLE_SET_BATCH_SIZE = 1000  # examples of a whole set that are in memory at a time
+
+
+class Background(Protocol):
+    """Evaluates snapshots next to training: a worker process, or another CUDA stream."""
+
+    def submit(self, model: nn.Module, batches: EvalBatches, step: int) -> None:
+        """Take a snapshot of `model` after `step` steps and have it evaluated."""
+
+    def collect(self, *, wait: bool = False) -> list[EvalResult]:
+        """Return completed evaluations in order; with `wait`, all of them."""
+
+    def next_error(self) -> Exception | None:
+        """Return the next error that the user's own code raised at a snapshot, each once."""
+
+    def close(self) -> None:
+        """Stop."""
+
+
+class _Pending(NamedTuple):
+    """An evaluation in a GPU's queue."""
+
+    step: int
+    batches: EvalBatches
+    values: Tensor
+    arrived: torch.cuda.Event
+    begun: torch.cuda.Event
+    ended: torch.cuda.Event
 
 
 class Engine:
-    """Tests models on tasks. What the arguments mean is said at `Evaluator`."""
+    """Evaluates a model on the subsets of tasks while it is trained, and on whole sets.
 
-    def __init__(
-        self,
-        scorer: Scorer,
-        *,
-        where: str,
-        mode: str,
-        queue: int,
-        device: torch.device | str | None,
-        screen: bool,
-        audit: int,
-        redraw: bool,
-        say: Callable[[str], None],
-    ) -> None:
-        if screen and redraw:
-            raise ValueError("screen=True needs a fixed subset; drop redraw=True")
-        if device is not None and where == "inline":
-            raise ValueError("device= is for where='worker'; inline tests run where the model is")
-        self.scorer = scorer
-        self._latest, self._queue, self._audit, self._say = mode == "latest", queue, audit, say
-        self._device = None if device is None else torch.device(device)
-        if self._device is not None and (
-            self._device.type != "cuda" or (self._device.index or 0) >= torch.cuda.device_count()
-        ):
-            raise ValueError(f"device is {device!r}, expected a CUDA device that is there")
-        self._redraw = redraw
-        self._inline = Inline(scorer, screen=screen, audit=audit, say=say)
-        self._place: Inline | Worker | SideStream | None = (
-            None if where == "worker" else self._inline
-        )
-        self._prepared: EvalBatches | None = None
+    Args:
+        scorer: how examples are scored.
+        executor: how evaluations are executed.
+        warn: called with anything the user should know.
+    """
 
-    def probe(self, model: Any, tasks: Sequence[EvaluationTask], step: int) -> None:
-        """Have the subsets of `tasks` tested on the weights of now; `collect` has the results."""
-        device = self._device or device_of(model)
-        known = self._prepared
-        if known is None or known.device != device or known.tasks != tuple(tasks):
+    def __init__(self, scorer: Scorer, executor: Executor, warn: Callable[[str], None]) -> None:
+        self.scorer, self.executor, self.warn = scorer, executor, warn
+        self._device = _worker_device(executor)
+        self._background: Background | None = None
+        self._runs_here = isinstance(executor, Inline)
+        self._batches: EvalBatches | None = None  # prepared for the tasks of now
+        self._evaluated: EvalBatches | None = None  # those that were evaluated here last
+        self._count = 0  # how often
+        self._half_precision = HalfPrecision(scorer) if executor.half_precision else None
+        self._graph: CudaGraph | None = None
+        self._graph_allowed = scorer.batch_size is None and not executor.half_precision
+        self._pending: deque[_Pending] = deque()
+        self._completed: deque[EvalResult] = deque()
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether evaluations take the training process's own time."""
+        return self._runs_here
+
+    def submit(self, model: object, tasks: Sequence[EvalSet], step: int) -> None:
+        """Evaluate the subsets of `tasks` on the weights of now; `collect` has the results."""
+        device = self._device or model_device(model)
+        batches = self._batches
+        if batches is None or batches.device != device or batches.tasks != tuple(tasks):
             with preserve_state(model):
-                known = EvalBatches(tasks, self.scorer, device, redraw=self._redraw)
-                known.at(step)
-            self._prepared = known
-        if self._place is None:
-            self._place = self._beside(model)
+                batches = EvalBatches(tasks, self.scorer, device)
+                batches.at(step)
+            self._batches = batches
+        if not self._runs_here and self._background is None:
+            self._background = self._start_background(model)
         try:
-            self._place.submit(model, known, step)
+            if self._background is not None:
+                assert isinstance(model, nn.Module)
+                self._background.submit(model, batches, step)
+            else:
+                self.evaluate(model, batches, step)
         except Exception as error:
-            error.add_note(f"while testing {', '.join(t.name for t in tasks)} after step {step}")
+            names = ", ".join(task.name for task in tasks)
+            error.add_note(f"while evaluating {names} after step {step}")
             raise
 
-    def _beside(self, model: Any) -> Inline | Worker | SideStream:
+    def _start_background(self, model: object) -> Background | None:
         if not isinstance(model, nn.Module):
-            self._say("the model has no tensors to take snapshots of; it is tested inline")
-            return self._inline
-        device = device_of(model)
-        if device.type != "cuda" and self._device is not None:
+            self.warn("the model has no tensors to take snapshots of; it is evaluated inline")
+            self._runs_here = True
+            return None
+        device = model_device(model)
+        if device.type == "cuda":
+            return SideStream(self)
+        if self._device is not None:
             raise ValueError(
                 f"device={self._device} is for models on CUDA, this one is on {device}"
             )
-        place = SideStream if device.type == "cuda" else Worker
-        return place(
-            self._inline, latest=self._latest, slots=self._queue, audit=self._audit, say=self._say
-        )
+        return ProcessWorker(self)
 
     def collect(self, *, wait: bool = False) -> list[EvalResult]:
-        """Return the tests that are done, in order; all of them if told to wait."""
-        return [] if self._place is None else self._place.collect(wait=wait)
+        """Return completed evaluations in order; with `wait`, all that were submitted."""
+        if self._background is not None:
+            return self._background.collect(wait=wait)
+        return self.collect_here(wait=wait)
 
-    def trouble(self) -> Exception | None:
-        """Return the next error of the user's own code that a worker met, each once."""
-        errors = self._place.errors if isinstance(self._place, Worker) else []
-        return errors.pop(0) if errors else None
+    def next_error(self) -> Exception | None:
+        """Return the next error that the user's own code raised in the background, each once."""
+        return None if self._background is None else self._background.next_error()
 
-    @property
-    def in_trainers_time(self) -> bool:
-        """Whether tests run where training runs, and not beside it."""
-        return self._place is self._inline
-
-    def now(
-        self, model: Any, tasks: Iterable[EvaluationTask], *, whole: bool
+    def evaluate_now(
+        self, model: object, tasks: Iterable[EvalSet], *, whole: bool
     ) -> dict[str, NDArray[Any]]:
-        """Return the values of the rows of each task, whole sets or subsets, tested here."""
-        device = device_of(model)
-        found = {}
+        """Return the values of the examples of each task: of whole sets, or of fixed subsets."""
+        device = model_device(model)
+        values = {}
         with preserve_state(model):
             for task in tasks:
-                size = self.scorer.batch or WHOLE_BATCH
-                batches = task.batches(size) if whole else [task.subset()]
+                size = self.scorer.batch_size or WHOLE_SET_BATCH_SIZE
                 parts = []
-                for x, y in batches:
-                    (rows,) = self.scorer.together([(task.name, x, y)], device)
+                for x, y in task.batches(size) if whole else [task.fixed_rows()]:
+                    (rows,) = self.scorer.group([(task.name, x, y)], device)
                     parts.append(self.scorer.values(model, rows).numpy(force=True))
-                found[task.name] = np.concatenate(parts)
-        return found
+                values[task.name] = np.concatenate(parts)
+        return values
 
     def close(self) -> None:
-        """End what runs beside training."""
-        if self._place is not None:
-            self._place.close()
+        """Stop what runs in the background."""
+        if self._background is not None:
+            self._background.close()
+
+    # Evaluating in this process, which a worker's process does as well.
+
+    def evaluate(self, model: object, batches: EvalBatches, step: int) -> None:
+        """Evaluate `model` here; on CUDA the result is fetched by `collect_here` once ready."""
+        if batches is not self._evaluated:
+            self._evaluated, self._count, self._graph = batches, 0, None
+        self._count += 1
+        start = time.perf_counter()
+        if batches.device.type != "cuda":
+            values = self._values(model, batches, step).numpy(force=True)
+            seconds = time.perf_counter() - start
+            self._completed.append(EvalResult(step, batches, values, seconds))
+            return
+        with torch.cuda.device(batches.device):
+            begun, ended, arrived = (torch.cuda.Event(enable_timing=True) for _ in range(3))
+            begun.record()
+            on_device = self._values(model, batches, step)
+            ended.record()
+            host = torch.empty(on_device.shape, dtype=on_device.dtype, pin_memory=True)
+            host.copy_(on_device, non_blocking=True)
+            arrived.record()
+        self._pending.append(_Pending(step, batches, host, arrived, begun, ended))
+
+    def collect_here(self, *, wait: bool = False) -> list[EvalResult]:
+        """Return the completed results of `evaluate` in order; with `wait`, all of them."""
+        while self._pending:
+            pending = self._pending[0]
+            if wait or len(self._pending) > MAX_PENDING:
+                pending.arrived.synchronize()
+            elif not pending.arrived.query():
+                break
+            self._pending.popleft()
+            seconds = pending.begun.elapsed_time(pending.ended) / 1000
+            result = EvalResult(pending.step, pending.batches, pending.values.numpy(), seconds)
+            self._completed.append(result)
+        results = list(self._completed)
+        self._completed.clear()
+        return results
+
+    @property
+    def uses_half_precision(self) -> bool:
+        """Whether half precision is tried first."""
+        return self._half_precision is not None
+
+    def disable_half_precision(self) -> None:
+        """Evaluate in full precision only, from here on."""
+        self._half_precision = None
+        self._graph_allowed = self.scorer.batch_size is None
+
+    def _values(self, model: object, batches: EvalBatches, step: int) -> Tensor:
+        if self._graph is not None and not self._verifies() and self._graph.fits(model):
+            return self._graph.replay()
+        with preserve_state(model):
+            if self._half_precision is not None:
+                return self._half_precision_values(self._half_precision, model, batches, step)
+            values = self._plain_values(model, batches, step)
+        if batches.device.type == "cuda" and self._graph_allowed and not batches.resample:
+            self._capture_or_verify(model, batches, values, step)
+        return values
+
+    def _plain_values(self, model: object, batches: EvalBatches, step: int) -> Tensor:
+        parts = [self.scorer.values(model, rows) for rows in batches.at(step)]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def _verifies(self) -> bool:
+        """Return whether to verify this evaluation: often at first, then every n evaluations."""
+        count = self._count
+        return count & (count - 1) == 0 or count % self.executor.verify_every == 0
+
+    def _half_precision_values(
+        self, half_precision: HalfPrecision, model: object, batches: EvalBatches, step: int
+    ) -> Tensor:
+        groups = batches.at(step)
+        evaluate = half_precision.verify if self._verifies() else half_precision.values
+        try:
+            return torch.cat([evaluate(model, rows) for rows in groups])
+        except HalfPrecisionError as reason:
+            self.warn(f"half precision is off from step {step} on: {reason}")
+            self.disable_half_precision()
+            return self._plain_values(model, batches, step)
+
+    def _capture_or_verify(
+        self, model: object, batches: EvalBatches, values: Tensor, step: int
+    ) -> None:
+        """Capture the evaluation in a graph, or compare the captured one with `values`."""
+        try:
+            if self._graph is None or not self._graph.fits(model):
+                if self._count > 1:  # a single evaluation is not worth a capture
+                    self._graph = CudaGraph(
+                        lambda: self._plain_values(model, batches, step), model, batches.device
+                    )
+            elif not same_bits(self._graph.replay(), values):
+                raise CudaGraphError(
+                    "its results differ from a plain evaluation; those since the last verification "
+                    "may be wrong"
+                )
+        except CudaGraphError as reason:
+            self.warn(f"no CUDA graph from step {step} on, evaluation is eager: {reason}")
+            self._graph, self._graph_allowed = None, False
+
+
+def _worker_device(executor: Executor) -> torch.device | None:
+    """Return the second GPU that a worker shall use, or raise if there is none."""
+    if isinstance(executor, Inline) or executor.device is None:
+        return None
+    device = torch.device(executor.device)
+    if device.type != "cuda" or (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device is {executor.device!r}, expected an available CUDA device")
+    return device

@@ -1,11 +1,12 @@
-"""Accuracy in half precision, with full precision where rounding could change the answer.
+"""Accuracy in half precision, with full precision where rounding could change a prediction.
 
-A row's answer cannot change if its two largest outputs are further apart than the spread (largest
-minus smallest) of the row's rounding errors. At an audit every row goes through both precisions;
-the largest spread of all rows, times a safety factor, is the bound until the next audit, scaled up
-if outputs grow. The rows are the same at every evaluation, and audits are dense after a switch,
-when weights move most. It is a bound that was measured, not one that was proven; so every audit
-also counts answers that the bound in force would have got wrong, and one turns screening off.
+A prediction cannot change if the two largest outputs of an example are further apart than the
+spread (largest minus smallest) of its rounding errors. A verification evaluates every example in
+both precisions; the largest spread, times a safety factor, is the bound until the next one, scaled
+up if outputs grow. The examples are the same at every evaluation, and verifications are dense
+after a task switch, when weights change most. The bound is measured, not proven; so every
+verification also counts the predictions that the bound in force would have got wrong, and a single
+one switches half precision off.
 """
 
 from __future__ import annotations
@@ -18,73 +19,72 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from ..state.tensors import write
-from ..state.trees import first_tensor, mapped, taken
-from .eval_batches import all_state_of
-from .scoring import right
+from ..state.tensors import all_tensors, copy_into
+from ..state.trees import first_tensor, map_tree, take_rows
+from .scoring import correct
 
 if TYPE_CHECKING:
     from .scoring import Rows, Scorer
 
 __all__ = ["HalfPrecision", "HalfPrecisionError"]
 
-SAFETY = 2.0
-TIES = 1e-5  # of the largest output: full precision itself is not sure below
-PATIENCE = 3  # audits in a row at which screening was slower
+SAFETY_FACTOR = 2.0
+TIE = 1e-5  # of the largest output: a smaller margin is a tie in full precision, too
+MAX_SLOWER = 3  # verifications in a row at which half precision was slower
 
 
 class HalfPrecisionError(RuntimeError):
-    """Raised when screening cannot go on; the message says why."""
+    """Raised when half precision cannot be used any longer; the message says why."""
 
 
-class _Bound:
-    """The largest spread of rounding errors that an audit saw, and how large outputs were."""
+class _ErrorBound:
+    """The largest spread of rounding errors at a verification, and how large outputs were."""
 
     def __init__(self, half: Tensor, full: Tensor) -> None:
         errors = (half - full).nan_to_num(0.0)  # masked classes are infinite in both
-        self.spread = SAFETY * (errors.amax(1) - errors.amin(1)).amax()
-        self.scale = _size(full)
+        self.spread = SAFETY_FACTOR * (errors.amax(1) - errors.amin(1)).amax()
+        self.scale = _magnitude(full)
 
-    def doubtful(self, logits: Tensor) -> Tensor:
-        """Return which rows rounding could change."""
-        grown = (_size(logits) / self.scale).clamp(min=1.0)
+    def uncertain(self, logits: Tensor) -> Tensor:
+        """Return which predictions rounding could change."""
+        grown = (_magnitude(logits) / self.scale).clamp(min=1.0)
         top = logits.topk(2, dim=1).values
         return ~(top[:, 0] - top[:, 1] > self.spread * grown)  # true for NaN as well
 
 
 class HalfPrecision:
-    """Tests a half-precision copy of a model and re-checks rows that are close."""
+    """Evaluates a half-precision copy of a model, and close predictions in full precision."""
 
     def __init__(self, scorer: Scorer, dtype: torch.dtype = torch.bfloat16) -> None:
         if scorer.score is not None:
-            raise ValueError("screen=True is for accuracy; with score= there is no margin to check")
+            raise ValueError("half_precision=True is for accuracy; a score has no margin to check")
         self._scorer, self._dtype = scorer, dtype
         self._half: nn.Module | None = None
         self._shapes: list[torch.Size] = []
         self._inputs: WeakKeyDictionary[Rows, list[Any]] = WeakKeyDictionary()
-        self._bounds: WeakKeyDictionary[Rows, _Bound] = WeakKeyDictionary()
+        self._bounds: WeakKeyDictionary[Rows, _ErrorBound] = WeakKeyDictionary()
         self._slower: WeakKeyDictionary[Rows, int] = WeakKeyDictionary()
 
-    def values(self, model: Any, rows: Rows) -> Tensor:
-        """Return which rows are right, as full precision would have it."""
+    def values(self, model: object, rows: Rows) -> Tensor:
+        """Return which rows are correct, as full precision would have it."""
         bound = self._bounds.get(rows)
         if bound is None:
-            return self.audit(model, rows)
+            return self.verify(model, rows)
         logits = self._half_logits(model, rows)
-        found = right(logits, rows.y, rows)
-        close = bound.doubtful(logits).nonzero().squeeze(1)
-        for some in torch.split(close, rows.size):
-            full = self._scorer.logits(model, rows, some, taken(rows.x, some))
-            found[some] = full.argmax(1) == rows.y[some]
-        return found
+        matches = correct(logits, rows.y, rows)
+        close = bound.uncertain(logits).nonzero().squeeze(1)
+        for some in torch.split(close, rows.batch_size):
+            full = self._scorer.logits(model, rows, some, take_rows(rows.x, some))
+            matches[some] = full.argmax(1) == rows.y[some]
+        return matches
 
-    def audit(self, model: Any, rows: Rows) -> Tensor:
-        """Return which rows are right in full precision, and set the bound anew.
+    def verify(self, model: object, rows: Rows) -> Tensor:
+        """Return which rows are correct in full precision, and measure the bound again.
 
-        Raises HalfPrecisionError if the bound in force would have let a wrong answer through, or
-        if half precision does not pay on this machine.
+        Raises HalfPrecisionError if the bound in force would have missed a wrong prediction, or
+        if half precision is not faster on this machine.
         """
-        self._copy(model)  # made before the clock starts
+        self._copy(model)  # before the clock starts
         start = _now(rows)
         half = self._half_logits(model, rows)
         middle = _now(rows)
@@ -94,36 +94,37 @@ class HalfPrecision:
             raise HalfPrecisionError("there is not enough memory for both precisions") from None
         full = torch.cat(parts)
         end = _now(rows)
-        found = right(full, rows.y, rows)
+        matches = correct(full, rows.y, rows)
         bound = self._bounds.get(rows)
         if bound is not None:
             self._compare(bound, half, full)
-        bound = self._bounds[rows] = _Bound(half, full.float())
-        share = float(bound.doubtful(half).float().mean())
-        slower = middle - start + share * (end - middle) >= end - middle
+        bound = self._bounds[rows] = _ErrorBound(half, full.float())
+        uncertain = float(bound.uncertain(half).float().mean())
+        slower = middle - start + uncertain * (end - middle) >= end - middle
         self._slower[rows] = self._slower.get(rows, 0) + 1 if slower else 0
-        if self._slower[rows] >= PATIENCE:
+        if self._slower[rows] >= MAX_SLOWER:
             raise HalfPrecisionError(
-                f"{self._dtype} is not faster here ({1e3 * (middle - start):.2g} ms, {share:.0%} "
-                f"of rows re-checked, against {1e3 * (end - middle):.2g} ms in full precision)"
+                f"{self._dtype} is not faster here ({1e3 * (middle - start):.2g} ms, "
+                f"{uncertain:.0%} of rows repeated, against {1e3 * (end - middle):.2g} ms in full "
+                "precision)"
             )
-        return found
+        return matches
 
-    def _compare(self, bound: _Bound, half: Tensor, full: Tensor) -> None:
+    def _compare(self, bound: _ErrorBound, half: Tensor, full: Tensor) -> None:
         top = full.topk(2, dim=1).values
-        sure = top[:, 0] - top[:, 1] > TIES * _size(full)
-        wrong = (half.argmax(1) != full.argmax(1)) & ~bound.doubtful(half) & sure
+        clear = top[:, 0] - top[:, 1] > TIE * _magnitude(full)
+        wrong = (half.argmax(1) != full.argmax(1)) & ~bound.uncertain(half) & clear
         if bool(wrong.any()):
             raise HalfPrecisionError(
-                f"an audit found {int(wrong.sum())} of {len(full)} rows that the bound let "
-                "through with another answer than full precision; evaluations since the audit "
-                "before may be off by as much"
+                f"a verification found {int(wrong.sum())} of {len(full)} predictions that differ "
+                "from full precision although the bound said they could not; evaluations since "
+                "the last verification may be off by as much"
             )
 
-    def _half_logits(self, model: Any, rows: Rows) -> Tensor:
+    def _half_logits(self, model: object, rows: Rows) -> Tensor:
         half = self._copy(model)
         if rows not in self._inputs:
-            self._inputs[rows] = [mapped(self._rounded, x) for _, x, _ in rows.batches]
+            self._inputs[rows] = [map_tree(self._round, x) for _, x, _ in rows.batches]
         inputs = zip(rows.batches, self._inputs[rows], strict=True)
         try:
             parts = [self._scorer.logits(half, rows, at, x).float() for (at, _, _), x in inputs]
@@ -137,16 +138,16 @@ class HalfPrecision:
             )
         return torch.cat(parts)
 
-    def _rounded(self, a: Tensor) -> Tensor:
+    def _round(self, a: Tensor) -> Tensor:
         return a.to(self._dtype) if a.is_floating_point() else a
 
-    def _copy(self, model: Any) -> nn.Module:
-        """Return the half-precision copy with the weights of now."""
+    def _copy(self, model: object) -> nn.Module:
+        """Return the half-precision copy with the current weights."""
         if not isinstance(model, nn.Module):
             raise HalfPrecisionError(
                 f"the model is {type(model).__name__}, expected a torch.nn.Module"
             )
-        state = all_state_of(model)
+        state = all_tensors(model)
         shapes = [tensor.shape for tensor in state]
         if self._half is None or shapes != self._shapes:
             try:
@@ -154,12 +155,12 @@ class HalfPrecision:
             except (RuntimeError, TypeError) as error:
                 raise HalfPrecisionError(f"the model cannot be copied: {error}") from error
             self._shapes = shapes
-        for mine, theirs in zip(all_state_of(self._half), state, strict=True):
-            write(mine, theirs)
+        for own, current in zip(all_tensors(self._half), state, strict=True):
+            copy_into(own, current)
         return self._half
 
 
-def _size(logits: Tensor) -> Tensor:
+def _magnitude(logits: Tensor) -> Tensor:
     return logits.masked_fill(logits.isinf(), 0.0).abs().amax().float()
 
 

@@ -1,24 +1,32 @@
-"""A model and rows to values: which rows are right, or any score of each."""
+"""From a model and examples to one value per example: correctness, or any other score."""
 
 from __future__ import annotations
 
 import inspect
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..state.model_parts import given, refuse_unknown
-from ..state.trees import copied, first_tensor, joined, layout, leaves, mapped, moved
+from ..state.model_parts import refuse_unknown_modules, user_model
+from ..state.trees import (
+    clone_leaf,
+    first_tensor,
+    join_rows,
+    leaves,
+    map_tree,
+    move_leaf,
+    row_layout,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["Rows", "Scorer"]
+__all__ = ["Rows", "Scorer", "correct"]
 
-CPU_BATCH = 500  # rows whose activations stay in the cache
-CUDA_BATCH = 1 << 14
+CPU_BATCH_SIZE = 500  # activations of so many examples stay in the cache
+CUDA_BATCH_SIZE = 1 << 14
 
 
 class Span(NamedTuple):
@@ -30,145 +38,147 @@ class Span(NamedTuple):
 
 
 class Rows:
-    """Rows of one or more tasks that go through the model together, cut into batches once."""
+    """Examples of one or more tasks that pass through the model together, in batches."""
 
-    def __init__(self, x: Any, y: Any, spans: list[Span], size: int) -> None:
+    def __init__(self, x: Any, y: Any, spans: list[Span], batch_size: int) -> None:
         self.x, self.y, self.spans = x, y, spans
-        self._masks: dict[int, Tensor] = {}
-        self._worked_on: bool | None = None  # in place, by the model; not known before a first test
-        self.seen_through = False  # whether the modules that a test calls are known
-        self.cut(size)
+        self.modules_checked = False  # whether the modules that an evaluation calls are known
+        self._class_masks: dict[int, Tensor] = {}
+        self._mutated: bool | None = None  # in place by the model; None before the first pass
+        self.set_batch_size(batch_size)
 
     def __len__(self) -> int:
         return self.spans[-1].end
 
-    def cut(self, size: int) -> None:
-        """Cut the rows into batches of at most `size`: views, nothing is copied."""
-        self.size = size
-        places = [slice(lo, min(lo + size, len(self))) for lo in range(0, len(self), size)]
-        self.batches = [(at, *mapped(lambda a, at=at: a[at], (self.x, self.y))) for at in places]
+    def set_batch_size(self, size: int) -> None:
+        """Split the rows into batches of at most `size`, as views."""
+        self.batch_size = size
+        slices = [slice(lo, min(lo + size, len(self))) for lo in range(0, len(self), size)]
+        self.batches = [(at, *map_tree(lambda a, at=at: a[at], (self.x, self.y))) for at in slices]
 
-    def lent(self, x: Any) -> Any:
-        """Return rows for a model: copies, until it is known that it does not work in place."""
-        return x if self._worked_on is False else mapped(copied, x)
+    @contextmanager
+    def copy_if_mutated(self, inputs: Any) -> Iterator[Any]:
+        """Yield inputs for a model: copies, unless a first pass showed that it keeps them."""
+        if self._mutated is not False:
+            inputs = map_tree(clone_leaf, inputs)
+        yield inputs
+        if self._mutated is None:
+            self._mutated = any(getattr(leaf, "_version", 0) for leaf in leaves(inputs))
 
-    def returned(self, x: Any) -> None:
-        """Look at rows that were lent."""
-        if self._worked_on is None:
-            self._worked_on = any(getattr(leaf, "_version", 0) for leaf in leaves(x))
-
-    def forbidden(self, classes: Mapping[str, Sequence[int]], width: int) -> Tensor:
-        """Return a table, True where a row's task does not have that class."""
-        if width not in self._masks:  # outputs may grow with the tasks
+    def class_mask(self, classes: Mapping[str, Sequence[int]], width: int) -> Tensor:
+        """Return a table that is True where the task of a row does not have that class."""
+        if width not in self._class_masks:  # the outputs may grow with the tasks
             mask = torch.zeros(len(self), width, dtype=torch.bool)
             for task, start, end in self.spans:
                 if task in classes:
                     mask[start:end] = True
                     mask[start:end, [k for k in classes[task] if k < width]] = False
-            self._masks = {width: mask.to(first_tensor(self.x).device)}
-        return self._masks[width]
+            self._class_masks = {width: mask.to(first_tensor(self.x).device)}
+        return self._class_masks[width]
 
 
 class Scorer:
-    """How a row is scored. Accuracy by default.
+    """Computes one value per example.
 
     Args:
-        score: `score(model, x, y) -> one value a row`; None for accuracy.
-        forward: `forward(model, x) -> outputs`; None for `model(x)`.
-        classes: the classes that may be named for each task; others are masked.
-        batch: rows in a forward; None for what suits the device.
+        score: `score(model, x, y)` returns one value per example; None for accuracy.
+        forward: `forward(model, x)` returns outputs; None for `model(x)`.
+        batch_size: examples per forward pass; None chooses what suits the device.
 
-    A `score` or `forward` with a parameter named `task` is given the task's name, and each task
-    then goes through the model by itself.
+    A `score` or `forward` with a parameter named `task` is passed the name of the task, and each
+    task then passes through the model by itself.
     """
 
     def __init__(
         self,
         score: Callable[..., Any] | None = None,
         forward: Callable[..., Any] | None = None,
-        classes: Mapping[str, Sequence[int]] | None = None,
-        batch: int | None = None,
+        batch_size: int | None = None,
     ) -> None:
-        for name, function in (("score", score), ("forward", forward)):
-            if function is not None and not callable(function):
-                raise TypeError(f"{name} is {function!r:.40}, expected a function of (model, x, …)")
-        if score is not None and (forward is not None or classes):
-            raise ValueError("score is given the model: forward and classes have no use beside it")
+        if forward is not None and not callable(forward):
+            raise TypeError(f"forward is {forward!r:.40}, expected a function of (model, x)")
+        if score is not None and forward is not None:
+            raise ValueError("score is passed the model: forward has no effect next to it")
         self.score = score
-        self.forward = forward or plain_forward
-        self.classes = dict(classes or {})
-        self.batch = batch
-        self._names_task = "task" in inspect.signature(score or self.forward).parameters
+        self.forward = forward or call_model
+        self.classes: dict[str, Sequence[int]] = {}  # by task; the others are masked
+        self.batch_size = batch_size
+        self._takes_task = "task" in inspect.signature(score or self.forward).parameters
 
-    def together(self, tasks: Sequence[tuple[str, Any, Any]], device: torch.device) -> list[Rows]:
-        """Return the rows of all tasks on `device`, joined where one forward can take them."""
+    def set_classes(self, task: str, classes: Sequence[int]) -> None:
+        """Mask the outputs of all other classes for the examples of a task."""
+        if self.score is not None:
+            raise ValueError("score is passed the model: classes have no effect next to it")
+        self.classes[task] = classes
+
+    def group(self, tasks: Sequence[tuple[str, Any, Any]], device: torch.device) -> list[Rows]:
+        """Return (task, x, y) on `device`, joined where one forward pass can take several tasks."""
         groups: list[list[tuple[str, Any, Any]]] = []
         for task in tasks:
-            if groups and not self._names_task and layout(groups[-1][0][1:]) == layout(task[1:]):
+            fits = groups and row_layout(groups[-1][0][1:]) == row_layout(task[1:])
+            if fits and not self._takes_task:
                 groups[-1].append(task)
             else:
                 groups.append([task])
-        return [self._joined(group, device) for group in groups]
+        return [self._join(group, device) for group in groups]
 
-    def _joined(self, group: list[tuple[str, Any, Any]], device: torch.device) -> Rows:
+    def _join(self, group: list[tuple[str, Any, Any]], device: torch.device) -> Rows:
         spans, start = [], 0
         for name, x, _ in group:
             spans.append(Span(name, start, start + len(first_tensor(x))))
             start = spans[-1].end
-        pairs = [mapped(lambda a: moved(a, device), (x, y)) for _, x, y in group]
-        x, y = joined(pairs)
-        size = self.batch or (CPU_BATCH if device.type == "cpu" else CUDA_BATCH)
+        pairs = [map_tree(lambda a: move_leaf(a, device), (x, y)) for _, x, y in group]
+        x, y = join_rows(pairs)
+        size = self.batch_size or (CPU_BATCH_SIZE if device.type == "cpu" else CUDA_BATCH_SIZE)
         return Rows(x, y, spans, size)
 
-    def values(self, model: Any, rows: Rows) -> Tensor:
-        """Return one value a row. Out of CUDA memory, batches are halved until they fit."""
+    def values(self, model: object, rows: Rows) -> Tensor:
+        """Return one value per row. Out of CUDA memory, batches are halved until they fit."""
         while True:
             try:
-                parts = [self._batch(model, rows, *batch) for batch in rows.batches]
+                parts = [self._batch_values(model, rows, *batch) for batch in rows.batches]
                 return torch.cat(parts) if len(parts) > 1 else parts[0]
             except torch.OutOfMemoryError:
-                if rows.size == 1:
+                if rows.batch_size == 1:
                     raise
-                self.batch = -(-min(rows.size, len(rows)) // 2)
-                rows.cut(self.batch)
+                self.batch_size = -(-min(rows.batch_size, len(rows)) // 2)
+                rows.set_batch_size(self.batch_size)
 
-    def _batch(self, model: Any, rows: Rows, at: slice, x: Any, y: Any) -> Tensor:
+    def _batch_values(self, model: object, rows: Rows, at: slice, x: Any, y: Any) -> Tensor:
         if self.score is None:
-            return right(self.logits(model, rows, at, x), y, rows)
-        x, y = rows.lent((x, y))
-        values = self.call(self.score, model, rows, x, y)
-        rows.returned((x, y))
-        return _judged(values, at.stop - at.start, rows)
+            return correct(self.logits(model, rows, at, x), y, rows)
+        with rows.copy_if_mutated((x, y)) as inputs:
+            values = self.call(self.score, model, rows, *inputs)
+        return _check_values(values, at.stop - at.start, rows)
 
-    def logits(self, model: Any, rows: Rows, at: slice | Tensor, x: Any) -> Tensor:
+    def logits(self, model: object, rows: Rows, at: slice | Tensor, x: Any) -> Tensor:
         """Return the outputs for the rows `at`, minus infinity for classes of other tasks."""
-        x = rows.lent(x)
-        outputs = outputs_of(self.call(self.forward, model, rows, x))
-        rows.returned(x)
+        with rows.copy_if_mutated(x) as inputs:
+            outputs = class_scores(self.call(self.forward, model, rows, inputs))
         if not self.classes:
             return outputs
-        mask = rows.forbidden(self.classes, outputs.shape[1])[at]
-        places = (1,) * (outputs.dim() - 2)  # of each pixel, say
-        return outputs.masked_fill(mask.view(*mask.shape, *places), float("-inf"))
+        mask = rows.class_mask(self.classes, outputs.shape[1])[at]
+        extra_dims = (1,) * (outputs.dim() - 2)  # of an image with one label per pixel, say
+        return outputs.masked_fill(mask.view(*mask.shape, *extra_dims), float("-inf"))
 
-    def call(self, function: Callable[..., Any], model: Any, rows: Rows, *inputs: Any) -> Any:
-        """Return what score or forward returns; the task's name goes to one that asks for it."""
-        asks = self._names_task and function is (self.score or self.forward)
-        named = {"task": rows.spans[0].task} if asks else {}
-        with nullcontext() if rows.seen_through else refuse_unknown(model):
-            output = function(given(model), *inputs, **named)
-        rows.seen_through = True
+    def call(self, function: Callable[..., Any], model: object, rows: Rows, *inputs: Any) -> Any:
+        """Return what score or forward returns, passing the name of the task if it takes it."""
+        takes_task = self._takes_task and function is (self.score or self.forward)
+        keywords = {"task": rows.spans[0].task} if takes_task else {}
+        with nullcontext() if rows.modules_checked else refuse_unknown_modules(model):
+            output = function(user_model(model), *inputs, **keywords)
+        rows.modules_checked = True
         return output
 
 
-def plain_forward(model: Any, x: Any) -> Any:
-    """Return `model(x)`; a dict goes in as keyword arguments, a tuple as positional ones."""
+def call_model(model: Callable[..., Any], x: Any) -> Any:
+    """Return `model(x)`; a dict is passed as keyword arguments, a tuple as positional ones."""
     if isinstance(x, dict):
         return model(**x)
     return model(*x) if isinstance(x, tuple) else model(x)
 
 
-def outputs_of(output: Any) -> Tensor:
+def class_scores(output: Any) -> Tensor:
     """Return the tensor of class scores in what a model returned, or raise."""
     if not isinstance(output, Tensor):
         if hasattr(output, "logits"):
@@ -186,23 +196,24 @@ def outputs_of(output: Any) -> Tensor:
     return output
 
 
-def right(logits: Tensor, y: Tensor, rows: Rows) -> Tensor:
-    """Return which rows have their largest output at their label; a share where rows have many."""
+def correct(logits: Tensor, y: Tensor, rows: Rows) -> Tensor:
+    """Return which rows are classified correctly; a fraction where rows have many labels."""
     if y.dtype.is_floating_point or y.shape != logits.shape[:1] + logits.shape[2:]:
         raise TypeError(
             f"labels of task {rows.spans[0].task!r} are {tuple(y.shape)} of {y.dtype}, expected a "
             f"class number for each of the outputs {tuple(logits.shape)}; pass score= for others"
         )
-    found = logits.argmax(1) == y
-    return found if found.dim() == 1 else found.flatten(1).double().mean(1)
+    matches = logits.argmax(1) == y
+    return matches if matches.dim() == 1 else matches.flatten(1).double().mean(1)
 
 
-def _judged(values: Any, count: int, rows: Rows) -> Tensor:
+def _check_values(values: object, count: int, rows: Rows) -> Tensor:
+    """Return the values of a score function, or raise unless there is one per row."""
     if not isinstance(values, Tensor) or values.shape != (count,):
         got = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
         raise TypeError(
             f"score returned {got} for {count} rows of task {rows.spans[0].task!r}, expected a "
-            f"tensor of shape ({count},): one value a row"
+            f"tensor of shape ({count},): one value per row"
         )
     plain = values.dtype in (torch.bool, torch.float32, torch.float64)
     return values.detach() if plain else values.detach().double()

@@ -1,4 +1,4 @@
-"""Testing on another CUDA stream, or another GPU, on snapshots of the weights."""
+"""Evaluating snapshots of the weights on another CUDA stream, or another GPU."""
 
 from __future__ import annotations
 
@@ -8,57 +8,60 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..executors import Worker
 from ..state.preserve import preserve_state
-from ..state.tensors import write
-from .eval_batches import all_state_of
+from ..state.tensors import all_tensors, copy_into
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
+    from torch import nn
 
-    from .eval_batches import EvalBatches
-    from .inline import EvalResult, Inline
+    from .engine import Engine
+    from .eval_batches import EvalBatches, EvalResult
 
 __all__ = ["SideStream"]
 
 
 class SideStream:
-    """Tests snapshots on a stream beside the trainer's. The trainer's stream never waits for it.
+    """Evaluates snapshots on a second stream. The training stream never waits for it.
 
-    Exact: every snapshot is tested, and the trainer's process waits when all slots are in use.
-    Latest: a snapshot that finds none free is dropped.
+    Exact: every snapshot is evaluated, and the training process waits while all slots are in use.
+    Latest: a snapshot that finds no free slot is dropped.
     """
 
-    def __init__(
-        self, inline: Inline, *, latest: bool, slots: int, audit: int, say: Callable[[str], None]
-    ) -> None:
-        self._inline, self._latest, self._say, self._audit = inline, latest, say, audit
-        self._slots = 1 if latest else slots
-        self._prepared: EvalBatches | None = None
+    def __init__(self, engine: Engine) -> None:
+        assert isinstance(engine.executor, Worker)
+        self._engine, self._verify_every = engine, engine.executor.verify_every
+        self._latest = engine.executor.mode == "latest"
+        self._slots = 1 if self._latest else engine.executor.queue
+        self._batches: EvalBatches | None = None
         self._shapes: list[Any] = []
         self._model: Any = None
         self._count = 0
-        self._expected: dict[int, NDArray[Any]] = {}  # audits
+        self._expected: dict[int, NDArray[Any]] = {}  # by step, of evaluations to verify
         self._snapshots: list[list[torch.Tensor]] = []
-        self._busy: deque[Any] = deque()  # an event for each snapshot in use, oldest first
+        self._busy: deque[Any] = deque()  # one event per snapshot in use, oldest first
         self._stream: Any = None
         self._replica: Any = None
-        self._off = False
+        self._disabled = False
 
-    def submit(self, model: Any, prepared: EvalBatches, step: int) -> None:
-        """Take a snapshot of `model` after `step` steps and have it tested."""
-        state = all_state_of(model)
-        shapes = [(tensor.shape, tensor.dtype) for tensor in state]
-        if prepared is not self._prepared or shapes != self._shapes or model is not self._model:
-            self._begin(model, prepared, shapes)
+    def submit(self, model: nn.Module, batches: EvalBatches, step: int) -> None:
+        """Take a snapshot of `model` after `step` steps and have it evaluated."""
+        tensors = all_tensors(model)
+        shapes = [(tensor.shape, tensor.dtype) for tensor in tensors]
+        if batches is not self._batches or shapes != self._shapes or model is not self._model:
+            self._prepare(model, batches, shapes)
         self._count += 1
-        if self._count % self._audit == 0 and prepared.device == state[0].device and not self._off:
+        if (
+            self._count % self._verify_every == 0
+            and batches.device == tensors[0].device
+            and not self._disabled
+        ):
             with preserve_state(model):
-                parts = [prepared.scorer.values(model, rows) for rows in prepared.at(step)]
+                parts = [batches.scorer.values(model, rows) for rows in batches.at(step)]
             self._expected[step] = torch.cat(parts).numpy(force=True)
-        if self._off:
-            self._inline.submit(model, prepared, step)
+        if self._disabled:
+            self._engine.evaluate(model, batches, step)
             return
         while self._busy and self._busy[0].query():
             self._busy.popleft()
@@ -69,52 +72,58 @@ class SideStream:
         snapshot = self._snapshots.pop(0)
         self._snapshots.append(snapshot)
         with torch.no_grad():
-            for mine, theirs in zip(snapshot, state, strict=True):
-                write(mine, theirs)
-        taken = torch.cuda.current_stream(state[0].device).record_event()
-        with torch.cuda.device(prepared.device), torch.cuda.stream(self._stream), torch.no_grad():
+            for own, current in zip(snapshot, tensors, strict=True):
+                copy_into(own, current)
+        taken = torch.cuda.current_stream(tensors[0].device).record_event()
+        with torch.cuda.device(batches.device), torch.cuda.stream(self._stream), torch.no_grad():
             self._stream.wait_event(taken)
-            for mine, theirs in zip(all_state_of(self._replica), snapshot, strict=True):
-                write(mine, theirs)
-            self._inline.submit(self._replica, prepared, step)
+            for own, current in zip(all_tensors(self._replica), snapshot, strict=True):
+                copy_into(own, current)
+            self._engine.evaluate(self._replica, batches, step)
             self._busy.append(self._stream.record_event())
 
-    def _begin(self, model: Any, prepared: EvalBatches, shapes: list[Any]) -> None:
-        """Make the copy of the model that is tested, for new tasks or a model that has grown."""
+    def _prepare(self, model: nn.Module, batches: EvalBatches, shapes: list[Any]) -> None:
+        """Copy the model for new tasks, or because it is another one or has grown."""
         if self._stream is not None:
             self._stream.synchronize()
         self._busy.clear()
-        self._prepared, self._shapes, self._model = prepared, shapes, model
-        self._stream = torch.cuda.Stream(prepared.device)
+        self._batches, self._shapes, self._model = batches, shapes, model
+        self._stream = torch.cuda.Stream(batches.device)
         try:
-            self._replica = copy.deepcopy(model).to(prepared.device)
+            self._replica = copy.deepcopy(model).to(batches.device)
         except (RuntimeError, TypeError) as error:
-            self._say(f"the model cannot be copied ({error}); it is tested on the trainer's stream")
-            self._off = True
+            self._engine.warn(
+                f"the model cannot be copied ({error}); it is evaluated on the training stream"
+            )
+            self._disabled = True
             return
         self._snapshots = [
             [
-                torch.empty_like(tensor, device=prepared.device)
-                for tensor in all_state_of(self._replica)
+                torch.empty_like(tensor, device=batches.device)
+                for tensor in all_tensors(self._replica)
             ]
             for _ in range(self._slots)
         ]
-        torch.cuda.synchronize(prepared.device)
+        torch.cuda.synchronize(batches.device)
 
     def collect(self, *, wait: bool = False) -> list[EvalResult]:
-        """Return the evaluations that are done, in order; all of them if told to wait."""
-        found = []
-        for done in self._inline.collect(wait=wait):
-            expected = self._expected.pop(done.step, done.values)
-            if expected.tobytes() != done.values.tobytes():
-                self._say(
-                    f"the copy's results differ from the model's at step {done.step}: it has state "
-                    "that is no parameter or buffer. Tests go on inline; results since the audit "
-                    "before may be off"
+        """Return completed evaluations in order; with `wait`, all of them."""
+        results = []
+        for result in self._engine.collect_here(wait=wait):
+            expected = self._expected.pop(result.step, result.values)
+            if expected.tobytes() != result.values.tobytes():
+                self._engine.warn(
+                    f"the copy's results differ from those of the model at step {result.step}: "
+                    "it has state that is no parameter or buffer. It is evaluated inline from here "
+                    "on; results since the last verification may be wrong"
                 )
-                self._off = True
-            found.append(done._replace(values=expected))
-        return found
+                self._disabled = True
+            results.append(result._replace(values=expected))
+        return results
+
+    def next_error(self) -> Exception | None:
+        """Return None: errors are raised where they happen."""
+        return None
 
     def close(self) -> None:
         """Nothing to close."""

@@ -1,4 +1,4 @@
-"""Testing in another process, on snapshots of the weights in shared memory."""
+"""Evaluating snapshots of the weights in a forked process, through shared memory."""
 
 from __future__ import annotations
 
@@ -8,261 +8,290 @@ import os
 import warnings
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from ..state.tensors import not_shareable
-from .eval_batches import state_of
-from .inline import EvalResult, Inline
-from .worker_process import END, FAILED, HEADER, PATIENCE, UNSCREENED, WELL, serve, shared_like
+from ..executors import Worker
+from ..state.tensors import unique_tensors, unshareable_kind
+from .eval_batches import EvalResult
+from .worker_process import (
+    FAILED,
+    HALF_PRECISION_OFF,
+    HEADER,
+    OK,
+    POLL_SECONDS,
+    STOP,
+    serve,
+    shared_like,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkProcess
 
+    from torch import nn
+
+    from .engine import Engine
     from .eval_batches import EvalBatches
 
-__all__ = ["Worker"]
+__all__ = ["ProcessWorker"]
 
-RESTARTS = 1
+MAX_RESTARTS = 1
 
 
-class Worker:
-    """Tests snapshots in a forked process, which is forked anew when tasks or shapes change.
+class ProcessWorker:
+    """Evaluates snapshots in a forked process, which is replaced when tasks or shapes change.
 
-    Exact: every snapshot is tested; when all slots are in use the trainer tests the model itself.
-    Latest: a snapshot that finds no free slot is dropped, and only steps that were tested are
-    recorded. A process that dies is started once more with what it left undone; if it dies
-    again, everything is tested inline.
+    Exact: every snapshot is evaluated; while all slots are in use, the training process evaluates
+    the model itself. Latest: a snapshot that finds no free slot is dropped, and only steps that
+    were evaluated are recorded. A process that dies is restarted once with its unfinished
+    snapshots; if it dies again, everything is evaluated inline.
     """
 
-    def __init__(
-        self, inline: Inline, *, latest: bool, slots: int, audit: int, say: Callable[[str], None]
-    ) -> None:
-        self._inline, self._latest, self._say, self._audit = inline, latest, say, audit
-        self._slots = 1 if latest else slots
-        self._prepared: EvalBatches | None = None
-        self._shapes: list[Any] = []
-        self._views: list[list[torch.Tensor]] = []
-        self._sent: dict[int, int] = {}  # step -> slot, in order
-        self._order: deque[int] = deque()
-        self._done: dict[int, EvalResult] = {}
-        self._expected: dict[int, EvalResult] = {}  # audits
-        self.errors: list[Exception] = []  # of the user's own code, at snapshots
-        self._deaths = 0
-        self._process: Any = None
+    def __init__(self, engine: Engine) -> None:
+        assert isinstance(engine.executor, Worker)
+        self._engine, self._verify_every = engine, engine.executor.verify_every
+        self._latest = engine.executor.mode == "latest"
+        self._slots = 1 if self._latest else engine.executor.queue
+        self._batches: EvalBatches | None = None
+        self._model: nn.Module | None = None
+        self._shapes: list[tuple[torch.Size, torch.dtype]] = []
+        self._snapshots: list[list[torch.Tensor]] = []  # in shared memory, one per slot
+        self._slot_of: dict[int, int] = {}  # of each step that is being evaluated, in order
+        self._order: deque[int] = deque()  # steps whose results were not collected yet
+        self._results: dict[int, EvalResult] = {}
+        self._expected: dict[int, EvalResult] = {}  # of evaluations to verify
+        self._errors: list[Exception] = []  # of the user's own code, at snapshots
+        self._process: ForkProcess | None = None
         self._pipe: Connection | None = None
-        self._model: Any = None
+        self._deaths = 0
         self._count = 0
 
-    def submit(self, model: Any, prepared: EvalBatches, step: int) -> None:
-        """Take a snapshot of `model` after `step` steps and have it tested."""
+    def submit(self, model: nn.Module, batches: EvalBatches, step: int) -> None:
+        """Take a snapshot of `model` after `step` steps and have it evaluated."""
         self._receive()
-        state = state_of(model)
-        shapes = [(tensor.shape, tensor.dtype) for tensor in state]
-        if prepared is not self._prepared or shapes != self._shapes or model is not self._model:
+        tensors = unique_tensors(model)
+        shapes = [(tensor.shape, tensor.dtype) for tensor in tensors]
+        if batches is not self._batches or shapes != self._shapes or model is not self._model:
             self._drain()
             self._stop()
-            self._check(state)
-            self._views = [shared_like(state) for _ in range(self._slots)] if self._usable else []
+            self._check_shareable(tensors)
+            slots = range(self._slots if self._usable else 0)
+            self._snapshots = [shared_like(tensors) for _ in slots]
             self._shapes, self._model = shapes, model
-            self._prepared = prepared  # last: what an interrupt leaves half done is done again
-        free = set(range(self._slots)) - set(self._sent.values())
+            self._batches = batches  # last: what an interrupt leaves half done is repeated
+        free = set(range(self._slots)) - set(self._slot_of.values())
         if not self._usable or not (free or self._latest):
             self._order.append(step)
-            self._done[step] = self._tested(model, step)
+            self._results[step] = self._evaluate_here(model, step)
         elif free:
-            self._send(state, free.pop(), step)
+            self._send(tensors, free.pop(), step)
 
-    def _check(self, state: list[torch.Tensor]) -> None:
-        """Go on without a process if it cannot be given a snapshot."""
-        kind = next((kind for tensor in state if (kind := not_shareable(tensor))), None)
+    def _check_shareable(self, tensors: list[torch.Tensor]) -> None:
+        """Continue without a process if snapshots cannot be in shared memory."""
+        kind = next((kind for tensor in tensors if (kind := unshareable_kind(tensor))), None)
         if kind is not None and self._usable:
-            self._say(
-                f"the model has a tensor that no other process can be given ({kind}); the trainer "
-                "tests inline"
+            self._engine.warn(
+                f"the model has a tensor that cannot be shared with a process ({kind}); it is "
+                "evaluated inline"
             )
-            self._deaths = RESTARTS + 1
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Evaluate in the training process from here on."""
+        self._deaths = MAX_RESTARTS + 1
 
     @property
     def _usable(self) -> bool:
-        """Whether a process is tried at all."""
-        return self._deaths <= RESTARTS
+        """Whether a process is used at all."""
+        return self._deaths <= MAX_RESTARTS
 
-    def _send(self, state: list[torch.Tensor], slot: int, step: int) -> None:
+    def _send(self, tensors: list[torch.Tensor], slot: int, step: int) -> None:
         with torch.no_grad():
-            for view, tensor in zip(self._views[slot], state, strict=True):
-                view.copy_(tensor)
+            for copy_, tensor in zip(self._snapshots[slot], tensors, strict=True):
+                copy_.copy_(tensor)
         self._count += 1
-        if self._count % self._audit == 0:
-            self._expected[step] = self._tested(self._model, step)
+        if self._count % self._verify_every == 0:
+            self._expected[step] = self._evaluate_here(self._model, step)
         try:
             if self._process is None:
                 self._start()
             self._order.append(step)
-            self._sent[step] = slot
+            self._slot_of[step] = slot
             self._post(slot, step)
-        except BaseException:  # an interrupt: nobody knows what was posted, so all is tested again
+        except BaseException:  # an interrupt: what was posted is unknown, so all is repeated
             self._stop()
             raise
 
     def _post(self, slot: int, step: int) -> None:
         if self._pipe is None:
-            return  # no process could be started: `_drain` tests what was not posted
+            return  # no process could be started: `_drain` evaluates what was not posted
         try:
-            self._pipe.send_bytes(HEADER.pack(slot, step, 0.0, WELL, 0))
+            self._pipe.send_bytes(HEADER.pack(slot, step, 0.0, OK, 0))
         except OSError:
-            self._died()
+            self._handle_death()
 
     def collect(self, *, wait: bool = False) -> list[EvalResult]:
-        """Return the evaluations that are done, in order; all of them if told to wait."""
+        """Return completed evaluations in order; with `wait`, all of them."""
         self._receive()
         if wait:
             self._drain()
-        found = []
+        results = []
         while self._order:
             step = self._order[0]
-            if step in self._done:
-                found.append(self._done.pop(step))
-            elif step in self._sent:
+            if step in self._results:
+                results.append(self._results.pop(step))
+            elif step in self._slot_of:
                 break
-            self._order.popleft()  # else an interrupt came before it was sent
-        return found
+            self._order.popleft()  # if neither, an interrupt came before it was sent
+        return results
+
+    def next_error(self) -> Exception | None:
+        """Return the next error that the user's own code raised at a snapshot, each once."""
+        return self._errors.pop(0) if self._errors else None
 
     def close(self) -> None:
         """Stop the process."""
         self._stop()
 
     def _drain(self) -> None:
-        while self._sent:
+        while self._slot_of:
             self._receive(wait=True)
 
-    def _test_rest(self) -> None:
-        """Test here what no process is left to test."""
-        for step, slot in list(self._sent.items()):
-            self._test_again(slot, step)
-
     def _receive(self, *, wait: bool = False) -> None:
-        """Take in what the process has ready; wait for one result if told to."""
-        if self._pipe is None:
-            self._test_rest()
+        """Receive the replies of the process that are ready; with `wait`, at least one."""
+        if self._pipe is None:  # no process is left
+            for step, slot in list(self._slot_of.items()):
+                self._evaluate_snapshot(slot, step)
         try:
-            while self._pipe is not None and self._sent:
-                data = self._answer(wait=wait)
-                if data is None:
+            while self._pipe is not None and self._slot_of:
+                reply = self._next_reply(wait=wait)
+                if reply is None:
                     return
-                self._keep(data)
+                self._take(reply)
                 wait = False
-        except KeyboardInterrupt:  # half an answer may be read: what is open is tested again
+        except KeyboardInterrupt:  # a reply may be half read: what is unfinished is repeated
             self._stop()
             raise
 
-    def _answer(self, *, wait: bool) -> bytes | None:
-        """Return the next answer of the process, None if there is none or if it died."""
+    def _next_reply(self, *, wait: bool) -> bytes | None:
+        """Return the next reply of the process; None if there is none or if it died."""
         assert self._pipe is not None
+        assert self._process is not None
         try:
-            while not self._pipe.poll(PATIENCE if wait else 0):
+            while not self._pipe.poll(POLL_SECONDS if wait else 0):
                 if not self._process.is_alive():
                     raise EOFError
                 if not wait:
                     return None
             return self._pipe.recv_bytes()
         except (EOFError, OSError):
-            self._died()
+            self._handle_death()
             return None
 
-    def _keep(self, data: bytes) -> None:
-        slot, step, seconds, how, length = HEADER.unpack_from(data)
-        values_at = HEADER.size + length + 3
-        for note in data[HEADER.size : values_at - 3].decode().splitlines():
-            self._say(note)
-        if how == FAILED:
-            self._test_again(slot, step)
+    def _take(self, reply: bytes) -> None:
+        slot, step, seconds, status, length = HEADER.unpack_from(reply)
+        dtype_at = HEADER.size + length
+        for message in reply[HEADER.size : dtype_at].decode().splitlines():
+            self._engine.warn(message)
+        if status == FAILED:
+            self._evaluate_snapshot(slot, step)
             return
-        if how == UNSCREENED:
-            self._inline.screen_off()
-        values = np.frombuffer(data, data[values_at - 3 : values_at].decode(), offset=values_at)
-        assert self._prepared is not None
-        done = EvalResult(step, self._prepared, values, seconds)
-        expected = self._expected.pop(step, done)
-        if done.values.tobytes() != expected.values.tobytes():  # bits: NaN is NaN
-            self._say(
-                f"the worker's results differ from the trainer's at step {step}: the model has "
-                "state that is no parameter or buffer, or threads differ. Evaluation goes on "
-                "inline; results since the audit before may be off"
+        if status == HALF_PRECISION_OFF:
+            self._engine.disable_half_precision()
+        dtype = reply[dtype_at : dtype_at + 3].decode()
+        values = np.frombuffer(reply, dtype, offset=dtype_at + 3)
+        assert self._batches is not None
+        result = EvalResult(step, self._batches, values, seconds)
+        expected = self._expected.pop(step, result)
+        if result.values.tobytes() != expected.values.tobytes():  # bits: NaN equals NaN
+            self._engine.warn(
+                f"the worker's results differ from an evaluation in the training process at step "
+                f"{step}: the model has state that is no parameter or buffer, or threads differ. "
+                "It is evaluated inline from here on; results since the last verification may be "
+                "wrong"
             )
-            self._deaths = RESTARTS + 1
-        self._done[step] = expected
-        del self._sent[step]
+            self._give_up()
+        self._results[step] = expected
+        del self._slot_of[step]
 
-    def _test_again(self, slot: int, step: int) -> None:
-        """Test a snapshot here; an error of the user's own code is kept for who collects."""
-        del self._sent[step]
+    def _evaluate_snapshot(self, slot: int, step: int) -> None:
+        """Evaluate a snapshot in this process; an error of the user's own code is kept."""
+        del self._slot_of[step]
         try:
-            self._done[step] = self._tested_from(slot, step)
+            self._results[step] = self._evaluate_with(self._snapshots[slot], step)
         except Exception as error:
-            self.errors.append(error)
+            self._errors.append(error)
 
-    def _tested(self, model: Any, step: int) -> EvalResult:
-        assert self._prepared is not None
-        self._inline.submit(model, self._prepared, step)
-        (done,) = self._inline.collect(wait=True)
-        return done._replace(seconds=0.0)  # the trainer's own time counts as evaluation already
+    def _evaluate_here(self, model: object, step: int) -> EvalResult:
+        assert self._batches is not None
+        self._engine.evaluate(model, self._batches, step)
+        (result,) = self._engine.collect_here(wait=True)
+        return result._replace(seconds=0.0)  # it is part of the training process's own time
 
-    def _tested_from(self, slot: int, step: int) -> EvalResult:
-        """Return the evaluation of a snapshot, tested here on a copy of the model."""
+    def _evaluate_with(self, snapshot: list[torch.Tensor], step: int) -> EvalResult:
+        """Return the evaluation of a snapshot, in this process and on a copy of the model."""
+        assert self._model is not None
         try:
             model = copy.deepcopy(self._model)
         except Exception:  # it keeps an output, say; then its weights are exchanged for a moment
             model = self._model
-        state = state_of(model)
-        before = [tensor.data for tensor in state]
+        tensors = unique_tensors(model)
+        before = [tensor.data for tensor in tensors]
         try:
-            for tensor, view in zip(state, self._views[slot], strict=True):
-                tensor.data = view
-            return self._tested(model, step)
+            for tensor, data in zip(tensors, snapshot, strict=True):
+                tensor.data = data
+            return self._evaluate_here(model, step)
         finally:
-            for tensor, data in zip(state, before, strict=True):
+            for tensor, data in zip(tensors, before, strict=True):
                 tensor.data = data
 
-    def _died(self) -> None:
-        """Report that the process died, and have everything it left undone tested."""
-        self._process.join(PATIENCE)
-        code, waiting = self._process.exitcode, dict(self._sent)
+    def _handle_death(self) -> None:
+        """Report that the process died, and have its unfinished snapshots evaluated."""
+        assert self._process is not None
+        assert self._model is not None
+        self._process.join(POLL_SECONDS)
+        exit_code, unfinished = self._process.exitcode, dict(self._slot_of)
         self._deaths += 1
         self._stop()
-        what = f"the evaluation process died (exit code {code}) with {len(waiting)} test(s) to do"
-        now = [(tensor.shape, tensor.dtype) for tensor in state_of(self._model)]
-        if now != self._shapes:
-            self._say(f"{what}, which are lost: the model has other shapes since")
-            for step in waiting:
+        event = (
+            f"the evaluation process died (exit code {exit_code}) with {len(unfinished)} "
+            "evaluation(s) unfinished"
+        )
+        shapes = [(tensor.shape, tensor.dtype) for tensor in unique_tensors(self._model)]
+        if shapes != self._shapes:
+            self._engine.warn(f"{event}, which are lost: the model has other shapes now")
+            for step in unfinished:
                 self._order.remove(step)
-            self._sent.clear()
+            self._slot_of.clear()
             return
         if not self._usable:
-            self._say(f"{what}, again; from here on the trainer tests inline")
+            self._engine.warn(f"{event}, again; the model is evaluated inline from here on")
             return
-        self._say(f"{what}; it is started again and does them")
+        self._engine.warn(f"{event}; it is restarted and completes them")
         self._start()
-        for step, slot in waiting.items():
+        for step, slot in unfinished.items():
             self._post(slot, step)
 
     def _start(self) -> None:
         try:
             context = multiprocessing.get_context("fork")
             pipe, theirs = context.Pipe()
-            arguments = (theirs, pipe, self._inline, self._model, self._prepared, self._views)
+            arguments = (theirs, pipe, self._engine, self._model, self._batches, self._snapshots)
             self._process = context.Process(
                 target=serve, args=(*arguments, torch.get_num_threads(), os.getpid()), daemon=True
             )
-            with warnings.catch_warnings():  # Python 3.12 warns of forks beside threads: see serve
+            with warnings.catch_warnings():  # Python 3.12 warns of forks with threads: see serve
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._process.start()
         except (ValueError, OSError, AssertionError) as error:
-            self._say(f"no evaluation process can be started ({error}); the trainer tests inline")
-            self._deaths, self._process = RESTARTS + 1, None
+            self._engine.warn(
+                f"no evaluation process can be started ({error}); the model is evaluated inline"
+            )
+            self._give_up()
+            self._process = None
             return
         theirs.close()
         self._pipe = pipe
@@ -272,9 +301,9 @@ class Worker:
         self._pipe = self._process = None
         if pipe is not None:
             with suppress(OSError):
-                pipe.send_bytes(HEADER.pack(END, 0, 0.0, WELL, 0))
+                pipe.send_bytes(HEADER.pack(STOP, 0, 0.0, OK, 0))
             pipe.close()
-        if process is not None and process.pid is not None:  # not if it never began
+        if process is not None and process.pid is not None:  # None if it never started
             process.join(1.0)
             if process.is_alive():
                 process.kill()

@@ -1,4 +1,4 @@
-"""The process that tests snapshots: what it shares with the trainer, and what it does."""
+"""The process that evaluates snapshots: what it shares with the training process, what it does."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from .eval_batches import state_of
+from ..state.tensors import unique_tensors
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from torch import nn
 
+    from .engine import Engine
     from .eval_batches import EvalBatches
-    from .inline import Inline
 
-__all__ = ["END", "FAILED", "HEADER", "PATIENCE", "UNSCREENED", "WELL", "serve", "shared_like"]
+__all__ = [
+    "FAILED", "HALF_PRECISION_OFF", "HEADER", "OK", "POLL_SECONDS", "STOP", "serve", "shared_like",
+]  # fmt: skip
 
-HEADER = struct.Struct("<qqdii")  # slot, step, seconds, how it went, length of the notes
-WELL, FAILED, UNSCREENED = range(3)  # the last: it went well, and screening was turned off
-END = -1  # a slot that says that nothing follows
-PATIENCE = 5.0  # seconds between looks whether the other process lives
+HEADER = struct.Struct("<qqdii")  # slot, step, seconds, status, length of the warnings
+OK, FAILED, HALF_PRECISION_OFF = range(3)  # the last: OK, and half precision was disabled
+STOP = -1  # in place of a slot: nothing follows
+POLL_SECONDS = 5.0  # between checks whether the other process is alive
 
 
-def shared_like(state: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Return tensors like those of `state` in memory that a forked process shares.
+def shared_like(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return tensors like the given ones in memory that a forked process shares.
 
-    The memory has no name and goes with the last process that uses it.
+    The memory is anonymous, and freed when the last process that uses it ends.
     """
     views = []
-    for tensor in state:
+    for tensor in tensors:
         size = max(tensor.numel() * tensor.element_size(), 1)
         flat = torch.frombuffer(mmap.mmap(-1, size), dtype=torch.uint8)
         if tensor.numel() == 0:
@@ -46,45 +48,46 @@ def shared_like(state: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Return the strides of a dense copy in the same memory order: kernels choose by it."""
+    """Return the strides of a dense copy in the same memory order, by which kernels are chosen."""
     return tuple(torch.empty_like(tensor, device="meta").stride())
 
 
 def serve(
     pipe: Connection,
     theirs: Connection,
-    inline: Inline,
+    engine: Engine,
     model: nn.Module,
-    prepared: EvalBatches,
+    batches: EvalBatches,
     views: list[list[torch.Tensor]],
     threads: int,
     parent: int,
 ) -> None:
-    """Test snapshots until the trainer closes the pipe or is gone.
+    """Evaluate snapshots until the training process closes the pipe or is gone.
 
-    In a thread of its own: OpenMP's threads do not survive a fork, but a new thread gets new ones.
+    This runs in a new thread: OpenMP's threads do not survive a fork, but a new thread gets new
+    ones.
     """
     theirs.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer decides what an interrupt means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training process handles interrupts
 
     def loop() -> None:
         torch.set_num_threads(threads)
-        torch.clear_autocast_cache()  # a step that was under way has left casts of its weights
-        state = state_of(model)
+        torch.clear_autocast_cache()  # of the step that was under way
+        tensors = unique_tensors(model)
         while True:
-            while not pipe.poll(PATIENCE):
+            while not pipe.poll(POLL_SECONDS):
                 if os.getppid() != parent:
                     return
             try:
                 slot, step, *_ = HEADER.unpack(pipe.recv_bytes())
             except (EOFError, OSError):
                 return
-            if slot == END:
+            if slot == STOP:
                 return
-            for tensor, view in zip(state, views[slot], strict=True):
+            for tensor, view in zip(tensors, views[slot], strict=True):
                 tensor.data = view
             try:
-                pipe.send_bytes(_answer(inline, model, prepared, slot, step))
+                pipe.send_bytes(_reply(engine, model, batches, slot, step))
             except OSError:
                 return
 
@@ -93,16 +96,17 @@ def serve(
     thread.join()
 
 
-def _answer(inline: Inline, model: nn.Module, prepared: EvalBatches, slot: int, step: int) -> bytes:
-    notes: list[str] = []
-    inline.say, screened = notes.append, inline.screens
+def _reply(engine: Engine, model: nn.Module, batches: EvalBatches, slot: int, step: int) -> bytes:
+    messages: list[str] = []
+    engine.warn, half_precision = messages.append, engine.uses_half_precision
     try:
-        inline.submit(model, prepared, step)
-        done = inline.collect(wait=True)[0]
-    except Exception:  # the user's own code: the trainer meets the same error
+        engine.evaluate(model, batches, step)
+        result = engine.collect_here(wait=True)[0]
+    except Exception:  # of the user's own code, which fails in the training process as well
         return HEADER.pack(slot, step, 0.0, FAILED, 0)
-    said = "\n".join(notes).encode()
-    kind = done.values.dtype.str.encode()  # |b1, <f4 or <f8: three letters
-    how = UNSCREENED if screened and not inline.screens else WELL
-    head = HEADER.pack(slot, step, done.seconds, how, len(said))
-    return head + said + kind + done.values.tobytes()
+    warnings = "\n".join(messages).encode()
+    dtype = result.values.dtype.str.encode()  # |b1, <f4 or <f8: three letters
+    disabled = half_precision and not engine.uses_half_precision
+    status = HALF_PRECISION_OFF if disabled else OK
+    header = HEADER.pack(slot, step, result.seconds, status, len(warnings))
+    return header + warnings + dtype + result.values.tobytes()

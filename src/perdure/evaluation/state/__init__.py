@@ -1,1 +1,1 @@
-"""The state of a model and of random generators: found, copied and restored."""
+"""The state of a model and of random generators: found, clone_leaf and restored."""

@@ -1,4 +1,4 @@
-"""A model as one module, whatever it is made of: a function, a wrapper, heads in a plain list."""
+"""A model as one module, whatever it consists of: a function, a wrapper, heads in a plain list."""
 
 from __future__ import annotations
 
@@ -12,50 +12,53 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from torch.nn.modules import module as hooks
+from torch.nn.modules import module as module_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from ..engine.eval_batches import device_of
-from .reachable import GENERATORS, reachable, unregistered
+from .reachable import GENERATORS, reachable, unregistered_objects
+from .tensors import model_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Combined", "ModelParts", "given", "refuse_unknown"]
+__all__ = ["CombinedModel", "ModelParts", "refuse_unknown_modules", "user_model"]
 
 
-class Combined(nn.Module):
-    """A model with all that it uses but does not have as submodules: modules and generators.
+class CombinedModel(nn.Module):
+    """A model together with the modules and generators that it uses but does not register.
 
-    It is never called: score and forward functions are handed `given`.
+    It is never called: score and forward functions are passed `user_model`.
     """
 
     def __init__(
         self,
         model: Any,
-        functions: Sequence[Any],
+        functions: Sequence[object],
         parts: Sequence[nn.Module],
         generators: list[Any],
     ) -> None:
         super().__init__()
-        self.given, self.parts = model, nn.ModuleList(parts)
+        self.user_model, self.parts = model, nn.ModuleList(parts)
         self.functions, self.generators = functions, generators
 
-    def is_of(self, model: Any, parts: Sequence[nn.Module], generators: Sequence[Any]) -> bool:
-        """Return whether it is of this model and these parts."""
-        same = self.given is model or (isinstance(model, MethodType) and self.given == model)
-        mine = [*self.parts, *self.generators]
-        return same and [*map(id, mine)] == [*map(id, (*parts, *generators))]
+    def consists_of(
+        self, model: object, parts: Sequence[nn.Module], generators: Sequence[object]
+    ) -> bool:
+        """Return whether it is made of this model and these parts."""
+        own: object = self.user_model
+        same = own is model or (isinstance(model, MethodType) and own == model)
+        own_parts = [*self.parts, *self.generators]
+        return same and [*map(id, own_parts)] == [*map(id, (*parts, *generators))]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Combined:
-        model = copy.deepcopy(self.given, memo)
+    def __deepcopy__(self, memo: dict[int, Any]) -> CombinedModel:
+        model = copy.deepcopy(self.user_model, memo)
         parts = [copy.deepcopy(part, memo) for part in self.parts]
-        mine = {id(module) for module in self.modules()}
-        found = reachable([model, *self.functions], (nn.Module, *GENERATORS))
-        if any(id(each) in mine for each in found):
+        originals = {id(module) for module in self.modules()}
+        objects = reachable([model, *self.functions], (nn.Module, *GENERATORS))
+        if any(id(obj) in originals for obj in objects):
             raise TypeError("a function would still refer to the modules of the original")
-        drawn = [each for each in found if isinstance(each, GENERATORS)]
-        return Combined(model, self.functions, parts, drawn)
+        generators = [obj for obj in objects if isinstance(obj, GENERATORS)]
+        return CombinedModel(model, self.functions, parts, generators)
 
 
 class ModelParts:
@@ -63,66 +66,67 @@ class ModelParts:
 
     Args:
         functions: the user's score and forward; what they refer to is part of every model.
-        modules: modules that the user says are part of the model; a list may grow.
+        modules: modules that the user declares part of the model; a list may grow later.
     """
 
-    def __init__(self, functions: Iterable[Any], modules: Any) -> None:
+    def __init__(self, functions: Iterable[object], modules: object) -> None:
         self._functions = [function for function in functions if function is not None]
-        once = isinstance(modules, Iterator)
-        self._modules = list(modules) if once else modules
-        self._last: Combined | None = None
-        self._listed()
+        self._modules = list(modules) if isinstance(modules, Iterator) else modules
+        self._last: CombinedModel | None = None
+        self._declared_modules()
 
-    def whole(self, model: Any) -> Any:
+    def combine(self, model: Any) -> Any:
         """Return the model with its parts as one module; the model itself if it has them all."""
         if isinstance(model, DistributedDataParallel):
             model = model.module  # the wrapper's forward waits for the other processes
-        own = {id(module): module for module in _modules(model)}
-        held = [value for module in own.values() for value in unregistered(module)]
-        roots = [*held, *self._functions] if own else [model, *self._functions]
-        found = reachable(roots, (nn.Module, *GENERATORS)) + self._listed()
-        others = {id(each): each for each in found if id(each) not in own}.values()
-        parts = [each for each in others if isinstance(each, nn.Module)]
-        generators = [each for each in others if not isinstance(each, nn.Module)]
+        own = {id(module): module for module in _submodules(model)}
+        referenced = [obj for module in own.values() for obj in unregistered_objects(module)]
+        roots = [*referenced, *self._functions] if own else [model, *self._functions]
+        objects = reachable(roots, (nn.Module, *GENERATORS)) + self._declared_modules()
+        others = {id(obj): obj for obj in objects if id(obj) not in own}.values()
+        parts = [obj for obj in others if isinstance(obj, nn.Module)]
+        generators = [obj for obj in others if not isinstance(obj, nn.Module)]
         if parts or generators:
-            if self._last is None or not self._last.is_of(model, parts, generators):
-                self._last = Combined(model, self._functions, parts, generators)
+            if self._last is None or not self._last.consists_of(model, parts, generators):
+                self._last = CombinedModel(model, self._functions, parts, generators)
             model = self._last
-        _check(model)
+        _check_supported(model)
         return model
 
-    def _listed(self) -> list[nn.Module]:
-        given: Any = () if self._modules is None else self._modules
-        many = isinstance(given, Iterable) and not isinstance(given, nn.Module)
-        listed = list(given) if many else [given]
-        for module in listed:
+    def _declared_modules(self) -> list[nn.Module]:
+        declared: list[nn.Module] = []
+        modules: object = () if self._modules is None else self._modules
+        if isinstance(modules, nn.Module) or not isinstance(modules, Iterable):
+            modules = [modules]
+        for module in modules:
             if not isinstance(module, nn.Module):
                 raise TypeError(
                     f"modules has {type(module).__name__}, expected torch.nn.Module: a list of "
                     "those that the model uses besides its own"
                 )
-        return listed
+            declared.append(module)
+        return declared
 
 
-def given(model: Any) -> Any:
+def user_model(model: Any) -> Any:
     """Return the model as the user's functions know it."""
-    return model.given if isinstance(model, Combined) else model
+    return model.user_model if isinstance(model, CombinedModel) else model
 
 
 @contextmanager
-def refuse_unknown(model: Any) -> Iterator[None]:
-    """Raise when a module with tensors is called that is no part of `model`.
+def refuse_unknown_modules(model: object) -> Iterator[None]:
+    """Raise when a module with tensors is called that is not part of `model`.
 
-    Nothing would put it into evaluation mode or take it into a snapshot. Modules that are made
-    meanwhile, by a forward, are the forward's own business.
+    Nothing would put it into evaluation mode or into a snapshot. Modules that a forward pass
+    creates are exempt.
     """
-    known = set(map(id, _modules(model)))
+    known = set(map(id, _submodules(model)))
     thread = threading.get_ident()
 
-    def made(module: nn.Module, *_: Any) -> None:
+    def on_registration(module: nn.Module, *_: object) -> None:
         known.add(id(module))
 
-    def called(module: nn.Module, _: Any) -> None:
+    def on_call(module: nn.Module, _: object) -> None:
         if id(module) in known or threading.get_ident() != thread:
             return
         if any(t is not None for t in (*module._parameters.values(), *module._buffers.values())):  # noqa: SLF001
@@ -132,30 +136,33 @@ def refuse_unknown(model: Any) -> Iterator[None]:
             )
 
     with ExitStack() as stack, warnings.catch_warnings():
-        # OptimizedModule warns of global hooks: that it calls them twice does no harm.
+        # OptimizedModule warns about global hooks, which it calls twice: that is harmless here.
         warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are")
-        stack.enter_context(hooks.register_module_parameter_registration_hook(made))
-        stack.enter_context(hooks.register_module_buffer_registration_hook(made))
-        stack.enter_context(hooks.register_module_forward_pre_hook(called))
+
+        stack.enter_context(
+            module_hooks.register_module_parameter_registration_hook(on_registration)
+        )
+        stack.enter_context(module_hooks.register_module_buffer_registration_hook(on_registration))
+        stack.enter_context(module_hooks.register_module_forward_pre_hook(on_call))
         yield
 
 
-def _check(model: Any) -> None:
-    """Raise for a model whose values are not here, or that evaluation would change."""
-    modules = _modules(model)
+def _check_supported(model: object) -> None:
+    """Raise for a model whose values are not here, or whose training evaluation would change."""
+    modules = _submodules(model)
     if any(issubclass(kind, torch.jit.ScriptModule) for kind in set(map(type, modules))):
         raise TypeError(
             "the model has a part in TorchScript, which trains to other bits after other calls, "
             "those of an evaluation too; train the model before torch.jit.script or trace"
         )
-    if device_of(model).type == "meta":
+    if model_device(model).type == "meta":
         raise ValueError(
             "the model is on the meta device, where tensors have no values; load it before the "
             "first task: model.to_empty(device=…) and load_state_dict"
         )
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         tensors = [tensor for module in modules for tensor in module._parameters.values()]  # noqa: SLF001
-        kinds = {type(each).__name__ for each in (*modules, *tensors)}
+        kinds = {type(part).__name__ for part in (*modules, *tensors)}
         if kinds & {"FullyShardedDataParallel", "DTensor"}:
             raise TypeError(
                 "the model is sharded over processes, and each has only a part of it to evaluate; "
@@ -163,13 +170,13 @@ def _check(model: Any) -> None:
             )
 
 
-def _modules(model: Any) -> list[nn.Module]:
+def _submodules(model: object) -> list[nn.Module]:
     """Return a module and its submodules, each once, in a fifth of the time of `modules()`."""
-    found: dict[int, nn.Module] = {}
+    modules: dict[int, nn.Module] = {}
     waiting: list[nn.Module | None] = [model] if isinstance(model, nn.Module) else []
     while waiting:
         module = waiting.pop()
-        if module is not None and id(module) not in found:
-            found[id(module)] = module
+        if module is not None and id(module) not in modules:
+            modules[id(module)] = module
             waiting.extend(module._modules.values())  # noqa: SLF001
-    return list(found.values())
+    return list(modules.values())

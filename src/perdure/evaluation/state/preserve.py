@@ -1,5 +1,10 @@
-"""Leaving a model, and everything random, bit for bit as it was."""
-# ruff: noqa: SLF001 - version counters, buffers and caches have no other way in
+"""Restoring a model and every random state bit for bit.
+
+Private parts of PyTorch are used where there is no public way: `_parameters`, `_buffers` and
+`_version` of modules and tensors, the cache of `parametrize`, and one function of the autograd
+engine. tests/test_private_torch.py fails when one of them is gone.
+"""
+# ruff: noqa: SLF001 - see above
 
 from __future__ import annotations
 
@@ -14,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from .model_parts import Combined
-from .reachable import keep_generators
-from .tensors import write
+from .model_parts import CombinedModel
+from .reachable import preserve_generators
+from .tensors import copy_into
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,12 +31,12 @@ __all__ = ["has_lazy_parameters", "preserve_rng_and_buffers", "preserve_state"]
 
 @contextmanager
 def preserve_state(model: object) -> Iterator[None]:
-    """Hold `model` in evaluation mode without gradients, then put back all that may have changed.
+    """Put `model` into evaluation mode without gradients, and restore everything at the end.
 
-    Put back are the random states of Python, NumPy and PyTorch (CPU and CUDA) and of generators
-    that the model refers to, each module's mode and buffers, gradients and `requires_grad`.
-    Autocast is off inside, and compiled models run uncompiled: compiling for other shapes or modes
-    could change what the training step compiles to.
+    Restored are the random states of Python, NumPy and PyTorch (CPU and CUDA) and of generators
+    that the model refers to, the mode and the buffers of each module, gradients and
+    `requires_grad`. Autocast is off inside, and compiled models run uncompiled: compiling for
+    other shapes or modes could change what the training step compiles to.
     """
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
     modes = [(module, module.training) for module in modules]
@@ -39,15 +44,15 @@ def preserve_state(model: object) -> Iterator[None]:
     gradients = [(p, p.requires_grad, p.grad) for p in parameters]
     try:
         for module in modules:
-            module.training = False  # not eval(): a module may do more in its own train()
+            module.training = False  # not eval(), which a module may have overridden
         for parameter, _, gradient in gradients:
-            if gradient is not None and _fits(gradient, parameter):
-                parameter.grad = None  # a score may use backward: not into the trainer's
+            if gradient is not None and _can_be_restored(gradient, parameter):
+                parameter.grad = None  # a score may call backward
         with (
-            keep_generators(model.generators if isinstance(model, Combined) else ()),
+            preserve_generators(model.generators if isinstance(model, CombinedModel) else ()),
             preserve_rng_and_buffers(modules),
             torch.no_grad(),
-            _plain(parameters),
+            _eager_full_precision(parameters),
         ):
             yield
     finally:
@@ -61,23 +66,23 @@ def preserve_state(model: object) -> Iterator[None]:
 
 
 def has_lazy_parameters(model: object) -> bool:
-    """Return whether a model has lazy parameters, which its first forward draws."""
+    """Return whether a model has lazy parameters, which its first forward pass initialises."""
     return isinstance(model, nn.Module) and any(is_lazy(p) for p in model.parameters())
 
 
 @contextmanager
 def preserve_rng_and_buffers(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """Put back random states and buffers at the end."""
+    """Restore random states and buffers at the end."""
     states = _random_states()
     buffers = [(module._buffers, dict(module._buffers)) for module in modules]
-    watched = [b for _, mine in buffers for b in mine.values() if b is not None]
-    watched += [  # an embedding with a limit writes to its weight, also without gradients
+    tensors = [b for _, before in buffers for b in before.values() if b is not None]
+    tensors += [  # an embedding with max_norm writes to its weight, also without gradients
         module.weight
         for module in modules
         if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None
     ]
-    values = [(tensor, tensor.detach().clone()) for tensor in watched]
-    versions = [None if tensor.is_inference() else tensor._version for tensor in watched]
+    values = [(tensor, tensor.detach().clone()) for tensor in tensors]
+    versions = [None if tensor.is_inference() else tensor._version for tensor in tensors]
     try:
         yield
     finally:
@@ -85,23 +90,23 @@ def preserve_rng_and_buffers(modules: Sequence[nn.Module]) -> Iterator[None]:
             now.clear()
             now.update(before)
         for (tensor, value), version in zip(values, versions, strict=True):
-            write(tensor.data, value)
+            copy_into(tensor.data, value)
             if version is not None and tensor._version != version:
                 _set_version(tensor, version)
-        _restore(states)
+        _restore_random_states(states)
 
 
 def _set_version(tensor: Tensor, version: int) -> None:
-    """Hide that a tensor was written to: a graph that waits for backward may hold it."""
-    hide: Any = torch._C._autograd._unsafe_set_version_counter
+    """Hide that a tensor was written to: a graph that awaits its backward may have saved it."""
+    set_version: Any = torch._C._autograd._unsafe_set_version_counter
     try:
-        hide((tensor,), (version,))
+        set_version((tensor,), (version,))
     except TypeError:  # PyTorch 2.6 took one tensor
-        hide(tensor, version)
+        set_version(tensor, version)
 
 
-def _fits(gradient: Tensor, parameter: Tensor) -> bool:
-    """Return whether PyTorch would take this gradient again: not if `.data` has grown since."""
+def _can_be_restored(gradient: Tensor, parameter: Tensor) -> bool:
+    """Return whether PyTorch would accept this gradient again: not if `.data` has grown."""
     return (gradient.shape, gradient.dtype, gradient.device) == (
         parameter.shape,
         parameter.dtype,
@@ -110,28 +115,28 @@ def _fits(gradient: Tensor, parameter: Tensor) -> bool:
 
 
 @contextmanager
-def _plain(parameters: Sequence[Tensor]) -> Iterator[None]:
-    """Switch off autocast and compilation where they are on, and caches of weights of before."""
+def _eager_full_precision(parameters: Sequence[Tensor]) -> Iterator[None]:
+    """Switch off autocast, compilation and the caches of weights that training has filled."""
     with ExitStack() as stack:
         for device in ("cpu", "cuda"):
             if torch.is_autocast_enabled(device):
                 stack.enter_context(torch.autocast(device, enabled=False))
         if _inside_autocast():
-            # A forward with autocast of its own would find the casts of the training step's
-            # weights, and leave casts without a gradient to it. Only parameters that require a
-            # gradient are cached; clearing the cache would change the rest of the step.
+            # A forward with its own autocast would find the casts of the training step's weights,
+            # and leave casts without gradients to it. Only parameters that require a gradient
+            # are cached, and clearing the cache would change the rest of the step.
             for parameter in parameters:
                 if parameter.is_leaf:
                     parameter.requires_grad = False
         if parametrize._cache_enabled:
             stack.enter_context(_no_parametrization_cache())
-        if "torch._dynamo" in sys.modules:  # nothing is compiled before it is imported
+        if "torch._dynamo" in sys.modules:  # it is imported before anything is compiled
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         yield
 
 
 def _inside_autocast() -> bool:
-    """Return whether a block of autocast, on or off, is open: casts are cached until it ends."""
+    """Return whether an autocast block, enabled or not, is open: it caches casts until it ends."""
     inside = torch.autocast_increment_nesting() > 1
     torch.autocast_decrement_nesting()
     return inside
@@ -139,7 +144,7 @@ def _inside_autocast() -> bool:
 
 @contextmanager
 def _no_parametrization_cache() -> Iterator[None]:
-    """Compute parametrized weights anew, and leave those that training has cached to it."""
+    """Recompute parametrized weights, and keep those that training has cached."""
     before = parametrize._cache_enabled, parametrize._cache
     parametrize._cache_enabled, parametrize._cache = 0, {}
     try:
@@ -149,19 +154,18 @@ def _no_parametrization_cache() -> Iterator[None]:
 
 
 def _random_states() -> tuple[Any, ...]:
-    """Return the states of every global generator."""
-    used = torch.cuda.is_initialized()
-    cuda = torch.cuda.get_rng_state_all() if used else None
+    """Return the states of all global generators."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda  # noqa: NPY002
 
 
-def _restore(states: tuple[Any, ...]) -> None:
-    """Put back what `_random_states` returned."""
+def _restore_random_states(states: tuple[Any, ...]) -> None:
+    """Restore what `_random_states` returned."""
     python, numpy, cpu, cuda = states
     random.setstate(python)
     np.random.set_state(numpy)  # noqa: NPY002
     torch.set_rng_state(cpu)
     for device, state in enumerate(cuda or ()):
-        # Setting a state, even to what it is, makes cuDNN draw other dropout for recurrent layers.
+        # Setting even the same state makes cuDNN draw other dropout for recurrent layers.
         if not torch.equal(torch.cuda.get_rng_state(device), state):
             torch.cuda.set_rng_state(state, device)

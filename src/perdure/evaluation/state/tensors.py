@@ -1,13 +1,22 @@
-"""Tensors of every kind: strided, expanded, sparse, quantized, on the meta device."""
+"""The tensors of a model, and operations on tensors of every kind: expanded, sparse, quantized."""
 
 from __future__ import annotations
 
+from itertools import chain
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["not_shareable", "tensor_bytes", "write"]
+__all__ = [
+    "all_tensors",
+    "copy_into",
+    "model_device",
+    "tensor_bytes",
+    "unique_tensors",
+    "unshareable_kind",
+]
 
-COMPRESSED = {  # names of the two index tensors of each layout
+COMPRESSED_INDICES = {  # the methods that return the two index tensors of each layout
     torch.sparse_csr: ("crow_indices", "col_indices"),
     torch.sparse_bsr: ("crow_indices", "col_indices"),
     torch.sparse_csc: ("ccol_indices", "row_indices"),
@@ -15,12 +24,38 @@ COMPRESSED = {  # names of the two index tensors of each layout
 }
 
 
-def write(target: Tensor, source: Tensor) -> None:
-    """Copy `source` into `target`, also where its elements share memory, as expanded ones do.
+def model_device(model: object) -> torch.device:
+    """Return the device of a model's first parameter; the CPU for anything without one."""
+    if isinstance(model, nn.Module):
+        for tensor in chain(model.parameters(), model.buffers()):
+            return tensor.device
+    return torch.device("cpu")
+
+
+def unique_tensors(model: nn.Module) -> list[Tensor]:
+    """Return every parameter and buffer once, also if it is tied."""
+    return list({id(tensor): tensor for tensor in all_tensors(model)}.values())
+
+
+def all_tensors(model: nn.Module) -> list[Tensor]:
+    """Return every parameter and buffer, tied ones as often as they are tied.
+
+    They are read from the modules themselves, which takes half the time of `parameters()`.
+    """
+    return [
+        tensor
+        for module in model.modules()
+        for tensor in (*module._parameters.values(), *module._buffers.values())  # noqa: SLF001
+        if tensor is not None
+    ]
+
+
+def copy_into(target: Tensor, source: Tensor) -> None:
+    """Copy `source` into `target`, also if elements of `target` share memory (expanded tensors).
 
     Example:
         >>> expanded = torch.zeros(1).expand(3)
-        >>> write(expanded, torch.ones(3))
+        >>> copy_into(expanded, torch.ones(3))
         >>> expanded
         tensor([1., 1., 1.])
     """
@@ -32,7 +67,7 @@ def write(target: Tensor, source: Tensor) -> None:
 
 
 def tensor_bytes(tensor: Tensor) -> int:
-    """Return the bytes of a tensor's values and, if it is sparse, of its indices.
+    """Return the bytes of the values of a tensor and, if it is sparse, of its indices.
 
     Example:
         >>> tensor_bytes(torch.zeros(4)), tensor_bytes(torch.eye(3).to_sparse())
@@ -40,17 +75,17 @@ def tensor_bytes(tensor: Tensor) -> int:
     """
     if tensor.layout is torch.sparse_coo:
         return int(tensor._indices().nbytes + tensor._values().nbytes)  # noqa: SLF001
-    if tensor.layout in COMPRESSED:
-        indices = [getattr(tensor, name)() for name in COMPRESSED[tensor.layout]]
-        return int(tensor.values().nbytes + sum(each.nbytes for each in indices))
+    if tensor.layout in COMPRESSED_INDICES:
+        indices = [getattr(tensor, name)() for name in COMPRESSED_INDICES[tensor.layout]]
+        return int(tensor.values().nbytes + sum(index.nbytes for index in indices))
     return int(tensor.numel() * tensor.element_size())
 
 
-def not_shareable(tensor: Tensor) -> str | None:
-    """Return what keeps a tensor from being a block of memory of the CPU; None if nothing does.
+def unshareable_kind(tensor: Tensor) -> str | None:
+    """Return the kind of a tensor that cannot live in shared memory; None if it can.
 
     Example:
-        >>> not_shareable(torch.zeros(2)), not_shareable(torch.eye(2).to_sparse())
+        >>> unshareable_kind(torch.zeros(2)), unshareable_kind(torch.eye(2).to_sparse())
         (None, 'sparse_coo')
     """
     if tensor.layout is not torch.strided:
@@ -61,5 +96,5 @@ def not_shareable(tensor: Tensor) -> str | None:
         return "nested"
     if tensor.device.type != "cpu":
         return tensor.device.type
-    own = type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__
-    return type(tensor).__name__ if own else None
+    custom = type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__
+    return type(tensor).__name__ if custom else None

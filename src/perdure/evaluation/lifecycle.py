@@ -1,0 +1,170 @@
+"""The order in which an evaluator's methods may be called, as a state machine of its own.
+
+    idle --begin(task)--> training --step()--> training --end()--> idle
+
+Steps may also be taken without any task: then the stream has no boundaries, and no task may begin
+later. A resumed evaluator that was stopped inside a task is idle until that task begins again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+__all__ = ["Lifecycle"]
+
+
+class LifecycleState(msgspec.Struct):
+    """What a checkpoint keeps of a lifecycle."""
+
+    step: int = 0  # training steps so far
+    task_step: int = 0  # training steps since the task began
+    task: str | None = None  # the task being trained
+    trained_tasks: list[str] = []  # in order of their first beginning
+    tasks_with_steps: list[str] = []
+    previous_task: str | None = None  # before the current one, and after which step it began
+    previous_begin: int = 0
+
+
+class Lifecycle:
+    """Counts steps, knows the current task, and raises RuntimeError for a call out of order."""
+
+    def __init__(self) -> None:
+        self._state = LifecycleState()
+        self._unfinished: str | None = None  # the task in the middle of which the run was stopped
+        self._announced: str | None = None  # task() was called, its block has not begun
+        self.failed = False  # whether the last task was left by an error
+        self.closed = False
+
+    @property
+    def step(self) -> int:
+        """How many training steps were taken."""
+        return self._state.step
+
+    @property
+    def task_step(self) -> int:
+        """How many training steps were taken since the current task began."""
+        return self._state.task_step
+
+    @property
+    def task(self) -> str | None:
+        """The task being trained; None between tasks and in a stream without boundaries."""
+        return self._state.task
+
+    @property
+    def trained_tasks(self) -> list[str]:
+        """The tasks that have begun so far, in order."""
+        return self._state.trained_tasks
+
+    @property
+    def previous(self) -> tuple[str | None, int]:
+        """The task before the current one, and the step after which it began."""
+        return self._state.previous_task, self._state.previous_begin
+
+    def announce(self, task: str) -> None:
+        """Remember that `task()` was called, so that a forgotten `with` is noticed."""
+        self._announced = task
+
+    def check_begin(self, task: str, known: Collection[str], *, lacks_model: bool) -> None:
+        """Raise unless `task` may begin now; `lacks_model` says that a model is required."""
+        self.check_open()
+        self._announced = None
+        if self.task is not None:
+            raise RuntimeError(f"task {task!r} begins inside {self.task!r}; end that one first")
+        if task not in known:
+            raise ValueError(
+                f"task {task!r} has no evaluation data, expected one of {list(known)}; "
+                "evaluator.add_task(name, data) adds it"
+            )
+        if self._unfinished not in (None, task):
+            raise RuntimeError(
+                f"task {task!r} begins, but the run was stopped in the middle of "
+                f"{self._unfinished!r}; begin that one first"
+            )
+        if self.step and not self.trained_tasks:
+            raise RuntimeError(
+                f"task {task!r} begins after steps outside of any task; put those into one as well"
+            )
+        if lacks_model and self.step == 0:
+            raise ValueError(
+                "initial='all' evaluates the untrained model; pass it: "
+                f"evaluator.task({task!r}, model)"
+            )
+
+    def begin(self, task: str, previous: tuple[str | None, int]) -> bool:
+        """Return whether `task` begins now, and not merely continues in a resumed run.
+
+        Args:
+            task: the task.
+            previous: the task trained before it, and the step after which that one began.
+        """
+        continues, self._unfinished = self._unfinished is not None, None
+        self._state.task = task
+        if not continues:
+            self._state.task_step = 0
+            self._state.previous_task, self._state.previous_begin = previous
+        return not continues
+
+    def begun(self) -> None:
+        """Count the current task among those trained, once its beginning has succeeded."""
+        assert self.task is not None
+        if self.task not in self.trained_tasks:
+            self.trained_tasks.append(self.task)
+
+    def advance(self, model: object) -> None:
+        """Count a training step of `model`, or raise if there can be none now."""
+        self.check_open()
+        if not callable(model):
+            raise TypeError(f"step is given {type(model).__name__}, expected the model")
+        if self._announced is not None:
+            raise RuntimeError(
+                f"task({self._announced!r}) was called without with; write: "
+                f"with evaluator.task({self._announced!r}, model):"
+            )
+        if self.task is None and self.trained_tasks:
+            raise RuntimeError(
+                "a step outside of any task: put it into `with evaluator.task(name)`, or use no "
+                "tasks at all for a stream without boundaries"
+            )
+        self._state.step += 1
+        self._state.task_step += 1
+        if self.task is not None and self.task not in self._state.tasks_with_steps:
+            self._state.tasks_with_steps.append(self.task)
+
+    def check_end(self) -> str:
+        """Return the task that ends, or raise if there is none."""
+        self.check_open()
+        if self.task is None:
+            raise RuntimeError("end() without a task; evaluator.begin(task, model) begins one")
+        return self.task
+
+    def end(self) -> None:
+        """Leave the current task."""
+        self._state.task = None
+
+    def discard(self, task: str) -> bool:
+        """Leave a task that had no step since it began; return whether it never had one."""
+        self._state.task = None
+        if task in self._state.tasks_with_steps:
+            return False
+        self._state.trained_tasks = [name for name in self.trained_tasks if name != task]
+        return True
+
+    def check_open(self) -> None:
+        """Raise if the evaluator is closed."""
+        if self.closed:
+            raise RuntimeError("the evaluator is closed; create another one to continue")
+
+    def state(self) -> dict[str, object]:
+        """Return the state as plain data, for a checkpoint."""
+        state: dict[str, object] = msgspec.to_builtins(self._state)
+        return state
+
+    def load(self, state: Mapping[str, object]) -> None:
+        """Continue from `state`; a task that was being trained has to begin again."""
+        self._state = msgspec.convert(state, LifecycleState)
+        self._unfinished, self._state.task = self._state.task, None

@@ -1,0 +1,261 @@
+"""The books of a run: its record, its live metrics, its costs and its alarm."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from ..record import RecordError
+from .alarm import AlarmMonitor, AlarmTriggered
+from .gradients import gradient_norms
+from .progress import LiveLine
+from .state.preserve import preserve_state
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from .alarm import Alarm
+    from .costs.meter import CostMeter
+    from .engine.engine import Engine
+    from .eval_set import EvalSet
+    from .eval_tasks import EvalTasks
+    from .gradients import LossTerm
+    from .lifecycle import Lifecycle
+    from .options import Record
+    from .recorder import Recorder
+
+__all__ = ["RunTracker"]
+
+
+class EvaluatorState(msgspec.Struct):
+    """The `state_dict` of an evaluator."""
+
+    step: int
+    always_evaluated: list[str]
+    alarm_active: bool
+    lifecycle: dict[str, Any]
+    costs: dict[str, Any]
+    record: dict[str, Any]
+
+
+class RunTracker:
+    """Records completed evaluations and what happens to tasks.
+
+    Args:
+        engine: has the completed evaluations.
+        recorder: writes the record and updates the live metrics.
+        costs: measures what each task costs.
+        tasks: the evaluation data.
+        lifecycle: says which task is trained, at which step.
+        alarm: is checked after every evaluation.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        recorder: Recorder,
+        costs: CostMeter,
+        tasks: EvalTasks,
+        lifecycle: Lifecycle,
+        alarm: Alarm | None,
+    ) -> None:
+        self._engine, self.recorder, self._costs = engine, recorder, costs
+        self._tasks, self._lifecycle = tasks, lifecycle
+        self._alarm = None if alarm is None else AlarmMonitor(alarm)
+        if alarm is not None:
+            alarm.prepare(recorder.live)
+        self._trained_at: dict[int, str | None] = {}  # the task of each step being evaluated
+
+    def open(self, record: Record, *, progress: bool | None) -> None:
+        """Begin or resume the record; a mistake that is found before leaves no folder."""
+        state = None if record.resume is None else _check_state(record.resume, self._tasks.sets)
+        self.recorder.open(record)
+        if state is not None:
+            self._load(state)
+        self._progress = LiveLine(progress)
+        self._owner = os.getpid()
+        # Without close() the files are still closed and the terminal is restored.
+        self._finalizer = weakref.finalize(
+            self, _release, self.recorder, self._progress, self._owner
+        )
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the run belongs to this process, and not to the parent of a forked child."""
+        return os.getpid() == self._owner
+
+    def close(self, *, finished: bool, results: Mapping[str, object]) -> None:
+        """Record what is left, mark the run as finished if it is, and close everything."""
+        lifecycle = self._lifecycle
+        try:
+            self._costs.close()
+            self.collect_all()
+            if finished and lifecycle.task is None and not lifecycle.failed:
+                self.recorder.writer.done(steps=lifecycle.step, **results)
+        finally:
+            lifecycle.closed = True
+            self._engine.close()
+            self._finalizer()
+
+    def expect(self, step: int) -> None:
+        """Remember which task is trained at a step whose evaluation is submitted."""
+        self._trained_at[step] = self._lifecycle.task
+
+    def collect(self, *, wait: bool = False) -> None:
+        """Record all evaluations that are completed, then raise the first error there was."""
+        first_error: Exception | None = None
+        for result in self._engine.collect(wait=wait):
+            here = self._engine.runs_here
+            if not here or result.batches.device.type == "cuda":
+                self._costs.add_background_time(result.seconds, in_training_time=here)
+            trained = self._trained_at.pop(result.step)
+            try:
+                self._write("probe", result.step, trained, result.batches.split(result.values))
+                self._check_alarm(result.step)
+            except Exception as error:
+                first_error = first_error or error
+        first_error = first_error or self._engine.next_error()
+        if first_error is not None:
+            raise first_error
+
+    def collect_all(self) -> None:
+        """Record every submitted evaluation, then raise the first error there was."""
+        first_error: Exception | None = None
+        for _ in range(1 + len(self._trained_at)):  # each error belongs to one evaluation at least
+            try:
+                self.collect(wait=True)
+                break
+            except Exception as error:
+                first_error = first_error or error
+        self._trained_at.clear()  # of evaluations that a worker dropped, or that failed
+        if first_error is not None:
+            raise first_error
+
+    def evaluate_now(
+        self, kind: Literal["initial", "full"], model: object, tasks: Sequence[EvalSet]
+    ) -> None:
+        """Evaluate at the current step and record it: `full` whole sets, or `initial` subsets."""
+        values = self._engine.evaluate_now(model, tasks, whole=kind == "full")
+        self._write(kind, self._lifecycle.step, self._lifecycle.task, values)
+
+    def write_gradients(self, model: nn.Module, plasticity: LossTerm, stability: LossTerm) -> None:
+        """Record the gradient norms of the step that is under way."""
+        with self._costs.exclude_from_costs():
+            norms = gradient_norms(model, (plasticity, stability))
+            self.recorder.write_gradients(self._lifecycle.step + 1, self._lifecycle.task, norms)
+
+    def _write(
+        self, kind: str, step: int, trained: str | None, values: Mapping[str, NDArray[Any]]
+    ) -> None:
+        for task, examples in values.items():
+            self._costs.add_evaluated(task, len(examples))
+        self.recorder.write(kind, step, trained, values, self._tasks.sets)
+
+    def _check_alarm(self, step: int) -> None:
+        message = None if self._alarm is None else self._alarm.check(self.recorder.live)
+        if self._alarm is not None and message is not None:
+            self.recorder.warn(f"alarm at step {step}: {message}")
+            if self._alarm.alarm.action == "stop":
+                raise AlarmTriggered(f"step {step}: {message}")
+
+    def show_progress(self) -> None:
+        """Show the live metrics in the terminal."""
+        self._progress.update(self._lifecycle.step, self.recorder.live)
+
+    def begin_task(self, task: EvalSet, model: object, train_data: object) -> None:
+        """Begin to record a task."""
+        with preserve_state(model):  # loading data may run the user's code
+            self._costs.begin_task(task.name, train_data)
+            task.load()
+        self.recorder.begin_task(task, self._lifecycle.step)
+
+    def estimate_costs(self, model: object, task: EvalSet) -> None:
+        """Count the operations of evaluations, and of one pass over the training data."""
+        evaluated = [self._tasks.sets[name] for name in self._costs.evaluated_tasks]
+        self._costs.estimate(model, task, evaluated, self._engine.scorer)
+
+    def end_task(self, task: str, model: object) -> None:
+        """Write what a task cost, and wait until the disk has everything."""
+        self.recorder.live.end_task(task, self._lifecycle.step)
+        self._costs.end_task(model)
+        self.recorder.writer.costs(self._costs.rows)
+        self.recorder.writer.sync()
+
+    def abort_task(self) -> None:
+        """Record what was evaluated before an error; a failure here must not hide that error."""
+        lifecycle, task = self._lifecycle, self._lifecycle.task
+        if task is None:
+            return
+        self._costs.pause(stepped=False)
+        with suppress(Exception):
+            self.collect_all()
+        if lifecycle.task_step:
+            self.recorder.live.end_task(task, lifecycle.step)
+            lifecycle.end()
+        else:
+            self.discard_task(task)
+        lifecycle.failed = True
+        with suppress(RecordError):
+            self.recorder.writer.sync()
+
+    def discard_task(self, task: str) -> None:
+        """Undo the beginning of a task that had no step since, unless it was trained before."""
+        live = self.recorder.live
+        live.task, live.begin_step = self._lifecycle.previous
+        if self._lifecycle.discard(task):
+            self._costs.discard_task(task)
+            self.recorder.discard_task(task)
+
+    def state(self) -> dict[str, object]:
+        """Return what a resumed run needs, as plain data."""
+        state = EvaluatorState(
+            step=self._lifecycle.step,
+            always_evaluated=self._tasks.always,
+            alarm_active=self._alarm is not None and self._alarm.active,
+            lifecycle=self._lifecycle.state(),
+            costs=self._costs.state(),
+            record=self.recorder.state(),
+        )
+        plain: dict[str, object] = msgspec.to_builtins(state)
+        return plain
+
+    def _load(self, state: EvaluatorState) -> None:
+        self._lifecycle.load(state.lifecycle)
+        self._tasks.always = state.always_evaluated
+        if self._alarm is not None:
+            self._alarm.active = state.alarm_active
+        self._costs.load(state.costs)
+        trained = [self._tasks.sets[name] for name in self._lifecycle.trained_tasks]
+        with preserve_state(None):  # loading data may run the user's code
+            for task in trained:
+                task.load()  # run.json says how many classes it has
+        self.recorder.set_trained(trained)
+        self.recorder.writer.costs(self._costs.finished_rows)
+
+
+def _check_state(state: Mapping[str, object], tasks: Mapping[str, object]) -> EvaluatorState:
+    """Return the state of an evaluator, or raise unless `tasks` has all that it evaluated."""
+    missing = [name for name in EvaluatorState.__struct_fields__ if name not in state]
+    if missing:
+        raise ValueError(f"resume has no {missing[0]!r}, expected what state_dict() returned")
+    checked = msgspec.convert(state, EvaluatorState)
+    evaluated = [*checked.lifecycle["trained_tasks"], *checked.always_evaluated]
+    if unknown := [name for name in evaluated if name not in tasks]:
+        raise ValueError(
+            f"resume is the state of a run that evaluates {unknown}, expected evaluation data for "
+            "these tasks"
+        )
+    return checked
+
+
+def _release(recorder: Recorder, progress: LiveLine, owner: int) -> None:
+    if os.getpid() == owner:
+        progress.close()
+    recorder.writer.close()
