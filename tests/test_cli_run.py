@@ -101,7 +101,7 @@ def test_fewer_and_more_seeds_use_what_is_there(three: tuple[Path, str], tmp_pat
 
     def note(job: Any, tell: Any) -> int:
         ran.append(job.config.seed)
-        tell({"error": "not now"})
+        tell(FailureEvent("not now"))
         return 2
 
     with patch("perdure.execution.serial.perform", note):

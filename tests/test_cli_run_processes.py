@@ -209,7 +209,7 @@ def test_an_interrupt_of_the_parent_alone_then_the_same_command(
     says(answer.err, "finished before: seed 0")
     again = inside(*arguments, "--seeds", "2")
     assert again.code == 0, again.err
-    says(again.err, "finished before: seed 0", "starting again: seed 1")
+    says(again.err, "finished before: seed 0", "starting from scratch: seed 1")
     assert (first / "done.json").stat().st_mtime_ns == before
     assert "mean of 2 seeds" in again.out
 

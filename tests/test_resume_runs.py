@@ -308,7 +308,7 @@ def test_the_command_goes_on_by_itself(unfinished: Path) -> None:
     edit(unfinished, lambda said: said["notes"].append("from before"))  # cut back with the rest
     answer = inside(*STOPPED, "--store", unfinished.parent)
     assert answer.code == 0, answer.err
-    assert "going on from a checkpoint: seed 0" in answer.err
+    assert "resuming from a checkpoint: seed 0" in answer.err
     assert resumed(unfinished) == [20]
     again = inside(*STOPPED, "--resume", "--store", unfinished.parent)
     assert again.code == 0
@@ -318,7 +318,7 @@ def test_the_command_goes_on_by_itself(unfinished: Path) -> None:
 def test_fresh_starts_again(unfinished: Path) -> None:
     answer = inside(*STOPPED, "--restart", "--store", unfinished.parent)
     assert answer.code == 0, answer.err
-    assert "starting again: seed 0" in answer.err
+    assert "starting from scratch: seed 0" in answer.err
     assert resumed(unfinished) == []
 
 
@@ -336,12 +336,12 @@ def test_resume_where_a_run_has_no_checkpoint_yet(unfinished: Path) -> None:
     assert (unfinished / "points.csv").read_bytes() == before
     answer = inside(*STOPPED, "--store", unfinished.parent)
     assert answer.code == 0, answer.err
-    assert "starting again: seed 0" in answer.err
+    assert "starting from scratch: seed 0" in answer.err
 
 
 def test_fresh_and_resume(unfinished: Path) -> None:
     line = judged_refusal(inside(*STOPPED, "--resume", "--restart", "--store", unfinished.parent))
-    says(line, "--restart starts anew and --resume goes on; give one of them")
+    says(line, "--restart and --resume exclude each other; give one")
 
 
 @pytest.mark.parametrize("seconds", ["-1", "nan"])

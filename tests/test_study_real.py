@@ -289,7 +289,7 @@ def test_interrupted_and_begun_again(whole: Reference, tmp_path: Path) -> None:
     store = tmp_path / "store"
     answer = stopped(whole, store, signal.SIGINT, 1, group=True)
     assert (answer.code, answer.out) == (130, "")
-    says(answer.err, "interrupted", "The same command goes on")
+    says(answer.err, "interrupted", "The same command resumes")
     assert "Traceback" not in answer.err
     status = strict(run("study", "status", whole.file, "--store", store, "--format", "json").out)
     assert (status["running"], status["undecided"] + status["waiting"] > 0) == ([], True)

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from perdure import execution, studies
-from perdure.cli._study_view import StudyView
+from perdure.cli._progress import StudyProgress
 from perdure.record import RunWriter
 from perdure.report.live.store_watcher import StoreWatcher
 from perdure.studies import read_study
@@ -99,7 +99,7 @@ def test_a_study_that_is_done(bench: Bench) -> None:
         "undecided": 0,
     }  # fmt: skip
     assert bench.status() == said
-    done = "mine: 8 of 8 runs done (2 of them of the search), 0 running, 0 failed, 0 waiting"
+    done = "mine: 8 of 8 runs done (2 of them in the search), 0 running, 0 failed, 0 waiting"
     says(bench.told("status").out, done)
     again = bench.told("report")
     assert again == Answer(0, found.out, "")  # what `run` printed at its end
@@ -147,7 +147,9 @@ def test_at_any_time_the_states_of_all_runs_add_up(tmp_path: Path, more: str, ho
         return how(config)
 
     said = []
-    with patch.object(StudyView, "_draw", lambda view, force: said.append(view._status())):
+    with patch.object(
+        StudyProgress, "_draw", lambda view, update_tables: said.append(view._status())
+    ):
         bench.run(Fake(asked))
     check()
     assert len(set(seen)) == 1  # nor do runs come and go
@@ -233,7 +235,7 @@ def test_a_study_that_was_interrupted(bench: Bench) -> None:
     fake = Fake(stopped)
     found = bench.run(fake)
     assert (found.code, found.out) == (130, "")
-    says(found.err, "interrupted; 4 runs are done. The same command goes on")
+    says(found.err, "interrupted; 4 runs are done. The same command resumes")
     status = bench.status()
     assert (status["done"], status["searched"], status["waiting"]) == (4, 1, 4)
     assert status["undecided"] == 1
@@ -324,25 +326,25 @@ def test_looking_changes_nothing(bench: Bench) -> None:
 
 
 def test_nobody_listens_to_a_view_that_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with StudyView(studies.StudyStatus(), 2, list, show=False) as view:
-        view.planned([])
+    with StudyProgress(studies.StudyStatus(), 2, list, show=False) as view:
+        view.on_round([])
     assert capsys.readouterr() == ("", "")
-    assert view.left is None
+    assert view.seconds_left is None
 
 
 def test_time_left_is_counted_by_kind(tmp_path: Path) -> None:
     fake = Fake(answer)
     mine = read_study(write(tmp_path, "mine.toml", TEXT.replace("grid.strength = [1, 2]", "")))
     clock = iter(range(0, 10_000, 4))
-    view = StudyView(studies.StudyStatus(), 2, list, show=False)
+    view = StudyProgress(studies.StudyStatus(), 2, list, show=False)
     lefts: list[float | None] = []
 
     def on_event(job: Job, event: RunEvent) -> None:
-        with patch("perdure.cli._study_view.time.monotonic", lambda: next(clock)):
+        with patch("perdure.cli._progress.time.monotonic", lambda: next(clock)):
             view.on_event(job, event)
-        lefts.append(view.left)
+        lefts.append(view.seconds_left)
 
-    studies.run_study(mine, tmp_path / "store", fake, on_event, on_round=view.planned)
+    studies.run_study(mine, tmp_path / "store", fake, on_event, on_round=view.on_round)
     assert view.ended == {"done": 6}
     assert lefts[0] is None  # nothing is known yet
     assert lefts[-1] == 0

@@ -13,18 +13,21 @@ from cyclopts import Parameter
 from ..metrics import criteria_weights, find_metric
 from ..record import InputError, InputOptions, read_vector
 from ..scores import make_scale
+from ._output import STDIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cyclopts import Token
 
-    from ..metrics import ScoreScale, Setting
+    from ..metrics import Setting
 
 MAX_SEEDS = 100_000
 
 __all__ = [
+    "DEFAULT_EXECUTION_OPTIONS",
     "DEFAULT_FILE_OPTIONS",
+    "ExecutionOptions",
     "FileOptions",
     "Flag",
     "IntList",
@@ -41,7 +44,7 @@ __all__ = [
     "Values",
     "Weights",
     "Windows",
-    "check_percent",
+    "check_paths",
     "require_training",
 ]
 
@@ -241,7 +244,30 @@ class FileOptions:
         )  # fmt: skip
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ExecutionOptions:
+    """How to execute the runs of a study.
+
+    Attributes:
+        jobs: Number of runs in parallel. Defaults to what the CPU cores allow.
+        serial: Run one after the other in this process.
+        ray: Run on Ray: `auto` starts Ray on this machine, an address joins a cluster.
+        gpus_per_run: GPUs per run on CUDA with --ray; .25 lets four runs share a GPU.
+        retry_failed: Run failed runs again.
+        restart: Start unfinished and failed runs from scratch. Finished runs are kept.
+    """
+
+    jobs: PositiveInt | None = None
+    serial: Flag = False
+    ray: str | None = None
+    gpus_per_run: float = 1.0
+    retry_failed: Flag = False
+    restart: Flag = False
+
+
 DEFAULT_FILE_OPTIONS = FileOptions()
+DEFAULT_EXECUTION_OPTIONS = ExecutionOptions()
 
 
 def require_training() -> None:
@@ -252,10 +278,7 @@ def require_training() -> None:
         raise InputError(f"perdure run needs {error.name}: pip install 'perdure[train]'") from None
 
 
-def check_percent(scale: ScoreScale, path: str) -> None:
-    """Raise if scores are to be printed in percent but are not fractions."""
-    if scale.low < 0 or scale.high > 1:
-        raise InputError(
-            f"{path}: scores run from {scale.low:g} to {scale.high:g}, expected 0 to 1 for "
-            "--percent; drop the option"
-        )
+def check_paths(sources: Sequence[str]) -> None:
+    """Raise if one of the sources is standard input."""
+    if any(source.endswith(STDIN) for source in sources):
+        raise InputError("- is standard input, expected files or folders; write it to a file first")

@@ -1,96 +1,258 @@
-"""A bar a seed on a terminal; a line now and then elsewhere."""
+"""Progress of runs and studies: live on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from statistics import fmean
+from typing import TYPE_CHECKING
 
 from .._terminal_text import escape_line
-from ._output import print_stderr
+from ._output import print_stderr, render_options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from rich.console import Console
+    from rich.live import Live
+    from rich.progress import Progress, TaskID
 
     from ..execution import Job, ProgressEvent, RunEvent
+    from ..report.tables import TextTable
+    from ..runs import RunPlan
+    from ..studies import StudyStatus
 
-__all__ = ["SeedBars"]
+__all__ = ["SeedProgress", "StudyProgress", "format_seconds"]
+
+STATUS_SECONDS = 10  # between two status lines of a study without a terminal
+TABLE_SECONDS = 5  # between two computations of a study's tables
 
 
-class SeedBars:
-    """Shows how far each seed is, its accuracy on the task it learns, its lowest, and time left.
+class SeedProgress:
+    """Shows the progress of each seed, its accuracy on the current task, and the time left.
 
     Args:
-        jobs: the runs.
         show: False shows nothing.
     """
 
-    def __init__(self, jobs: Sequence[Job], *, show: bool) -> None:
-        self._bars: Any = None
+    def __init__(self, *, show: bool) -> None:
         self._show = show
-        self._quarter = dict.fromkeys((id(job) for job in jobs), 0)
-        self._began = time.monotonic()
-        if show and sys.stderr.isatty() and not os.environ.get("CI"):
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        self._progress: Progress | None = None
+        self._bars: dict[int, TaskID] = {}
+        self._quarters: Counter[int] = Counter()  # by job, of which the last line told
+        self._start = time.monotonic()
+        self._jobs: Sequence[Job] = ()
 
-            self._bars = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                TextColumn("{task.percentage:>3.0f}%"),
-                TextColumn("{task.fields[live]}", markup=False),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-            )
-            self._rows = {
-                id(job): self._bars.add_task(
-                    f"seed {job.config.seed}", total=1.0, live="waiting", start=False
-                )
-                for job in jobs
-            }
-
-    def __enter__(self) -> SeedBars:
-        if self._bars is not None:
-            self._bars.start()
+    def __enter__(self) -> SeedProgress:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._bars is not None:
-            self._bars.stop()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+        if kind is KeyboardInterrupt and self._jobs:
+            done = sum(job.code == 0 for job in self._jobs)
+            print_stderr(
+                f"interrupted; {done} of {len(self._jobs)} seeds finished. The same command "
+                "resumes the others from their last checkpoints"
+            )
+            begun = [job for job in self._jobs if job.code != 0 and job.folder.exists()]
+            if begun:
+                print_stderr(f"what was recorded so far: perdure score {begun[0].folder}")
+
+    def on_plan(self, plan: RunPlan) -> None:
+        """Show what will be done."""
+        self._jobs = plan.waiting
+        if self._show:
+            print_stderr(*plan.notes)
+        if self._show and plan.waiting and _is_interactive():
+            self._add_bars(plan.waiting)
 
     def on_event(self, job: Job, event: RunEvent) -> None:
         """Show an event of a run."""
         from ..execution import NoteEvent, ProgressEvent
 
         if isinstance(event, NoteEvent):
-            self._line(f"seed {job.config.seed}: {event.text}")
+            self._print(f"seed {job.config.seed}: {event.text}")
         if not isinstance(event, ProgressEvent):
             return
-        if self._bars is not None:
-            row = self._rows[id(job)]
-            self._bars.start_task(row)
-            self._bars.update(row, completed=event.fraction, live=live_text(event))
-        elif int(4 * event.fraction) > self._quarter[id(job)]:
-            self._quarter[id(job)] = int(4 * event.fraction)
-            seconds = time.monotonic() - self._began
-            done = f"{event.fraction:.0%} after {seconds:.0f} s"
-            parts = [done, live_text(event)] if live_text(event) else [done]
-            self._line(f"seed {job.config.seed}: {', '.join(parts)}")
+        quarter = int(4 * event.fraction)
+        if self._progress is not None:
+            bar = self._bars[id(job)]
+            self._progress.start_task(bar)
+            self._progress.update(bar, completed=event.fraction, live=_live_text(event))
+        elif quarter > self._quarters[id(job)]:
+            self._quarters[id(job)] = quarter
+            seconds = time.monotonic() - self._start
+            parts = [f"{event.fraction:.0%} after {seconds:.0f} s", _live_text(event)]
+            self._print(f"seed {job.config.seed}: {', '.join(filter(None, parts))}")
 
-    def _line(self, text: str) -> None:
-        if self._bars is not None:
-            self._bars.console.print(escape_line(text), markup=False, highlight=False)
-        elif self._show:
-            print_stderr(text)
+    def _add_bars(self, jobs: Sequence[Job]) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[live]}", markup=False),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        for job in jobs:
+            self._bars[id(job)] = self._progress.add_task(
+                f"seed {job.config.seed}", total=1.0, live="waiting", start=False
+            )
+        self._progress.start()
+
+    def _print(self, text: str) -> None:
+        if self._show:
+            _print_above(self._progress.console if self._progress is not None else None, text)
 
 
-def live_text(event: ProgressEvent) -> str:
+class StudyProgress:
+    """Shows the counts of a study's runs, the running ones, the tables so far and the time left.
+
+    Args:
+        before: The status of the study when it was started.
+        max_parallel: Number of runs in parallel.
+        make_tables: Returns the tables so far.
+        show: False shows nothing.
+    """
+
+    def __init__(
+        self,
+        before: StudyStatus,
+        max_parallel: int,
+        make_tables: Callable[[], Sequence[TextTable]],
+        *,
+        show: bool,
+    ) -> None:
+        self._show, self._max_parallel, self._make_tables = show, max_parallel, make_tables
+        self.ended: Counter[str] = Counter(done=before.finished)
+        self._failed, self._later = set(before.failed), len(before.after_selection)
+        self._waiting: dict[int, Job] = {}
+        self._running: dict[int, tuple[Job, float, ProgressEvent]] = {}
+        self._seconds: dict[str, list[float]] = {}  # of finished runs by kind
+        self._last_status = self._last_tables = 0.0
+        self._tables: Sequence[TextTable] = ()
+        self._live: Live | None = None
+
+    def __enter__(self) -> StudyProgress:
+        if self._show and _is_interactive():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+        if kind is KeyboardInterrupt:
+            print_stderr(
+                f"interrupted; {self.ended['done']} runs are done. The same command resumes the "
+                "others from their last checkpoints"
+            )
+
+    def on_round(self, jobs: Sequence[Job], later: int = 0) -> None:
+        """Take a round of runs into account, and how many runs will follow it."""
+        self._waiting |= {id(job): job for job in jobs}
+        self._failed -= {job.folder for job in jobs}  # they are tried again
+        self._later = later
+        self._draw(update_tables=True)
+
+    def on_event(self, job: Job, event: RunEvent) -> None:
+        """Take an event of a run into account."""
+        from ..execution import ExitEvent, NoteEvent, ProgressEvent
+
+        if id(job) in self._waiting and isinstance(event, ProgressEvent | ExitEvent):
+            del self._waiting[id(job)]
+            self._running[id(job)] = (job, time.monotonic(), ProgressEvent(0.0))
+        if isinstance(event, ProgressEvent):
+            self._running[id(job)] = (*self._running[id(job)][:2], event)
+        if isinstance(event, ExitEvent) and id(job) in self._running:
+            _, start, _ = self._running.pop(id(job))
+            self.ended["failed" if job.error else "done"] += 1
+            if not job.error:
+                seconds = job.seconds or time.monotonic() - start
+                self._seconds.setdefault(_kind(job), []).append(seconds)
+            else:
+                self._print(f"{job.folder.name} failed: {job.error}")
+        if isinstance(event, NoteEvent):
+            self._print(f"{job.folder.name}: {event.text}")
+        self._draw(update_tables=isinstance(event, ExitEvent))
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated seconds until the study is finished; None while no run has finished."""
+        if not self._seconds:
+            return None
+        mean = fmean(fmean(seconds) for seconds in self._seconds.values())
+
+        def estimate(job: Job) -> float:
+            return fmean(self._seconds.get(_kind(job), [mean]))
+
+        waiting = sum(estimate(job) for job in self._waiting.values())
+        running = sum(
+            estimate(job) * (1 - last.fraction) for job, _, last in self._running.values()
+        )
+        return (waiting + running) / self._max_parallel
+
+    def _status(self) -> str:
+        done, running = self.ended["done"], len(self._running)
+        failed = self.ended["failed"] + len(self._failed)
+        waiting = len(self._waiting) + self._later
+        parts = [f"{done} of {done + running + failed + waiting} runs done", f"{running} running"]
+        parts += [f"{failed} failed"] if failed else []
+        parts += [f"{waiting} waiting"] if waiting else []
+        left = self.seconds_left
+        parts += [f"about {format_seconds(left)} left"] if left is not None else []
+        return ", ".join(parts)
+
+    def _draw(self, *, update_tables: bool) -> None:
+        now = time.monotonic()
+        if self._live is None:
+            if self._show and now - self._last_status >= STATUS_SECONDS:
+                self._last_status = now
+                self._print(self._status())
+            return
+        if update_tables and now - self._last_tables >= TABLE_SECONDS:
+            self._last_tables, self._tables = now, self._make_tables()
+        lines = [self._status()]
+        for job, _, last in self._running.values():
+            text = f"  {last.fraction:>4.0%}  {job.folder.name}  {_live_text(last)}"
+            lines.append(escape_line(text))
+        lines += ["", *(table.text() + "\n" for table in self._tables)]
+        from rich.text import Text
+
+        self._live.update(Text("\n".join(lines)), refresh=True)
+
+    def _print(self, text: str) -> None:
+        if self._show:
+            _print_above(self._live.console if self._live is not None else None, text)
+
+
+def _is_interactive() -> bool:
+    return sys.stderr.isatty() and not os.environ.get("CI")
+
+
+def _print_above(console: Console | None, text: str) -> None:
+    """Print a line above what is live on a terminal, or on standard error."""
+    if console is None:
+        print_stderr(text)
+    else:
+        console.print(escape_line(render_options(text)), markup=False, highlight=False)
+
+
+def _live_text(event: ProgressEvent) -> str:
     """Return the live numbers of a run as text.
 
     Example:
         >>> from perdure.execution import ProgressEvent
-        >>> live_text(ProgressEvent(0.5, task="4-5", current_accuracy=0.98))
+        >>> _live_text(ProgressEvent(0.5, task="4-5", current_accuracy=0.98))
         'learning 4-5: 0.980'
     """
     parts = []
@@ -99,3 +261,22 @@ def live_text(event: ProgressEvent) -> str:
     if event.min_acc is not None:
         parts.append(f"min_acc {event.min_acc:.3f}")
     return escape_line("  ".join(parts))
+
+
+def _kind(job: Job) -> str:
+    config = job.config
+    return f"{config.scenario} {config.setting} {config.model} {config.strategy}"
+
+
+def format_seconds(seconds: float | None) -> str:
+    """Return a duration as text.
+
+    Example:
+        >>> format_seconds(42), format_seconds(125), format_seconds(7300), format_seconds(None)
+        ('42 s', '2 min', '2.0 h', '?')
+    """
+    if seconds is None:
+        return "?"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from ..comparison import compare as compare_groups
 from ..record import InputError
 from ..record.grouping import in_words
+from ..report.sources import check_percent
 from ..report.tables import make_comparison_tables
 from ..report.tables.comparison import comparison_to_dict, describe_comparison
 from ..report.tables.comparison_tables import MAX_DETAILED_PAIRS
@@ -21,10 +22,9 @@ from ._options import (
     MetricIds,
     NonNegativeInt,
     TableFormat,
-    check_percent,
+    check_paths,
 )
 from ._output import (
-    STDIN,
     print_json,
     print_lines,
     print_notes,
@@ -94,10 +94,7 @@ def compare(
     """
     if not groups:
         raise InputError("nothing to compare; name a folder of runs, or groups: er=PATH ewc=PATH")
-    if any(group.endswith(STDIN) for group in groups):
-        raise InputError(
-            "- is standard input, expected files or folders: a comparison needs several"
-        )
+    check_paths(groups)
     report = compare_groups(
         *groups, metrics=metrics, test=test, unpaired=unpaired, against=against, alpha=alpha,
         interval=interval, level=level, finished=finished, unfinished=unfinished, force=force,

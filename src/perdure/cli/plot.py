@@ -6,12 +6,13 @@ import warnings
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from .._suggestions import suggest_names
 from ..record import InputError
+from ..report.sources import open_sources
 from ..stats import PairTestName
 from ._options import (
     DEFAULT_FILE_OPTIONS,
@@ -21,9 +22,9 @@ from ._options import (
     MetricIds,
     PositiveInt,
     Values,
+    check_paths,
 )
 from ._output import print_lines, print_stderr
-from ._shown import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -125,33 +126,34 @@ def plot(
         raise InputError(f"--dpi is {dpi}, expected 10 to {MAX_DPI}; a PDF is sharp at any size")
     if window is not None and window < 2:
         raise InputError(f"--window is {window}, expected a whole number of at least 2")
-    draw = _function(kind)
-    options = _fitting(
+    check_paths(sources)
+    draw = _find_function(kind)
+    options = _select_options(
         kind, draw, tasks=tasks, subsample=subsample, zoom=zoom, term=term, window=window,
         metrics=metrics, method=method, metric=metric, test=test,
         unpaired=unpaired or None, alpha=alpha,
     )  # fmt: skip
     given = inputs.make(classes=classes, setting=setting)
-    methods, notes = opened(sources, given, store, pool=pool)
+    methods, notes = open_sources(sources, given, store, pool=pool)
     from ..report.figures import add_title, save
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             figure = draw(methods, size=size, **options)
             if title is not None:
                 add_title(figure, title)
             path = save(figure, output, dpi)
-        except InputError:  # what was left out may be why
-            _say([note for note in notes if note.startswith("left out: ")], told)
+        except InputError:  # runs that were left out may be the reason
+            _print_notes([note for note in notes if note.startswith("left out: ")], caught)
             raise
-    _say(notes, told)
+    _print_notes(notes, caught)
     print_lines(f"wrote {path}")
     return 0
 
 
-def _say(notes: Sequence[str], told: Sequence[warnings.WarningMessage]) -> None:
-    for note in [*notes, *(str(each.message) for each in told)]:
+def _print_notes(notes: Sequence[str], caught: Sequence[warnings.WarningMessage]) -> None:
+    for note in [*notes, *(str(warning.message) for warning in caught)]:
         print_stderr(f"note: {note}")
 
 
@@ -162,7 +164,7 @@ def _list() -> None:
         print_lines(f"{kind:{width}}  {about}")
 
 
-def _function(kind: str) -> Callable[..., Figure]:
+def _find_function(kind: str) -> Callable[..., Figure]:
     try:
         figures = import_module("perdure.report.figures")
     except ModuleNotFoundError as error:
@@ -175,13 +177,12 @@ def _function(kind: str) -> Callable[..., Figure]:
     return function
 
 
-def _fitting(kind: str, draw: Callable[..., Figure], **options: Any) -> dict[str, Any]:
-    """Return the options that were given, or refuse one that this kind does not have."""
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in given:
-        if name not in signature(draw).parameters:
-            takes = [f"--{each}" for each in options if each in signature(draw).parameters]
-            raise InputError(
-                f"--{name} is not for {kind}, which takes {', '.join(takes) or 'no such option'}"
-            )
-    return given
+def _select_options(kind: str, draw: Callable[..., Figure], **options: object) -> dict[str, object]:
+    """Return the options that were set; raise if this kind of figure does not have one of them."""
+    accepted = [name for name in options if name in signature(draw).parameters]
+    selected = {name: value for name, value in options.items() if value is not None}
+    for name in selected:
+        if name not in accepted:
+            listed = ", ".join(f"--{name}" for name in accepted) or "no such option"
+            raise InputError(f"--{name} is not for {kind}, which takes {listed}")
+    return selected

@@ -1,4 +1,4 @@
-"""`perdure report`: one HTML file to look at, from runs, matrices or logs."""
+"""`perdure report`: a single HTML file of runs, matrices, logs or studies."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ..record import InputError
+from ..report.sources import open_sources
 from ..stats import PairTestName
-from ._options import DEFAULT_FILE_OPTIONS, FileOptions, Flag
+from ._options import DEFAULT_FILE_OPTIONS, FileOptions, Flag, check_paths
 from ._output import print_lines, print_stderr
-from ._shown import opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +52,7 @@ def report(
     """
     if not sources:
         raise InputError("nothing to report; name a folder of runs, a matrix or a points.csv")
+    check_paths(sources)
     if not 0 < alpha < 1:
         raise InputError(f"--alpha is {alpha:g}, expected a number between 0 and 1")
     if not output.parent.is_dir():
@@ -67,8 +68,8 @@ def report(
         raise InputError(
             f"{error.name} is not installed, expected it for pages; pip install 'perdure[report]'"
         ) from None
-    methods, notes = opened(sources, inputs.make(), store, pool=pool)
-    again = _arguments(
+    methods, notes = open_sources(sources, inputs.make(), store, pool=pool)
+    command = _arguments(
         sources, output=None if output == Path("report.html") else output, title=title,
         store=None if store == Path("runs") else store, pool=pool,
         transposed=inputs.transposed, upper=inputs.upper, percent=inputs.percent,
@@ -79,7 +80,7 @@ def report(
     )  # fmt: skip
     progress = _Counter(sum(map(len, methods.values())))
     text = render_page(
-        methods, command=again, left_out=notes, title=title, on_progress=progress,
+        methods, command=command, left_out=notes, title=title, on_progress=progress,
         test=PairTestOptions(test, unpaired, alpha),
     )  # fmt: skip
     output.write_text(text, encoding="utf-8")
@@ -90,7 +91,7 @@ def report(
 
 
 def _arguments(sources: Sequence[str], **options: object) -> list[str]:
-    """Return what was asked for as arguments, so that the page can say how to make it again."""
+    """Return the command line that was given, so that the page can show how it was made."""
     words = list(sources)
     for name, value in options.items():
         if value is not None and value is not False:
@@ -100,7 +101,7 @@ def _arguments(sources: Sequence[str], **options: object) -> list[str]:
 
 
 class _Counter:
-    """Says on a terminal how many runs are summarised: many take a while."""
+    """Shows on a terminal how many runs have been summarized, as many take a while."""
 
     def __init__(self, total: int) -> None:
         self.total = total

@@ -1,4 +1,4 @@
-"""`perdure reproduce`: the papers' tables and figures, run again."""
+"""`perdure reproduce`: published tables and figures, next to our measurements."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cyclopts import Parameter
 from ..report.tables import TextTable
 from ..report.tables.reproduction import claims_table, comparison_table
 from ..scenarios import find_scenario
-from ._options import Flag, PositiveInt, require_training
+from ._options import DEFAULT_EXECUTION_OPTIONS, ExecutionOptions, Flag, require_training
 from ._output import print_json, print_lines, print_stderr, print_tables
-from .study import executor, show_study
+from .study import run_with_progress
 
 if TYPE_CHECKING:
     from ..reproduction import PublishedResult, ReproductionReport
@@ -26,35 +26,27 @@ def reproduce(
     *,
     quick: Flag = False,
     store: Path = Path("runs/reproduce"),
-    jobs: PositiveInt | None = None,
-    serial: Flag = False,
-    ray: str | None = None,
-    gpus_per_run: float = 1.0,
-    retry_failed: Flag = False,
-    restart: Flag = False,
+    execution: ExecutionOptions = DEFAULT_EXECUTION_OPTIONS,
     device: str = "auto",
     format_: Annotated[Literal["text", "json", "markdown"], Parameter("--format")] = "text",
-    out: Annotated[Path | None, Parameter(["--out", "-o"])] = None,
+    output: Annotated[Path | None, Parameter(["--output", "-o"])] = None,
 ) -> int:
-    """Run published tables and figures again, and print published and measured side by side.
+    """Rerun published tables and figures, and print published and measured numbers side by side.
 
-    Without names it lists what there is: what data each needs and how long it takes. What is
-    finished in the store is not run again. Ends with 1 if something could not be run.
+    Without names, the published results are listed with the data they need and the time they take.
+    Runs that are finished in the store are not run again. Exits with code 1 if something could not
+    be run.
 
     Args:
-        names: which ones; with --quick all if none is named.
-        quick: a small version of each, on data at hand; nothing is compared with the papers.
-        store: folder of the runs.
-        jobs: runs side by side; as many as the cores hold if not given.
-        serial: one run after the other, in this process.
-        ray: `auto` starts Ray on this machine, an address joins a cluster.
-        gpus_per_run: of a run on CUDA, with --ray: .25 lets four share one.
-        retry_failed: run again what has failed.
-        restart: start unfinished and failed runs from scratch; finished ones are kept.
-        device: cpu, cuda, cuda:1, or auto.
-        format_: how to print the result.
-        out: folder for tables as JSON and for the data behind figures as CSV; STORE/tables if not
-            given.
+        names: Names of published results. With --quick, all of them by default.
+        quick: Run a small version of each on data that is present. Its numbers are not comparable
+            with the papers.
+        store: Folder in which runs are stored.
+        execution: How to execute the runs.
+        device: Device to train on: cpu, cuda, cuda:1, or auto.
+        format_: Output format.
+        output: Folder for the tables as JSON and the data of figures as CSV. Defaults to
+            STORE/tables.
     """
     require_training()
     from .. import reproduction, studies, training
@@ -64,7 +56,6 @@ def reproduce(
         _list(format_)
         return 0
     device = training.resolve_device(device)
-    execute, max_parallel = executor(jobs, serial=serial, ray=ray, gpus_per_run=gpus_per_run)
     reports = []
     for result in results or list(reproduction.load_published_results().values()):
         study, missing = reproduction.build_study(result, quick=quick, device=device)
@@ -72,19 +63,13 @@ def reproduce(
         status = studies.StudyStatus()
         if study is not None:
             print_stderr(f"{study.name}: {result.quick_about if quick else result.tables}")
-            status = show_study(
-                study,
-                store,
-                execute,
-                max_parallel,
-                studies.study_status(study, store),
+            status = run_with_progress(
+                study, store, studies.study_status(study, store), execution,
                 show=format_ != "json",
-                retry_failed=retry_failed,
-                restart=restart,
-            )
+            )  # fmt: skip
         report = reproduction.write_report(
             reproduction.collect_measurements(result, status.done),
-            out or store / "tables",
+            output or store / "tables",
             quick=quick,
             missing_data=missing,
             failed={folder.name: error for folder, error in status.failed.items()},
@@ -129,7 +114,7 @@ def _list(format_: str) -> None:
 
 
 def _time(hours: float) -> str:
-    """Return a time in words.
+    """Return a duration as text.
 
     Example:
         >>> _time(0.4), _time(30), _time(500)

@@ -1,18 +1,16 @@
-"""`perdure run`: from data to record with one command."""
+"""`perdure run`: trains a strategy on a scenario and prints the metrics."""
 
 from __future__ import annotations
 
 import sys
-from itertools import pairwise
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from msgspec import to_builtins
 
-from ..metrics import summary_of_runs
-from ..record import InputError, open_run, read_input
+from ..record import InputError
 from ..report.tables import make_headline_table, make_task_table
 from ._options import (
     Flag,
@@ -23,13 +21,16 @@ from ._options import (
     TextFormat,
     require_training,
 )
-from ._output import print_json, print_lines, print_stderr
-from ._progress import SeedBars
+from ._output import print_json, print_lines, print_stderr, render_options
+from ._progress import SeedProgress
 
 if TYPE_CHECKING:
-    from ..execution.jobs import Job
+    from collections.abc import Sequence
+
+    from ..execution import Job
     from ..metrics import RunsSummary, Summary
-    from ..training.config import RunConfig
+    from ..runs import RunResult
+    from ..training import RunConfig
 
 __all__ = ["run"]
 
@@ -128,56 +129,46 @@ def run(
         dry_run: Print the complete configuration of each run without running it.
         format_: Output format.
     """
-    if sum((epochs is not None, iterations is not None, online)) > 1:
-        raise InputError("--epochs, --iterations and --online exclude each other; give one")
-    settings = _settings(set_)
-    numbers = list(range(seeds)) if isinstance(seeds, int) else seeds
     require_training()
-    from .. import execution, training
+    from ..runs import ConfigOptions, make_configs
+    from ..runs import run as run_seeds
 
-    runs = [
-        training.make_config(
-            scenario, strategy, settings=settings, model=model, optimizer=optimizer,
-            setting=setting, seed=seed, mask_unseen=mask_unseen, order=order, resample=resample,
-            unseen=unseen, per_example=per_example, boundaries=boundaries, blur=blur,
-            early_stopping_split=early_stopping_split, validation_split=validation_split,
-            device=training.resolve_device(device), epochs=1 if online else epochs,
-            iterations=iterations, batch=batch, every=every, gradients=gradients,
-            patience=patience, threads=threads, image_size=image_size, subset=subset,
-        )
-        for seed in numbers
-    ]  # fmt: skip
+    options = ConfigOptions(
+        settings=_parse_settings(set_), model=model, optimizer=optimizer, epochs=epochs,
+        iterations=iterations, online=online, batch=batch, setting=setting,
+        mask_unseen=mask_unseen, order=order, image_size=image_size, boundaries=boundaries,
+        blur=blur, patience=patience, early_stopping_split=early_stopping_split,
+        validation_split=validation_split, every=every, subset=subset, resample=resample,
+        unseen=unseen, per_example=per_example, gradients=gradients, threads=threads,
+        device=device,
+    )  # fmt: skip
     if dry_run:
-        shown = [{"folder": str(store / each.folder), **to_builtins(each)} for each in runs]
-        print_json(shown)
+        configs = make_configs(scenario, strategy, seeds=seeds, **options)
+        print_json([{"folder": str(store / c.folder), **to_builtins(c)} for c in configs])
         return 0
-    if not checkpoint_every >= 0:
-        raise InputError(f"--checkpoint-every is {checkpoint_every:g}, expected 0 or more seconds")
-    finished, waiting = execution.plan_jobs(runs, store, restart=restart)
-    for job in waiting:
-        job.force, job.checkpoint_every = force, checkpoint_every
-    if resume:
-        _insist(waiting, restart=restart)
-    data = training.load_provenance(scenario, fetch=bool(waiting))
-    notes = _notes(finished, waiting, data, store)
-    if format_ != "json":
-        for note in notes:
-            print_stderr(note)
-    if waiting:
-        _do(waiting, jobs, show=format_ != "json")
-    notes += [f"seed {job.config.seed}: {note}" for job in waiting for note in job.notes]
-    done = [*finished, *(job for job in waiting if job.error is None)]
-    failed = [job for job in waiting if job.error is not None]
-    if done:
-        _print(sorted(done, key=lambda job: job.config.seed), notes, json=format_ == "json")
-    for error in dict.fromkeys(job.error for job in failed):  # seeds often fail alike: said once
-        alike = [job for job in failed if job.error == error]
-        print_stderr(*alike[0].traceback.splitlines(), prefix="")
-        print_stderr(f"seed {', '.join(str(job.config.seed) for job in alike)} failed: {error}")
-    return max((2 if job.code == 2 else 1 for job in failed), default=0)
+    with SeedProgress(show=format_ != "json") as progress:
+        result = run_seeds(
+            scenario, strategy, seeds=seeds, store=store, jobs=jobs, restart=restart,
+            resume=resume, force=force, checkpoint_every=checkpoint_every,
+            on_plan=progress.on_plan, on_event=progress.on_event, **options,
+        )  # fmt: skip
+    if result.summary is not None:
+        if format_ == "json":
+            print_json(
+                {
+                    "runs": [str(folder) for folder in result.folders],
+                    "notes": [render_options(note) for note in result.notes],
+                    "deviations": result.deviations,
+                    "summary": result.summary.as_dict(),
+                }
+            )
+        else:
+            _print(result, result.summary)
+    _print_failures(result.failed)
+    return max((2 if job.code == 2 else 1 for job in result.failed), default=0)
 
 
-def _settings(pairs: list[str] | None) -> dict[str, str]:
+def _parse_settings(pairs: list[str] | None) -> dict[str, str]:
     settings: dict[str, str] = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
@@ -189,130 +180,55 @@ def _settings(pairs: list[str] | None) -> dict[str, str]:
     return settings
 
 
-def _notes(finished: list[Job], waiting: list[Job], data: Any, store: Path) -> list[str]:
-    from .. import execution, training
-
-    notes = []
-    for job in finished:
-        if changed := training.find_data_changes(job.folder, data):
-            notes.append(
-                f"{job.folder}: the data has changed since ({'; '.join(changed)}); this is the "
-                "old result, --restart runs it anew"
-            )
-        if others := training.find_version_changes(job.folder):
-            notes.append(
-                f"{job.folder}: made with {', '.join(others)}; this is the old result, --restart "
-                "runs it anew"
-            )
-    last = execution.find_last_run(waiting[0].config.scenario, store) if waiting else None
-    if last is not None and (changed := training.find_data_changes(last, data)):
-        notes.append(f"the data is not that of {last} ({'; '.join(changed)})")
-    if finished and not waiting:
-        notes.append(f"finished before, read from {finished[0].folder.parent}; --restart runs anew")
-    elif finished:
-        known = ", ".join(str(job.config.seed) for job in finished)
-        notes.append(f"finished before: seed {known}")
-    stopped = [job for job in waiting if job.folder.exists()]
-    for said, jobs in (
-        ("starting again", [job for job in stopped if not execution.can_resume(job)]),
-        ("going on from a checkpoint", [job for job in stopped if execution.can_resume(job)]),
-    ):
-        if jobs:
-            notes.append(f"{said}: seed {', '.join(str(job.config.seed) for job in jobs)}")
-    return notes
-
-
-def _insist(waiting: list[Job], *, restart: bool) -> None:
-    """Raise unless every run that is not finished can go on."""
-    from .. import execution
-
-    if restart:
-        raise InputError("--restart starts anew and --resume goes on; give one of them")
-    for job in waiting:
-        if not execution.can_resume(job):
-            raise InputError(
-                f"{job.folder}: no checkpoint to go on from; leave --resume out to start it"
-            )
-
-
-def _do(waiting: list[Job], most: int | None, *, show: bool) -> None:
-    from .. import execution
-
-    bars = SeedBars(waiting, show=show)
-    try:
-        with bars:
-            execution.run_in_processes(waiting, bars.on_event, max_parallel=most)
-    except KeyboardInterrupt:
-        done = sum(job.code == 0 for job in waiting)
-        kept = [str(job.folder) for job in waiting if job.code != 0 and job.folder.exists()]
-        print_stderr(
-            f"interrupted; {done} of {len(waiting)} seeds finished. The same command goes on: it "
-            "keeps what is finished and goes on with the others from their last checkpoints"
-        )
-        if kept:
-            print_stderr(f"what was recorded so far: perdure score {kept[0]}")
-        raise
-
-
-def _print(done: list[Job], notes: list[str], *, json: bool) -> None:
-    found: list[Summary] = []
-    for job in done:
-        source = read_input(str(job.folder))
-        found.append(source.summary())
-    both: Summary | RunsSummary = found[0] if len(found) == 1 else summary_of_runs(found)
-    folders = [str(job.folder) for job in done]
-    deviations = open_run(done[0].folder).description["config"].get("deviations", [])
-    if json:
-        plain = {
-            "runs": folders, "notes": notes, "deviations": deviations, "summary": both.as_dict()
-        }  # fmt: skip
-        print_json(plain)
-        return
-    seeds = "1 seed" if len(done) == 1 else f"mean of {len(done)} seeds"
-    first = done[0].config
-    print_lines(f"{first.scenario}, {first.strategy}, {first.setting}-incremental, {seeds}")
-    print_lines(_in_words(first), "")
-    kept = make_task_table(both)
-    if len(kept.header) > 1:
-        kept.show(sys.stdout)
+def _print(result: RunResult, summary: Summary | RunsSummary) -> None:
+    config, count = result.configs[0], len(result.folders)
+    seeds = "1 seed" if count == 1 else f"mean of {count} seeds"
+    print_lines(f"{config.scenario}, {config.strategy}, {config.setting}-incremental, {seeds}")
+    print_lines(_describe_config(config), "")
+    tasks = make_task_table(summary)
+    if len(tasks.header) > 1:
+        tasks.show(sys.stdout)
         print_lines()
-    make_headline_table(
-        both, names=not sys.stdout.isatty() or get_terminal_size().columns >= 90
-    ).show(sys.stdout)
-    print_lines(f"intervals: over {'test examples' if len(done) == 1 else 'seeds'}")
-    for line in _too_sparse(done[0]):
-        print_lines(line)
-    if deviations:
-        print_lines("", "not as published:", *(f"  {each}" for each in deviations))
-    print_lines("", "record:", *(f"  {each}" for each in folders))
-    print_lines(f"everything: perdure score {' '.join(folders)}")
+    names = not sys.stdout.isatty() or get_terminal_size().columns >= 90
+    make_headline_table(summary, names=names).show(sys.stdout)
+    print_lines(f"intervals: over {'test examples' if count == 1 else 'seeds'}")
+    for warning in result.warnings:
+        print_lines(render_options(warning))
+    if result.deviations:
+        print_lines("", "not as published:", *(f"  {text}" for text in result.deviations))
+    print_lines("", "record:", *(f"  {folder}" for folder in result.folders))
+    print_lines(f"all metrics: perdure score {' '.join(map(str, result.folders))}")
 
 
-def _in_words(run: RunConfig) -> str:
-    """Return how a run is trained, in one line."""
-    long = f"{run.epochs} epochs" if run.iterations is None else f"{run.iterations} iterations"
-    rates = run.optimizer_options
+def _print_failures(failed: Sequence[Job]) -> None:
+    """Print each error once: seeds often fail alike."""
+    for error in dict.fromkeys(job.error for job in failed):
+        alike = [job for job in failed if job.error == error]
+        print_stderr(*alike[0].traceback.splitlines(), prefix="")
+        print_stderr(f"seed {', '.join(str(job.config.seed) for job in alike)} failed: {error}")
+
+
+def _describe_config(config: RunConfig) -> str:
+    """Return in one line how a run is trained."""
+    length = (
+        f"{config.epochs} epochs"
+        if config.iterations is None
+        else f"{config.iterations} iterations"
+    )
     parts = [
-        run.model,
-        f"{run.optimizer} lr {rates['lr']:g}",
-        f"batch {run.batch}",
-        f"{long} a task",
+        config.model,
+        f"{config.optimizer} lr {config.optimizer_options['lr']:g}",
+        f"batch {config.batch}",
+        f"{length} per task",
     ]
-    parts += [f"{name} {value}" for name, value in run.options.items()]
-    parts += [f"order {run.order}"] if run.order is not None else []
-    parts += [f"images {run.image_size}x{run.image_size}"] if run.image_size else []
-    parts += ["unseen classes masked"] if run.mask_unseen else []
-    parts += [f"boundaries {run.boundaries} ({run.blur:g})"] if run.boundaries != "sharp" else []
-    parts += [f"patience {run.patience}"] if run.patience else []
+    parts += [f"{name} {value}" for name, value in config.options.items()]
+    parts += [f"order {config.order}"] if config.order is not None else []
+    parts += [f"images {config.image_size}x{config.image_size}"] if config.image_size else []
+    parts += ["unseen classes masked"] if config.mask_unseen else []
+    parts += (
+        [f"boundaries {config.boundaries} ({config.blur:g})"]
+        if config.boundaries != "sharp"
+        else []
+    )
+    parts += [f"patience {config.patience}"] if config.patience else []
     return ", ".join(parts)
-
-
-def _too_sparse(job: Job) -> list[str]:
-    """Return a warning where no task was tested on the way."""
-    points = open_run(job.folder).points
-    ends = [0, *(last for _, last in points.spans())] if points is not None else []
-    shortest = min((b - a for a, b in pairwise(ends)), default=job.config.every)
-    if shortest >= job.config.every:
-        return []
-    said = f"a task has {shortest} iterations and every {job.config.every}th is tested"
-    return [f"{said}: what was lost on the way is not seen; give a smaller --every"]

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from ..grouped_scores import score_groups, tool_rows
 from ..record import InputError
+from ..report.sources import check_percent
 from ..report.tables import make_score_tables, make_tool_table
 from ..report.tables.scores import group_reasons, stack_tables
 from ..scores import make_options
@@ -24,7 +25,6 @@ from ._options import (
     Values,
     Weights,
     Windows,
-    check_percent,
 )
 from ._output import (
     STDIN,

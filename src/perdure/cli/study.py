@@ -1,20 +1,28 @@
-"""`perdure study`: hundreds of runs from one file, and their tables."""
+"""`perdure study`: many runs from one file, and their tables."""
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from ..record import InputError
 from ..report.tables.study import study_tables
-from ._options import Flag, MetricIds, PositiveInt, TableFormat, TextFormat, require_training
+from ..study_cache import load_finished_study, save_finished_study
+from ._options import (
+    DEFAULT_EXECUTION_OPTIONS,
+    ExecutionOptions,
+    Flag,
+    MetricIds,
+    TableFormat,
+    TextFormat,
+    require_training,
+)
 from ._output import print_json, print_lines, print_stderr, print_tables
-from ._study_known import recall, remember
-from ._study_plan import dry_run as dry_run_
-from ._study_view import StudyView
+from ._progress import StudyProgress, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,9 +30,9 @@ if TYPE_CHECKING:
     from ..report.tables import TextTable
     from ..studies import GuidelineCheck, Study, StudyRow, StudyStatus
 
-__all__ = ["executor", "show_study", "study_app"]
+__all__ = ["run_with_progress", "study_app"]
 
-study_app = App(name="study", help="Run many runs from one file, and make their tables.")
+study_app = App(name="study", help="Run many runs from one file, and print their tables.")
 Store = Annotated[Path, Parameter("--store")]
 
 
@@ -33,106 +41,86 @@ def run_(
     file: Path,
     *,
     store: Store = Path("runs"),
-    jobs: PositiveInt | None = None,
-    serial: Flag = False,
-    ray: str | None = None,
-    gpus_per_run: float = 1.0,
-    retry_failed: Flag = False,
-    restart: Flag = False,
+    execution: ExecutionOptions = DEFAULT_EXECUTION_OPTIONS,
     force: Flag = False,
     checkpoint_every: float = 120.0,
     dry_run: Flag = False,
     format_: TextFormat = "text",
 ) -> int:
-    """Run what a study has not finished, choose where there is a grid, and print the tables.
+    """Run the unfinished runs of a study, select hyperparameters, and print the tables.
 
-    It can be stopped at any time: the same command goes on. A run that fails is written down and
+    You can interrupt it at any time; the same command resumes. A run that fails is recorded and
     does not stop the others.
 
     Args:
-        file: the study, a TOML file; docs/studies.md says what may stand in it.
-        store: folder of the runs.
-        jobs: runs side by side; as many as the cores hold if not given.
-        serial: one run after the other, in this process.
-        ray: `auto` starts Ray on this machine, an address joins a cluster.
-        gpus_per_run: of a run on CUDA, with --ray: .25 lets four share one.
-        retry_failed: run again what has failed.
-        restart: start unfinished and failed runs from scratch; finished ones are kept.
-        force: go on with unfinished runs though data or versions are others.
-        checkpoint_every: seconds between two checkpoints of a run.
-        dry_run: list the runs and about how long they take, measured on a few steps of each kind.
-        format_: how to print the result.
+        file: Study file (TOML); see docs/studies.md.
+        store: Folder in which runs are stored.
+        execution: How to execute the runs.
+        force: Resume unfinished runs even if the data or software versions have changed.
+        checkpoint_every: Seconds between checkpoints of a run.
+        dry_run: Print the runs and how long they take, estimated from a few steps of each kind.
+        format_: Output format.
     """
     require_training()
     from .. import studies, training
 
     study = studies.read_study(file)
     if dry_run:
-        return dry_run_(study, store, jobs, retry=retry_failed, json=format_ == "json")
-    execute, max_parallel = executor(jobs, serial=serial, ray=ray, gpus_per_run=gpus_per_run)
-    before = studies.study_status(study, store)
-    if ray is None:  # its nodes may have what this machine has not
-        for device in {config.device for _, config in before.planned}:
+        _print_estimates(study, store, execution, format_)
+        return 0
+    _check_execution(execution)
+    status = studies.study_status(study, store)
+    if execution.ray is None:  # nodes of a cluster may have devices that this machine lacks
+        for device in {config.device for _, config in status.planned}:
             training.resolve_device(device)
-    _fetch(study, before)
-    found = show_study(
-        study, store, execute, max_parallel, before, show=format_ != "json",
-        retry_failed=retry_failed, restart=restart, force=force, checkpoint_every=checkpoint_every,
+    if status.waiting or status.undecided:  # missing data is an error before anything starts
+        for scenario in study.scenarios:
+            training.load_provenance(scenario)
+    status = run_with_progress(
+        study, store, status, execution, show=format_ != "json", force=force,
+        checkpoint_every=checkpoint_every,
     )  # fmt: skip
-    remember(file, store, study, found)
-    _report(study, store, found, format_, [])
-    return 0 if found.successful else 1
+    save_finished_study(file, store, study, status)
+    _print_report(study, store, status, format_, [])
+    return 0 if status.successful else 1
 
 
-@study_app.command
-def status(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "text") -> int:
-    """Print how far a study is: runs done, running, failed and waiting, and what was chosen.
+@study_app.command(name="status")
+def status_(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "text") -> int:
+    """Print how many runs of a study are done, running, failed and waiting.
 
     Args:
-        file: the study.
-        store: folder of the runs.
-        format_: how to print the result.
+        file: Study file (TOML).
+        store: Folder in which runs are stored.
+        format_: Output format.
     """
-    if format_ != "json" and (known := recall(file, store)) is not None:
-        print_lines(f"{file.stem}: {_counts(known['finished'], known['searched'])}")
+    if format_ != "json" and (finished := load_finished_study(file, store)) is not None:
+        print_lines(f"{file.stem}: {_counts(finished.finished, finished.searched)}")
         return 0
     require_training()
     from .. import studies
 
     study = studies.read_study(file)
-    found = studies.study_status(study, store)
-    running = [folder.name for folder in found.running]
-    waiting = found.remaining - len(running)
+    status = studies.study_status(study, store)
+    running = [folder.name for folder in status.running]
+    waiting = status.remaining - len(running)
     if format_ == "json":
-        said = {
-            "total": found.total, "done": found.finished, "searched": found.searched,
-            "failed": {folder.name: error for folder, error in found.failed.items()},
-            "running": running, "waiting": waiting, "undecided": len(found.undecided),
+        plain = {
+            "total": status.total, "done": status.finished, "searched": status.searched,
+            "failed": {folder.name: error for folder, error in status.failed.items()},
+            "running": running, "waiting": waiting, "undecided": len(status.undecided),
         }  # fmt: skip
-        print_json(said)
+        print_json(plain)
         return 0
-    counts = _counts(found.finished, found.searched, len(running), len(found.failed), waiting)
+    counts = _counts(status.finished, status.searched, len(running), len(status.failed), waiting)
     print_lines(f"{study.name}: {counts}")
-    if found.undecided:
-        print_lines(f"{len(found.undecided)} of {len(study.cells)} cells wait for their search")
+    if status.undecided:
+        print_lines(f"{len(status.undecided)} of {len(study.cells)} cells wait for their search")
     for name in running:
         print_lines(f"running: {name}")
-    for folder, error in found.failed.items():
+    for folder, error in status.failed.items():
         print_lines(f"failed: {folder.name}: {error}")
     return 0
-
-
-def _counts(done: int, searched: int, running: int = 0, failed: int = 0, waiting: int = 0) -> str:
-    """Return a study's runs by state in words; the states add up to the total.
-
-    Example:
-        >>> _counts(5, 2, 1, 0, 3)
-        '5 of 9 runs done (2 of them of the search), 1 running, 0 failed, 3 waiting'
-    """
-    search = f" ({searched} of them of the search)" if searched else ""
-    total = done + running + failed + waiting
-    rest = f"{running} running, {failed} failed, {waiting} waiting"
-    return f"{done} of {total} runs done{search}, {rest}"
 
 
 @study_app.command
@@ -143,87 +131,108 @@ def report(
     metrics: MetricIds | None = None,
     format_: TableFormat = "text",
 ) -> int:
-    """Print the tables of what is finished, what was chosen, and which guidelines are met.
+    """Print the tables of the finished runs, the selected hyperparameters and the guidelines met.
 
     Args:
-        file: the study.
-        store: folder of the runs.
-        metrics: the metrics to print, by id.
-        format_: how to print the tables; LaTeX uses booktabs.
+        file: Study file (TOML).
+        store: Folder in which runs are stored.
+        metrics: Metrics to print.
+        format_: Output format. LaTeX tables use booktabs.
     """
     require_training()
     from .. import studies
 
     study = studies.read_study(file)
-    _report(study, store, studies.study_status(study, store), format_, metrics or [])
+    _print_report(study, store, studies.study_status(study, store), format_, metrics or [])
     return 0
 
 
-def executor(
-    jobs: int | None, *, serial: bool, ray: str | None, gpus_per_run: float
-) -> tuple[Callable[..., None], int]:
-    """Return who does the runs, and how many at a time."""
-    from .. import execution
-
-    if sum((serial, ray is not None, jobs is not None)) > 1:
-        raise InputError("--serial, --jobs and --ray exclude each other; give one")
-    if serial:
-        return execution.run_serially, 1
-    if ray is not None:
-        if not gpus_per_run > 0:
-            raise InputError(
-                f"--gpus-per-run is {gpus_per_run:g}, expected a share of a GPU like .25"
-            )
-        on_ray = execution.run_on_ray
-        return partial(
-            on_ray, address=ray, gpus_per_run=gpus_per_run
-        ), execution.default_max_parallel(1)
-    side_by_side = partial(execution.run_in_processes, max_parallel=jobs, retries=1)
-    return side_by_side, jobs or execution.default_max_parallel(1)
-
-
-def show_study(
+def run_with_progress(
     study: Study,
     store: Path,
-    execute: Callable[..., None],
-    max_parallel: int,
     before: StudyStatus,
+    options: ExecutionOptions,
     *,
     show: bool,
-    **how: Any,
+    force: bool = False,
+    checkpoint_every: float = 120.0,
 ) -> StudyStatus:
-    """Run a study with a view of it, and return where it is then."""
-    from .. import studies
+    """Run a study, show its progress, and return its status."""
+    from .. import execution, studies
 
-    def tables() -> Sequence[TextTable]:
-        status = studies.study_status(study, store, before)  # a run is summarised once
+    _check_execution(options)
+    execute: Callable[..., None] = partial(
+        execution.run_in_processes, max_parallel=options.jobs, retries=1
+    )
+    max_parallel = options.jobs or execution.default_max_parallel(1)
+    if options.serial:
+        execute, max_parallel = execution.run_serially, 1
+    elif options.ray is not None:
+        execute = partial(
+            execution.run_on_ray, address=options.ray, gpus_per_run=options.gpus_per_run
+        )
+
+    def make_tables() -> Sequence[TextTable]:
+        status = studies.study_status(study, store, before)  # a run is summarized once
         return study_tables(studies.build_rows(study, status))
 
-    view = StudyView(before, max_parallel, tables, show=show)
-    try:
-        with view:
-            found: StudyStatus = studies.run_study(
-                study, store, execute, view.on_event, on_round=view.planned, **how
-            )
-    except KeyboardInterrupt:
-        print_stderr(
-            f"interrupted; {view.ended['done']} runs are done. The same command goes on with the "
-            "others from their last checkpoints"
+    with StudyProgress(before, max_parallel, make_tables, show=show) as progress:
+        return studies.run_study(
+            study, store, execute, progress.on_event, on_round=progress.on_round,
+            retry_failed=options.retry_failed, restart=options.restart, force=force,
+            checkpoint_every=checkpoint_every,
+        )  # fmt: skip
+
+
+def _check_execution(options: ExecutionOptions) -> None:
+    if sum((options.serial, options.ray is not None, options.jobs is not None)) > 1:
+        raise InputError("--serial, --jobs and --ray exclude each other; give one")
+    if options.ray is not None and not options.gpus_per_run > 0:
+        raise InputError(
+            f"--gpus-per-run is {options.gpus_per_run:g}, expected a share of a GPU like .25"
         )
-        raise
-    return found
 
 
-def _fetch(study: Study, before: StudyStatus) -> None:
-    """Have the data at hand before anything starts: a missing pack is a mistake of now."""
-    from .. import training
+def _counts(done: int, searched: int, running: int = 0, failed: int = 0, waiting: int = 0) -> str:
+    """Return the number of runs per state as text; they add up to the total.
 
-    if before.waiting or before.undecided:
-        for scenario in study.scenarios:
-            training.load_provenance(scenario)
+    Example:
+        >>> _counts(5, 2, 1, 0, 3)
+        '5 of 9 runs done (2 of them in the search), 1 running, 0 failed, 3 waiting'
+    """
+    search = f" ({searched} of them in the search)" if searched else ""
+    total = done + running + failed + waiting
+    rest = f"{running} running, {failed} failed, {waiting} waiting"
+    return f"{done} of {total} runs done{search}, {rest}"
 
 
-def _report(study: Study, store: Path, status: StudyStatus, format_: str, ids: list[str]) -> None:
+def _print_estimates(study: Study, store: Path, options: ExecutionOptions, format_: str) -> None:
+    from .. import execution, studies
+
+    estimates = studies.estimate_runs(
+        study, store, retry_failed=options.retry_failed,
+        on_measure=lambda cell: None if format_ == "json" else print_stderr(f"measuring {cell}"),
+    )  # fmt: skip
+    total = sum(run.seconds for run in estimates)
+    if format_ == "json":
+        runs = [{**run._asdict(), "done": run.state == "done"} for run in estimates]
+        print_json({"runs": runs, "seconds": total})
+        return
+    for run in estimates:
+        waiting = run.state == "waiting"
+        print_lines(f"{run.folder}  {format_seconds(run.seconds) if waiting else run.state}")
+    max_parallel = options.jobs or execution.default_max_parallel(1)
+    count = Counter(run.state for run in estimates)
+    print_lines(
+        f"{len(estimates)} runs: {count['done']} done, {count['failed']} failed, "
+        f"{count['waiting']} to do; about {format_seconds(total)} one after the other, "
+        f"{format_seconds(total / max_parallel)} with {max_parallel} in parallel"
+    )
+
+
+def _print_report(
+    study: Study, store: Path, status: StudyStatus, format_: str, ids: list[str]
+) -> None:
     from .. import studies
 
     rows = studies.build_rows(study, status)

@@ -1,5 +1,6 @@
 """Study files, selection on validation data, tables and reporting guidelines."""
 
+from .estimates import RunEstimate, estimate_runs
 from .guidelines import GuidelineCheck, check_guidelines
 from .rows import StudyRow, build_rows
 from .runner import run_study
@@ -10,6 +11,7 @@ __all__ = [
     "Cell",
     "GuidelineCheck",
     "PlannedRun",
+    "RunEstimate",
     "Selection",
     "SelectionRule",
     "Study",
@@ -18,6 +20,7 @@ __all__ = [
     "Trial",
     "build_rows",
     "check_guidelines",
+    "estimate_runs",
     "make_study",
     "read_study",
     "run_study",
