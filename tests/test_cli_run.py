@@ -14,6 +14,8 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from perdure.execution import FailureEvent
+
 from .cli_helpers import judged_refusal, says, scored, strict
 from .run_helpers import SMALL, done, inside, kept_by_hand, points, printed_table, real_data
 
@@ -301,7 +303,7 @@ def test_deviations_are_recorded(tmp_path: Path) -> None:
             "--set", "hidden=4", "--no-per-example", "--store", tmp_path,
         )  # fmt: skip
     said = json.loads((folder / "run.json").read_text())["config"]
-    assert any("omniglot-magi: 16 training" in each for each in said["deviations"])
+    assert any("omniglot-magi: only 16 training" in text for text in said["deviations"])
     assert set(said["data"]) == set(said["tasks"])
     assert said["optimizer_options"] == {"lr": 0.001, "momentum": 0.9, "weight_decay": 0.0}
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .execution import Job, RunEvent
     from .metrics import RunsSummary, Summary
     from .record import Run
+    from .scenarios.scenario import Provenance
     from .training import RunConfig
-    from .training.run import Provenance
 
 __all__ = ["ConfigOptions", "RunPlan", "RunResult", "make_configs", "run"]
 
@@ -145,8 +145,8 @@ def run(
     Example:
         >>> import tempfile
         >>> result = run("split-digits", "naive", seeds=1, iterations=2, store=tempfile.mkdtemp())
-        >>> sorted(result.summary.metrics)[:2], len(result.folders)
-        (['acc', 'acc.all'], 1)
+        >>> "acc" in result.summary.metrics, len(result.folders)
+        (True, 1)
     """
     from . import execution, training
 
@@ -219,7 +219,7 @@ def _check_resumable(waiting: Sequence[Job], *, restart: bool) -> None:
             )
 
 
-def _notes_on_changes(finished: Sequence[Job], provenance: dict[str, Provenance]) -> list[str]:
+def _notes_on_changes(finished: Sequence[Job], provenance: Mapping[str, Provenance]) -> list[str]:
     from . import training
 
     notes = []
@@ -238,7 +238,7 @@ def _notes_on_changes(finished: Sequence[Job], provenance: dict[str, Provenance]
 
 
 def _notes_on_last_run(
-    waiting: Sequence[Job], provenance: dict[str, Provenance], store: Path
+    waiting: Sequence[Job], provenance: Mapping[str, Provenance], store: Path
 ) -> list[str]:
     from . import execution, training
 
