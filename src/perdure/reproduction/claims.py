@@ -10,7 +10,7 @@ from .delange_claims import DE_LANGE_CLAIMS
 from .measurements import NotMeasuredError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from .measurements import Measurements
 
@@ -31,22 +31,10 @@ def check_claims(measurements: Measurements) -> list[Claim]:
     return check(measurements) if check else []
 
 
-def _rank_claim(
-    measurements: Measurements,
-    text: str,
-    id_: str,
-    strategy: str,
-    *,
-    lowest: bool = False,
-    weights: str | None = None,
-    factors: Mapping[str, str] | None = None,
-    rank: int = 1,
+def _claim_rank(
+    text: str, means: dict[str, float], strategy: str, *, rank: int = 1, lowest: bool = False
 ) -> Claim:
     """Return a claim that a strategy has the highest (lowest, second highest, …) mean."""
-    means = {
-        name: measurements.mean(id_, {**(factors or {}), "strategy": name}, weights=weights)
-        for name in measurements.result.strategies
-    }
     if any(math.isnan(mean) for mean in means.values()):
         return not_measured(text)
     order = sorted(means, key=lambda name: means[name], reverse=not lowest)
@@ -54,34 +42,31 @@ def _rank_claim(
     return Claim(text, order[rank - 1] == strategy, numbers)
 
 
-def _check_diaz(measurements: Measurements) -> list[Claim]:
+def _check_diaz(runs: Measurements) -> list[Claim]:
     """Return the claims of Diaz-Rodriguez et al. 2018."""
+
+    def means(id_: str, weights: str | None = None) -> dict[str, float]:
+        strategies = runs.result.strategies
+        return {name: runs.mean(id_, weights=weights, strategy=name) for name in strategies}
+
     return [
-        _rank_claim(measurements, "cumulative has the highest A", "acc.lower", "cumulative"),
-        _rank_claim(measurements, "naive has the lowest REM", "rem", "naive", lowest=True),
+        _claim_rank("cumulative has the highest A", means("acc.lower"), "cumulative"),
+        _claim_rank("naive has the lowest REM", means("rem"), "naive", lowest=True),
         *(
-            _rank_claim(
-                measurements,
-                f"LwF has the highest CLscore with {name}",
-                "clscore",
-                "lwf",
-                weights=name,
-            )
-            for name in measurements.result.weights
+            _claim_rank(f"LwF has the highest CLscore with {name}", means("clscore", name), "lwf")
+            for name in runs.result.weights
         ),
     ]
 
 
-def _check_michel(measurements: Measurements) -> list[Claim]:
+def _check_michel(runs: Measurements) -> list[Claim]:
     """Return the claims of Michel et al. 2023."""
     claims = []
     for scenario in ("split-cifar100", "split-tiny-imagenet"):
         raf = {}
         for name in ("replay", "naive", "gdumb"):
-            ends = {
-                id_: _curve_ends(measurements, id_, scenario, name)
-                for id_ in ("aa", "raa", "af", "raf")
-            }
+            ids = ("aa", "raa", "af", "raf")
+            ends = {id_: _curve_ends(runs, id_, scenario, name) for id_ in ids}
             rise = {id_: last - first for id_, (first, last) in ends.items()}
             raf[name] = rise["raf"]
             label = f"{scenario}, {name}"
@@ -91,69 +76,63 @@ def _check_michel(measurements: Measurements) -> list[Claim]:
                 claims.append(claim_less(f"{label}: RAA ends near zero", ends["raa"][1], 0.1))
         text = f"{scenario}: RAF of GDumb rises less than that of ER"
         claims.append(claim_less(text, raf["gdumb"], raf["replay"]))
-    return claims + [_check_plateau(measurements, *plateau) for plateau in PLATEAUS]
+    return claims + [_check_plateau(runs, *plateau) for plateau in PLATEAUS]
 
 
-def _curve_ends(
-    measurements: Measurements, name: str, scenario: str, strategy: str
-) -> tuple[float, float]:
+def _curve_ends(runs: Measurements, id_: str, scenario: str, strategy: str) -> tuple[float, float]:
     """Return the first and the last defined value of a curve."""
     try:
-        curve = measurements.curve(name, {"scenario": scenario, "strategy": strategy})
+        curve = runs.curve(id_, {"scenario": scenario, "strategy": strategy})
     except NotMeasuredError:
         return math.nan, math.nan
     defined = [value for value in curve if not math.isnan(value)]
     return defined[0], defined[-1]
 
 
-def _check_plateau(
-    measurements: Measurements, scenario: str, strategy: str, expected: int | None
-) -> Claim:
+def _check_plateau(runs: Measurements, scenario: str, strategy: str, expected: int | None) -> Claim:
     """Return whether RAA stops rising near the task that the paper names, or never stops."""
     text = "has no plateau" if expected is None else f"is on a plateau from about task {expected}"
     text = f"{scenario}, {strategy}: RAA {text}"
     try:
-        curve = measurements.curve("raa", {"scenario": scenario, "strategy": strategy})
+        start = find_plateau(runs.curve("raa", {"scenario": scenario, "strategy": strategy}))
     except NotMeasuredError:
         return not_measured(text)
-    start = find_plateau(curve)
     if start is None:
         return Claim(text, expected is None, "no plateau")
     near = expected is not None and abs(start - expected) <= PLATEAU_TOLERANCE
     return Claim(text, near, f"from task {start}")
 
 
-def _check_faber(measurements: Measurements) -> list[Claim]:
+def _check_faber(runs: Measurements) -> list[Claim]:
     """Return the claims of Faber et al. 2023, its research questions 1 and 2."""
     claims = []
     for setting in ("class", "task"):
-        for scenario in ("m2i", "i2m"):
-            factors = {"scenario": scenario, "setting": setting}
+        acc = {
+            scenario: {
+                name: runs.mean("acc.lower", scenario=scenario, setting=setting, strategy=name)
+                for name in runs.result.strategies
+            }
+            for scenario in ("m2i", "i2m")
+        }
+        for scenario, means in acc.items():
             for rank, name in enumerate(("cumulative", "replay"), start=1):
                 text = f"RQ1, {scenario}, {setting}: {name} has rank {rank} by ACC"
-                claims.append(
-                    _rank_claim(measurements, text, "acc.lower", name, factors=factors, rank=rank)
-                )
-        claims += [
-            _check_task_order(measurements, setting, name)
-            for name in measurements.result.strategies
-        ]
+                claims.append(_claim_rank(text, means, name, rank=rank))
+        for name in runs.result.strategies:
+            low, high = _order_published(runs, setting, name)
+            text = f"RQ2, {setting}, {name}: ACC of {high} is above that of {low}"
+            claims.append(claim_less(text, acc[low][name], acc[high][name]))
     return claims
 
 
-def _check_task_order(measurements: Measurements, setting: str, strategy: str) -> Claim:
-    """Return whether the order of the tasks has the published effect."""
+def _order_published(runs: Measurements, setting: str, strategy: str) -> list[str]:
+    """Return the two orders of tasks by their published accuracy."""
     published = {
         str(row.scenario): row.mean_and_sd("acc.lower")[0]
-        for row in measurements.result.published
+        for row in runs.result.published
         if (row.setting, row.strategy) == (setting, strategy)
     }
-    low, high = sorted(published, key=lambda name: published[name])
-    acc = [
-        measurements.mean("acc.lower", {"scenario": name, "setting": setting, "strategy": strategy})
-        for name in (low, high)
-    ]
-    return claim_less(f"RQ2, {setting}, {strategy}: ACC of {high} is above that of {low}", *acc)
+    return sorted(published, key=lambda name: published[name])
 
 
 CLAIMS: dict[str, Callable[[Measurements], list[Claim]]] = {

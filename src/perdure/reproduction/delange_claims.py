@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,7 @@ from .figure_data import forgetting_pairs
 from .measurements import NotMeasuredError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from .claim import Claim
     from .measurements import Measurements
@@ -25,94 +26,84 @@ ZERO = 0.5  # percent; the accuracy below which a task counts as forgotten
 STRONG_CORRELATION = 0.6
 
 
-def _check_periodicity(measurements: Measurements, factors: Mapping[str, str]) -> list[Claim]:
-    acc, low, often = (measurements.mean(id_, factors) for id_ in ("acc", "min_acc", "wf100"))
-    seldom = {id_: measurements.mean(id_, factors, subsample=1000) for id_ in ("min_acc", "wf100")}
+def _check_periodicity(mean: Callable[..., float]) -> list[Claim]:
+    acc, low, often = (mean(id_) for id_ in ("acc", "min_acc", "wf100"))
+    low_1000, seldom = (mean(id_, subsample=1000) for id_ in ("min_acc", "wf100"))
     return [
         claim_less("ACC misses the gap: min-ACC is more than five points below it", low + 5, acc),
-        claim_less("WC-ACC is a lower bound of ACC", measurements.mean("wc_acc", factors), acc),
-        claim_less("min-ACC rises from rho = 1 to 1000", low, seldom["min_acc"]),
-        claim_less("WF100 falls from rho = 1 to 1000", seldom["wf100"], often),
+        claim_less("WC-ACC is a lower bound of ACC", mean("wc_acc"), acc),
+        claim_less("min-ACC rises from rho = 1 to 1000", low, low_1000),
+        claim_less("WF100 falls from rho = 1 to 1000", seldom, often),
     ]
 
 
-def _check_sample_sizes(measurements: Measurements) -> list[Claim]:
-    thousand, all_, hundred = ({"variant": f"n-{n}"} for n in (1000, "all", 100))
-    difference = measurements.mean("min_acc", thousand) - measurements.mean("min_acc", all_)
-    wf100 = [measurements.mean("wf100", variant) for variant in (all_, hundred)]
+def _check_sample_sizes(runs: Measurements) -> list[Claim]:
+    thousand, low = (runs.mean("min_acc", variant=name) for name in ("n-1000", "n-all"))
+    wf100 = [runs.mean("wf100", variant=name) for name in ("n-all", "n-100")]
     return [
-        *_check_periodicity(measurements, thousand),
-        claim_less("1000 examples suffice: min-ACC is within five points", abs(difference), 5),
+        *_check_periodicity(partial(runs.mean, variant="n-1000")),
+        claim_less("1000 examples suffice: min-ACC is within five points", abs(thousand - low), 5),
         claim_less("100 examples are noisier: WF100 is larger than with all", *wf100),
     ]
 
 
-def _correlation(measurements: Measurements) -> float:
+def _correlation(runs: Measurements) -> float:
     """Return Pearson's correlation of FORG and WF10, on the means over runs."""
     try:
-        folders = measurements.find_cell({"variant": "n-1000"}).folders
+        folders = runs.find_cell({"variant": "n-1000"}).folders
     except NotMeasuredError:
         return math.nan
-    runs = [forgetting_pairs(measurements.run(folder)) for folder in folders]
-    means = np.array([[run[key] for key in runs[0]] for run in runs]).mean(axis=0)
+    pairs = [forgetting_pairs(runs.run(folder)) for folder in folders]
+    means = np.array([[run[key] for key in pairs[0]] for run in pairs]).mean(axis=0)
     return float(np.corrcoef(means.T)[0, 1])
 
 
-def _check_mnist(measurements: Measurements) -> list[Claim]:
+def _check_mnist(runs: Measurements) -> list[Claim]:
     text = "FORG and WF10 correlate strongly (.86 in the paper)"
-    correlation = _correlation(measurements)
-    return [
-        *_check_sample_sizes(measurements),
-        claim_less(text, STRONG_CORRELATION, correlation),
-    ]
+    claim = claim_less(text, STRONG_CORRELATION, _correlation(runs))
+    return [*_check_sample_sizes(runs), claim]
 
 
-def _check_cifar10(measurements: Measurements) -> list[Claim]:
+def _check_cifar10(runs: Measurements) -> list[Claim]:
     text = "FORG and WF10 do not correlate strongly (-.37 in the paper)"
-    low = measurements.mean("min_acc", {"variant": "n-1000"})
     return [
-        *_check_sample_sizes(measurements),
-        claim_less("min-ACC is zero", low, ZERO),
-        claim_less(text, _correlation(measurements), STRONG_CORRELATION),
+        *_check_sample_sizes(runs),
+        claim_less("min-ACC is zero", runs.mean("min_acc", variant="n-1000"), ZERO),
+        claim_less(text, _correlation(runs), STRONG_CORRELATION),
     ]
 
 
-def _check_mini_imagenet(measurements: Measurements) -> list[Claim]:
+def _check_mini_imagenet(runs: Measurements) -> list[Claim]:
     text = "FORG and WF10 correlate less than on Split-MNIST (.61 and .86 in the paper)"
+    return [*_check_sample_sizes(runs), claim_less(text, _correlation(runs), 0.86)]
+
+
+def _check_domainnet(runs: Measurements) -> list[Claim]:
+    mean = partial(runs.mean, strategy="replay")
+    return [*_check_periodicity(mean), _check_first_update(runs, "lwf")]
+
+
+def _check_rotated(runs: Measurements) -> list[Claim]:
+    angles = (10, 30, 60, 80)
+    acc, low, wf10 = (
+        {angle: runs.mean(id_, scenario=f"rotated-mnist-{angle}") for angle in angles}
+        for id_ in ("acc", "min_acc", "wf10")
+    )
+    fall = acc[10] - acc[80]
     return [
-        *_check_sample_sizes(measurements),
-        claim_less(text, _correlation(measurements), 0.86),
-    ]
-
-
-def _check_domainnet(measurements: Measurements) -> list[Claim]:
-    return [
-        *_check_periodicity(measurements, {"strategy": "replay"}),
-        _check_first_update(measurements, "lwf"),
-    ]
-
-
-def _check_rotated(measurements: Measurements) -> list[Claim]:
-    def mean(id_: str, degrees: int) -> float:
-        return measurements.mean(id_, {"scenario": f"rotated-mnist-{degrees}"})
-
-    acc, low = (mean(id_, 10) - mean(id_, 80) for id_ in ("acc", "min_acc"))
-    return [
-        claim_less("from 10 to 80 degrees ACC falls", 0, acc),
-        claim_less("min-ACC falls more than twice as far", 2 * acc, low),
+        claim_less("from 10 to 80 degrees ACC falls", 0, fall),
+        claim_less("min-ACC falls more than twice as far", 2 * fall, low[10] - low[80]),
         *(
-            claim_less(
-                f"the gap grows from {a} to {b} degrees (WF10)", mean("wf10", a), mean("wf10", b)
-            )
-            for a, b in pairwise((10, 30, 60, 80))
+            claim_less(f"the gap grows from {a} to {b} degrees (WF10)", wf10[a], wf10[b])
+            for a, b in pairwise(angles)
         ),
     ]
 
 
-def _check_online(measurements: Measurements) -> list[Claim]:
-    mnist, cifar = {"scenario": "split-mnist"}, {"scenario": "split-cifar10"}
-    forg, wf10 = (measurements.mean(id_, mnist) for id_ in ("forgetting.learned", "wf10"))
-    low, acc = (measurements.mean(id_, cifar) for id_ in ("min_acc", "acc"))
+def _check_online(runs: Measurements) -> list[Claim]:
+    mnist, cifar10 = "split-mnist", "split-cifar10"
+    forg, wf10 = (runs.mean(id_, scenario=mnist) for id_ in ("forgetting.learned", "wf10"))
+    low, acc = (runs.mean(id_, scenario=cifar10) for id_ in ("min_acc", "acc"))
     return [
         claim_less("Split-MNIST: WF10 is more than twice FORG", 2 * forg, wf10),
         claim_less("Split-CIFAR10: all tasks drop to zero at least once", low, ZERO),
@@ -120,24 +111,23 @@ def _check_online(measurements: Measurements) -> list[Claim]:
     ]
 
 
-def _check_finetuning(measurements: Measurements) -> list[Claim]:
+def _check_finetuning(runs: Measurements) -> list[Claim]:
     claims = []
+    ids = ("min_acc", "forgetting.learned", "wf10")
     for name in ("split-mnist", "split-cifar10", "split-mini-imagenet"):
-        low, forg, wf10 = (
-            measurements.mean(id_, {"scenario": name})
-            for id_ in ("min_acc", "forgetting.learned", "wf10")
-        )
-        claims.append(claim_less(f"{name}: accuracy on older tasks falls to zero", low, ZERO))
-        text = f"{name}: half of FORG is lost within ten updates"
-        claims.append(claim_less(text, forg / 2, wf10))
-    low = measurements.mean("min_acc", {"scenario": "mini-domainnet"})
+        low, forg, wf10 = (runs.mean(id_, scenario=name) for id_ in ids)
+        claims += [
+            claim_less(f"{name}: accuracy on older tasks falls to zero", low, ZERO),
+            claim_less(f"{name}: half of FORG is lost within ten updates", forg / 2, wf10),
+        ]
+    low = runs.mean("min_acc", scenario="mini-domainnet")
     return [*claims, claim_less("mini-domainnet: it does not fall to zero", ZERO, low)]
 
 
-def _check_memory(measurements: Measurements) -> list[Claim]:
+def _check_memory(runs: Measurements) -> list[Claim]:
     sizes = ("m-500", "m-1000", "m-2000", "m-all")
-    acc = {name: measurements.mean("acc", {"variant": name}) for name in sizes}
-    gap = {name: measurements.mean("gap.depth", {"variant": name}) for name in sizes}
+    acc = {name: runs.mean("acc", variant=name) for name in sizes}
+    gap = {name: runs.mean("gap.depth", variant=name) for name in sizes}
     return [
         *(claim_less(f"{name}: the gap is deeper than a point", 1, gap[name]) for name in sizes),
         *(
@@ -148,57 +138,51 @@ def _check_memory(measurements: Measurements) -> list[Claim]:
     ]
 
 
-def _check_gem_mnist(measurements: Measurements) -> list[Claim]:
-    gem, er = _gradient_norms(measurements, "gem"), _gradient_norms(measurements, "replay")
-    low = [measurements.mean("min_acc", {"strategy": name}) for name in ("gem", "replay")]
+def _check_gem_mnist(runs: Measurements) -> list[Claim]:
+    gem, er = _gradient_norms(runs, "gem"), _gradient_norms(runs, "replay")
+    low = [runs.mean("min_acc", strategy=name) for name in ("gem", "replay")]
+    tenth = "ER: the first stability norm of a task is under a tenth of the plasticity norm"
     return [
         claim_less("GEM's gap is larger than that of ER (min-ACC)", *low),
         claim_less("at a switch GEM's stability norm is larger than ER's", er.first, gem.first),
         claim_less("later in a task ER's is larger than GEM's", gem.late, er.late),
-        claim_less(
-            "ER: the first stability norm of a task is under a tenth of the plasticity norm",
-            er.first,
-            er.plasticity / 10,
-        ),
+        claim_less(tenth, er.first, er.plasticity / 10),
     ]
 
 
-def _check_gem_cifar10(measurements: Measurements) -> list[Claim]:
-    names = ("gem", "replay")
-    acc, low = (
-        [measurements.mean(id_, {"strategy": name}) for name in names] for id_ in ("acc", "min_acc")
-    )
+def _check_gem_cifar10(runs: Measurements) -> list[Claim]:
+    acc = [runs.mean("acc", strategy=name) for name in ("gem", "replay")]
     return [
         claim_less("GEM is not effective: its ACC is below that of ER", *acc),
         *(
-            claim_less(f"{name}: min-ACC is zero", value, ZERO)
-            for name, value in zip(names, low, strict=True)
+            claim_less(f"{name}: min-ACC is zero", runs.mean("min_acc", strategy=name), ZERO)
+            for name in ("gem", "replay")
         ),
     ]
 
 
-def _check_methods(measurements: Measurements) -> list[Claim]:
+def _check_methods(runs: Measurements) -> list[Claim]:
     claims = []
     for name in ("lwf", "ewc", "si"):
         depth, recovered = (
-            measurements.mean(id_, {"strategy": name}) for id_ in ("gap.depth", "gap.recovered")
+            runs.mean(f"gap.{id_}", strategy=name) for id_ in ("depth", "recovered")
         )
         claims += [
-            _check_first_update(measurements, name),
+            _check_first_update(runs, name),
             claim_less(f"{name}: older tasks dip by more than a point at a switch", 1, depth),
             claim_less(f"{name}: more than half of the dips recover", 0.5, recovered),
         ]
     return claims
 
 
-def _check_first_update(measurements: Measurements, strategy: str) -> Claim:
-    norms = _gradient_norms(measurements, strategy)
+def _check_first_update(runs: Measurements, strategy: str) -> Claim:
+    norms = _gradient_norms(runs, strategy)
     text = f"{strategy}: the first stability norm of task 2 is under 1% of the highest that follow"
     return claim_less(text, norms.task_2, norms.highest / 100)
 
 
-def _check_speech(measurements: Measurements) -> list[Claim]:
-    return [claim_less("the gap is deeper than a point", 1, measurements.mean("gap.depth"))]
+def _check_speech(runs: Measurements) -> list[Claim]:
+    return [claim_less("the gap is deeper than a point", 1, runs.mean("gap.depth"))]
 
 
 class _GradientNorms(NamedTuple):
@@ -211,13 +195,13 @@ class _GradientNorms(NamedTuple):
     plasticity: float  # of the plasticity term at a task's first update
 
 
-def _gradient_norms(measurements: Measurements, strategy: str) -> _GradientNorms:
+def _gradient_norms(runs: Measurements, strategy: str) -> _GradientNorms:
     norms: dict[str, list[float]] = {name: [] for name in _GradientNorms._fields}
     try:
-        folders = measurements.find_cell({"strategy": strategy}).folders
+        folders = runs.find_cell({"strategy": strategy}).folders
     except NotMeasuredError:
         folders = []
-    for gradients in (measurements.run(folder).gradients for folder in folders):
+    for gradients in (runs.run(folder).gradients for folder in folders):
         if gradients is None:
             continue
         trained = np.array(gradients.trained)

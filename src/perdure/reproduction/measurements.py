@@ -54,11 +54,8 @@ class Measurements:
 
     def find_cell(self, factors: Mapping[str, str]) -> CellRuns:
         """Return the one cell that has these factors, or raise NotMeasuredError."""
-        cells = [
-            cell
-            for cell in self.cells
-            if all(cell.cell.get(name) == value for name, value in factors.items())
-        ]
+        wanted = factors.items()
+        cells = [cell for cell in self.cells if all(cell.cell.get(k) == v for k, v in wanted)]
         if not cells:
             name = ", ".join(factors.values()) or self.result.name
             raise NotMeasuredError(f"no finished run of {name}")
@@ -117,20 +114,14 @@ class Measurements:
         return [run.metrics[id_] * (100 if percent else 1) for run in runs]
 
     def mean(
-        self,
-        id_: str,
-        factors: Mapping[str, str] | None = None,
-        *,
-        subsample: int = 1,
-        weights: str | None = None,
+        self, id_: str, *, subsample: int = 1, weights: str | None = None, **factors: str
     ) -> float:
         """Return the mean of a metric over the runs of a cell, NaN if it was not measured."""
         try:
-            return statistics.fmean(
-                self.values(id_, factors or {}, subsample=subsample, weights=weights)
-            )
+            values = self.values(id_, factors, subsample=subsample, weights=weights)
         except NotMeasuredError:
             return math.nan
+        return statistics.fmean(values)
 
     def curve(self, name: str, factors: Mapping[str, str]) -> list[float]:
         """Return the mean curve after each task over a cell's runs; NaN where undefined."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from .claim import Claim
 from .claims import check_claims
 from .comparison import compare_with_published, list_measured_rows
 from .figure_data import write_figures
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from .claim import Claim
     from .comparison import ComparisonRow
     from .measurements import Measurements
     from .published import PublishedResult
@@ -74,17 +74,14 @@ def write_report(
     """Write NAME.json and the CSV files of figures into `folder`, and return the report."""
     result = measurements.result
     name = f"{result.name}-quick" if quick else result.name
+    if quick:
+        rows, claims = list_measured_rows(measurements, result.ids), list[Claim]()
+    else:
+        rows, claims = compare_with_published(measurements), check_claims(measurements)
+    deviations = [*([] if quick else result.deviations), *measurements.deviations]
+    figures = write_figures(measurements, folder, name)
     report = ReproductionReport(
-        result,
-        quick,
-        list_measured_rows(measurements, result.ids)
-        if quick
-        else compare_with_published(measurements),
-        [] if quick else check_claims(measurements),
-        [*([] if quick else result.deviations), *measurements.deviations],
-        write_figures(measurements, folder, name),
-        missing_data,
-        failed,
+        result, quick, rows, claims, deviations, figures, missing_data, failed
     )
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(report.as_dict(), indent=1, allow_nan=False)

@@ -61,13 +61,13 @@ def overridden(name: str) -> tuple[str, ...]:
     return LENGTHS if name in LENGTHS else (name,)
 
 
-def check_keys(plain: Mapping[str, object], kind: type[msgspec.Struct], where: str) -> None:
+def check_keys(plain: Mapping[str, object], kind: type[msgspec.Struct], where: str = "") -> None:
     """Raise for an unknown key, and for an unknown word under `on` or `settings`."""
     known = [field for field in kind.__struct_fields__ if field != "name"]
     for name in plain:
         if name not in known:
             raise InputError(
-                f"{where}: unknown key {name!r:.40}; {suggest_names(name, known)}"
+                f"{where}unknown key {name!r:.40}; {suggest_names(name, known)}"
                 f"expected some of {', '.join(known)}"
             )
     for name, words in (("on", ("validation", "test")), ("settings", SETTINGS)):
@@ -75,7 +75,7 @@ def check_keys(plain: Mapping[str, object], kind: type[msgspec.Struct], where: s
         for value in values if isinstance(values, list) else [values]:
             if name in known and isinstance(value, str) and value not in words:
                 raise InputError(
-                    f"{where}: {name} has {value!r:.40}; {suggest_names(value, words)}"
+                    f"{where}{name} has {value!r:.40}; {suggest_names(value, words)}"
                     f"expected {' or '.join(words)}"
                 )
 
@@ -83,18 +83,15 @@ def check_keys(plain: Mapping[str, object], kind: type[msgspec.Struct], where: s
 def check_study(study: Study) -> None:
     """Raise unless a config can be made for every run of a study."""
     factors: dict[str, Sequence[object]] = {
-        "scenario": study.scenarios,
-        "strategy": study.strategies,
-        "model": study.models,
-        "setting": study.settings,
-    }
-    counts = [*map(len, factors.values()), len(study.variant)]
-    _check_count(study, prod(count or 1 for count in counts))
+        "scenario": study.scenarios, "strategy": study.strategies, "model": study.models,
+        "setting": study.settings, "variant": list(study.variant),
+    }  # fmt: skip
+    _check_count(study, prod(len(values) or 1 for values in factors.values()))
     _check_seeds(study)
     if not (study.scenarios and study.strategies):
-        raise InputError(f"study {study.name}: expected at least one scenario and one strategy")
+        raise InputError("expected at least one scenario and one strategy")
     for factor, names in factors.items():
-        _check_unique(study, factor, names)
+        _check_unique(factor, names)
     for name in study.strategies:
         find_strategy(name)
     for name in study.models:
@@ -114,31 +111,29 @@ def _check_count(study: Study, combinations: int) -> None:
     seeds = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
     if combinations * seeds > MAX_RUNS:
         raise InputError(
-            f"study {study.name}: {combinations} combinations with {seeds} seeds, expected at most "
+            f"{combinations} combinations with {seeds} seeds, expected at most "
             f"{MAX_RUNS} runs; split it into several studies"
         )
 
 
 def _check_seeds(study: Study) -> None:
     if not study.seed_list:
-        raise InputError(f"study {study.name}: expected at least one seed")
+        raise InputError("expected at least one seed")
     if isinstance(study.seeds, int):
         return
-    _check_unique(study, "seed", study.seeds)
+    _check_unique("seed", study.seeds)
     for seed in study.seeds:
         if not 0 <= seed <= MAX_SEED:
-            raise InputError(
-                f"study {study.name}: a seed is {seed}, expected 0 or more, below 2**32"
-            )
+            raise InputError(f"a seed is {seed}, expected 0 or more, below 2**32")
 
 
-def _check_unique(study: Study, factor: str, values: Sequence[object]) -> None:
+def _check_unique(factor: str, values: Sequence[object]) -> None:
     if len(set(values)) < len(values):
-        raise InputError(f"study {study.name}: a {factor} is listed twice, expected each once")
+        raise InputError(f"a {factor} is listed twice, expected each once")
 
 
 def _check_select(study: Study) -> None:
-    where, select = f"study {study.name}: [select]", study.select
+    where, select = "[select]", study.select
     base = parse_id(select.metric).base
     if METRICS[base].input in ("costs", "runs"):
         raise InputError(f"{where} metric is {select.metric!r}, expected a metric of scores")
@@ -160,9 +155,7 @@ def _check_select(study: Study) -> None:
 def _check_layers(study: Study) -> None:
     """Raise where a grid is not a table of lists, and where one layer sets two lengths."""
     if "grid" in study.run:
-        raise InputError(
-            f"study {study.name}: [run] has a grid; write [grid], which applies to every run"
-        )
+        raise InputError("[run] has a grid; write [grid], which applies to every run")
     layers: list[tuple[str, Values]] = [("[run]", {**study.run, "grid": study.grid})]
     layers += [
         (f"[{factor}.{name}]", layer)
@@ -172,11 +165,10 @@ def _check_layers(study: Study) -> None:
     for where, layer in layers:
         grid = layer.get("grid", {})
         if not isinstance(grid, dict) or not all(isinstance(v, list) and v for v in grid.values()):
-            raise InputError(f"study {study.name}: the grid of {where} needs a list for each name")
+            raise InputError(f"the grid of {where} needs a list for each name")
         if all(length in layer or length in grid for length in LENGTHS):
             raise InputError(
-                f"study {study.name}: {where} sets epochs and iterations, which replace each "
-                "other; leave one out"
+                f"{where} sets epochs and iterations, which replace each other; leave one out"
             )
 
 
@@ -194,7 +186,7 @@ def _check_names(study: Study) -> None:
         for value in study.overrides(factor):
             if value not in present:
                 raise InputError(
-                    f"study {study.name}: [{factor}.{value}] matches no run; "
+                    f"[{factor}.{value}] matches no run; "
                     f"{suggest_names(value, present)}expected {', '.join(sorted(present))}"
                 )
     for where, layer in layers.items():
@@ -202,7 +194,7 @@ def _check_names(study: Study) -> None:
             if name != "grid" and name not in RUN_OPTIONS and name not in known[where]:
                 every = [*RUN_OPTIONS, *sorted(known[where])]
                 raise InputError(
-                    f"study {study.name}: {where} has {name!r:.40}, which no run here takes; "
+                    f"{where} has {name!r:.40}, which no run here takes; "
                     f"{suggest_names(name, every)}"
                     f"expected an option or hyperparameter: {', '.join(every)}"
                 )

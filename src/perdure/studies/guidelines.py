@@ -52,33 +52,18 @@ def check_guidelines(rows: Sequence[StudyRow], selected_on: str | None) -> list[
     groups: dict[str, list[StudyRow]] = {}
     for row in rows:
         groups.setdefault(f"{row.cell.scenario} {row.cell.setting}", []).append(row)
-    each = list(groups.items())
+    baselines, architectures, data = (
+        [text for name, group in groups.items() for text in check(name, group)]
+        for check in (_missing_baselines, _architecture_differences, _data_differences)
+    )
+    few = [f"{row.cell} has fewer" for row in rows if len(row.runs) < MIN_SEEDS]
     checks = [
         GuidelineCheck("AA, BWT and LA are reported", _missing_metrics(rows)),
-        GuidelineCheck(
-            "naive and joint training are included as baselines",
-            [text for name, group in each for text in _missing_baselines(name, group)],
-        ),
-        GuidelineCheck(
-            "all methods use the same architectures",
-            [text for name, group in each for text in _architectures(name, group)],
-        ),
-        GuidelineCheck(
-            "all methods use the same data and task order",
-            [text for name, group in each for text in _data_differences(name, group)],
-        ),
-        GuidelineCheck(
-            "training time and memory are reported",
-            [
-                f"{row.cell} has none"
-                for row in rows
-                if not row.runs or any(len(row.costs(name)) < len(row.runs) for name in COSTS)
-            ],
-        ),
-        GuidelineCheck(
-            "three seeds or more",
-            [f"{row.cell} has fewer" for row in rows if len(row.runs) < MIN_SEEDS],
-        ),
+        GuidelineCheck("naive and joint training are included as baselines", baselines),
+        GuidelineCheck("all methods use the same architectures", architectures),
+        GuidelineCheck("all methods use the same data and task order", data),
+        GuidelineCheck("training time and memory are reported", _missing_costs(rows)),
+        GuidelineCheck("three seeds or more", few),
     ]
     if selected_on is not None:
         text = "hyperparameters are not selected on the test set"
@@ -92,7 +77,15 @@ def _missing_metrics(rows: Sequence[StudyRow]) -> list[str]:
         f"{row.cell} has no {label}"
         for row in rows
         for id_, label in REQUIRED_METRICS.items()
-        if not row.runs or not all(id_ in run.metrics for run in row.runs)
+        if row.mean_and_sd(id_) is None
+    ]
+
+
+def _missing_costs(rows: Sequence[StudyRow]) -> list[str]:
+    return [
+        f"{row.cell} has none"
+        for row in rows
+        if not row.runs or any(len(row.costs(name)) < len(row.runs) for name in COSTS)
     ]
 
 
@@ -101,28 +94,21 @@ def _missing_baselines(name: str, rows: Sequence[StudyRow]) -> list[str]:
     return [f"{name} has no {baseline}" for baseline in BASELINES if baseline not in present]
 
 
-def _architectures(name: str, rows: Sequence[StudyRow]) -> list[str]:
+def _architecture_differences(name: str, rows: Sequence[StudyRow]) -> list[str]:
     """Return the strategies that lack a model, and models that stand for several networks."""
     violations = []
-    models = {row.cell.model for row in rows}
-    for strategy in dict.fromkeys(row.cell.strategy for row in rows):
-        missing = models - {row.cell.model for row in rows if row.cell.strategy == strategy}
-        if missing:
+    models: dict[str, set[str]] = {}
+    networks: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        models.setdefault(row.cell.strategy, set()).add(row.cell.model)
+        networks.setdefault((row.cell.model, row.cell.variant), set()).update(row.networks)
+    for strategy, used in models.items():
+        if missing := set().union(*models.values()) - used:
             violations.append(f"{strategy} lacks {', '.join(sorted(missing))}")
-    for key in dict.fromkeys((row.cell.model, row.cell.variant) for row in rows):
-        networks = {
-            network
-            for row in rows
-            if (row.cell.model, row.cell.variant) == key
-            for network in row.networks
-        }
-        if len(networks) > 1:
-            violations.append(f"{name} has {'; '.join(sorted(networks))}")
-    return violations
+    different = [names for names in networks.values() if len(names) > 1]
+    return violations + [f"{name} has {'; '.join(sorted(names))}" for names in different]
 
 
 def _data_differences(name: str, rows: Sequence[StudyRow]) -> list[str]:
-    data = {description for row in rows for description in row.data}
-    if len(data) < 2:
-        return []
-    return [f"{name} has {len(data)} different: {'; '.join(sorted(data))}"]
+    data = sorted({description for row in rows for description in row.data})
+    return [f"{name} has {len(data)} different: {'; '.join(data)}"] if len(data) > 1 else []

@@ -160,7 +160,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 setting=cell.setting, **options,
             )  # fmt: skip
         except InputError as error:
-            raise InputError(f"study {self.name}, {cell}: {error}") from None
+            raise InputError(f"{cell}: {error}") from None
 
     def resolve(self, cell: Cell) -> tuple[Values, Grid]:
         """Return the fixed values and the grid of a cell, restricted to names its runs take."""
@@ -174,7 +174,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                     grid.pop(other, None)
             for name in searched:
                 if name in layer:
-                    raise InputError(f"study {self.name}: {where} both fixes and searches {name}")
+                    raise InputError(f"{where} both fixes and searches {name}")
             fixed |= {name: value for name, value in layer.items() if name != "grid"}
             grid |= searched
         hyperparameters = hyperparameters_of(cell, fixed, grid)
@@ -183,7 +183,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         for name in (*own, *self.grid_of(own)):
             if name not in known and name != "grid":
                 raise InputError(
-                    f"study {self.name}: [strategy.{cell.strategy}] has {name!r:.40}, which is "
+                    f"[strategy.{cell.strategy}] has {name!r:.40}, which is "
                     f"unknown; {suggest_names(name, known)}it takes {', '.join(hyperparameters)}"
                 )
         return (
@@ -239,16 +239,12 @@ def make_study(plain: Mapping[str, object], name: str) -> Study:
         >>> [(cell.strategy, len(study.grid_points(cell))) for cell in study.cells]
         [('naive', 1), ('ewc', 2)]
     """
-    check_keys(plain, Study, f"study {name}")
-    if isinstance(select := plain.get("select", {}), dict):
-        check_keys(select, SelectionRule, f"study {name}: [select]")
     try:
+        check_keys(plain, Study)
+        if isinstance(select := plain.get("select", {}), dict):
+            check_keys(select, SelectionRule, "[select]: ")
         study = msgspec.convert({**plain, "name": name}, Study)
-    except msgspec.ValidationError as error:
-        raise InputError(f"study {name}: {error}") from None
-    try:
         check_study(study)
-    except ValueError as error:  # e.g. raised by a strategy, which does not know of the study
-        reason, where = str(error), f"study {name}"
-        raise InputError(reason if reason.startswith(where) else f"{where}: {reason}") from None
+    except ValueError as error:
+        raise InputError(f"study {name}: {error}") from None
     return study
