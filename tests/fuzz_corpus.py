@@ -71,7 +71,8 @@ class Kind(NamedTuple):
 MATRIX = (
     (8, "score {file} --per-task"),
     (4, "score {file} --format json"), (2, "score {file} --percent"),
-    (2, "score {file} --transposed --upper measured --format csv"), (2, "score {file} --as guide"),
+    (2, "score {file} --transposed --upper measured --format csv"),
+    (2, "score {file} --as tutorial"),
     (2, "score - --format markdown"), (3, "score {folder}/matrix.csv --classes {file}"),
     (2, "score {folder}/matrix.csv --initial {file}"),
     (2, "score {folder}/matrix.csv --costs {file}"),

@@ -199,7 +199,7 @@ BROKEN = [
     ("2,a,a,probe,1_0e-1,1\n", "line 3: score is '1_0e-1', expected a number"),
     (
         "2,a,a,probe,75,1\n",
-        "line 3: score is 75, expected 0 to 1; if in percent, add --percent (or divide by 100)",
+        "line 3: score is 75, expected 0 to 1; for percentages use `percent=True` or divide by 100",
     ),
     ("2,a,a,probe,-.5,1\n", "line 3: score is -0.5, expected 0 to 1"),
     ("2,a,a,probe,.5,0\n", "line 3: n is '0', expected a whole number of at least 1"),

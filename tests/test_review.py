@@ -170,7 +170,7 @@ def test_only_keeps_nothing_else(tmp_path: Path) -> None:
 
 def test_runs_that_name_other_tasks_say_so() -> None:
     runs = [summary(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], names)) for names in ("ab", "ba")]
-    assert any("another order" in note for note in summary_of_runs(runs).notes)
+    assert any("match by position" in note for note in summary_of_runs(runs).notes)
 
 
 def test_a_criterion_without_weight_is_not_needed(tmp_path: Path) -> None:

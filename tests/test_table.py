@@ -222,7 +222,7 @@ def test_scores_never_measured_may_be_missing_off_the_diagonal() -> None:
         ({"scores": [[0.9, 0.1], [0.6, nan]]}, "score on task 1 after task 1 is missing"),
         (
             {"scores": [[90, 10], [60, 80]]},
-            "score on task 0 after task 0 is 90, expected 0 to 1; if in percent",
+            "score on task 0 after task 0 is 90, expected 0 to 1; for percentages",
         ),
         ({"scores": [[0.9, 0.1], [6, 0.8]]}, "score on task 0 after task 1 is 6, expected 0 to 1"),
         (
@@ -231,7 +231,7 @@ def test_scores_never_measured_may_be_missing_off_the_diagonal() -> None:
         ),
         (
             {"scores": [[0.9, -0.5], [0.6, 0.8]]},
-            "score on task 1 after task 0 is -0.5, expected 0 to 1; other scores need their range",
+            "score on task 1 after task 0 is -0.5, expected 0 to 1; other scores need",
         ),
         ({"scores": [[0.9, 0.1], [300, 0.8]]}, "is 300, expected 0 to 1; other scores need"),
         (
@@ -239,8 +239,8 @@ def test_scores_never_measured_may_be_missing_off_the_diagonal() -> None:
             "score on task 0 after task 1 is 20, expected 0 to 10",
         ),
         ({"scores": [[0.9, inf], [0.6, 0.8]]}, "score on task 1 after task 0 is inf"),
-        ({"tasks": ["a"]}, "task names must be 2 different ones, got ['a']"),
-        ({"tasks": ["a", "a"]}, "task names must be 2 different ones, got ['a', 'a']"),
+        ({"tasks": ["a"]}, "task names must be 2 unique names, got ['a']"),
+        ({"tasks": ["a", "a"]}, "task names must be 2 unique names, got ['a', 'a']"),
         ({"setting": "online"}, "setting is 'online', expected class, task or domain"),
         ({"classes": [2]}, "for each of 2 tasks, got 1"),
         ({"classes": [2, 0]}, "class count of task 1 is 0, expected a whole number of at least 1"),
@@ -264,7 +264,7 @@ def test_says_what_is_wrong_with_a_vector_of_scores(name: str) -> None:
         ([[0.1, 0.2]], "for each of 2 tasks, got shape (1, 2)"),
         (
             [0.1, 50],
-            f"{name} score of task 1 is 50, expected 0 to 1; if in percent",
+            f"{name} score of task 1 is 50, expected 0 to 1; for percentages",
         ),
         ([0.1, inf], f"{name} score of task 1 is inf"),
     ):
@@ -280,7 +280,7 @@ def test_infinite_scores_are_refused_in_any_range(name: str) -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(1, 0), (1, 1), (nan, 1)])
 def test_a_range_runs_upwards(low: float, high: float) -> None:
-    with pytest.raises(ValueError, match="must run from lower to higher"):
+    with pytest.raises(ValueError, match="must go from lower to higher"):
         ScoreScale(low, high)
 
 

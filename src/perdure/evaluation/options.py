@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ..metrics import ACCURACY, ScoreScale
-from ..metrics.score_matrix import LONGEST_NAME
+from ..metrics.score_matrix import MAX_NAME_LENGTH
 from .arguments import check_choice, check_integer
 
 if TYPE_CHECKING:
@@ -157,14 +157,14 @@ class Record:
 def _check_name(name: object) -> None:
     """Raise for a name that no table can show."""
     readable = isinstance(name, str) and name.strip() and name.isprintable()
-    if not isinstance(name, str) or not readable or len(name) > LONGEST_NAME:
+    if not isinstance(name, str) or not readable or len(name) > MAX_NAME_LENGTH:
         raise ValueError(
-            f"the score's name is {name!r:.80}, expected printable text of at most {LONGEST_NAME} "
-            "characters, like 'perplexity'"
+            f"the score's name is {name!r:.80}, expected printable text of at most "
+            f"{MAX_NAME_LENGTH} characters, like 'perplexity'"
         )
 
 
 def _function_name(function: object) -> str:
     """Return the name of a function, or "score" where it has none, as lambdas do."""
     name = str(getattr(function, "__name__", "")).strip("_")
-    return name[:LONGEST_NAME] if name.isidentifier() else "score"
+    return name[:MAX_NAME_LENGTH] if name.isidentifier() else "score"

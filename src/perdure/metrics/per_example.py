@@ -1,4 +1,4 @@
-"""Which examples were right at each evaluation: eight to a byte, unpacked only where read."""
+"""Per-example results: which examples were right at each evaluation, packed eight to a byte."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["PerExample"]
 
 
 @dataclass(frozen=True, eq=False)
 class PerExample:
-    """Right or wrong for each example (columns) at each evaluation (rows) of one task.
+    """Which examples (columns) of one task were right at each evaluation (rows).
 
     Args:
-        steps: training iterations done at each evaluation, increasing.
-        packed: one row an evaluation, `numpy.packbits` order; may be memory-mapped.
-        examples: how many examples there are: the rest of the last byte is padding.
-        ids: which examples these are, each id once; None where nothing is known but their order.
-        data: fingerprint of the evaluation set they belong to; None where not known.
+        steps: training iterations before each evaluation, increasing.
+        packed: one row per evaluation in the order of `numpy.packbits`; may be memory-mapped.
+        examples: number of examples; the rest of the last byte is padding.
+        ids: unique ids of the examples; None if only their order is known.
+        data: fingerprint of the evaluation set they belong to; None if unknown.
 
     Example:
-        >>> hits = PerExample.pack([5, 6], [[True, False, True], [True, True, True]])
-        >>> hits.accuracy(), hits[0]
+        >>> results = PerExample.pack([5, 6], [[True, False, True], [True, True, True]])
+        >>> results.accuracy(), results[0]
         (array([0.66666667, 1.        ]), array([ True, False,  True]))
     """
 
@@ -38,50 +38,52 @@ class PerExample:
 
     def __post_init__(self) -> None:
         if self.examples < 1:
-            raise ValueError(f"hits must be of at least 1 example, got {self.examples}")
+            raise ValueError(f"per-example results need at least 1 example, got {self.examples}")
         expected = (len(self.steps), -(-self.examples // 8))
         if self.packed.shape != expected:
-            raise ValueError(f"packed hits must have shape {expected}, got {self.packed.shape}")
+            raise ValueError(f"packed results must have shape {expected}, got {self.packed.shape}")
         if (np.diff(self.steps) <= 0).any():
-            raise ValueError("steps of hits must increase, each step once")
+            raise ValueError("steps of per-example results must increase, each step once")
         if self.ids is not None and len(self.ids) != self.examples:
             raise ValueError(
-                f"hits of {self.examples} examples have {len(self.ids)} ids, expected one each"
+                f"results of {self.examples} examples have {len(self.ids)} ids, expected one each"
             )
 
     @classmethod
-    def pack(cls, steps: object, right: object, *, ids: object = None) -> PerExample:
-        """Return hits from steps and a (evaluations, examples) array of booleans."""
+    def pack(
+        cls, steps: ArrayLike, right: ArrayLike, *, ids: ArrayLike | None = None
+    ) -> PerExample:
+        """Return results from steps and an (evaluations, examples) array of booleans."""
         table = np.asarray(right, dtype=bool)
         packed = np.packbits(table, axis=1)
-        named = None if ids is None else np.asarray(ids, dtype=np.int64)
-        return cls(np.asarray(steps, dtype=np.int64), packed, table.shape[1], named)
+        example_ids = None if ids is None else np.asarray(ids, dtype=np.int64)
+        return cls(np.asarray(steps, dtype=np.int64), packed, table.shape[1], example_ids)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Evaluations and examples."""
+        """Numbers of evaluations and of examples."""
         return len(self.steps), self.examples
 
     def __len__(self) -> int:
         return len(self.steps)
 
     def __getitem__(self, rows: int | slice | NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return the chosen evaluations as booleans."""
+        """Return the selected evaluations as booleans."""
         bits = np.unpackbits(self.packed[rows], axis=-1, count=self.examples)
         return bits.view(np.bool_)
 
     def accuracy(self) -> NDArray[np.float64]:
-        """Return the share of right examples at each evaluation."""
-        return self._shares(np.uint8(0))
+        """Return the fraction of right examples at each evaluation."""
+        return self._fractions(np.uint8(0))
 
     def changed(self, row: int) -> NDArray[np.float64]:
-        """Return the share of examples that are not as at evaluation number `row`."""
-        return self._shares(np.asarray(self.packed[row]))
+        """Return the fraction of examples whose result differs from that in evaluation `row`."""
+        return self._fractions(np.asarray(self.packed[row]))
 
-    def _shares(self, mask: NDArray[np.uint8] | np.uint8) -> NDArray[np.float64]:
+    def _fractions(self, mask: NDArray[np.uint8] | np.uint8) -> NDArray[np.float64]:
         ones = np.empty(len(self), dtype=np.float64)
-        used = np.packbits(np.ones(self.examples, dtype=bool))  # not the padding
-        for start in range(0, len(self), 1 << 14):  # bounds the memory of the counts
+        used = np.packbits(np.ones(self.examples, dtype=bool))  # excludes the padding
+        for start in range(0, len(self), 1 << 14):  # bounds the memory
             part = (self.packed[start : start + (1 << 14)] ^ mask) & used
             ones[start : start + len(part)] = np.bitwise_count(part).sum(axis=1, dtype=np.int64)
         return ones / self.examples

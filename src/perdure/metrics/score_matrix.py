@@ -1,10 +1,10 @@
-"""A judged matrix of scores with everything known about its tasks."""
+"""A checked matrix of scores, the scale of its scores and what is known about its tasks."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import InitVar, dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -21,17 +21,17 @@ __all__ = ["ACCURACY", "ScoreMatrix", "ScoreScale"]
 
 ZERO_UPPER = (
     "the upper triangle is all zeros, which usually means that unseen tasks were never evaluated; "
-    "if these zeros were measured, add --upper measured (upper='measured' in Python)"
+    "if these zeros were measured, use `upper='measured'`"
 )
-LONGEST_NAME = 60  # letters of a score's name
+MAX_NAME_LENGTH = 60  # characters of a score's name
 
 
 @dataclass(frozen=True)
 class ScoreScale:
-    """What a score means: its range, whether larger is better, and what it is called.
+    """The meaning of a score: its range, its direction and its name.
 
-    The name, and whether figures and pages show percent, are for people: scores of one range and
-    direction are equal whatever they are called.
+    Scales of the same range and direction are equal whatever their name, and whether figures and
+    pages show them in percent.
 
     Example:
         >>> ScoreScale(0, 100, lower_is_better=True).is_accuracy
@@ -49,27 +49,27 @@ class ScoreScale:
     def __post_init__(self) -> None:
         if not self.low < self.high:
             raise ValueError(
-                f"range of scores must run from lower to higher, got {self.low} to {self.high}"
+                f"range of scores must go from lower to higher, got {self.low} to {self.high}"
             )
 
     @property
     def is_accuracy(self) -> bool:
-        """Whether scores run from 0 to 1 and larger is better."""
+        """Whether scores lie within 0 and 1 and higher is better."""
         return self.low >= 0 and self.high <= 1 and not self.lower_is_better
 
     @property
     def label(self) -> str:
-        """What the score is called; without a name, accuracy or score."""
+        """The name of the score; without a name, accuracy or score."""
         return self.name or ("accuracy" if self.is_accuracy else "score")
 
     @property
     def worst(self) -> str:
-        """Which end of the range is the worst, in one word."""
+        """The worst value of several, as a word: highest or lowest."""
         return "highest" if self.lower_is_better else "lowest"
 
-    def check(self, scores: NDArray[np.float64], where: Callable[[int], str]) -> None:
-        """Raise if a score that was measured lies outside the range; `where` names an entry."""
-        bad = (scores < self.low) | (scores > self.high)  # NaN, never measured, is neither
+    def check(self, scores: NDArray[np.float64], describe: Callable[[int], str]) -> None:
+        """Raise if a measured score lies outside the range; `describe` names an entry."""
+        bad = (scores < self.low) | (scores > self.high)  # NaN, not measured, is neither
         if not bad.any():
             return
         first = int(np.argmax(bad))
@@ -78,17 +78,17 @@ class ScoreScale:
         if (self.low, self.high) == (0, 1):
             in_percent = 1 < value <= 100 and scores[bad].max() <= 100 and scores[bad].min() >= 0
             hint = (
-                "; if in percent, add --percent (or divide by 100); "
-                "for losses and other scores see --lower-is-better and --range"
+                "; for percentages use `percent=True` or divide by 100, "
+                "for losses and other scores use `lower_is_better=True` and `range=`"
                 if in_percent
-                else "; other scores need their range (--range LO,HI)"
+                else "; other scores need their `range=`"
             )
         raise ValueError(
-            f"{where(first)} is {value:g}, expected {self.low:g} to {self.high:g}{hint}"
+            f"{describe(first)} is {value:g}, expected {self.low:g} to {self.high:g}{hint}"
         )
 
     def higher_is_better(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return `scores`, negated if lower is better."""
+        """Return `scores`, negated if lower is better, so that higher is better."""
         return -scores if self.lower_is_better else scores
 
 
@@ -100,20 +100,20 @@ class ScoreMatrix:
     """The score on every task after learning each task: `scores[i, j]`, task j after task i.
 
     Args:
-        scores: (T, T) scores; NaN where nothing was measured, never on the diagonal.
-        tasks: names of the tasks; `task 0`, `task 1`, … where not given.
-        transposed: the rows of `scores` are tested tasks and its columns trained ones.
+        scores: (T, T) scores; NaN where not measured, never on the diagonal.
+        tasks: names of the tasks; `task 0`, `task 1`, … by default.
+        transposed: whether the rows of `scores` are evaluation tasks and its columns learned ones.
         initial: score of the untrained model on each task.
         joint: score on each task of a model trained on all tasks at once.
         single: score on each task of a model trained on that task alone.
-        classes: how many classes each task brings.
-        sizes: how many test examples each task has.
-        learned_sizes: the same when each task was learned, where that was another number.
-        setting: `class`, `task` or `domain` (incremental); None where not known.
+        classes: number of classes of each task.
+        sizes: number of test examples of each task.
+        learned_sizes: number of test examples when each task was learned, where it differs.
+        setting: `class`, `task` or `domain` (incremental); None if unknown.
         scale: range and direction of the scores; accuracies by default.
         upper: `measured` if zeros above the diagonal are scores. By default an upper triangle of
-            nothing but zeros, as NumPy leaves it, counts as never measured.
-        notes: what a reader of the numbers should know about where they come from.
+            zeros only counts as never measured.
+        notes: notes about the origin of the scores, which summaries repeat.
 
     Example:
         >>> matrix = ScoreMatrix([[0.9, 0.1], [0.6, 0.8]], classes=[2, 2])
@@ -145,7 +145,7 @@ class ScoreMatrix:
             lower_is_better=scale.lower_is_better,
         )  # fmt: skip
 
-    if TYPE_CHECKING:  # what may be passed in is wider than what is kept
+    if TYPE_CHECKING:  # arguments are converted: their types are wider than those of the fields
 
         def __init__(
             self,
@@ -172,54 +172,53 @@ class ScoreMatrix:
         if len(missing):
             raise ValueError(
                 f"score on task {missing[0]} after task {missing[0]} is missing, expected a "
-                "number: every task must be tested once it is learned"
+                "number: every task must be evaluated after it is learned"
             )
         tasks = len(r)
         self.scale.check(r, lambda k: f"score on task {k % tasks} after task {k // tasks}")
         above = (r[k, k + 1 :] for k in range(tasks))
         if self.upper is None and tasks > 1 and not any(row.any() for row in above):
             r = np.where(np.tri(tasks, dtype=bool), r, np.nan)
-            self._keep("upper", "zeros")
-        elif r.flags.writeable or not r.flags.owndata:  # somebody may still write to it
+            self._set("upper", "zeros")
+        elif r.flags.writeable or not r.flags.owndata:  # the caller may still write to it
             r = r.copy()
-        self._keep("scores", r)
-        self._keep("notes", tuple(self.notes))
-        self._keep("tasks", _names(self.tasks, len(r)))
+        self._set("scores", r)
+        self._set("notes", tuple(self.notes))
+        self._set("tasks", _check_names(self.tasks, len(r)))
         for field in ("initial", "joint", "single"):
-            self._keep_vector(field)
+            self._set_vector(field)
         if self.classes is not None:
-            self._keep("classes", class_counts(self.classes, len(r)))
+            self._set("classes", class_counts(self.classes, len(r)))
         for field in ("sizes", "learned_sizes"):
             if getattr(self, field) is not None:
-                self._keep(field, counts(getattr(self, field), len(r), "test-set size"))
+                self._set(field, counts(getattr(self, field), len(r), "test-set size"))
         if self.setting is not None and self.setting not in get_args(Setting):
             raise ValueError(f"setting is {self.setting!r}, expected class, task or domain")
 
-    def _keep(self, field: str, value: Any) -> None:
+    def _set(self, field: str, value: object) -> None:
         if isinstance(value, np.ndarray):
             value.setflags(write=False)
         object.__setattr__(self, field, value)
 
-    def _keep_vector(self, field: str) -> None:
-        given = getattr(self, field)
-        if given is None:
+    def _set_vector(self, field: str) -> None:
+        if getattr(self, field) is None:
             return
-        values = np.array(given, dtype=np.float64)
+        values = np.array(getattr(self, field), dtype=np.float64)
         measured = np.where(np.isnan(values), 0.0, values)
         vector(measured, len(self.scores), f"{field} score")
         self.scale.check(values, lambda k: f"{field} score of task {k}")
-        self._keep(field, values)
+        self._set(field, values)
 
     @property
     def higher_is_better(self) -> NDArray[np.float64]:
-        """The scores, negated if lower is better: what the formulas take."""
+        """The scores, negated if lower is better: the input of the formulas."""
         return self.scale.higher_is_better(self.scores)
 
 
-def _names(tasks: Sequence[str], count: int) -> tuple[str, ...]:
+def _check_names(tasks: Sequence[str], count: int) -> tuple[str, ...]:
     if not len(tasks):
         return tuple(f"task {k}" for k in range(count))
     names = tuple(str(name) for name in tasks)
     if len(names) != count or len(set(names)) != count:
-        raise ValueError(f"task names must be {count} different ones, got {list(names)}")
+        raise ValueError(f"task names must be {count} unique names, got {list(names)}")
     return names

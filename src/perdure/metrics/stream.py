@@ -1,4 +1,4 @@
-"""A judged stream of evaluations: every task's scores while the model goes on learning."""
+"""A checked stream of evaluations: the scores of every task over the course of training."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    Evaluations = tuple[NDArray[np.int64], NDArray[np.float64]]  # steps and scores
+
 __all__ = ["Stream", "TaskSpan"]
 
 
 class TaskSpan(NamedTuple):
-    """A stretch of training on one task, up to and including its `last` iteration."""
+    """A period of training on one task, up to and including its `last` iteration."""
 
     task: str
     last: int
@@ -34,12 +36,12 @@ class Stream:
     """Scores of every evaluation task over the iterations of training.
 
     Args:
-        tasks: for each task its steps (training iterations done, increasing) and its scores
-            after them. Tasks may appear late. Put learned tasks in the order of learning.
-        spans: the task being learned and the last iteration of each stretch of training, in
-            order; empty for a stream without boundaries.
-        before: score of each task just before its first update (`lca` needs it).
-        sizes: how many examples each evaluation of a task used.
+        tasks: for each task the steps of its evaluations (training iterations, increasing) and its
+            scores. Evaluations of a task may start late.
+        spans: the task being learned and the last iteration of each period of training, in order;
+            empty for a stream without task boundaries.
+        before: score on each task just before its first update, which `lca` needs.
+        sizes: number of examples in each evaluation of a task.
         scale: range and direction of the scores; accuracies by default.
 
     Example:
@@ -51,13 +53,13 @@ class Stream:
         (('a', 'b'), 1)
     """
 
-    tasks: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
+    tasks: Mapping[str, Evaluations]
     spans: tuple[TaskSpan, ...] = ()
     before: Mapping[str, float] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     scale: ScoreScale = ACCURACY
 
-    if TYPE_CHECKING:  # what may be passed in is wider than what is kept
+    if TYPE_CHECKING:  # arguments are converted: their types are wider than those of the fields
 
         def __init__(
             self,
@@ -70,84 +72,89 @@ class Stream:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        judged = {
-            str(name): _judged(str(name), steps, scores, self.scale)
+        tasks = {
+            str(name): _check_scores(str(name), steps, scores, self.scale)
             for name, (steps, scores) in self.tasks.items()
         }
         spans = tuple(TaskSpan(str(task), int(last)) for task, last in self.spans)
         for task, _ in spans:
-            if task not in judged:
-                raise ValueError(f"task {task!r} is learned but never tested; tested: {[*judged]}")
+            if task not in tasks:
+                raise ValueError(
+                    f"task {task!r} is learned but never evaluated; evaluated: {[*tasks]}"
+                )
         lasts = [last for _, last in spans]
         if any(b <= a for a, b in pairwise(lasts)):
             raise ValueError(f"last iterations of the spans must increase, got {lasts}")
-        self._judge_extras(judged, lasts)
+        self._check_steps(tasks, lasts)
+        self._check_extras(tasks)
         learned = dict.fromkeys(task for task, _ in spans)
-        order = [*learned, *(name for name in judged if name not in learned)]
-        kept = MappingProxyType({name: judged[name] for name in order})
-        object.__setattr__(self, "tasks", kept)
+        order = [*learned, *(name for name in tasks if name not in learned)]
+        ordered = MappingProxyType({name: tasks[name] for name in order})
+        object.__setattr__(self, "tasks", ordered)
         object.__setattr__(self, "spans", spans)
         object.__setattr__(self, "before", dict(self.before or {}))
         object.__setattr__(self, "sizes", dict(self.sizes or {}))
 
-    def _judge_extras(self, tasks: Mapping[str, tuple[Any, Any]], lasts: list[int]) -> None:
+    @staticmethod
+    def _check_steps(tasks: Mapping[str, Evaluations], lasts: list[int]) -> None:
         if lasts and lasts[0] < 0:
             raise ValueError(f"last iterations of the spans must be 0 or more, got {lasts}")
         for task, (steps, _) in tasks.items():
             if lasts and len(steps) and steps[-1] > lasts[-1]:
                 raise ValueError(
-                    f"task {task!r} is tested at step {steps[-1]}, after the end, {lasts[-1]}"
+                    f"task {task!r} is evaluated at step {steps[-1]}, after the end, {lasts[-1]}"
                 )
-        for what, values in (("before", self.before), ("sizes", self.sizes)):
+
+    def _check_extras(self, tasks: Mapping[str, Evaluations]) -> None:
+        for name, values in (("before", self.before), ("sizes", self.sizes)):
             for task, value in (values or {}).items():
                 if task not in tasks:
-                    raise ValueError(f"{what} names task {task!r}, which is never tested")
+                    raise ValueError(f"{name} names task {task!r}, which is never evaluated")
                 if not np.isfinite(value) or (
-                    what == "sizes" and (value < 1 or value != int(value))
+                    name == "sizes" and (value < 1 or value != int(value))
                 ):
-                    raise ValueError(f"{what} of task {task!r} is {value}, expected a number")
+                    raise ValueError(f"{name} of task {task!r} is {value}, expected a number")
         before = np.array(list((self.before or {}).values()), dtype=np.float64)
         self.scale.check(before, lambda k: f"before of task {[*self.before][k]!r}")
 
     def _repr_html_(self) -> str:
-        ends = [span.last for span in self.spans[:-1]]
+        switches = [span.last for span in self.spans[:-1]]
         low, high, name = self.scale.low, self.scale.high, self.scale.label
-        return curves(self.tasks, switches=ends, low=low, high=high, name=name)
+        return curves(self.tasks, switches=switches, low=low, high=high, name=name)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The tasks, learned ones first in the order of learning."""
+        """The names of the tasks, learned tasks first in the order of learning."""
         return tuple(self.tasks)
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
-        """Where each task is in `names`."""
-        return {name: at for at, name in enumerate(self.names)}
+        """The position of each task in `names`."""
+        return {name: position for position, name in enumerate(self.names)}
 
     @cached_property
     def grid(self) -> NDArray[np.int64]:
-        """Every step at which something was evaluated."""
+        """All steps at which any task was evaluated."""
         grid = np.empty(0, dtype=np.int64)
-        new: list[NDArray[np.int64]] = []
+        pending: list[NDArray[np.int64]] = []
         count = 0
         for steps, _ in self.tasks.values():
-            at = np.searchsorted(grid, steps)
-            inside = at < len(grid)
-            if inside.all() and np.array_equal(grid[at], steps):
+            rows = np.searchsorted(grid, steps)
+            if (rows < len(grid)).all() and np.array_equal(grid[rows], steps):
                 continue
-            new.append(steps)
+            pending.append(steps)
             count += len(steps)
-            if count >= len(grid):  # sooner would be a merge per task, quadratic in all
-                grid, new, count = np.unique(np.concatenate([grid, *new])), [], 0
-        return np.unique(np.concatenate([grid, *new])) if new else grid
+            if count >= len(grid):  # merging once per task would take quadratic time
+                grid, pending, count = np.unique(np.concatenate([grid, *pending])), [], 0
+        return np.unique(np.concatenate([grid, *pending])) if pending else grid
 
     @property
     def periodicity(self) -> int | None:
-        """Iterations between evaluations, the median; None for fewer than two."""
+        """The median number of iterations between evaluations; None for fewer than two."""
         return int(np.median(np.diff(self.grid))) if len(self.grid) > 1 else None
 
     def higher_is_better(self, task: str) -> NDArray[np.float64]:
-        """Return the scores of `task`, negated if lower is better: what the formulas take."""
+        """Return the scores of `task`, negated if lower is better: the input of the formulas."""
         return self.scale.higher_is_better(self.tasks[task][1])
 
     def until(self, step: int) -> Stream:
@@ -157,61 +164,60 @@ class Stream:
             >>> Stream({"a": ([1, 2, 3], [0.5, 0.9, 0.2])}).until(2).tasks["a"][1]
             array([0.5, 0.9])
         """
-        cut = {}
+        tasks = {}
         for name, (steps, scores) in self.tasks.items():
             end = int(np.searchsorted(steps, step, side="right"))
-            cut[name] = (steps[:end], scores[:end])
+            tasks[name] = (steps[:end], scores[:end])
         starts = [-1, *(span.last for span in self.spans)]
         spans = tuple(
             TaskSpan(task, min(last, step))
             for start, (task, last) in zip(starts, self.spans, strict=False)
             if start < step
         )
-        return replace(self, tasks=cut, spans=spans)
+        return replace(self, tasks=tasks, spans=spans)
 
     def subsample(self, every: int) -> Stream:
-        """Return the stream with only every `every`-th evaluation, as a coarser run would be.
+        """Return the stream with every `every`-th evaluation only, as a run evaluated less often.
 
         Example:
             >>> Stream({"a": ([1, 2, 3, 4, 5], [0.5, 0.9, 0.2, 0.3, 0.4])}).subsample(2).grid
             array([2, 4])
         """
-        kept = self.grid[check_thin(every) - 1 :: every]
+        grid = self.grid[check_subsample(every) - 1 :: every]
         tasks = {}
         for name, (steps, scores) in self.tasks.items():
-            keep = np.isin(steps, kept, assume_unique=True)
-            tasks[name] = (steps[keep], scores[keep])
+            rows = np.isin(steps, grid, assume_unique=True)
+            tasks[name] = (steps[rows], scores[rows])
         return replace(self, tasks=tasks)
 
-    def need_boundaries(self) -> None:
-        """Raise UndefinedMetricError if the stream does not say which task was learned when."""
+    def require_boundaries(self) -> None:
+        """Raise UndefinedMetricError if the stream has no task boundaries."""
         if not self.spans:
             raise UndefinedMetricError("needs task boundaries; this stream has none")
 
 
-def check_thin(every: int) -> int:
-    """Return `every`, or raise if it is no number of evaluations to go on by."""
+def check_subsample(every: int) -> int:
+    """Return `every`, or raise if it is not a whole number of at least 1."""
     if every < 1 or every != int(every):
-        raise ValueError(f"thinning must be by a whole number of at least 1, got {every}")
+        raise ValueError(f"subsample must be a whole number of at least 1, got {every}")
     return every
 
 
-def _judged(
-    name: str, steps: ArrayLike, scores: ArrayLike, scale: ScoreScale
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _check_scores(name: str, steps: ArrayLike, scores: ArrayLike, scale: ScoreScale) -> Evaluations:
+    """Return the steps and scores of a task as read-only arrays, or raise."""
     t = np.array(steps)
     a = np.array(scores, dtype=np.float64)
     if t.ndim != 1 or t.shape != a.shape:
         raise ValueError(
-            f"task {name!r} has {t.shape} steps and {a.shape} scores, expected as many"
+            f"task {name!r} has {t.shape} steps and {a.shape} scores, expected the same number"
         )
     if len(t) and not np.issubdtype(t.dtype, np.integer):
         raise ValueError(f"steps of task {name!r} must be whole numbers, got {t.dtype}")
     t = t.astype(np.int64, copy=False)
     if len(t) and (t[0] < 0 or (np.diff(t) <= 0).any()):
-        raise ValueError(f"steps of task {name!r} must increase from 0 on, each step once")
+        raise ValueError(f"steps of task {name!r} must start at 0 or later and increase")
     if not np.isfinite(a).all():
-        raise ValueError(f"scores of task {name!r} must be finite; leave out what was not measured")
+        raise ValueError(f"scores of task {name!r} must be finite; omit what was not measured")
     scale.check(a, lambda _: f"a score of task {name!r}")
     t.setflags(write=False)
     a.setflags(write=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Stream, TaskSpan, UndefinedMetricError
-from ..metrics.stream import check_thin
+from ..metrics.stream import check_subsample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -134,7 +134,7 @@ class Points:
 
         `thin` keeps every so many evaluations by probe, as a run that tests less often has.
         """
-        probed = np.unique(self.step[self.kind == PROBE])[check_thin(thin) - 1 :: thin]
+        probed = np.unique(self.step[self.kind == PROBE])[check_subsample(thin) - 1 :: thin]
         kept = self.kind != INITIAL
         known = np.zeros(len(self.names), dtype=bool)  # others begin after the points were cut
         known[self._stretches[0]] = known[self.tested[kept]] = True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from ..metrics import ScoreScale
-from ..metrics.score_matrix import LONGEST_NAME
+from ..metrics.score_matrix import MAX_NAME_LENGTH
 from .io.files import InputError, read_json
 from .run_index import visible
 
@@ -57,7 +57,7 @@ def scale_of(run: Description, path: Path) -> ScoreScale | None:
     low = -math.inf if run.scale.low is None else run.scale.low
     high = math.inf if run.scale.high is None else run.scale.high
     try:
-        name = visible(run.scale.name)[:LONGEST_NAME]
+        name = visible(run.scale.name)[:MAX_NAME_LENGTH]
         return ScoreScale(low, high, lower_is_better=run.scale.lower_is_better, name=name)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None

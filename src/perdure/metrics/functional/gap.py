@@ -138,7 +138,7 @@ def _cached_dips(stream: Stream) -> _DipColumns:
 
 def _find_dips(stream: Stream) -> _DipColumns:
     """Return the same, dips_ in one pass over each task's scores."""
-    stream.need_boundaries()
+    stream.require_boundaries()
     ends = np.array([last for _, last in stream.spans])
     trained = np.array([stream.positions[task] for task, _ in stream.spans])
     first = np.full(len(stream.names), len(ends))

@@ -59,7 +59,7 @@ def current_accuracy_curve(stream: Stream) -> NDArray[np.float64]:
         >>> current_accuracy_curve(stream)
         array([0.9, 0.7])
     """
-    stream.need_boundaries()
+    stream.require_boundaries()
     curve = np.full(len(stream.spans), np.nan)
     start = -1
     for k, (task, last) in enumerate(stream.spans):
@@ -114,7 +114,7 @@ def lca_curve(stream: Stream, beta: int) -> NDArray[np.float64]:
 
 def _areas(stream: Stream, beta: int) -> list[tuple[str, float | UndefinedMetricError]]:
     """Return for each learned task the mean of its first scores, or why it is unknown."""
-    stream.need_boundaries()
+    stream.require_boundaries()
     if beta < 0 or beta != int(beta):
         raise ValueError(f"beta must be a whole number of at least 0 batches, got {beta}")
     areas: dict[str, float | UndefinedMetricError] = {}

@@ -208,7 +208,7 @@ class _SpanUpdates:
 
 def first_ends(stream: Stream) -> tuple[str, dict[str, int]]:
     """Return the current task, and for every learned task the end of its first span."""
-    stream.need_boundaries()
+    stream.require_boundaries()
     ends: dict[str, int] = {}
     for task, last in stream.spans:
         ends.setdefault(task, last)

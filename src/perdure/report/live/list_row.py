@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...metrics import ACCURACY, ScoreScale
-from ...metrics.score_matrix import LONGEST_NAME
+from ...metrics.score_matrix import MAX_NAME_LENGTH
 from ...record import is_locked
 from .safe_paths import read_file, stat_file
 
@@ -161,7 +161,7 @@ def read_scale(said: RunHeader) -> ScoreScale:
     if not isinstance(scale, dict):
         return ACCURACY
     low, high = scale.get("low"), scale.get("high")
-    lower, name = scale.get("lower_is_better") is True, _text(scale.get("name"))[:LONGEST_NAME]
+    lower, name = scale.get("lower_is_better") is True, _text(scale.get("name"))[:MAX_NAME_LENGTH]
     with suppress(ValueError, TypeError, OverflowError):
         return ScoreScale(
             float("-inf") if low is None else float(low),
