@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KILLED = """
 import json, os, pathlib, signal, sys
 import duckdb, numpy as np, PIL.Image
-import perdure.data, perdure.data._decoded as room
+import perdure.data, perdure.data._decoding as room
 
 def dying(function, after, number):
     calls = [0]
@@ -54,7 +54,7 @@ for cache, step, when, number in json.loads(sys.argv[1]):
 """
 MOMENTS = {
     "folder made": ("room._write", "before", 1),
-    "images half written": ("room.batches", "before", 2),
+    "images half written": ("room.read_images", "before", 2),
     "images written": ("np.save", "before", 1),
     "labels written": ("np.save", "after", 1),
     "all but the rename": ("Path.rename", "before", 1),
@@ -178,7 +178,7 @@ def test_hashes_are_remembered_until_size_or_time_change(
     def fail(path: Path) -> str:
         raise AssertionError(f"{path} was hashed again")
 
-    monkeypatch.setattr("perdure.data._files.hash_of", fail)
+    monkeypatch.setattr("perdure.data._hashes.compute_sha256", fail)
     load("mnist")
     os.utime(home / "mirror" / "mnist" / "test.parquet", ns=(1, 1))
     with pytest.raises(AssertionError, match=r"test\.parquet was hashed again"):

@@ -88,7 +88,7 @@ def test_verify_has_an_exit_code(home: Path) -> None:
     answer = run("data", "verify", "mnist")
     assert answer.code == 1
     (line,) = [line for line in answer.out.splitlines() if "differs" in line]
-    says(line, "mnist: differs:", str(x), "remove", "decoded anew")
+    says(line, "mnist: differs:", str(x), "remove", "to decode it again")
     assert run("data", "verify", "--format", "json").code == 1
     assert run("data", "verify", "digits", "cifar10").code == 0
 

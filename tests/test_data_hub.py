@@ -11,13 +11,12 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-import huggingface_hub.constants
 import numpy as np
 import pytest
 
 from perdure.data import _fetch, _hub, _pins, fetch, load, verify
-from perdure.data._hub import look
-from perdure.data._table import DATASETS
+from perdure.data._hub import list_files
+from perdure.data.registry import DATASETS
 from perdure.record import InputError
 
 from .cli_helpers import environment, run, says, start
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perdure.data._hub import Remote
+    from perdure.data._hub import RemoteDataset
 
 TRAIN, TEST = "mnist/train-00000-of-00001.parquet", "mnist/test-00000-of-00001.parquet"
 API, RESOLVE = "/api/datasets/ylecun/mnist", "/datasets/ylecun/mnist/resolve"
@@ -60,8 +59,8 @@ def hub(
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("PERDURE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PERDURE_DATA", raising=False)
-    monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", 1000)
-    monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda _: None)
+    monkeypatch.setattr(_hub, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(_hub.time, "sleep", lambda _: None)
     yield served
     served.close()
 
@@ -171,7 +170,7 @@ def test_a_connection_that_stays_cut_is_resumed_by_the_next_fetch(
     hub: Hub, tmp_path: Path, images: dict[str, NDArray[np.uint8]]
 ) -> None:
     hub.cut[TRAIN] = [5500] + [0] * 8
-    refused(tmp_path, "the connection to", "fetch again", "goes on from where it stopped")
+    refused(tmp_path, "the connection to", "fetch again", "resumes the download")
     hub.cut.clear()
     hub.seen.clear()
     works_now(tmp_path, images)
@@ -201,26 +200,19 @@ def test_a_file_that_is_too_long_is_thrown_away(
     hub: Hub, tmp_path: Path, images: dict[str, NDArray[np.uint8]]
 ) -> None:
     hub.served[TEST] = hub.files[TEST] + b"more"
-    refused(tmp_path, TEST, "thrown away")
+    refused(tmp_path, TEST, "discarded")
     hub.served.clear()
     works_now(tmp_path, images)
 
 
 def test_a_hub_that_sends_without_end_is_stopped(
-    hub: Hub, tmp_path: Path, images: dict[str, NDArray[np.uint8]], monkeypatch: pytest.MonkeyPatch
+    hub: Hub, tmp_path: Path, images: dict[str, NDArray[np.uint8]]
 ) -> None:
-    monkeypatch.setattr(_hub, "SPARE", 1 << 20)
     hub.served[TEST] = hub.files[TEST] + bytes(20 << 20)
-    sent: list[int] = []
-    real = _hub._Bar.update
-
-    def update(self: Any, count: int) -> None:
-        sent.append(count)
-        real(self, count)
-
-    monkeypatch.setattr(_hub._Bar, "update", update)
-    refused(tmp_path, TEST, "thrown away")
-    assert sum(sent) < 2 << 20
+    line = refused(tmp_path, TEST, "discarded")
+    received = re.search(r"with ([0-9,]+) bytes", line)
+    assert received is not None
+    assert int(received[1].replace(",", "")) <= len(hub.files[TEST]) + _hub.CHUNK_BYTES
     hub.served.clear()
     works_now(tmp_path, images)
 
@@ -231,7 +223,7 @@ def test_links_in_a_shared_cache_are_not_followed(
     mine = tmp_path / "mine.txt"
     mine.write_text("keep me")
     partial = tmp_path / "cache" / "partial"
-    part = _fetch._part(partial / "mnist" / COMMIT, _hub.RemoteFile(TRAIN, 1, ""))
+    part = _fetch._partial_file(partial / "mnist" / COMMIT, _hub.RemoteFile(TRAIN, 1, ""))
     for planted in (partial / "mnist.lock", part):
         planted.parent.mkdir(parents=True, exist_ok=True)
         planted.symlink_to(mine)
@@ -243,18 +235,18 @@ def test_links_in_a_shared_cache_are_not_followed(
 
 
 @pytest.fixture
-def pins(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Remote:
+def pins(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> RemoteDataset:
     """What the hub offers, pinned."""
     info = DATASETS["mnist"]
     assert info.files is not None
-    found = look("ylecun/mnist", info.files, None)
-    monkeypatch.setattr(_pins, "_pins", lambda: {"ylecun/mnist": found})
+    found = list_files("ylecun/mnist", info.files, None)
+    monkeypatch.setattr(_pins, "_read_pins", lambda: {"ylecun/mnist": found})
     hub.seen.clear()
     return found
 
 
 def test_the_pinned_commit_is_fetched(
-    hub: Hub, pins: Remote, tmp_path: Path, images: dict[str, NDArray[np.uint8]]
+    hub: Hub, pins: RemoteDataset, tmp_path: Path, images: dict[str, NDArray[np.uint8]]
 ) -> None:
     works_now(tmp_path, images)
     assert hub.asked(f"/revision/{pins.commit}")
@@ -265,7 +257,7 @@ def test_the_pinned_commit_is_fetched(
 
 @pytest.mark.parametrize("lie", ["bytes", "size", "more", "fewer"])
 def test_a_hub_that_offers_other_bytes_is_refused_before_any_come(
-    lie: str, hub: Hub, pins: Remote, tmp_path: Path
+    lie: str, hub: Hub, pins: RemoteDataset, tmp_path: Path
 ) -> None:
     if lie == "bytes":
         hub.files[TEST] = bytes(len(hub.files[TEST]))
@@ -281,7 +273,7 @@ def test_a_hub_that_offers_other_bytes_is_refused_before_any_come(
 
 @pytest.mark.parametrize(
     ("lie", "words"),
-    [(10**12, "1,000,000,0"), (-1, "did not answer as a hub does"), (0, "did not answer")],
+    [(10**12, "1,000,000,0"), (-1, "did not answer like a hub"), (0, "did not answer")],
 )
 def test_a_hub_that_offers_too_much_is_refused_before_any_comes(
     lie: int, words: str, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -306,7 +298,7 @@ def test_a_hub_that_offers_too_many_files_is_refused(hub: Hub, tmp_path: Path) -
 
 
 def test_pins_are_of_named_datasets_and_whole() -> None:
-    said = json.loads(_pins.FILE.read_text())
+    said = json.loads(_pins.PINS_FILE.read_text())
     named = {info.repository for info in DATASETS.values()}
     assert set(said) <= named
     for pin in said.values():
@@ -337,7 +329,7 @@ def test_a_partial_file_with_other_bytes_is_found_out(
     hub.cut.clear()
     (part,) = (tmp_path / "cache" / "partial").rglob("*.part")
     part.write_bytes(b"?" * part.stat().st_size)
-    refused(tmp_path, "sha256", "thrown away")
+    refused(tmp_path, "sha256", "discarded")
     works_now(tmp_path, images)
 
 
@@ -359,13 +351,13 @@ FAILURES: dict[str, tuple[str, tuple[int, dict[str, str], bytes], tuple[str, ...
         API, (401, {"X-Error-Message": "Invalid credentials in Authorization header"}, b"{}"),
         ("HF_TOKEN",),
     ),
-    "forbidden": (RESOLVE, (403, {}, b"no"), ("closed to you (403)", "HF_TOKEN")),
+    "forbidden": (RESOLVE, (403, {}, b"no"), ("not accessible (403)", "HF_TOKEN")),
     "out of order": (API, (503, {}, b"later"), ("answered 503", "try again later")),
     "bytes out of order": ("/bytes/", (500, {}, b"oh"), ("answered 500",)),
     "file gone": (RESOLVE, (404, {"X-Error-Code": "EntryNotFound"}, b""), ("answered 404",)),
-    "login page": (API, (200, {}, b"<html>Please log in</html>"), ("did not answer as a hub",)),
-    "not an object": (API, (200, {}, b"[]"), ("did not answer as a hub",)),
-    "empty object": (API, (200, {}, b"{}"), ("did not answer as a hub",)),
+    "login page": (API, (200, {}, b"<html>Please log in</html>"), ("did not answer like a hub",)),
+    "not an object": (API, (200, {}, b"[]"), ("did not answer like a hub",)),
+    "empty object": (API, (200, {}, b"{}"), ("did not answer like a hub",)),
 }  # fmt: skip
 
 
@@ -429,7 +421,7 @@ def test_files_without_a_hash_are_refused(
     for sibling in said["siblings"]:
         sibling["lfs"] = lfs
     hub.answers[API] = (200, {}, json.dumps(said).encode())
-    refused(tmp_path, "did not answer as a hub does")
+    refused(tmp_path, "did not answer like a hub")
 
 
 def test_revisions(hub: Hub, tmp_path: Path, images: dict[str, NDArray[np.uint8]]) -> None:
@@ -456,10 +448,10 @@ def test_fresh_replaces_a_damaged_copy_and_a_failure_keeps_the_old_one(
     path = tmp_path / "cache" / "mnist" / "train.parquet"
     path.write_bytes(path.read_bytes()[:-1])
     before = cached(tmp_path)
-    with pytest.raises(InputError, match="fetch mnist --force"):
+    with pytest.raises(InputError, match="fetch mnist again with `force=True`"):
         load("mnist")
     hub.served[TEST] = b"short"
-    with pytest.raises(InputError, match="thrown away"):
+    with pytest.raises(InputError, match="discarded"):
         fetch("mnist", force=True)
     assert cached(tmp_path) == before
     hub.served.clear()
@@ -503,7 +495,7 @@ def test_a_full_disk_is_one_line(
 
 INTERRUPTED = """
 import signal; signal.signal(signal.SIGINT, signal.default_int_handler)
-import huggingface_hub.constants; huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE = 1000
+from perdure.data import _hub; _hub.CHUNK_BYTES = 1000
 from perdure.cli import main; main()
 """
 

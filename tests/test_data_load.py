@@ -171,7 +171,7 @@ def test_shards_are_read_in_order(here: Path) -> None:
 def test_a_split_that_is_missing_is_named(here: Path) -> None:
     write_pack(here / "mnist")
     (here / "mnist" / "test.parquet").unlink()
-    with pytest.raises(InputError, match="train is there, test is not"):
+    with pytest.raises(InputError, match="has train but not test"):
         load("mnist", fetch=False)
 
 
@@ -245,7 +245,7 @@ def test_ten_classes_are_cut_from_the_whole(here: Path) -> None:
     assert np.array_equal(found.train.x, x[kept].transpose(0, 3, 1, 2))
     assert found.classes[0] == "Egyptian cat"
     assert found.classes[-1] == "plunger"
-    assert "cut from tiny-imagenet" in found.notes[0]
+    assert "a subset of tiny-imagenet" in found.notes[0]
 
 
 def test_a_whole_that_names_its_classes_otherwise_is_not_cut(here: Path) -> None:
@@ -261,7 +261,7 @@ def test_a_whole_that_names_its_classes_otherwise_is_not_cut(here: Path) -> None
 def test_a_broken_image_is_named_by_file_and_row(
     here: Path, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.data._parquet.BATCH", 4)
+    monkeypatch.setattr("perdure.data._parquet.BATCH_SIZE", 4)
     write_pack(here / "mnist")
     files: list[bytes | None] = [picture(one) for one in grey(12)]
     whole = files[9]
@@ -288,7 +288,7 @@ def test_files_that_are_no_packs(here: Path) -> None:
     write_pack(here / "mnist")
     path = here / "mnist" / "train.parquet"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(InputError, match="not a Parquet file that can be read"):
+    with pytest.raises(InputError, match="cannot be read as a Parquet file"):
         load("mnist", fetch=False)
     write_parquet(path, [], [])
     with pytest.raises(InputError, match="has no rows"):
@@ -297,7 +297,7 @@ def test_files_that_are_no_packs(here: Path) -> None:
     with pytest.raises(InputError, match="columns are image, kind, expected label"):
         load("mnist", fetch=False)
     write_parquet(path, [picture(grey(1)[0])], [0], names=list("abcdefghij"))
-    with pytest.raises(InputError, match="train and test name other classes"):
+    with pytest.raises(InputError, match="train and test have different class names"):
         load("mnist", fetch=False)
 
 
@@ -357,7 +357,7 @@ def test_a_bar_is_shown_when_asked_for(
     here: Path, progress: bool | None,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("perdure.data._progress.PATIENCE", -1.0)
+    monkeypatch.setattr("perdure.data._progress.DELAY_SECONDS", -1.0)
     write_pack(here / "mnist")
     load("mnist", progress=progress)
     out, err = capsys.readouterr()
@@ -370,10 +370,10 @@ def test_every_dataset_is_described_in_full() -> None:
     for name, info in DATASETS.items():
         channels = info.shape[0]
         assert len(info.mean) == len(info.std) == channels, name
-        ways = (name == "digits", info.repository, info.provide, info.cut)
+        ways = (name == "digits", info.repository, info.provide, info.subset)
         assert any(ways), f"{name}: no way to get it"
         assert (info.repository is None) == (info.files is None), name
-        assert info.cut is None or info.cut.of in DATASETS, name
+        assert info.subset is None or info.subset.of in DATASETS, name
 
 
 @pytest.mark.parametrize(

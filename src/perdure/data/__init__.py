@@ -1,9 +1,9 @@
-"""Images as uint8 arrays: from the cache, a local mirror, or the Hugging Face hub."""
+"""Datasets as uint8 arrays: from the cache, a local mirror, or the Hugging Face hub."""
 
 from ._fetch import FetchResult, fetch
-from ._inspect import DatasetLocation, FileCheck, locate, verify
 from ._load import Dataset, Split, load
-from ._table import DATASETS, DatasetInfo
+from ._location import DatasetLocation, FileCheck, locate, verify
+from .registry import DATASETS, DatasetInfo, find_dataset
 
 __all__ = [
     "DATASETS",
@@ -14,6 +14,7 @@ __all__ = [
     "FileCheck",
     "Split",
     "fetch",
+    "find_dataset",
     "load",
     "locate",
     "verify",

@@ -1,4 +1,4 @@
-"""Downloads into the cache: all of a dataset's files, checked, or nothing."""
+"""Downloads into the cache: all files of a dataset, verified, or none."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..record import InputError
 from ..record.io.append import open_file
-from ._files import remember
-from ._hub import download, endpoint, look
-from ._known import checked, nowhere
-from ._pins import check, pinned
-from ._progress import bar
-from ._table import DATASETS
-from .paths import cache_folder, find, source_json
+from ._hashes import store_sha256
+from ._hub import download, get_endpoint, list_files
+from ._pins import check_offer, find_pin
+from ._progress import progress_bar
+from .paths import cache_folder, find_files, missing_dataset, read_source_info
+from .registry import DATASETS, find_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ._hub import Remote, RemoteFile
+    from ._hub import RemoteDataset, RemoteFile
 
 __all__ = ["FetchResult", "fetch"]
 
 
 class FetchResult(NamedTuple):
-    """Where a dataset is now; `fetched` counts bytes that were downloaded just now."""
+    """Where a dataset is now; `fetched` is the number of bytes that were downloaded."""
 
     name: str
     source: Literal["bundled", "cache", "mirror", "hub"]
@@ -44,110 +43,106 @@ class FetchResult(NamedTuple):
 def fetch(
     name: str, *, revision: str | None = None, force: bool = False, progress: bool | None = None
 ) -> FetchResult:
-    """Return where a dataset is, after downloading it into the cache if it is nowhere.
+    """Return where a dataset is, after downloading it into the cache if necessary.
 
     Args:
         name: one of `DATASETS`.
-        revision: a branch, tag or commit of its repository; None means what is here or, if
-            nothing is, the pinned one, or the newest where none is pinned.
-        force: download it even if it is here.
-        progress: show a bar on standard error; None means on a terminal only.
+        revision: a branch, tag or commit of its repository; None for the local version or else the
+            pinned one, or the newest one if none is pinned.
+        force: download it even if it is present.
+        progress: show a bar on standard error; None for on a terminal only.
 
     Example:
         >>> fetch("digits").source
         'bundled'
     """
-    info = checked(name)
+    info = find_dataset(name)
     if name == "digits":
         return FetchResult(name, "bundled")
-    here = None if force or revision is not None else _here(name)
-    if here is not None:
-        return here
-    whole = name if info.cut is None else info.cut.of
+    accept_local = not force and revision is None
+    if accept_local and (local := _find_local(name)):
+        return local
+    whole = name if info.subset is None else info.subset.of
     repository, patterns = DATASETS[whole].repository, DATASETS[whole].files
     if repository is None or patterns is None:
-        raise nowhere(name)
-    with _alone(whole):
-        here = None if force or revision is not None else _here(whole)  # another was faster
-        if here is not None:
-            return here
-        pin = pinned(repository)
-        remote = look(repository, patterns, revision or (pin and pin.commit))
-        check(remote, DATASETS[whole])
+        raise missing_dataset(name)
+    with _lock(whole):
+        if accept_local and (local := _find_local(whole)):  # another process has downloaded it
+            return local
+        pin = find_pin(repository)
+        remote = list_files(repository, patterns, revision or (pin and pin.commit))
+        check_offer(remote, DATASETS[whole])
         target = cache_folder() / whole
-        if not force and source_json(target).get("commit") == remote.commit:
-            return _fetched(whole, "cache", target)
-        done = _download(whole, remote, progress=progress)
-        return _fetched(whole, "hub", target)._replace(fetched=done)
+        if not force and read_source_info(target).commit == remote.commit:
+            return _make_result(whole, "cache", target)
+        received = _download_all(whole, remote, progress=progress)
+        return _make_result(whole, "hub", target)._replace(fetched=received)
 
 
-def _here(name: str) -> FetchResult | None:
-    found = find(name)
-    return None if found is None else _fetched(name, found.source, found.folder)
+def _find_local(name: str) -> FetchResult | None:
+    files = find_files(name)
+    return None if files is None else _make_result(name, files.source, files.folder)
 
 
-def _fetched(name: str, source: Literal["cache", "mirror", "hub"], folder: Path) -> FetchResult:
-    said = source_json(folder)
+def _make_result(name: str, source: Literal["cache", "mirror", "hub"], folder: Path) -> FetchResult:
+    info = read_source_info(folder)
     files = tuple(sorted(path.name for path in folder.glob("*.parquet")))
-    return FetchResult(name, source, folder, said.get("repository"), said.get("commit"), files)
+    return FetchResult(name, source, folder, info.repository, info.commit, files)
 
 
-def _download(name: str, remote: Remote, *, progress: bool | None) -> int:
-    """Put a repository's files into the cache, all at once, and return how many bytes came."""
+def _download_all(name: str, remote: RemoteDataset, *, progress: bool | None) -> int:
+    """Install a repository's files in the cache and return the number of bytes received."""
     stage = cache_folder() / "partial" / name / remote.commit
-    total, came = sum(file.size for file in remote.files.values()), 0
+    total, received = sum(file.size for file in remote.files.values()), 0
     try:
         stage.mkdir(parents=True, exist_ok=True)
-        with bar(f"fetching {name}", total, shown=progress, unit="bytes") as advance:
+        with progress_bar(f"fetching {name}", total, show=progress, unit="bytes") as advance:
             for file in remote.files.values():
-                part = _part(stage, file)
+                part = _partial_file(stage, file)
                 before = part.stat().st_size if part.exists() else 0
                 download(remote, file, part, advance)
-                came += file.size - before
+                received += file.size - before
         _install(name, remote, stage)
     except OSError as error:
-        raise _unwritable(error) from None
-    return came
+        raise _not_writable(error) from None
+    return received
 
 
-def _install(name: str, remote: Remote, stage: Path) -> None:
-    """Make the folder of a dataset from its parts, and put it in place by rename."""
+def _install(name: str, remote: RemoteDataset, stage: Path) -> None:
+    """Assemble the folder of a dataset from its parts, and rename it into place."""
     target = cache_folder() / name
     ready = Path(tempfile.mkdtemp(dir=stage.parent))
-    for here, file in remote.files.items():
-        _part(stage, file).rename(ready / here)
-    said = {
+    for local_name, file in remote.files.items():
+        _partial_file(stage, file).rename(ready / local_name)
+    source = {
         "repository": remote.repository,
         "commit": remote.commit,
-        "endpoint": endpoint(),
-        "files": {
-            here: {"path": file.path, "size": file.size, "sha256": file.sha256}
-            for here, file in remote.files.items()
-        },
+        "endpoint": get_endpoint(),
+        "files": {local_name: file._asdict() for local_name, file in remote.files.items()},
     }
-    (ready / "source.json").write_text(json.dumps(said, indent=1), encoding="utf-8")
+    (ready / "source.json").write_text(json.dumps(source, indent=1), encoding="utf-8")
     ready.chmod(0o755)
     if target.exists():
         target.rename(Path(tempfile.mkdtemp(dir=stage.parent)) / "old")
     ready.rename(target)
     shutil.rmtree(stage.parent, ignore_errors=True)
-    for here, file in remote.files.items():
-        remember(target / here, file.sha256)  # loading need not hash it again
+    for local_name, file in remote.files.items():
+        store_sha256(target / local_name, file.sha256)  # so that loading need not compute it
 
 
-def _part(stage: Path, file: RemoteFile) -> Path:
+def _partial_file(stage: Path, file: RemoteFile) -> Path:
     return stage / f"{hashlib.sha256(file.path.encode()).hexdigest()[:16]}.part"
 
 
 @contextmanager
-def _alone(name: str) -> Iterator[None]:
-    """Wait until no other process fetches this dataset; the system frees a dead one's lock."""
+def _lock(name: str) -> Iterator[None]:
+    """Wait until no other process fetches this dataset; the lock of a dead process is released."""
     path = cache_folder() / "partial" / f"{name}.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT), "w")
     except OSError as error:
-        raise _unwritable(error) from None
+        raise _not_writable(error) from None
     with file:
         if os.name == "posix":
             import fcntl
@@ -156,9 +151,9 @@ def _alone(name: str) -> Iterator[None]:
         yield
 
 
-def _unwritable(error: OSError) -> InputError:
-    why = (error.strerror or str(error)).lower()
+def _not_writable(error: OSError) -> InputError:
+    reason = (error.strerror or str(error)).lower()
     return InputError(
-        f"{error.filename or cache_folder()}: {why}; make room or rights, or set PERDURE_CACHE to "
-        "another folder"
+        f"{error.filename or cache_folder()}: {reason}; free disk space or fix permissions, or set "
+        "PERDURE_CACHE to another folder"
     )

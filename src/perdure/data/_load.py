@@ -1,27 +1,33 @@
-"""A name in, a dataset out: from the cache, a local mirror, or the Hugging Face hub."""
+"""Loading a dataset by name: from the cache, a local mirror, or the Hugging Face hub."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from ..record import InputError
-from ._decoded import decode
-from ._digits import digits
+from ._decoding import decode, freeze
 from ._fetch import fetch as download
-from ._files import sha256_of
-from ._known import checked, nowhere
-from ._table import DATASETS
-from .paths import SPLITS, find, layout, mirror_folder, source_json
+from ._hashes import get_sha256
+from ._parquet import missing_package
+from .paths import (
+    SPLITS,
+    describe_layout,
+    find_subset_files,
+    mirror_folder,
+    missing_dataset,
+    read_source_info,
+)
+from .registry import DATASETS, find_dataset
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from ._table import ClassSubset, DatasetInfo
     from .paths import DatasetFiles
 
 __all__ = ["Dataset", "Split", "load"]
@@ -30,7 +36,7 @@ DataSource = Literal["bundled", "cache", "mirror", "hub", "own"]
 
 
 class Split(NamedTuple):
-    """Images (N, C, H, W) and labels (N,); read-only, and mapped from disk where they can be."""
+    """Images (N, C, H, W) and labels (N,), read-only and memory-mapped if possible."""
 
     x: NDArray[np.uint8]
     y: NDArray[np.int64]
@@ -38,7 +44,7 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Two splits, the names of the classes, and where all that comes from."""
+    """A training and a test split, the class names, and where the data come from."""
 
     name: str
     train: Split
@@ -50,31 +56,31 @@ class Dataset:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for which, (x, y) in (("train", self.train), ("test", self.test)):
+        for split, (x, y) in (("train", self.train), ("test", self.test)):
             if x.dtype != np.uint8 or x.ndim != 4:
                 raise InputError(
-                    f"{self.name}: {which} images are {x.dtype} {x.shape}, expected uint8 from 0 "
+                    f"{self.name}: {split} images are {x.dtype} {x.shape}, expected uint8 from 0 "
                     "to 255 of shape (N, C, H, W)"
                 )
             if y.shape != (len(x),) or y.dtype != np.int64:
                 raise InputError(
-                    f"{self.name}: {which} labels are {y.dtype} {y.shape}, expected int64 "
+                    f"{self.name}: {split} labels are {y.dtype} {y.shape}, expected int64 "
                     f"({len(x)},)"
                 )
             if len(y) and not 0 <= y.min() <= y.max() < len(self.classes):
                 raise InputError(
-                    f"{self.name}: {which} labels go from {y.min()} to {y.max()}, expected 0 to "
+                    f"{self.name}: {split} labels go from {y.min()} to {y.max()}, expected 0 to "
                     f"{len(self.classes) - 1}"
                 )
 
 
 def load(name: str, *, fetch: bool = True, progress: bool | None = None) -> Dataset:
-    """Return a dataset by its name: from the cache, else a mirror, else downloaded (`fetch`).
+    """Return a dataset by its name: from the cache, else a mirror, else the hub.
 
     Args:
         name: one of `DATASETS`.
-        fetch: download it from the hub if it is nowhere here.
-        progress: show bars on standard error; None means on a terminal only.
+        fetch: download it from the hub if it is not available locally.
+        progress: show bars on standard error; None for on a terminal only.
 
     Example:
         >>> digits = load("digits")
@@ -83,116 +89,121 @@ def load(name: str, *, fetch: bool = True, progress: bool | None = None) -> Data
         >>> digits.source, digits.classes[:3]
         ('bundled', ('0', '1', '2'))
     """
-    info = checked(name)
+    find_dataset(name)
     if name == "digits":
-        return _bundled()
-    found, cut = find(name), info.cut
-    if found is None and cut is not None and find(cut.of) is not None:
-        return _cut(name, cut, load(cut.of, fetch=False, progress=progress))
-    source: DataSource = "hub" if found is None else found.source
-    if found is None:
+        return _load_digits()
+    whole, files = find_subset_files(name)
+    source: DataSource = "hub" if files is None else files.source
+    if files is None:
         mirror = mirror_folder()
-        if mirror is not None and not mirror.is_dir():  # better said than downloaded instead
+        if mirror is not None and not mirror.is_dir():  # rather an error than a download
             raise InputError(
                 f"PERDURE_DATA is {str(mirror)!r}, expected a folder; correct or unset it"
             )
-        if not fetch or (cut is None and info.repository is None):
-            raise nowhere(name)
+        if not fetch or DATASETS[whole].repository is None:
+            raise missing_dataset(name)
         download(name, progress=progress)
-        if cut is not None:
-            whole = load(cut.of, fetch=False, progress=progress)
-            return _cut(name, cut, replace(whole, source="hub"))
-        found = find(name)
-        assert found is not None
-    return _read(name, info, found, source, progress)
+        whole, files = find_subset_files(name)
+        assert files is not None
+    dataset = _load_files(whole, files, source, progress)
+    return dataset if whole == name else _select_subset(name, dataset)
 
 
-def _hashes(found: DatasetFiles) -> dict[str, dict[Path, str]]:
-    """Return path -> SHA-256 of each split, or raise InputError if one is not as it was fetched."""
-    known = source_json(found.folder).get("files", {})
-    result: dict[str, dict[Path, str]] = {}
-    for split in SPLITS:
-        result[split] = {path: sha256_of(path) for path in found.files[split]}
-        for path, is_now in result[split].items():
-            was = known.get(path.name, {}).get("sha256", is_now)
-            if was != is_now:
-                raise InputError(
-                    f"{path}: sha256 is {is_now[:16]}…, expected {was[:16]}… as in source.json; "
-                    f"run `perdure data fetch {found.folder.name} --force`"
-                )
-    return result
-
-
-def _read(
-    name: str, info: DatasetInfo, found: DatasetFiles, source: DataSource, progress: bool | None
+def _load_files(
+    name: str, files: DatasetFiles, source: DataSource, progress: bool | None
 ) -> Dataset:
+    info = DATASETS[name]
     try:
-        files = _hashes(found)
+        hashes = _verify_hashes(files)
     except OSError as error:
         raise InputError(f"{error.filename}: {(error.strerror or 'unreadable').lower()}") from None
-    train, test = (decode(name, split, info, files[split], progress=progress) for split in SPLITS)
+    train, test = (decode(name, split, info, hashes[split], progress=progress) for split in SPLITS)
     if train.classes != test.classes:
-        raise InputError(f"{found.folder}: train and test name other classes, expected the same")
+        raise InputError(
+            f"{files.folder}: train and test have different class names, expected the same"
+        )
     return Dataset(
         name=name,
         train=Split(train.x, train.y),
         test=Split(test.x, test.y),
         classes=train.classes,
         source=source,
-        revision=source_json(found.folder).get("commit"),
-        sha256={path.name: value for part in files.values() for path, value in part.items()},
-        notes=(*_incomplete(name, info, len(train.y), len(test.y)), *train.notes, *test.notes),
+        revision=read_source_info(files.folder).commit,
+        sha256={path.name: sha256 for part in hashes.values() for path, sha256 in part.items()},
+        notes=(*_note_missing(name, len(train.y), len(test.y)), *train.notes, *test.notes),
     )
 
 
-def _incomplete(name: str, info: DatasetInfo, train: int, test: int) -> tuple[str, ...]:
-    """Return a note where there are other counts of images than in the complete dataset."""
+def _verify_hashes(files: DatasetFiles) -> dict[str, dict[Path, str]]:
+    """Return path -> SHA-256 per split; raise InputError if a file changed since its download."""
+    known = read_source_info(files.folder).files
+    hashes = {split: {path: get_sha256(path) for path in files.files[split]} for split in SPLITS}
+    for path, sha256 in (pair for part in hashes.values() for pair in part.items()):
+        expected = known[path.name].sha256 if path.name in known else sha256
+        if sha256 != expected:
+            raise InputError(
+                f"{path}: sha256 is {sha256[:16]}…, expected {expected[:16]}… as in source.json; "
+                f"fetch {files.folder.name} again with `force=True`"
+            )
+    return hashes
+
+
+def _note_missing(name: str, train: int, test: int) -> tuple[str, ...]:
+    """Return a note if the number of images differs from that of the complete dataset."""
+    info = DATASETS[name]
     parts = [
-        f"{count:,} of {whole:,} {kind} images"
-        for kind, count, whole in (("training", train, info.train), ("test", test, info.test))
-        if whole is not None and count != whole
+        f"{count:,} of {complete:,} {kind} images"
+        for kind, count, complete in (("training", train, info.train), ("test", test, info.test))
+        if complete is not None and count != complete
     ]
     return (f"{name}: {', '.join(parts)}",) if parts else ()
 
 
-def _cut(name: str, cut: ClassSubset, whole: Dataset) -> Dataset:
-    """Return some classes of a whole dataset, numbered in the order of the cut."""
-    missing = [label for label in cut.classes if label not in whole.classes]
+def _select_subset(name: str, whole: Dataset) -> Dataset:
+    """Return some classes of a dataset, numbered in the order of the subset."""
+    subset = DATASETS[name].subset
+    assert subset is not None
+    missing = [label for label in subset.classes if label not in whole.classes]
     if missing:
         raise InputError(
-            f"{name}: {cut.of} has no class {missing[0]!r}, which it is cut from; "
-            f"provide {layout(name)} in a folder named by PERDURE_DATA"
+            f"{name}: {subset.of} has no class {missing[0]!r}, which is part of {name}; "
+            f"provide {describe_layout(name)} in a folder named by PERDURE_DATA"
         )
     numbers = np.full(len(whole.classes), -1, dtype=np.int64)
-    numbers[[whole.classes.index(label) for label in cut.classes]] = range(len(cut.classes))
+    numbers[[whole.classes.index(label) for label in subset.classes]] = range(len(subset.classes))
 
-    def part(split: Split) -> Split:
+    def select(split: Split) -> Split:
         y = numbers[split.y]
-        return Split(_fixed(split.x[y >= 0]), _fixed(y[y >= 0]))
+        return Split(freeze(split.x[y >= 0]), freeze(y[y >= 0]))
 
-    train, test = part(whole.train), part(whole.test)
+    train, test = select(whole.train), select(whole.test)
     notes = (
-        f"{name}: cut from {cut.of}, whose files may be compressed otherwise",
-        *_incomplete(name, DATASETS[name], len(train.y), len(test.y)),
+        f"{name}: a subset of {subset.of}, whose files may be compressed differently",
+        *_note_missing(name, len(train.y), len(test.y)),
         *whole.notes,
     )
-    return replace(whole, name=name, train=train, test=test, classes=cut.names, notes=notes)
+    return replace(whole, name=name, train=train, test=test, classes=subset.names, notes=notes)
 
 
-def _bundled() -> Dataset:
-    x, y, test, version, hashed = digits()
+def _load_digits() -> Dataset:
+    """Return the digits of scikit-learn; every fifth image of a class is a test image."""
+    try:
+        import sklearn  # type: ignore[import-untyped]
+        from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+    except ImportError:
+        raise missing_package("scikit-learn") from None
+    bunch = load_digits()
+    x = (bunch.images * 255 / 16).round().astype(np.uint8)[:, None]
+    y = bunch.target.astype(np.int64)
+    is_test = np.zeros(len(y), dtype=bool)
+    for label in range(10):
+        is_test[np.flatnonzero(y == label)[4::5]] = True
     return Dataset(
         name="digits",
-        train=Split(_fixed(x[~test]), _fixed(y[~test])),
-        test=Split(_fixed(x[test]), _fixed(y[test])),
+        train=Split(freeze(x[~is_test]), freeze(y[~is_test])),
+        test=Split(freeze(x[is_test]), freeze(y[is_test])),
         classes=tuple("0123456789"),
         source="bundled",
-        revision=version,
-        sha256={"digits": hashed},
+        revision=f"scikit-learn {sklearn.__version__}",
+        sha256={"digits": hashlib.sha256(x.tobytes() + y.tobytes()).hexdigest()},
     )
-
-
-def _fixed(array: NDArray[Any]) -> NDArray[Any]:
-    array = np.ascontiguousarray(array)
-    array.flags.writeable = False
-    return array

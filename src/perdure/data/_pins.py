@@ -1,7 +1,7 @@
-"""Which bytes each named dataset is: a commit of its repository, size and SHA-256 of its files.
+"""Pinned datasets: the commit of each repository, and the size and SHA-256 of its files.
 
-They stand in pins.json, written by `make pins` from the hub, once, by whoever has judged the data;
-everybody else is refused other bytes before anything is downloaded.
+`make pins` writes pins.json once, after the data have been reviewed. From then on other files are
+rejected before anything is downloaded.
 """
 
 from __future__ import annotations
@@ -11,76 +11,76 @@ from functools import cache
 from pathlib import Path
 
 from ..record import InputError
-from ._hub import Remote, RemoteFile, look
-from ._table import DATASETS, DatasetInfo
+from ._hub import RemoteDataset, RemoteFile, list_files
+from .registry import DATASETS, DatasetInfo
 
-__all__ = ["check", "most_bytes", "pinned"]
+__all__ = ["check_offer", "find_pin", "max_dataset_bytes"]
 
-FILE = Path(__file__).with_name("pins.json")
-MOST_FILES = 100  # of a dataset
+PINS_FILE = Path(__file__).with_name("pins.json")
+MAX_FILES = 100  # per dataset
 
 
 @cache
-def _pins() -> dict[str, Remote]:
-    said = json.loads(FILE.read_bytes())
+def _read_pins() -> dict[str, RemoteDataset]:
+    pins = json.loads(PINS_FILE.read_bytes())
     return {
-        repository: Remote(
+        repository: RemoteDataset(
             repository, pin["commit"], {n: RemoteFile(*file) for n, file in pin["files"].items()}
         )
-        for repository, pin in said.items()
+        for repository, pin in pins.items()
     }
 
 
-def pinned(repository: str) -> Remote | None:
-    """Return what a repository was when it was pinned, None where it was not."""
-    return _pins().get(repository)
+def find_pin(repository: str) -> RemoteDataset | None:
+    """Return the pinned commit and files of a repository, or None if it is not pinned."""
+    return _read_pins().get(repository)
 
 
-def check(remote: Remote, info: DatasetInfo) -> None:
-    """Raise unless a hub offers what was pinned, or at least no more than the dataset can be."""
-    pin = pinned(remote.repository)
+def check_offer(remote: RemoteDataset, info: DatasetInfo) -> None:
+    """Raise if the hub offers other files than pinned, or more bytes than the dataset can have."""
+    pin = find_pin(remote.repository)
     if pin is not None and remote.commit == pin.commit:
         for name in sorted({*remote.files, *pin.files}):
             offered, expected = remote.files.get(name), pin.files.get(name)
             if offered != expected:
                 raise InputError(
-                    f"{remote.repository}: the hub offers {_shown(offered)} as {name}, expected "
-                    f"{_shown(expected)}; nothing was downloaded, check HF_ENDPOINT"
+                    f"{remote.repository}: the hub offers {_describe(offered)} as {name}, expected "
+                    f"{_describe(expected)}; nothing was downloaded, check HF_ENDPOINT"
                 )
-    total, most = sum(file.size for file in remote.files.values()), most_bytes(info)
+    total, limit = sum(file.size for file in remote.files.values()), max_dataset_bytes(info)
     count = len(remote.files)
-    if total > most or count > MOST_FILES:
+    if total > limit or count > MAX_FILES:
         raise InputError(
             f"{remote.repository}: the hub offers {count} files of {total:,} bytes, expected at "
-            f"most {MOST_FILES} of {most:,}; nothing was downloaded, check HF_ENDPOINT"
+            f"most {MAX_FILES} of {limit:,}; nothing was downloaded, check HF_ENDPOINT"
         )
 
 
-def most_bytes(info: DatasetInfo) -> int:
-    """Return more bytes than a dataset's files can have.
+def max_dataset_bytes(info: DatasetInfo) -> int:
+    """Return an upper bound of the size of a dataset's files.
 
     Example:
-        >>> most_bytes(DATASETS["mnist"])
+        >>> max_dataset_bytes(DATASETS["mnist"])
         181440000
     """
     channels, height, width = info.shape
-    each = info.image_bytes or 2 * channels * height * width + 1024
-    return ((info.train or 0) + (info.test or 0)) * each
+    image_bytes = info.image_bytes or 2 * channels * height * width + 1024
+    return ((info.train or 0) + (info.test or 0)) * image_bytes
 
 
-def _shown(file: RemoteFile | None) -> str:
+def _describe(file: RemoteFile | None) -> str:
     return "nothing" if file is None else f"{file.size:,} bytes with sha256 {file.sha256[:16]}…"
 
 
 def main() -> None:
-    """Write pins.json: what the hub offers today, for every named dataset."""
+    """Write pins.json with what the hub offers today for every named dataset."""
     pins = {}
     for info in DATASETS.values():
         if info.repository is not None and info.files is not None:
-            remote = look(info.repository, info.files, None)
-            check(remote, info)
+            remote = list_files(info.repository, info.files, None)
+            check_offer(remote, info)
             pins[info.repository] = {"commit": remote.commit, "files": remote.files}
-    FILE.write_text(json.dumps(pins, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    PINS_FILE.write_text(json.dumps(pins, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, for what takes longer than a second."""
+"""A progress bar on the terminal for operations that take longer than a second."""
 
 from __future__ import annotations
 
@@ -10,40 +10,50 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["bar"]
+__all__ = ["progress_bar"]
 
-PATIENCE = 1.0  # seconds without a bar
+DELAY_SECONDS = 1.0  # before the bar appears
 
 
 @contextmanager
-def bar(
-    what: str, total: int, *, shown: bool | None, unit: str = "images"
+def progress_bar(
+    title: str, total: int, *, show: bool | None, unit: str = "images"
 ) -> Iterator[Callable[[int], None]]:
-    """Give a function to call with how much was done; shown: None means on a terminal only."""
-    if not (sys.stderr.isatty() if shown is None else shown):
+    """Yield a function to call with the progress made; None shows the bar on a terminal only."""
+    if not (sys.stderr.isatty() if show is None else show):
         yield lambda _: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Left
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     count = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
     console = Console(file=sys.stderr)
-    line = Progress(
-        TextColumn("{task.description}", markup=False), BarColumn(), count, Left(), console=console
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        count,
+        TimeRemainingColumn(),
+        console=console,
     )
-    task = line.add_task(what, total=total)
-    began, running = time.monotonic(), False
+    task = bar.add_task(title, total=total)
+    start, running = time.monotonic(), False
 
     def advance(by: int) -> None:
         nonlocal running
-        line.advance(task, by)
-        if not running and time.monotonic() - began > PATIENCE:
-            line.start()
+        bar.advance(task, by)
+        if not running and time.monotonic() - start > DELAY_SECONDS:
+            bar.start()
             running = True
 
     try:
         yield advance
     finally:
         if running:
-            line.stop()
+            bar.stop()

@@ -1,4 +1,4 @@
-"""Examples as bytes on a device: moved there once, normalised when a batch is taken."""
+"""Training examples on a device: stored as bytes, normalized when a batch is taken."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["Batch", "Examples", "concatenate"]
 
 
 class Batch(NamedTuple):
-    """One minibatch on the learner's device.
+    """One minibatch on the device of the model.
 
-    `task` is a number where all rows belong to one task, a tensor where they do not, and None
-    where no head depends on it.
+    `task` is a number if all examples belong to one task, a tensor if they do not, and None if the
+    model does not have one head per task.
     """
 
     x: Tensor
@@ -29,16 +29,16 @@ class Batch(NamedTuple):
 
 
 class Examples:
-    """The examples of a scenario. A row number stands for an example everywhere.
+    """The examples of a scenario, identified by their row numbers.
 
     Args:
-        x: images as bytes, (N, C, H, W).
-        y: the output that is right for each.
-        task: the task of each.
-        mean: what is subtracted from x / 255, a channel: once, or for every task.
+        x: the images as bytes, (N, C, H, W).
+        y: the correct output of each image.
+        task: the task of each image.
+        mean: what is subtracted from x / 255 per channel: one row for all tasks, or one per task.
         std: what the difference is divided by, likewise.
-        heads: whether a batch says its tasks, because each has a head of its own.
-        device: where the examples go.
+        heads: whether the model has one head per task, so that batches carry their tasks.
+        device: where the examples are stored.
 
     Example:
         >>> x = np.full((3, 1, 2, 2), 255, dtype=np.uint8)
@@ -60,7 +60,7 @@ class Examples:
         heads: bool = False,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.labels, self.tasks = y, task  # for index plans, which are made on the CPU
+        self.labels, self.tasks = y, task  # on the CPU, where rows are selected
         self.shape: tuple[int, ...] = x.shape[1:]
         self.device = torch.device(device)
         self._x = torch.tensor(x, device=self.device)
@@ -78,21 +78,23 @@ class Examples:
 
     @property
     def bytes_each(self) -> int:
-        """What storing one example takes: its bytes and its label."""
+        """The bytes needed to store one example and its label."""
         return int(np.prod(self.shape)) + self.labels.itemsize
 
     def take(self, rows: NDArray[np.int64], task: int | None = None) -> Batch:
-        """Return the examples at `rows`, normalised; a copy, which may be written to.
+        """Return the normalized examples at `rows`, as a copy that may be written to.
 
-        `task` says that all of them are of that one, so that only its head has to be computed.
+        Args:
+            rows: the row numbers.
+            task: the task of all these examples, so that only its head has to be computed.
         """
-        writeable = rows if rows.flags.writeable else rows.copy()  # PyTorch knows no other
+        writeable = rows if rows.flags.writeable else rows.copy()  # required by PyTorch
         chosen = torch.from_numpy(writeable).to(self.device, non_blocking=True)
         gain, bias = self._gain, self._bias
         if len(gain) > 1:
-            of = self._task[chosen]
-            gain, bias = gain[of], bias[of]
-        # Whole rows, then in place: four times as fast as indexing images on a processor.
+            tasks = self._task[chosen]
+            gain, bias = gain[tasks], bias[tasks]
+        # Selecting flat rows and normalizing in place is four times as fast on a CPU.
         x = self._x.flatten(1).index_select(0, chosen).view(-1, *self.shape).float()
         x.mul_(gain).add_(bias)
         if not self._heads:
@@ -101,7 +103,7 @@ class Examples:
 
 
 def concatenate(first: Batch, second: Batch) -> Batch:
-    """Return two batches as one.
+    """Return two batches as a single one.
 
     Example:
         >>> a = Batch(torch.zeros(2, 1), torch.tensor([0, 0]), 0)
@@ -111,13 +113,13 @@ def concatenate(first: Batch, second: Batch) -> Batch:
     """
     task: int | Tensor | None = first.task
     if task is not None and second.task is not None:
-        both_one = isinstance(task, int) and isinstance(second.task, int) and task == second.task
-        task = task if both_one else torch.cat([_each(first), _each(second)])
+        is_same = isinstance(task, int) and isinstance(second.task, int) and task == second.task
+        task = task if is_same else torch.cat([_expand_task(first), _expand_task(second)])
     return Batch(torch.cat([first.x, second.x]), torch.cat([first.y, second.y]), task)
 
 
-def _each(batch: Batch) -> Tensor:
-    """Return the task of each row of a batch."""
+def _expand_task(batch: Batch) -> Tensor:
+    """Return the task of each example of a batch as a tensor."""
     if isinstance(batch.task, Tensor):
         return batch.task
     assert batch.task is not None

@@ -1,33 +1,56 @@
-"""Where a dataset's files are: the cache, then a local mirror, both laid out alike."""
+"""Where the files of a dataset are: in the cache or in a local mirror, both laid out alike."""
 
 from __future__ import annotations
 
 import os
 import re
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from ..record import InputError, read_json
+from .registry import DATASETS
 
 __all__ = [
     "SPLITS",
     "DatasetFiles",
+    "SourceInfo",
     "cache_folder",
-    "find",
-    "layout",
+    "describe_layout",
+    "find_files",
+    "find_subset_files",
     "mirror_folder",
-    "source_json",
+    "missing_dataset",
+    "read_source_info",
 ]
 
 SPLITS = ("train", "test")
 
 
 class DatasetFiles(NamedTuple):
-    """A dataset's folder and the files of each split, in order."""
+    """The folder of a dataset and the files of each split, in order."""
 
     source: Literal["cache", "mirror"]
     folder: Path
     files: dict[str, tuple[Path, ...]]
+
+
+class SourceFile(msgspec.Struct):
+    """A file as it was downloaded."""
+
+    sha256: str
+    path: str | None = None
+    size: int | None = None
+
+
+class SourceInfo(msgspec.Struct):
+    """The contents of source.json: where the files were downloaded from."""
+
+    files: dict[str, SourceFile]
+    repository: str | None = None
+    commit: str | None = None
+    endpoint: str | None = None
 
 
 def cache_folder() -> Path:
@@ -45,31 +68,40 @@ def mirror_folder() -> Path | None:
     return Path(mirror).expanduser().absolute() if mirror else None
 
 
-def find(name: str) -> DatasetFiles | None:
-    """Return where the files of a dataset are now, or None; nothing is downloaded."""
-    places: list[tuple[Literal["cache", "mirror"], Path | None]]
-    places = [("cache", cache_folder()), ("mirror", mirror_folder())]
-    for source, place in places:
-        if place is None:
+def find_files(name: str) -> DatasetFiles | None:
+    """Return the local files of a dataset, or None; nothing is downloaded."""
+    roots: list[tuple[Literal["cache", "mirror"], Path | None]]
+    roots = [("cache", cache_folder()), ("mirror", mirror_folder())]
+    for source, root in roots:
+        if root is None:
             continue
+        folder = root / name
         try:
-            files = {split: _shards(place / name, split) for split in SPLITS}
+            files = {split: _find_shards(folder, split) for split in SPLITS}
         except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise InputError(f"{place / name}: cannot be read ({why:.80})") from None
-        there = [split for split in SPLITS if files[split]]
-        if len(there) == len(SPLITS):
-            return DatasetFiles(source, place / name, files)
-        if there:
-            missing = next(split for split in SPLITS if split not in there)
+            reason = (error.strerror or str(error)).lower()
+            raise InputError(f"{folder}: cannot be read ({reason:.80})") from None
+        present = [split for split in SPLITS if files[split]]
+        if len(present) == len(SPLITS):
+            return DatasetFiles(source, folder, files)
+        if present:
+            missing = next(split for split in SPLITS if split not in present)
             raise InputError(
-                f"{place / name}: {there[0]} is there, {missing} is not; expected {layout(name)}"
+                f"{folder}: has {present[0]} but not {missing}; expected {describe_layout(name)}"
             )
     return None
 
 
-def layout(name: str) -> str:
-    """Return in words how the files of a dataset lie in the cache or in a mirror."""
+def find_subset_files(name: str) -> tuple[str, DatasetFiles | None]:
+    """Return a dataset's name and local files, or those of the dataset that it is a subset of."""
+    files, subset = find_files(name), DATASETS[name].subset
+    if files is None and subset is not None:
+        return subset.of, find_files(subset.of)
+    return name, files
+
+
+def describe_layout(name: str) -> str:
+    """Return how the files of a dataset are laid out in the cache or in a mirror."""
     return (
         f"{name}/train.parquet and {name}/test.parquet (or shards train-00000-of-00002.parquet …; "
         "columns image = struct of bytes (PNG or JPEG) and path, label = int64, class names in "
@@ -77,24 +109,35 @@ def layout(name: str) -> str:
     )
 
 
-def source_json(folder: Path) -> dict[str, Any]:
-    """Return what stands in source.json beside the files; nothing if there is none."""
+def missing_dataset(name: str) -> InputError:
+    """Return the error for a dataset that is neither in the cache nor in a mirror."""
+    info = DATASETS[name]
+    mirror = mirror_folder()
+    roots = f"{cache_folder()} or {'PERDURE_DATA (not set)' if mirror is None else mirror}"
+    own = f"a folder, named by PERDURE_DATA, with {describe_layout(name)}"
+    whole = info if info.subset is None else DATASETS[info.subset.of]
+    if whole.repository is None:
+        return InputError(
+            f"{name}: not in {roots}, and not on the hub; provide {own}: {info.provide}"
+        )
+    return InputError(f"{name}: not in {roots}; run `perdure data fetch {name}`, or provide {own}")
+
+
+def read_source_info(folder: Path) -> SourceInfo:
+    """Return the contents of source.json next to the files; empty if there is none."""
     path = folder / "source.json"
     try:
-        found = read_json(path)
-        files = found["files"]
-        if not all(isinstance(each["sha256"], str) for each in files.values()):
-            raise TypeError
+        return msgspec.convert(read_json(path), SourceInfo)
     except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return SourceInfo(files={})
+    except (OSError, ValueError, msgspec.ValidationError):
         raise InputError(
-            f"{path}: is not what `perdure data fetch` writes; remove it, or fetch with --force"
+            f"{path}: was not written by `perdure data fetch`; remove it, or fetch again with "
+            "`force=True`"
         ) from None
-    return dict(found)
 
 
-def _shards(folder: Path, split: str) -> tuple[Path, ...]:
+def _find_shards(folder: Path, split: str) -> tuple[Path, ...]:
     """Return the file of a split, or all its shards in order, or nothing."""
     whole = folder / f"{split}.parquet"
     if whole.is_file():
@@ -102,8 +145,8 @@ def _shards(folder: Path, split: str) -> tuple[Path, ...]:
     shards = sorted(folder.glob(f"{split}-*-of-*.parquet"))
     if not shards:
         return ()
-    found = [re.fullmatch(rf"{split}-(\d+)-of-(\d+)\.parquet", path.name) for path in shards]
-    numbers = [(int(match[1]), int(match[2])) for match in found if match]
+    matches = [re.fullmatch(rf"{split}-(\d+)-of-(\d+)\.parquet", path.name) for path in shards]
+    numbers = [(int(match[1]), int(match[2])) for match in matches if match]
     if numbers != [(k, len(shards)) for k in range(len(shards))]:
         raise InputError(
             f"{folder}: the shards of {split} are {', '.join(path.name for path in shards):.200}; "

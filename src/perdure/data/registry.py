@@ -1,17 +1,20 @@
-"""Every dataset that has a name here: what it is, where it comes from, what to provide."""
+"""The datasets by name: what they are, where they come from, and what to provide yourself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-__all__ = ["DATASETS", "ClassSubset", "DatasetInfo"]
+from .._suggestions import suggest_names
+from ..record import InputError
+
+__all__ = ["DATASETS", "ClassSubset", "DatasetInfo", "find_dataset"]
 
 Channels = tuple[float, ...]
 
 
 class ClassSubset(NamedTuple):
-    """Some classes of a whole dataset: `classes` as it names them, `names` as this one does."""
+    """Some classes of another dataset: `classes` are named so there, `names` so here."""
 
     of: str
     classes: tuple[str, ...]
@@ -20,22 +23,22 @@ class ClassSubset(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetInfo:
-    """What is known of a dataset before it is loaded; `train` and `test` count the complete set."""
+    """What is known about a dataset before it is loaded."""
 
     about: str
     licence: str
     shape: tuple[int, int, int]
     classes: int
-    train: int | None  # None: not known for sure
+    train: int | None  # the number of training images of the complete dataset, if known
     test: int | None
     mean: Channels
     std: Channels
     repository: str | None = None
-    files: tuple[str, str] | None = None  # patterns in the repository: train, test
-    provide: str | None = None
-    cut: ClassSubset | None = None
-    image_bytes: int | None = None  # a file has on average at most; None: twice its pixels
-    fit: Literal["stretch", "crop"] = "stretch"  # crop: shorter side to size, then the centre
+    files: tuple[str, str] | None = None  # patterns of the training and test files
+    provide: str | None = None  # how to prepare the files yourself
+    subset: ClassSubset | None = None
+    image_bytes: int | None = None  # the maximum average per image; None: twice its pixels
+    fit: Literal["stretch", "crop"] = "stretch"  # crop: the center, after resizing
 
 
 _GREY = ((0.1307,), (0.3081,))
@@ -58,7 +61,7 @@ def _domain(name: str) -> DatasetInfo:
         shape=(3, 96, 96), classes=126, train=None, test=None,
         mean=_IMAGENET[0], std=_IMAGENET[1], fit="crop",
         provide="the 126 classes of Zhou et al. (2021) of DomainNet, images of any size (the "
-        "shorter side is resized to 96, then the centre is cut out)",
+        "shorter side is resized to 96, then the center is cropped)",
     )  # fmt: skip
 
 
@@ -126,7 +129,7 @@ DATASETS: dict[str, DatasetInfo] = {
         provide="the 20 characters of images_background/Alphabet_of_the_Magi of "
         "github.com/brendenlake/omniglot, drawers 1-16 as train and 17-20 as test (the source has "
         "no such split), or the whole of omniglot",
-        cut=ClassSubset("omniglot", _MAGI, _MAGI),
+        subset=ClassSubset("omniglot", _MAGI, _MAGI),
     ),
     "tiny-imagenet": DatasetInfo(
         about="200 classes of ImageNet, 64x64; the official validation part is the test part",
@@ -141,7 +144,7 @@ DATASETS: dict[str, DatasetInfo] = {
         licence=_IMAGENET_TERMS,
         shape=(3, 64, 64), classes=10, train=5_000, test=500,
         mean=_TINY[0], std=_TINY[1],
-        cut=ClassSubset("tiny-imagenet", tuple(_M2I), tuple(_M2I.values())),
+        subset=ClassSubset("tiny-imagenet", tuple(_M2I), tuple(_M2I.values())),
     ),
     "mini-imagenet": DatasetInfo(
         about="100 classes of ImageNet, 500 + 100 images each (not the classes of Vinyals et al.)",
@@ -155,7 +158,7 @@ DATASETS: dict[str, DatasetInfo] = {
     "mini-domainnet": replace(
         _domain("all"),
         about="Mini-DomainNet (Zhou et al., 2021): all four domains in one",
-        provide="the 126 classes of Zhou et al. (2021) of DomainNet; better one folder a domain: "
+        provide="the 126 classes of Zhou et al. (2021) of DomainNet; better one folder per domain: "
         "mini-domainnet-clipart, mini-domainnet-painting, mini-domainnet-real, "
         "mini-domainnet-sketch",
     ),
@@ -172,3 +175,18 @@ DATASETS: dict[str, DatasetInfo] = {
         "greyscale PNG, 101 wide (time steps) and 40 high (Mel coefficients)",
     ),
 }  # fmt: skip
+
+
+def find_dataset(name: str) -> DatasetInfo:
+    """Return what is known about a dataset, or raise an error that suggests similar names.
+
+    Example:
+        >>> find_dataset("mnist").classes
+        10
+    """
+    if name not in DATASETS:
+        raise InputError(
+            f"dataset is {name!r:.60}, expected one of {', '.join(DATASETS)}; "
+            f"{suggest_names(str(name), DATASETS)}".rstrip("; ")
+        )
+    return DATASETS[name]
