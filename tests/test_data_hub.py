@@ -60,7 +60,7 @@ def hub(
     monkeypatch.setenv("PERDURE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PERDURE_DATA", raising=False)
     monkeypatch.setattr(_hub, "CHUNK_BYTES", 1000)
-    monkeypatch.setattr(_hub.time, "sleep", lambda _: None)
+    monkeypatch.setattr("perdure.data._hub.time.sleep", lambda _: None)
     yield served
     served.close()
 

@@ -179,7 +179,7 @@ def _open_hub(repository: str, revision: str | None) -> Iterator[ModuleType]:
     except ImportError:
         raise missing_package("huggingface_hub") from None
     # The constant is what HF_HUB_DISABLE_TELEMETRY sets; tests fail if it has no effect any more.
-    logging = hub.utils.logging
+    logging: ModuleType = hub.utils.logging
     telemetry, verbosity = hub.constants.HF_HUB_DISABLE_TELEMETRY, logging.get_verbosity()
     hub.constants.HF_HUB_DISABLE_TELEMETRY = True
     logging.set_verbosity_error()
