@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -13,8 +13,10 @@ from .. import __version__
 from ..record import InputError, read_json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from ..scenarios import Provenance
     from .config import RunConfig
 
 __all__ = [
@@ -35,7 +37,7 @@ def is_finished(folder: Path) -> bool:
     return all(os.path.exists(f"{folder}/{name}") for name in ("done.json", "run.json"))  # noqa: PTH110 - asked of ten thousand
 
 
-def find_data_changes(folder: Path, data: dict[str, Any]) -> list[str]:
+def find_data_changes(folder: Path, data: Mapping[str, Provenance]) -> list[str]:
     """Return what differs between the bytes that a run used and those of today."""
     path = folder / "run.json"
     try:
@@ -66,7 +68,7 @@ def find_version_changes(folder: Path) -> list[str]:
 
 
 def check_resumable(
-    folder: Path, config: RunConfig, data: dict[str, Any], *, force: bool
+    folder: Path, config: RunConfig, data: Mapping[str, Provenance], *, force: bool
 ) -> list[str]:
     """Return what differs from before where `force` allows it; raise unless a run can go on.
 
