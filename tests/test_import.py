@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from .cli_helpers import start, table, write
+import perdure
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from .cli_helpers import start, table, write
 
 HEAVY = (
     "torch", "matplotlib", "pandas", "plotly", "duckdb", "sklearn", "ray",
@@ -30,9 +30,9 @@ except SystemExit as stop:
 """
 
 
-ROOMS = [
-    "data", "evaluation", "execution", "metrics", "models", "record", "report", "scenarios",
-    "strategies",
+PACKAGES = [
+    "data", "evaluation", "execution", "metrics", "models", "record", "report", "reproduction",
+    "scenarios", "stats", "strategies", "studies", "training",
 ]  # fmt: skip
 
 
@@ -59,6 +59,7 @@ def test_the_check_sees_what_is_loaded() -> None:
         "from perdure import *",
         "import perdure.metrics, perdure.record, perdure.report, perdure.cli",
         "import perdure; perdure.summary([[0.9, 0.1], [0.6, 0.8]])",
+        "import perdure; perdure.score([[0.9, 0.1], [0.6, 0.8]]); perdure.compare; perdure.run",
     ],
 )
 def test_import_is_light(script: str) -> None:
@@ -77,10 +78,35 @@ def test_importing_prints_and_warns_of_nothing() -> None:
     assert answer == (0, "", "")
 
 
-@pytest.mark.parametrize("room", ["", *(f".{room}" for room in ROOMS)])
-def test_dir_lists_every_public_name_once(room: str) -> None:
-    module = importlib.import_module(f"perdure{room}")
+@pytest.mark.parametrize("package", ["", *(f".{package}" for package in PACKAGES)])
+def test_dir_lists_every_public_name_once(package: str) -> None:
+    module = importlib.import_module(f"perdure{package}")
     names = dir(module)
     assert names == sorted(set(names))
     assert set(getattr(module, "__all__", ())) <= set(names)
     assert all(hasattr(module, name) for name in names)
+
+
+def test_type_checkers_and_dir_see_the_same_names() -> None:
+    """What is imported on first use is named twice: in a table, and for type checkers."""
+    tree = ast.parse(Path(perdure.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    aliases = [
+        alias for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    ]
+    assert all(alias.name == alias.asname for alias in aliases)
+    eager = [
+        alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.level
+        for alias in node.names
+    ]
+    names = [*eager, *(alias.name for alias in aliases), "__version__"]
+    assert sorted(names) == dir(perdure)
+
+
+def test_every_package_is_an_attribute() -> None:
+    for package in PACKAGES:
+        assert getattr(perdure, package) is importlib.import_module(f"perdure.{package}")
+    with pytest.raises(AttributeError, match="no attribute 'scroe'"):
+        _ = perdure.scroe  # type: ignore[attr-defined]

@@ -1,10 +1,20 @@
-"""perdure measures what a model keeps while it goes on learning."""
+"""perdure measures what a model retains while it keeps learning.
 
-from typing import TYPE_CHECKING, Any
+- `score`, `score_groups` and `compare` compute metrics from arrays, files and recorded runs.
+- `Evaluator` evaluates every task while your own training loop runs.
+- `run` trains a strategy on a scenario; `list_runs` and `open_run` read what was recorded.
+- `plan` predicts what an evaluation schedule costs and how precise it is.
+
+PyTorch is imported only when something that needs it is used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from .metrics import (
     Costs,
     PerExample,
+    RunsSummary,
     ScoreMatrix,
     ScoreScale,
     Stream,
@@ -13,28 +23,105 @@ from .metrics import (
     UndefinedMetricError,
     summary,
 )
-from .stats import plan
+from .stats import EvaluationPlan, plan
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names are public
+    from . import data as data
+    from . import evaluation as evaluation
+    from . import execution as execution
+    from . import metrics as metrics
+    from . import models as models
+    from . import record as record
+    from . import report as report
+    from . import reproduction as reproduction
+    from . import scenarios as scenarios
+    from . import stats as stats
+    from . import strategies as strategies
+    from . import studies as studies
+    from . import training as training
+    from .comparison import compare as compare
     from .evaluation import Alarm as Alarm
     from .evaluation import AlarmTriggered as AlarmTriggered
+    from .evaluation import Burst as Burst
     from .evaluation import EvalTask as EvalTask
     from .evaluation import EvaluationWarning as EvaluationWarning
     from .evaluation import Evaluator as Evaluator
+    from .evaluation import Every as Every
     from .evaluation import Inline as Inline
     from .evaluation import Record as Record
     from .evaluation import Score as Score
     from .evaluation import Subset as Subset
     from .evaluation import Worker as Worker
     from .evaluation import burst as burst
+    from .evaluation import every as every
     from .evaluation import gradient_norm as gradient_norm
-    from .record import RecordError, open_run
+    from .grouped_scores import GroupedScores as GroupedScores
+    from .grouped_scores import ScoreGroup as ScoreGroup
+    from .grouped_scores import score_groups as score_groups
+    from .record import InputError as InputError
+    from .record import InputOptions as InputOptions
+    from .record import RecordError as RecordError
+    from .record import Run as Run
+    from .record import open_run as open_run
+    from .report.tables import ComparisonReport as ComparisonReport
+    from .runs import ConfigOptions as ConfigOptions
+    from .runs import RunResult as RunResult
+    from .runs import run as run
+    from .scores import score as score
 
-# What needs PyTorch is not listed: `from perdure import *` works without it.
+__version__ = "0.1.0"
+
+# Where each name that is imported on first use is defined.
+_LIGHT = {
+    "comparison": ("compare",),
+    "grouped_scores": ("GroupedScores", "ScoreGroup", "score_groups"),
+    "record": ("InputError", "InputOptions", "RecordError", "Run", "open_run"),
+    "report.tables": ("ComparisonReport",),
+    "runs": ("ConfigOptions", "RunResult", "run"),
+    "scores": ("score",),
+}
+_NEEDS_TORCH = {
+    "evaluation": (
+        "Alarm",
+        "AlarmTriggered",
+        "Burst",
+        "EvalTask",
+        "EvaluationWarning",
+        "Evaluator",
+        "Every",
+        "Inline",
+        "Record",
+        "Score",
+        "Subset",
+        "Worker",
+        "burst",
+        "every",
+        "gradient_norm",
+    ),
+}
+_SUBPACKAGES = (
+    "data",
+    "evaluation",
+    "execution",
+    "metrics",
+    "models",
+    "record",
+    "report",
+    "reproduction",
+    "scenarios",
+    "stats",
+    "strategies",
+    "studies",
+    "training",
+)
+_MODULES = {name: module for module, names in (_LIGHT | _NEEDS_TORCH).items() for name in names}
+
+# `from perdure import *` works without PyTorch; `dir(perdure)` lists everything.
 __all__ = [
     "Costs",
+    "EvaluationPlan",
     "PerExample",
-    "RecordError",
+    "RunsSummary",
     "ScoreMatrix",
     "ScoreScale",
     "Stream",
@@ -42,46 +129,30 @@ __all__ = [
     "SummaryOptions",
     "UndefinedMetricError",
     "__version__",
-    "open_run",
     "plan",
     "summary",
+    *(name for names in _LIGHT.values() for name in names),
 ]
-__version__ = "0.1.0"
-
-_LATER = {  # imported when they are first used: scoring needs no PyTorch
-    "record": ("RecordError", "open_run"),
-    "evaluation": (
-        "Alarm",
-        "AlarmTriggered",
-        "EvalTask",
-        "EvaluationWarning",
-        "Evaluator",
-        "Inline",
-        "Record",
-        "Score",
-        "Subset",
-        "Worker",
-        "burst",
-        "gradient_norm",
-    ),
-}
 
 
-def __getattr__(name: str) -> Any:
-    for room, names in _LATER.items():
-        if name in names:
-            from importlib import import_module
+if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
-            try:
-                return getattr(import_module(f".{room}", __name__), name)
-            except ModuleNotFoundError as error:
-                if error.name != "torch":
-                    raise
-                raise ModuleNotFoundError(
-                    f"perdure.{name} needs PyTorch: pip install 'perdure[train]'", name="torch"
-                ) from None
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        if name in _SUBPACKAGES:
+            return import_module(f".{name}", __name__)
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            value: object = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise ModuleNotFoundError(
+                f"perdure.{name} needs PyTorch: pip install 'perdure[train]'", name="torch"
+            ) from None
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for names in _LATER.values() for name in names)})
+    return sorted({*__all__, *_MODULES, *_SUBPACKAGES})
