@@ -83,7 +83,7 @@ def arm(kind: str, count: int, store: str) -> None:
     elif kind == "torn":  # a line or hits are appended
         os.pwrite = counted(count, torn, writes)
     elif kind == "closing":  # nothing but done.json is missing
-        RunWriter.done = lambda *_, **__: die()  # type: ignore[method-assign]
+        RunWriter.finish = lambda *_, **__: die()  # type: ignore[method-assign]
     elif kind == "operation":  # a file of the store is opened, renamed, removed or cut
         sys.addaudithook(heard)
     else:

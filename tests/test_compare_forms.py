@@ -34,7 +34,7 @@ def test_json_has_every_number(runs: Path) -> None:
     assert list(answer["metrics"]) == [
         "acc", "acc.learning", "bwt", "forgetting.learned", "min_acc", "wc_acc"
     ]  # fmt: skip
-    assert answer["paired_by"] == "run.json"
+    assert answer["paired_by"] == "seed"
     assert answer["seeds_in_common"] == list(range(9))
     acc = answer["metrics"]["acc"]
     for name, values in METHODS.items():

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perdure.record import InputError
-from perdure.record.grouping import find_groups, in_words
-from perdure.record.pairing import paired
+from perdure.record.comparability import pair_runs
+from perdure.record.grouping import find_groups, format_seeds
 
 from .cli_helpers import refused, run, says, strict, table, write
 from .compare_helpers import made, points, spread, store
@@ -114,8 +114,8 @@ def test_runs_are_paired_by_seed_and_not_by_place(tmp_path: Path) -> None:
     store(tmp_path / "b", {"ewc": {2: 0.3, 1: 0.2, 0: 0.1, 7: 0.9}})
     found, _ = find_groups([f"er={tmp_path}/a", f"ewc={tmp_path}/b"])
     found["ewc"].reverse()
-    by_seed, by = paired(found)
-    assert by == "run.json"
+    by_seed, by = pair_runs(found)
+    assert by == "seed"
     assert [by_seed["ewc"][k].path[-3:] for k in range(3)] == ["-s0", "-s1", "-s2"]
     answer = run(
         "compare", f"er={tmp_path}/a", f"ewc={tmp_path}/b", "--metrics", "acc", "--format", "json"
@@ -133,7 +133,7 @@ def test_one_run_without_a_seed_and_all_are_paired_by_order(tmp_path: Path, seed
         said = {} if seed is None else {"seed": seed}
         made(tmp_path / f"x{k}", 0.3 * k, {"strategy": "x", **said})
     found, _ = find_groups([str(tmp_path)])
-    by_seed, by = paired(found)
+    by_seed, by = pair_runs(found)
     assert (by, list(by_seed["er"])) == ("file order", [0, 1])
     answer = run("compare", tmp_path, "--metrics", "acc")
     assert answer.code == 0
@@ -315,4 +315,4 @@ def test_descriptions_of_any_shape(tmp_path: Path) -> None:
     [([3], "3"), ([1, 0], "0, 1"), ([5, 3, 4, 9], "3-5, 9"), (["b", 1, "a"], "1, b, a"), ([], "")],
 )
 def test_seeds_in_words(seeds: list[int | str], words: str) -> None:
-    assert in_words(seeds) == words
+    assert format_seeds(seeds) == words

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from perdure.metrics import Stream
-from perdure.record import InputError, Run, ScoreInput
+from perdure.record import JSON, InputError, Run, RunMetadata, ScoreInput
 from perdure.report.figures import series
 from perdure.report.load import open_methods
 from perdure.report.series_parameter import find_series_parameter
@@ -92,9 +92,9 @@ def test_colours_run_from_dark_to_light_with_the_value() -> None:
     assert shades == sorted(shades)
 
 
-def method(low: float, **description: object) -> list[ScoreInput]:
+def method(low: float, **description: JSON) -> list[ScoreInput]:
     stream = Stream({"a": ([1, 2], [0.9, low]), "b": ([2], [0.8])}, spans=[("a", 1), ("b", 2)])
-    return [Run(stream=stream, description={"config": description} if description else {})]
+    return [Run(stream=stream, metadata=RunMetadata(config=description))]
 
 
 def test_values_far_apart_stand_at_even_distances() -> None:
@@ -116,7 +116,7 @@ def test_values_far_apart_stand_at_even_distances() -> None:
     ],
 )  # fmt: skip
 def test_the_value_is_found(
-    methods: dict[str, dict[str, object]], name: str | None, values: list[float] | None
+    methods: dict[str, dict[str, JSON]], name: str | None, values: list[float] | None
 ) -> None:
     made = {each: method(0.5, **said) for each, said in methods.items()}
     if name is None:

@@ -103,22 +103,22 @@ def test_what_is_appended_appears_by_itself(visit: Visit, tmp_path: Path) -> Non
         RunWriter(tmp_path / "mine", {"config": {"strategy": "gem"}}) as writer,
         serving(tmp_path, every=0.5) as live,  # as the command does
     ):
-        writer.points([f"{k},a,a,probe,0.9,10" for k in range(1, 50)])
+        writer.append_points([f"{k},a,a,probe,0.9,10" for k in range(1, 50)])
         page = opened(visit, live, "mine")
         page.get_by_text("running").first.wait_for()
         last = "document.getElementById('chart').data[0].y.at(-1)"
         assert page.evaluate(last) == 0.9
         before = page.locator(CURVES).first.get_attribute("d")
-        writer.points(["50,a,a,probe,0.125,10"])
+        writer.append_points(["50,a,a,probe,0.125,10"])
         page.wait_for_function(f"() => {last} === 0.125")
         page.wait_for_function(
             "([css, d]) => document.querySelector(css).getAttribute('d') !== d",
             arg=[CURVES, before],
         )
-        writer.points(["51,b,a,probe,0.25,10", "51,b,b,probe,0.5,10"])  # a task begins
+        writer.append_points(["51,b,a,probe,0.25,10", "51,b,b,probe,0.5,10"])  # a task begins
         page.wait_for_function("() => document.querySelectorAll('#table tbody tr').length === 2")
         page.get_by_text("min 0.250").wait_for()
-        writer.done()
+        writer.finish()
         page.locator("#shown-about", has_text="finished").wait_for()
         assert visit.is_clean()
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perdure.record import GrowingPoints, RunWriter, is_locked, open_run, read_points
+from perdure.record import GrowingPoints, RunFolder, RunWriter, open_run, read_points, run_folder
+from perdure.record.io import safe_folder
 from perdure.report.live import run_entry as entry_module
-from perdure.report.live import safe_paths as inside
-from perdure.report.live import tail
 from perdure.report.live.store_watcher import StoreWatcher
 from perdure.report.live.studies import StudyProgress
 from perdure.studies import make_study, run_study
@@ -91,7 +90,7 @@ def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     watching = StoreWatcher(tmp_path)
     watching.poll({"r"})
     read: list[int] = []
-    plain = inside.read_range
+    plain = safe_folder.read_range
 
     def counted(folder: int, name: str, start: int, most: int) -> bytes:
         data = plain(folder, name, start, most)
@@ -99,7 +98,7 @@ def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             read.append(len(data))
         return data
 
-    monkeypatch.setattr(tail, "read_range", counted)
+    monkeypatch.setattr(run_folder, "read_range", counted)
     assert not watching.poll({"r"}).points
     assert not read
     append(run, "900,b,a,probe,0.25,9")
@@ -201,15 +200,15 @@ def test_a_folder_that_is_emptied_or_begun_is_followed(tmp_path: Path) -> None:
 def test_a_run_that_is_locked_runs_and_then_ends(tmp_path: Path) -> None:
     watching = StoreWatcher(tmp_path)
     with RunWriter(tmp_path / "r", {"config": {"strategy": "gem"}}) as writer:
-        assert is_locked(tmp_path / "r")
-        writer.points(["1,a,a,probe,0.5,2"])
+        assert RunFolder(tmp_path / "r").is_locked()
+        writer.append_points(["1,a,a,probe,0.5,2"])
         watching.poll()
         assert watching.listing["r"].state == "running"
         assert watching.listing["r"].acc == 0.5
-        writer.points(["2,a,a,probe,0.75,2"])
+        writer.append_points(["2,a,a,probe,0.75,2"])
         watching.poll()  # nobody looks at it, but it runs
         assert watching.listing["r"].acc == 0.75
-        writer.done()
+        writer.finish()
     watching.poll()
     assert watching.listing["r"].state == "finished"
 
@@ -418,9 +417,9 @@ def test_ten_thousand_runs_are_listed_and_cost_little(
     asked: list[str] = []
     plain = entry_module.RunEntry._look
 
-    def counted(self: entry_module.RunEntry, folder: int) -> None:
+    def counted(self: entry_module.RunEntry, run: RunFolder) -> None:
         asked.append(self.name)
-        plain(self, folder)
+        plain(self, run)
 
     monkeypatch.setattr(entry_module.RunEntry, "_look", counted)
     watching = StoreWatcher(tmp_path / "store")

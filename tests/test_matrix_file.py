@@ -92,7 +92,7 @@ def test_every_version_of_npy_is_read(version: int) -> None:
 
 def test_npz_carries_the_other_fields_too() -> None:
     found = parse_matrix(npz(matrix=[[0.5]], initial=[0.1], classes=[2], sizes=[9]), "m.npz")
-    assert {name: value.tolist() for name, value in found.items()} == {
+    assert {name: np.asarray(value).tolist() for name, value in found.items()} == {
         "matrix": [[0.5]], "initial": [0.1], "classes": [2], "sizes": [9],
     }  # fmt: skip
 

@@ -195,10 +195,10 @@ def test_the_difference_is_paired_on_examples() -> None:
     alike[0, :20] ^= True
     apart = difference_of_runs(ends_of([table]), ends_of([alike])).intervals["acc"]
     mixed = ends_of([rng.permuted(table, axis=1)])
-    unlike = difference_of_runs(ends_of([table]), mixed).intervals["acc"]
+    differing_keys = difference_of_runs(ends_of([table]), mixed).intervals["acc"]
     expected = stats.ttest_rel(table[0].astype(float), alike[0].astype(float)).confidence_interval()
     assert apart == pytest.approx((expected.low, expected.high), abs=3 / 1000)
-    assert unlike[1] - unlike[0] > 3 * (apart[1] - apart[0])
+    assert differing_keys[1] - differing_keys[0] > 3 * (apart[1] - apart[0])
 
 
 def test_examples_are_paired_by_their_ids_in_any_order() -> None:

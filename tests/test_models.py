@@ -203,7 +203,7 @@ AGAIN: list[tuple[str, Shape, Any]] = [
 
 
 def unsettled(network: nn.Module) -> nn.Module:
-    """Return the network with BatchNorms that do something, unlike those of a new one."""
+    """Return the network with BatchNorms that do something, differing_keys those of a new one."""
     generator = torch.Generator().manual_seed(3)
     for module in network.modules():
         if isinstance(module, nn.BatchNorm2d):

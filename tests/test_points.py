@@ -322,7 +322,7 @@ def test_thinning_a_dense_record_is_testing_less_often(lengths: list[int], every
     rng = np.random.default_rng(every)
     steps = range(-ends[-1], ends[-1] + 1)
     scores = {(t, f"t{k}"): float(rng.random()) for t in steps for k in range(len(ends))}
-    dense = read_points(record(1, ends, scores), "dense.csv").stream(thin=every)
+    dense = read_points(record(1, ends, scores), "dense.csv").stream(subsample=every)
     coarse = read_points(record(every, ends, scores), "coarse.csv").stream()
     assert dense.names == coarse.names
     assert dense.spans == coarse.spans
@@ -336,4 +336,4 @@ def test_thinning_a_dense_record_is_testing_less_often(lengths: list[int], every
 @pytest.mark.parametrize("thin", [0, -1])
 def test_thinning_refuses_what_is_no_period(thin: int) -> None:
     with pytest.raises(ValueError, match=f"at least 1.*{thin}"):
-        read(SMALL).stream(thin=thin)
+        read(SMALL).stream(subsample=thin)

@@ -149,7 +149,7 @@ def test_hits_are_thinned_as_the_stream_is(tmp_path: Path) -> None:
     np.save(folder / "per_example" / "0.npy", np.arange(8))
     records = b"".join(step.to_bytes(8, "little") + b"\xff" for step in range(1, 7))
     (folder / "per_example" / "0.bin").write_bytes(records)
-    assert read_input(str(folder), InputOptions(thin=2)).per_example["a"].steps.tolist() == [
+    assert read_input(str(folder), InputOptions(subsample=2)).per_example["a"].steps.tolist() == [
         2,
         4,
         6,
@@ -198,13 +198,13 @@ def test_control_characters_do_not_reach_a_terminal() -> None:
         (",a,b\nb,.1,.9\na,.8,.5\n", "rows are named"),
         ("eval_exp,training_exp\n0,1\n1,0\n", "look like a log"),
         ("step,tested,accuracy\n1,a,.5\n2,a,.6\n", "look like a log"),
-        (".9,.1\n.6,.8\n", "drop --percent"),
+        (".9,.1\n.6,.8\n", "omit `percent=True`"),
     ],
 )
 def test_a_typo_does_not_become_another_matrix(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, "m.csv", text)
     with pytest.raises(InputError, match=message):
-        read_input(str(path), InputOptions(percent="drop" in message))
+        read_input(str(path), InputOptions(percent="omit" in message))
 
 
 def test_pandas_columns_that_count_are_still_a_header(tmp_path: Path) -> None:

@@ -267,7 +267,7 @@ def test_a_foreign_last_line_is_left_out_only_if_it_is_broken(tmp_path: Path) ->
 def test_what_is_given_beside_a_file(tmp_path: Path) -> None:
     folder = run(tmp_path / "run")
     (tmp_path / "costs.csv").write_text(COSTS)
-    given = InputOptions(setting="task", classes=[4, 4], thin=2)
+    given = InputOptions(setting="task", classes=[4, 4], subsample=2)
     found = read_input(str(folder / "points.csv"), given, costs=tmp_path / "costs.csv")
     assert found.matrix is not None
     assert found.stream is not None

@@ -101,11 +101,11 @@ def test_what_a_full_disk_refuses_is_written_when_there_is_room(tmp_path: Path, 
     with RunWriter(tmp_path, {}) as writer:
         disk.then = -1
         for step in range(1, 4):
-            with one_line("points.csv", "no space left on device", "Make room"):
-                writer.points([f"{step},a,a,probe,0.5,2"])
+            with one_line("points.csv", "no space left on device", "Free disk space"):
+                writer.append_points([f"{step},a,a,probe,0.5,2"])
         assert recorded(tmp_path) == []
         disk.then = None
-        writer.points(["4,a,a,probe,0.5,2"])
+        writer.append_points(["4,a,a,probe,0.5,2"])
         assert recorded(tmp_path) == [f"{step},a,a,probe,0.5,2" for step in range(1, 5)]
 
 
@@ -176,12 +176,12 @@ def test_a_run_is_not_done_before_everything_is_written(tmp_path: Path, disk: Di
     with two_tasks(tmp_path) as writer:
         disk.then = -1
         with pytest.raises(RecordError):
-            writer.points(["1,a,a,probe,0.5,2"])
+            writer.append_points(["1,a,a,probe,0.5,2"])
         with one_line("points.csv", "no space left"):
-            writer.done()
+            writer.finish()
         assert not (tmp_path / "done.json").exists()
         disk.then = None
-        writer.done()
+        writer.finish()
     assert recorded(tmp_path) == ["1,a,a,probe,0.5,2"]
     assert (tmp_path / "done.json").exists()
 
@@ -190,7 +190,7 @@ def test_sync_writes_what_waits(tmp_path: Path, disk: Disk) -> None:
     with two_tasks(tmp_path) as writer:
         disk.plan = [-1]
         with pytest.raises(RecordError):
-            writer.points(["1,a,a,probe,0.5,2"])
+            writer.append_points(["1,a,a,probe,0.5,2"])
         writer.sync()
         assert recorded(tmp_path) == ["1,a,a,probe,0.5,2"]
 
@@ -199,12 +199,12 @@ def test_gradients_that_do_not_fit_are_not_lost(tmp_path: Path, disk: Disk) -> N
     with RunWriter(tmp_path, {}) as writer:
         disk.plan = [-1]
         with one_line("gradients.csv", "no space left"):
-            writer.gradient("1,a,0.5,")
-        writer.gradient("2,a,0.25,1.0")
+            writer.append_gradients("1,a,0.5,")
+        writer.append_gradients("2,a,0.25,1.0")
         disk.plan = [3, -1]
         with pytest.raises(RecordError):
-            writer.gradient("3,a,0.25,1.0")
-        writer.gradient("4,a,0.25,1.0")
+            writer.append_gradients("3,a,0.25,1.0")
+        writer.append_gradients("4,a,0.25,1.0")
     text = (tmp_path / "gradients.csv").read_text().splitlines()
     assert [line[:1] for line in text] == ["s", "1", "2", "3", "4"]
 
@@ -214,10 +214,10 @@ def test_the_disk_has_everything_before_a_run_is_called_done(
 ) -> None:
     with two_tasks(tmp_path) as writer:
         evaluate(writer, 1, "a", ["a", "b"])
-        writer.gradient("1,a,0.5,")
+        writer.append_gradients("1,a,0.5,")
         synced: list[str] = []
         monkeypatch.setattr(os, "fsync", lambda file: synced.append(name_of(file)))
-        writer.done()
+        writer.finish()
     assert set(synced[:-1]) >= {"points.csv", "gradients.csv", "0.bin", "1.bin"}
     assert synced[-1].startswith(".done.json.")
 
@@ -257,10 +257,10 @@ def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
     try:
         lines = [f"{step},a,a,probe,0.5,2" for step in range(1, 6)]
         for line in lines[:3]:
-            writer.points([line])
+            writer.append_points([line])
         for line in lines[3:]:
             with pytest.raises(RecordError, match=r"points\.csv: file too large"):
-                writer.points([line])
+                writer.append_points([line])
         assert recorded(tmp_path) == lines[:3]
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -373,29 +373,29 @@ def write_a_run(writer: RunWriter, describe: dict[str, object]) -> Iterator[str]
     step = 0
     for number, trained in enumerate("ab"):
         tasks = list("ab")[: number + 1]
-        writer.describe(describe | {"classes": [2] * (number + 1)})
+        writer.write_metadata(describe | {"classes": [2] * (number + 1)})
         yield f"describe {trained}"
-        writer.points([f"{step},{trained},{trained},initial,0.1,{EXAMPLES}"])
+        writer.append_points([f"{step},{trained},{trained},initial,0.1,{EXAMPLES}"])
         yield f"initial {trained}"
         writer.add_per_example(tasks, np.arange(EXAMPLES))
         yield f"hits of {trained}"
         for _ in range(3):
             step += 1
-            writer.gradient(f"{step},{trained},0.5,")
+            writer.append_gradients(f"{step},{trained},0.5,")
             yield f"gradient {step}"
             evaluate(writer, step, trained, tasks)
             yield f"probe {step}"
         writer.add_per_example(tasks, np.arange(20), whole=True)
         half = np.arange(20) < 10
-        writer.points(
+        writer.append_points(
             [f"{step},{trained},{task},full,0.5,20" for task in tasks],
-            whole=[(k, step, half) for k in range(len(tasks))],
+            whole_sets=[(k, step, half) for k in range(len(tasks))],
         )
         yield f"full {step}"
-        writer.costs({task: {"model_bytes": 100.0, "seconds_train": 1.0} for task in tasks})
+        writer.write_costs({task: {"model_bytes": 100.0, "seconds_train": 1.0} for task in tasks})
         yield f"costs of {trained}"
         writer.sync()
-    writer.done(steps=step)
+    writer.finish(steps=step)
     yield "done"
 
 
@@ -433,9 +433,9 @@ def test_a_reader_may_come_after_any_byte(
 
 def test_a_run_opens_after_any_byte_of_its_gradients(tmp_path: Path, disk: Disk) -> None:
     with RunWriter(tmp_path, {}) as writer:
-        writer.points(["1,a,a,probe,0.5,2"])
+        writer.append_points(["1,a,a,probe,0.5,2"])
         disk.then, disk.after = 5, lambda: open_run(tmp_path)
-        writer.gradient("1,a,0.5,0.25")
+        writer.append_gradients("1,a,0.5,0.25")
         (tmp_path / "gradients.csv").write_bytes(b"")
         open_run(tmp_path)
 
@@ -505,10 +505,10 @@ def test_a_reader_in_another_process_never_meets_an_error(tmp_path: Path) -> Non
     for step in range(2, 1500):
         evaluate(writer, step, "a", ["a", "b"])
         if step % 20 == 0:
-            writer.describe({"setting": "class", "notes": [f"step {step}"]})
-            writer.costs({"a": {"model_bytes": float(step)}})
+            writer.write_metadata({"setting": "class", "notes": [f"step {step}"]})
+            writer.write_costs({"a": {"model_bytes": float(step)}})
     assert reader.stdout.readline() == "has read\n"
-    writer.done()
+    writer.finish()
     writer.close()
     _, err = reader.communicate(timeout=60)
     assert err == ""
@@ -530,10 +530,10 @@ def test_names_of_tasks(tmp_path: Path, name: str) -> None:
         field = csv_field(name)
         writer.add_per_example([name], np.arange(EXAMPLES))
         evaluate(writer, 1, field, [field])
-        writer.points([f"1,{field},{field},full,0.5,20"])
-        writer.gradient(f"1,{field},0.5,")
-        writer.costs({name: {"model_bytes": 3.0}})
-        writer.done()
+        writer.append_points([f"1,{field},{field},full,0.5,20"])
+        writer.append_gradients(f"1,{field},0.5,")
+        writer.write_costs({name: {"model_bytes": 3.0}})
+        writer.finish()
     found = open_run(tmp_path)
     assert found.matrix is not None
     assert found.costs is not None
@@ -546,8 +546,8 @@ def test_names_of_tasks(tmp_path: Path, name: str) -> None:
 def test_notes_and_scale_of_a_run_are_read(tmp_path: Path) -> None:
     scale = {"low": None, "high": None, "lower_is_better": True}
     with RunWriter(tmp_path, {"notes": ["it rained"], "scale": scale}) as writer:
-        writer.points(["1,a,a,full,5.5,2", "2,b,a,full,7.5,2", "2,b,b,full,1.5,2"])
-        writer.done()
+        writer.append_points(["1,a,a,full,5.5,2", "2,b,a,full,7.5,2", "2,b,b,full,1.5,2"])
+        writer.finish()
     answer = run("score", tmp_path, "--metrics", "acc,forgetting.any", "--format", "json")
     assert answer.code == 0, answer.err
     found = json.loads(answer.out)

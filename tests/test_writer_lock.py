@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from perdure.record import RecordError, RunWriter, read_input
-from perdure.record.io import append as _append
+from perdure.record.io import lock as lock_module
 
 from .cli_helpers import environment
 from .writer_helpers import Disk, Interrupt, disk, one_line, recorded
@@ -38,7 +38,7 @@ import sys
 from perdure.record import RunWriter
 
 writer = RunWriter(sys.argv[1], {}, overwrite=True)
-writer.points(["1,a,a,probe,0.5,2"])
+writer.append_points(["1,a,a,probe,0.5,2"])
 print("holds it", flush=True)
 sys.stdin.read()
 writer.close()
@@ -103,7 +103,7 @@ def test_two_writers_of_one_process(tmp_path: Path) -> None:
                 with one_line("another evaluator of this process", "close it first"):
                     RunWriter(path, {}, overwrite=overwrite)
         assert is_held(folder)
-        writer.points([LINE])
+        writer.append_points([LINE])
     assert recorded(folder) == [LINE]
     RunWriter(folder, {}, overwrite=True).close()
 
@@ -159,18 +159,18 @@ def test_an_interrupt_takes_no_lock_from_its_holder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else tries to write here, and is interrupted between any two operations."""
-    monkeypatch.setattr(_append, "PATIENCE", 0.0)
+    monkeypatch.setattr(lock_module, "LOCK_TIMEOUT", 0.0)
     with RunWriter(tmp_path, {}) as writer:
         holder = (tmp_path / "lock").read_text()
         for number in range(200):
-            with Interrupt(number, "io/append.py") as at, suppress(RecordError):
+            with Interrupt(number, "io/append.py", "io/lock.py") as at, suppress(RecordError):
                 RunWriter(tmp_path, {}, overwrite=True)
             assert (tmp_path / "lock").exists(), at
             assert (tmp_path / "lock").read_text() == holder, at
             if not at:
                 break
         assert number > 5
-        writer.points([LINE])
+        writer.append_points([LINE])
         assert is_held(tmp_path)
 
 
@@ -178,12 +178,12 @@ def test_an_interrupt_takes_no_lock_from_its_holder(
 def test_an_interrupt_at_the_start_leaves_the_folder_free(tmp_path: Path) -> None:
     for number in range(200):
         writer = None
-        with Interrupt(number, "io/append.py", "record/writer.py") as at:
+        with Interrupt(number, "io/append.py", "io/lock.py", "record/writer.py") as at:
             writer = RunWriter(tmp_path, {}, overwrite=True)
         if writer is not None:
             writer.close()
         with RunWriter(tmp_path, {}, overwrite=True) as another:
-            another.points([LINE])
+            another.append_points([LINE])
         if not at:
             break
     assert number > 30
@@ -207,12 +207,12 @@ def test_a_folder_that_is_copied_stays_locked(tmp_path: Path) -> None:
 
 def test_a_forked_child_that_closes_frees_and_writes_nothing(tmp_path: Path) -> None:
     with RunWriter(tmp_path, {}) as writer:
-        writer.points([LINE])
+        writer.append_points([LINE])
         before = content(tmp_path)
         assert in_child(writer.close) == 0
         assert content(tmp_path) == before
         assert is_held(tmp_path)
-        writer.points([LINE.replace("1", "2", 1)])
+        writer.append_points([LINE.replace("1", "2", 1)])
         assert len(recorded(tmp_path)) == 2
 
 
@@ -220,7 +220,7 @@ def test_a_forked_child_leaves_what_waits_to_its_parent(tmp_path: Path, disk: Di
     with RunWriter(tmp_path, {}) as writer:
         disk.plan = [-1]
         with pytest.raises(RecordError):
-            writer.points([LINE])
+            writer.append_points([LINE])
         before = content(tmp_path)
         assert in_child(writer.close) == 0
         assert content(tmp_path) == before
@@ -240,7 +240,7 @@ def test_a_forked_child_cannot_write_beside_its_parent(tmp_path: Path) -> None:
 def test_a_folder_without_rights() -> None:
     with tempfile.TemporaryDirectory() as home, as_nobody(Path(home)) as folder:
         for path in (folder, folder / "deeper" / "run"):
-            with one_line(str(path), "permission denied", "rights"):
+            with one_line(str(path), "permission denied", "permissions"):
                 RunWriter(path, {})
         assert list(folder.iterdir()) == []
 
@@ -297,7 +297,7 @@ def test_anything_of_a_run_protects_its_folder(tmp_path: Path, name: str) -> Non
         RunWriter(tmp_path, {})
     assert content(tmp_path) == {name: b"old"}
     with RunWriter(tmp_path, {}, overwrite=True) as writer:
-        writer.points([LINE])
+        writer.append_points([LINE])
     assert set(content(tmp_path)) == {"run.json", "points.csv"}
 
 
@@ -309,12 +309,12 @@ def test_only_a_run_is_replaced(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(text)
     with RunWriter(tmp_path, {"old": True}) as writer:
-        writer.points([LINE])
-        writer.done()
+        writer.append_points([LINE])
+        writer.finish()
     with one_line("holds a finished run"):
         RunWriter(tmp_path, {})
     with RunWriter(tmp_path, {"new": True}, overwrite=True) as writer:
-        writer.points([LINE.replace("a", "b")])
+        writer.append_points([LINE.replace("a", "b")])
     left = content(tmp_path)
     assert {name: left.pop(name) for name in others} == others
     assert set(left) == {"run.json", "points.csv"}
@@ -330,10 +330,10 @@ def test_a_run_that_is_being_replaced_looks_unfinished(
     for number in range(9):
         folder = tmp_path / str(number)
         with RunWriter(folder, {}) as writer:
-            writer.points(["1,a,a,full,0.5,2", "2,b,a,full,0.5,2", "2,b,b,full,0.5,2"])
-            writer.gradient("1,a,1.0,")
-            writer.costs({"a": {}, "b": {}})
-            writer.done()
+            writer.append_points(["1,a,a,full,0.5,2", "2,b,a,full,0.5,2", "2,b,b,full,0.5,2"])
+            writer.append_gradients("1,a,1.0,")
+            writer.write_costs({"a": {}, "b": {}})
+            writer.finish()
         left = number  # files that go before the kill
 
         def unlink(path: Path, *, missing_ok: bool = False) -> None:
@@ -389,10 +389,10 @@ def test_a_relative_folder_stays_where_it_is(
     monkeypatch.chdir(tmp_path)
     with RunWriter("runs/mine", {}) as writer:
         monkeypatch.chdir(tmp_path / "elsewhere")
-        writer.points([LINE])
-        writer.describe({"setting": "class"})
-        writer.costs({"a": {}})
-        writer.done()
+        writer.append_points([LINE])
+        writer.write_metadata({"setting": "class"})
+        writer.write_costs({"a": {}})
+        writer.finish()
     assert set(content(tmp_path)) == {
         f"runs/mine/{name}" for name in ("run.json", "points.csv", "costs.csv", "done.json")
     }
@@ -400,18 +400,18 @@ def test_a_relative_folder_stays_where_it_is(
 
 def test_a_closed_writer_writes_nothing(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path, {})
-    writer.points([LINE])
-    writer.gradient("1,a,0.5,")
-    writer.done()
+    writer.append_points([LINE])
+    writer.append_gradients("1,a,0.5,")
+    writer.finish()
     writer.close()
     writer.close()
     before = content(tmp_path)
     for write in (
-        partial(writer.gradient, "2,a,0.5,"),
-        partial(writer.points, [LINE]),
-        partial(writer.costs, {}),
-        partial(writer.describe, {}),
-        writer.done,
+        partial(writer.append_gradients, "2,a,0.5,"),
+        partial(writer.append_points, [LINE]),
+        partial(writer.write_costs, {}),
+        partial(writer.write_metadata, {}),
+        writer.finish,
     ):
         with pytest.raises(RecordError, match="is closed"):
             write()

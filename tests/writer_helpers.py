@@ -69,7 +69,7 @@ def right(step: int, task: int) -> NDArray[np.bool_]:
 def evaluate(writer: RunWriter, step: int, trained: str, tasks: list[str]) -> None:
     """Record one evaluation of all tasks by probe, with hits."""
     rows = [right(step, task) for task in range(len(tasks))]
-    writer.points(
+    writer.append_points(
         [
             f"{step},{trained},{task},probe,{int(row.sum()) / EXAMPLES!r},{EXAMPLES}"
             for task, row in zip(tasks, rows, strict=True)

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING
 from ._suggestions import suggest_names
 from .metrics import UndefinedMetricError, compare_methods, difference_of_runs, options_for
 from .record import InputError, InputOptions, read_input
-from .record.comparability import missing, notes_of, same_scores, same_tasks
+from .record.comparability import (
+    check_same_scale,
+    check_same_tasks,
+    describe_differences,
+    explain_missing,
+    explain_mixture,
+    merge_notes,
+    pair_runs,
+    select_finished,
+)
 from .record.grouping import find_groups
-from .record.pairing import only_finished, paired, remarks, same_scenario
 from .report.tables import ComparisonReport
 from .report.tables.example_differences import ExampleComparison
 from .report.tables.study import COLUMNS
@@ -96,14 +104,14 @@ def compare(
             f"methods: {', '.join(methods)}"
         )
     unpaired = not find_pair_test(test, unpaired=unpaired).paired
-    runs, paired_by = _unpaired(methods) if unpaired else paired(methods, force=force)
+    runs, paired_by = _unpaired(methods) if unpaired else pair_runs(methods, force=force)
     summaries = {
         name: {seed: _summarize(run, inputs, ids) for seed, run in by_seed.items()}
         for name, by_seed in runs.items()
     }
-    scale = same_scores(summaries, runs)
-    notes += same_tasks(summaries, runs, force=force) + remarks(methods)
-    notes += notes_of([run for by_seed in summaries.values() for run in by_seed.values()])
+    scale = check_same_scale(summaries, runs)
+    notes += check_same_tasks(summaries, runs, force=force) + describe_differences(methods)
+    notes += merge_notes([run for by_seed in summaries.values() for run in by_seed.values()])
     fewest = min(map(len, runs.values()))
     if interval == "bca" and fewest < 10:
         notes.append(f"BCa intervals of {fewest} seeds are too narrow; it takes about ten")
@@ -126,7 +134,7 @@ def _find_methods(
 ) -> tuple[Groups, list[str]]:
     """Return the runs of each method and notes about them; raise if they are not comparable."""
     methods, notes = find_groups(groups, pool=pool)
-    done, open_ = only_finished(methods)
+    done, open_ = select_finished(methods)
     if open_ and not (finished or unfinished):
         raise InputError(
             f"unfinished: {_first_three(open_)}; expected finished runs; `finished=True` leaves "
@@ -141,7 +149,7 @@ def _find_methods(
             f"one group only ({what}), expected two or more methods; name them: er=PATH ewc=PATH, "
             "or see `perdure score` for one"
         )
-    mixed = same_scenario(methods)
+    mixed = explain_mixture(methods)
     if mixed and not force:
         raise InputError(
             f"{mixed}; expected one: name a part by a pattern such as 'runs/NAME-*', or use "
@@ -157,9 +165,9 @@ def _first_three(paths: Sequence[str]) -> str:
 
 def _unpaired(methods: Groups) -> tuple[Runs, str]:
     """Return the runs of each method by seed, or by keys that no two methods share."""
-    alone = {name: paired({name: runs}) for name, runs in methods.items()}
-    if all(by == "run.json" for _, by in alone.values()):
-        return {name: runs[name] for name, (runs, _) in alone.items()}, "run.json"
+    alone = {name: pair_runs({name: runs}) for name, runs in methods.items()}
+    if all(by == "seed" for _, by in alone.values()):
+        return {name: runs[name] for name, (runs, _) in alone.items()}, "seed"
     return {
         name: {f"{name} {k}": run for k, run in enumerate(runs[name].values())}
         for name, (runs, _) in alone.items()
@@ -187,7 +195,7 @@ def _add_metrics(
 ) -> None:
     """Add the comparison by each metric, or the reason why there is none."""
     for id_ in ids:
-        if reason := missing(id_, summaries, runs):
+        if reason := explain_missing(id_, summaries, runs):
             report.undefined[id_] = reason
             continue
         values = {

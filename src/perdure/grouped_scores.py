@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from .metrics import RunsSummary, Summary, ToolRow, as_tool, summary_of_runs
-from .record import InputError, ScoreInput, read_input
+from .record import InputError, RunFolder, ScoreInput, read_input
 from .record.grouping import find_groups, seeds_note
 from .record.run_index import RunRef
 from .scores import select_metrics
@@ -148,8 +148,9 @@ def _extra_files(
             )
         for source, path in zip(sources, paths, strict=False):
             file = Path(source)
-            if file.name == "points.csv" and (file.parent / "run.json").is_file():
-                file = file.parent  # as `find_runs` names the run
+            run = RunFolder(file.parent)
+            if file == run.points_path and run.has_metadata():
+                file = run.path  # as `find_runs` names the run
             extras.setdefault(str(file), {})[name] = path
     return extras
 

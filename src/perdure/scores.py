@@ -91,7 +91,7 @@ def score(
         transposed=transposed, percent=percent, setting=setting,
         scale=make_scale(range, lower_is_better=lower_is_better), classes=_list(classes),
         sizes=_list(sizes), initial=_list(initial), joint=_list(joint),
-        single=_list(single), thin=subsample, upper=upper,
+        single=_list(single), subsample=subsample, upper=upper,
     )  # fmt: skip
     if isinstance(source, str | Path):
         summary = read_input(
@@ -149,11 +149,11 @@ def make_scale(
 
 def _matrix(scores: ArrayLike, inputs: InputOptions) -> ScoreMatrix:
     return ScoreMatrix(
-        inputs.fraction(scores),
+        inputs.to_fractions(scores),
         transposed=inputs.transposed,
         scale=inputs.scale or ACCURACY,
         upper=inputs.upper,
-        **inputs.fields(),
+        **inputs.matrix_fields(),
     )
 
 

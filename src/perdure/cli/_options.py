@@ -234,13 +234,14 @@ class FileOptions:
         initial: list[float] | None = None,
         joint: list[float] | None = None,
         single: list[float] | None = None,
-        thin: int = 1,
+        subsample: int = 1,
     ) -> InputOptions:
         """Return these options, and those that only some commands have, for `read_input`."""
         return InputOptions(
             percent=self.percent, transposed=self.transposed, upper=self.upper,
             scale=make_scale(self.range_, lower_is_better=self.lower_is_better), setting=setting,
-            classes=classes, sizes=sizes, initial=initial, joint=joint, single=single, thin=thin,
+            classes=classes, sizes=sizes, initial=initial, joint=joint, single=single,
+            subsample=subsample,
         )  # fmt: skip
 
 

@@ -112,7 +112,7 @@ def score(
     options = make_options(metrics, window=window, beta=beta, epsilon=epsilon, weights=weights)
     given = inputs.make(
         setting=setting, classes=classes, sizes=sizes, initial=initial, joint=joint, single=single,
-        thin=subsample,
+        subsample=subsample,
     )  # fmt: skip
     groups, notes = score_groups(
         *("-" if file == STDIN else file for file in files), metrics=metrics, inputs=given,

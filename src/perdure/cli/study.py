@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 from cyclopts import App, Parameter
 
 from ..record import InputError
@@ -275,7 +276,7 @@ def _as_json(
         "cells": [
             {
                 **row.cell._asdict(), "seeds": row.seeds, "selected": row.selected,
-                "runs": [run._asdict() for run in row.runs],
+                "runs": msgspec.to_builtins(row.runs),
             }
             for row in rows
         ],

@@ -1,11 +1,12 @@
-"""What runs that are compared must have in common, and what they note about themselves."""
+"""Whether runs can be compared: the same scenario, tasks and scores, and which are paired."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from .io.text import InputError
+from .grouping import Groups, differing_keys, format_seeds, pooling_notes
+from .io.files import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,79 +15,196 @@ if TYPE_CHECKING:
     from .run_index import RunRef
 
     Seed = int | str
-    ByMethod = Mapping[str, Mapping[Seed, Summary]]
     Runs = Mapping[str, Mapping[Seed, RunRef]]
+    Summaries = Mapping[str, Mapping[Seed, Summary]]
 
-__all__ = ["missing", "notes_of", "same_scores", "same_tasks"]
-
-
-def same_scores(found: ByMethod, runs: Runs) -> ScoreScale:
-    """Return range and direction of all scores, or refuse where they are not the same."""
-    first: tuple[ScoreScale, str] | None = None
-    for name, mine in found.items():
-        for seed, run in mine.items():
-            path = runs[name][seed].path
-            first = first or (run.scale, path)
-            if run.scale != first[0]:
-                raise InputError(
-                    f"{path}: scores of another range or direction than in {first[1]}, expected "
-                    "the same kind of score everywhere"
-                )
-    assert first is not None
-    return first[0]
+__all__ = [
+    "check_same_scale",
+    "check_same_tasks",
+    "describe_differences",
+    "explain_missing",
+    "explain_mixture",
+    "merge_notes",
+    "pair_runs",
+    "select_finished",
+]
 
 
-def same_tasks(found: ByMethod, runs: Runs, *, force: bool) -> list[str]:
-    """Return what to note where tasks differ, or refuse.
-
-    All must have as many tasks, and runs that are paired the same: their order may change from
-    seed to seed.
-    """
-    first = next(iter(found))
-    some = next(iter(found[first]))
-    for name, mine in found.items():
-        for seed, run in mine.items():
-            many = len(run.tasks) != len(found[first][some].tasks)
-            at = some if many or seed not in found[first] else seed
-            other = found[first][at]
-            named = seed == at and _named(run) and _named(other)
-            if many or (named and run.tasks != other.tasks):
-                what = (
-                    f"{runs[name][seed].path}: tasks {_listed(run)}, and {_listed(other)} in "
-                    f"{runs[first][at].path}"
-                )
-                if not force:
-                    raise InputError(f"{what}; expected the same tasks, or --force")
-                return [what]
-    return []
+def select_finished(groups: Groups) -> tuple[Groups, list[str]]:
+    """Return the groups without their unfinished runs, and the paths of those."""
+    kept = {name: [run for run in runs if run.finished] for name, runs in groups.items()}
+    left = [run.path for runs in groups.values() for run in runs if not run.finished]
+    return {name: runs for name, runs in kept.items() if runs}, left
 
 
-def _named(run: Summary) -> bool:
-    """Return whether tasks have names of their own; a bare matrix has none."""
-    return run.tasks != tuple(f"task {k}" for k in range(len(run.tasks)))
-
-
-def _listed(run: Summary) -> str:
-    return f"{', '.join(run.tasks[:10]):.80} ({len(run.tasks)})"
-
-
-def missing(id_: str, found: ByMethod, runs: Runs) -> str | None:
-    """Return why not all runs have a metric."""
-    if id_ == "clstability":
-        return "is one number for all runs of a method, without a test; see `perdure score`"
-    for name, mine in found.items():
-        for seed, run in mine.items():
-            if id_ not in run.metrics:
-                reason = run.undefined.get(id_, "not computed")
-                everywhere = all(id_ not in r.metrics for m in found.values() for r in m.values())
-                return reason if everywhere else f"in {runs[name][seed].path}: {reason}"
+def explain_mixture(groups: Groups) -> str | None:
+    """Return why the runs are not of one scenario, setting and test set; None if they are."""
+    runs = [run for several in groups.values() for run in several]
+    for what, values in (
+        ("scenarios", [run.scenario for run in runs]),
+        ("settings", [run.setting for run in runs]),
+        ("kinds", [_evaluation_data(run) for run in runs]),
+    ):
+        counts = Counter(value for value in values if value is not None)
+        if len(counts) > 1:
+            listed = ", ".join(f"{value} ({count})" for value, count in counts.most_common(5))
+            return f"the runs are of {len(counts)} {what}: {listed}"
     return None
 
 
-def notes_of(runs: Sequence[Summary]) -> list[str]:
-    """Return what runs note about themselves, once, and of how many it holds."""
-    counts = Counter(note for run in runs for note in dict.fromkeys(run.notes))
+def _evaluation_data(run: RunRef) -> str | None:
+    if not run.config:
+        return None
+    held_out = "tested on held-out training data"
+    return held_out if run.on_validation_split else "tested on the test set"
+
+
+def pair_runs(
+    groups: Groups, *, force: bool = False
+) -> tuple[dict[str, dict[Seed, RunRef]], Literal["seed", "file order"]]:
+    """Return the runs of each group by seed, and what pairs them: the seed or the file order.
+
+    Raises InputError where that is not clear: a seed twice, none in common, or different numbers
+    of files per group (`force` pairs the first of them).
+    """
+    by_seed: dict[str, dict[Seed, RunRef]] = {name: {} for name in groups}
+    if all(run.seed is not None for runs in groups.values() for run in runs):
+        for name, runs in groups.items():
+            for run in runs:
+                assert run.seed is not None
+                if run.seed in by_seed[name]:
+                    raise _repeated_seed(name, by_seed[name][run.seed], run)
+                by_seed[name][run.seed] = run
+        first, *others = by_seed.values()
+        if not set(first).intersection(*others):
+            listed = "; ".join(f"{name} has {format_seeds(mine)}" for name, mine in by_seed.items())
+            raise InputError(
+                f"no seed is in all groups: {listed:.400}; expected runs of the same seeds"
+            )
+        return by_seed, "seed"
+    counts = {name: len(runs) for name, runs in groups.items()}
+    if len(set(counts.values())) > 1 and not force:
+        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise InputError(
+            f"runs without a seed in a run.json are paired by their order, and {listed:.400}; "
+            f"expected as many in each group; use `force=True` for the first {min(counts.values())}"
+        )
+    return {name: dict(enumerate(runs)) for name, runs in groups.items()}, "file order"
+
+
+def _repeated_seed(name: str, first: RunRef, second: RunRef) -> InputError:
+    keys = differing_keys([first.config, second.config])
+    differ = f"their {', '.join(keys[:3])} differ: " if keys else ""
+    return InputError(
+        f"group {name!r} has seed {first.seed} twice, {first.path} and {second.path}, expected "
+        f"each seed once; {differ}give each its own NAME=PATH"
+    )
+
+
+def describe_differences(groups: Groups) -> list[str]:
+    """Return notes on what else differs between groups or within one, by their configs."""
+    notes = []
+    runs = [run for several in groups.values() for run in several]
+    without_seed = [run.path for run in runs if run.seed is None]
+    if 0 < len(without_seed) < len(runs):
+        notes.append(f"{without_seed[0]}: no seed in a run.json, so no run is paired by its seed")
+    notes += pooling_notes(groups) + _unnamed_differences(groups)
+    digests = [run.data_digests for run in runs if run.data_digests]
+    if any(other != digests[0] for other in digests[1:]):
+        notes.append("the runs did not all use the same bytes of data (sha256 in run.json)")
+    return notes
+
+
+def _unnamed_differences(groups: Groups) -> list[str]:
+    """Return what differs between groups besides the method and what their names say."""
+    configs = {name: runs[0].config for name, runs in groups.items() if runs[0].config}
+    notes = []
+    for key in differing_keys(list(configs.values())):
+        if key.startswith(("options.", "code.")) or key in ("strategy", "scenario", "setting"):
+            continue
+        label = key.rpartition(".")[2]
+        named = any(f"{label}={config.get(key)}" in name for name, config in configs.items())
+        if named or all(str(config.get(key)) in name for name, config in configs.items()):
+            continue
+        names_by_value: dict[str, list[str]] = {}
+        for name, config in configs.items():
+            names_by_value.setdefault(str(config.get(key)), []).append(name)
+        listed = "; ".join(f"{v} ({', '.join(names)})" for v, names in names_by_value.items())
+        notes.append(f"groups differ in {key} too: {listed:.300}")
+    return notes
+
+
+def check_same_scale(summaries: Summaries, runs: Runs) -> ScoreScale:
+    """Return range and direction of all scores, or raise InputError if they differ."""
+    (first, path), *others = (
+        (summary.scale, runs[name][seed].path)
+        for name, mine in summaries.items()
+        for seed, summary in mine.items()
+    )
+    for scale, other in others:
+        if scale != first:
+            raise InputError(
+                f"{other}: scores of another range or direction than in {path}, expected "
+                "the same kind of score everywhere"
+            )
+    return first
+
+
+def check_same_tasks(summaries: Summaries, runs: Runs, *, force: bool) -> list[str]:
+    """Return notes on where tasks differ if `force` allows it; raise InputError otherwise.
+
+    All runs must have the same number of tasks, and paired runs the same tasks: their order may
+    change from seed to seed.
+    """
+    first = next(iter(summaries))
+    some = next(iter(summaries[first]))
+    for name, mine in summaries.items():
+        for seed, summary in mine.items():
+            count_differs = len(summary.tasks) != len(summaries[first][some].tasks)
+            at = some if count_differs or seed not in summaries[first] else seed
+            other = summaries[first][at]
+            named = seed == at and _has_task_names(summary) and _has_task_names(other)
+            if count_differs or (named and summary.tasks != other.tasks):
+                difference = (
+                    f"{runs[name][seed].path}: tasks {_list_tasks(summary)}, and "
+                    f"{_list_tasks(other)} in {runs[first][at].path}"
+                )
+                if not force:
+                    raise InputError(
+                        f"{difference}; expected the same tasks; use `force=True` to compare anyway"
+                    )
+                return [difference]
+    return []
+
+
+def _has_task_names(summary: Summary) -> bool:
+    """Return whether tasks have names of their own; a bare matrix has none."""
+    return summary.tasks != tuple(f"task {k}" for k in range(len(summary.tasks)))
+
+
+def _list_tasks(summary: Summary) -> str:
+    return f"{', '.join(summary.tasks[:10]):.80} ({len(summary.tasks)})"
+
+
+def explain_missing(id_: str, summaries: Summaries, runs: Runs) -> str | None:
+    """Return why not all runs have a metric; None if they do."""
+    if id_ == "clstability":
+        return "is one number for all runs of a method, without a test; see `perdure score`"
+    for name, mine in summaries.items():
+        for seed, summary in mine.items():
+            if id_ not in summary.metrics:
+                reason = summary.undefined.get(id_, "not computed")
+                several = (other for others in summaries.values() for other in others.values())
+                if all(id_ not in other.metrics for other in several):
+                    return reason
+                return f"in {runs[name][seed].path}: {reason}"
+    return None
+
+
+def merge_notes(summaries: Sequence[Summary]) -> list[str]:
+    """Return the notes of several runs, each once, with the number of runs that have it."""
+    counts = Counter(note for summary in summaries for note in dict.fromkeys(summary.notes))
     return [
-        note if count == len(runs) else f"{note} ({count} of {len(runs)} runs)"
+        note if count == len(summaries) else f"{note} ({count} of {len(summaries)} runs)"
         for note, count in counts.items()
     ]

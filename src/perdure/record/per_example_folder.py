@@ -1,4 +1,4 @@
-"""per_example/: which examples were right at each evaluation, one pair of files a task."""
+"""per_example/: which examples were right at each evaluation, one pair of files per task."""
 
 from __future__ import annotations
 
@@ -19,26 +19,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..metrics import Stream
     from .points import Points
+    from .score_input import ScoreInput
 
-__all__ = [
-    "check_per_example",
-    "check_whole_sets",
-    "per_example_at_ends",
-    "read_per_example",
-    "read_whole_sets",
-]
+__all__ = ["add_per_example", "read_per_example", "read_whole_sets"]
 
-PIECE = 1 << 16  # records
+CHECKED_RECORDS = 1 << 16  # whose steps are read at a time
 
 
 def read_per_example(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, PerExample], list[str]]:
-    """Return the hits of each task, memory-mapped, and warnings about records cut off.
+    """Return the results of each task, memory-mapped, and warnings about truncated records.
 
-    `k.bin` holds the evaluations of task number k on a fixed subset, `k.npy` its examples' ids.
-    Numbers count the names in `tasks.json` or, where there is none, in `tasks`, all that were
-    tested.
+    `k.bin` holds the evaluations of task number k on a fixed subset, `k.npy` the ids of its
+    examples. Numbers count the names in `tasks.json` or, without it, in `tasks`: all that were
+    evaluated.
     """
     return _read(folder, tasks, "")
 
@@ -51,48 +45,123 @@ def read_whole_sets(folder: Path, tasks: Sequence[str]) -> tuple[dict[str, PerEx
     return _read(folder, tasks, ".full")
 
 
-def _read(folder: Path, tasks: Sequence[str], kind: str) -> tuple[dict[str, PerExample], list[str]]:
+def _read(
+    folder: Path, tasks: Sequence[str], suffix: str
+) -> tuple[dict[str, PerExample], list[str]]:
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder, expected one with 0.bin, 0.npy, …")
-    found, warnings = {}, []
+    results, warnings = {}, []
     paths = sorted(folder.glob("*.bin"))
     if not paths:
         raise InputError(
             f"{folder}: no per-example results, expected 0.bin and 0.npy for the first task"
         )
-    names = _names(folder / "tasks.json") or tasks
+    names = _task_names(folder / "tasks.json") or tasks
     examples = 0
     for path in paths:
         number, _, rest = path.stem.partition(".")
         if not number.isdecimal() or int(number) >= len(names) or rest not in ("", "full"):
             raise InputError(f"{path}: expected a task's number from 0 to {len(names) - 1}")
-        if path.stem != number + kind:
+        if path.stem != number + suffix:
             continue
-        hits, cut_off = _read_task(path)
-        if cut_off:
+        result, truncated = _read_task(path)
+        if truncated:
             warnings.append(f"{path}: the last record is cut off and was left out")
-        examples += hits.examples
+        examples += result.examples
         if examples > MAX_EXAMPLES:
             raise InputError(f"{folder}: more than {MAX_EXAMPLES} examples in all, expected fewer")
         name = names[int(number)]
-        if len(hits) and name in tasks:  # a writer may have stopped between hits and points
-            found[name] = hits
-    return found, warnings
+        if len(result) and name in tasks:  # a writer may have stopped before the points
+            results[name] = result
+    return results, warnings
 
 
-def check_per_example(hits: dict[str, PerExample], stream: Stream, folder: Path) -> None:
-    """Raise InputError if hits and recorded scores are not of the same evaluations.
+def _task_names(path: Path) -> list[str] | None:
+    try:
+        names = read_json(path)
+    except FileNotFoundError:
+        return None
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise InputError(f"{path}: expected a list of task names")
+    return names
 
-    `stream` must hold every probe.
+
+def _read_task(path: Path) -> tuple[PerExample, bool]:
+    """Return the results in one file, and whether its last record is truncated."""
+    ids = load_ids(path.with_suffix(".npy"))
+    if ids.ndim != 1 or not len(ids) or not np.issubdtype(ids.dtype, np.integer):
+        raise InputError(f"{path.with_suffix('.npy')}: expected the ids of the examples")
+    ids = ids.astype(np.int64)
+    record = np.dtype([("step", "<i8"), ("bits", "u1", (-(-len(ids) // 8),))])
+    with open_regular(path) as file:
+        count, rest = divmod(os.fstat(file.fileno()).st_size, record.itemsize)
+        if not count:
+            no_bits = np.empty((0, record["bits"].shape[0]), np.uint8)
+            return PerExample(np.empty(0, np.int64), no_bits, len(ids)), bool(rest)
+        table = np.memmap(file, dtype=record, mode="r", shape=(count,))
+    return PerExample(_read_steps(table["step"], path), table["bits"], len(ids), ids), bool(rest)
+
+
+def _read_steps(mapped: NDArray[np.int64], path: Path) -> NDArray[np.int64]:
+    """Return the steps of the records, or raise InputError unless they increase.
+
+    In pieces: a file may have a hole of gigabytes, which the first piece already shows.
     """
-    for task, mine in hits.items():
+    for start in range(0, len(mapped), CHECKED_RECORDS):
+        piece = mapped[max(start - 1, 0) : start + CHECKED_RECORDS]
+        back = np.flatnonzero(np.diff(piece) <= 0)
+        if len(back):
+            before, step = piece[back[0]], piece[back[0] + 1]
+            at = max(start - 1, 0) + int(back[0]) + 1
+            raise InputError(f"{path} record {at}: step {step} does not follow {before}")
+    return np.array(mapped, dtype=np.int64)
+
+
+def add_per_example(result: ScoreInput, folder: Path) -> None:
+    """Add the per-example results in a folder, or raise InputError if they are of another run."""
+    if result.points is None or result.stream is None:
+        raise InputError(
+            f"{folder}: per-example results belong to evaluations, expected a points.csv"
+        )
+    subsets, warnings = read_per_example(folder, result.stream.names)
+    whole_sets, more = read_whole_sets(folder, result.stream.names)
+    result.notes += warnings + more
+    stream = result.points.stream()
+    for task, mine in subsets.items():
         _check(task, mine, *stream.tasks[task], stream.sizes.get(task), folder)
+    _check_whole_sets(whole_sets, result.points, folder)
+    if result.matrix is not None:
+        ends, missing = _find_results_at_ends(result.points, subsets, whole_sets)
+        prints = result.evaluation_data
+        result.per_example_at_ends = {
+            task: replace(mine, data=prints.get(task)) for task, mine in ends.items()
+        }
+        if missing:
+            result.notes.append(f"not all metrics have an interval from examples: {missing}")
+    # The same evaluations as in the stream: fewer of them if it was subsampled or cut.
+    tasks = result.stream.tasks
+    used = {task: mine.at(tasks[task][0]) for task, mine in subsets.items()}
+    # An interval from other evaluations than the estimate might not contain it.
+    partial = [
+        task
+        for task, mine in used.items()
+        if len(mine) and np.count_nonzero(tasks[task][0] >= mine.steps[0]) > len(mine)
+    ]
+    if partial:
+        named = ", ".join(partial[:3]) + (", …" if len(partial) > 3 else "")
+        result.notes.append(
+            f"no intervals from examples on extremes: some evaluations of {named} are of whole "
+            "sets, not of the fixed subset; evaluate at every task's last step as well (every=1, "
+            "or a divisor of it)"
+        )
+        return
+    result.per_example = {task: mine for task, mine in used.items() if len(mine)}
 
 
-def check_whole_sets(hits: dict[str, PerExample], points: Points, folder: Path) -> None:
-    """Raise InputError if hits of whole sets and their recorded scores are not the same."""
+def _check_whole_sets(results: dict[str, PerExample], points: Points, folder: Path) -> None:
+    """Raise InputError if results on whole sets and their recorded scores are not the same."""
     by_task = dict(zip(points.names, points.by_task(points.kind == FULL), strict=True))
-    for task, mine in hits.items():
+    for task, mine in results.items():
         rows = by_task[task]
         n = points.n[rows]
         size = int(n.min()) if len(n) and n.min() > 0 else None
@@ -112,104 +181,64 @@ def _check(
             f"{folder}: task {task!r} has results of {mine.examples} examples, the points say "
             f"{n}: per-example results of another run?"
         )
-    common, at_hits, at_scores = np.intersect1d(mine.steps, steps, return_indices=True)
-    right = mine.accuracy()[at_hits]
-    differ = np.abs(right - scores[at_scores]) > _tolerance(mine)
+    common, at_results, at_scores = np.intersect1d(mine.steps, steps, return_indices=True)
+    accuracy = mine.accuracy()[at_results]
+    differ = np.abs(accuracy - scores[at_scores]) > _tolerance(mine)
     if differ.any():
         k = int(np.argmax(differ))
         raise InputError(
-            f"{folder}: task {task!r} at step {common[k]} has {right[k]:.4f} right, the points "
+            f"{folder}: task {task!r} at step {common[k]} has {accuracy[k]:.4f} right, the points "
             f"say {scores[at_scores][k]:.4f}: per-example results of another run?"
         )
 
 
-def _tolerance(hits: PerExample) -> float:
-    return 0.5 / hits.examples + 1e-6  # scores may be rounded
+def _tolerance(results: PerExample) -> float:
+    return 0.5 / results.examples + 1e-6  # scores may be rounded
 
 
-def per_example_at_ends(
-    points: Points, hits: dict[str, PerExample], whole: dict[str, PerExample]
+def _find_results_at_ends(
+    points: Points, subsets: dict[str, PerExample], whole_sets: dict[str, PerExample]
 ) -> tuple[dict[str, PerExample], str | None]:
-    """Return the hits behind the matrix of `points`, with its rows as steps, and what is missing.
+    """Return the results behind the matrix, with its rows as steps, and what is missing.
 
     Each entry is looked for where its own evaluation was recorded, and the entries of one task
     must be of the same examples.
     """
     tasks = list(dict.fromkeys(task for task, _ in points.spans()))
-    found: dict[str, PerExample] = {}
+    at_ends: dict[str, PerExample] = {}
     missing = None
     rows = points.matrix_rows(len(tasks))
     ends = np.searchsorted(points.tested[rows], np.arange(1, len(tasks)))
-    for j, column in enumerate(np.split(rows, ends)):
-        mine: list[tuple[int, PerExample]] = []
-        for row, i in zip(column.tolist(), points.trained[column].tolist(), strict=True):
-            one = _evaluation(points, row, hits.get(tasks[j]), whole.get(tasks[j]))
-            if one is None:
+    for task, column in zip(tasks, np.split(rows, ends), strict=True):
+        entries: list[tuple[int, PerExample]] = []
+        for row, trained in zip(column.tolist(), points.trained[column].tolist(), strict=True):
+            entry = _find_evaluation(points, row, subsets.get(task), whole_sets.get(task))
+            if entry is None:
                 missing = missing or (
-                    f"it is not recorded which examples of {tasks[j]!r} were right at the end of "
-                    f"{tasks[i]!r}"
+                    f"it is not recorded which examples of {task!r} were right at the end of "
+                    f"{tasks[trained]!r}"
                 )
-            elif mine and not np.array_equal(one.ids, mine[0][1].ids):  # type: ignore[arg-type]
-                missing = missing or f"{tasks[j]!r} is not tested on the same examples each time"
-                mine = []
+            elif entries and not np.array_equal(entry.ids, entries[0][1].ids):  # type: ignore[arg-type]
+                missing = missing or f"{task!r} is not tested on the same examples each time"
+                entries = []
                 break
             else:
-                mine.append((i, one))
-        if mine:
-            steps = np.array([i for i, _ in mine])
-            packed = np.concatenate([one.packed for _, one in mine])
-            found[tasks[j]] = replace(mine[0][1], steps=steps, packed=packed)
-    return found, missing
+                entries.append((trained, entry))
+        if entries:
+            steps = np.array([trained for trained, _ in entries])
+            packed = np.concatenate([entry.packed for _, entry in entries])
+            at_ends[task] = replace(entries[0][1], steps=steps, packed=packed)
+    return at_ends, missing
 
 
-def _evaluation(
-    points: Points, row: int, hits: PerExample | None, whole: PerExample | None
+def _find_evaluation(
+    points: Points, row: int, subset: PerExample | None, whole_set: PerExample | None
 ) -> PerExample | None:
-    """Return the hits of one of the points; None where they are not recorded."""
-    for mine in (whole, hits) if points.kind[row] == FULL else (hits,):
-        if mine is None or points.n[row] not in (0, mine.examples):
+    """Return the results of one of the points; None where they are not recorded."""
+    for results in (whole_set, subset) if points.kind[row] == FULL else (subset,):
+        if results is None or points.n[row] not in (0, results.examples):
             continue
-        one = mine.at(points.step[row : row + 1])
-        if len(one) and abs(one.accuracy()[0] - points.score[row]) <= _tolerance(mine):
+        one = results.at(points.step[row : row + 1])
+        if len(one) and abs(one.accuracy()[0] - points.score[row]) <= _tolerance(results):
             return one
     return None
-
-
-def _names(path: Path) -> list[str] | None:
-    try:
-        names = read_json(path)
-    except FileNotFoundError:
-        return None
-    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise InputError(f"{path}: expected a list of task names")
-    return names
-
-
-def _read_task(path: Path) -> tuple[PerExample, bool]:
-    ids = load_ids(path.with_suffix(".npy"))
-    if ids.ndim != 1 or not len(ids) or not np.issubdtype(ids.dtype, np.integer):
-        raise InputError(f"{path.with_suffix('.npy')}: expected the ids of the examples")
-    ids = ids.astype(np.int64)
-    record = np.dtype([("step", "<i8"), ("bits", "u1", (-(-len(ids) // 8),))])
-    with open_regular(path) as file:
-        count, rest = divmod(os.fstat(file.fileno()).st_size, record.itemsize)
-        if not count:
-            packed = np.empty((0, record["bits"].shape[0]), np.uint8)
-            return PerExample(np.empty(0, np.int64), packed, len(ids)), bool(rest)
-        table = np.memmap(file, dtype=record, mode="r", shape=(count,))
-    return PerExample(_steps(table["step"], path), table["bits"], len(ids), ids), bool(rest)
-
-
-def _steps(mapped: NDArray[np.int64], path: Path) -> NDArray[np.int64]:
-    """Return the steps of the records, or raise unless they count on.
-
-    Piece by piece: a file may have a hole of gigabytes, and then the first piece shows it.
-    """
-    for start in range(0, len(mapped), PIECE):
-        piece = mapped[max(start - 1, 0) : start + PIECE]
-        back = np.flatnonzero(np.diff(piece) <= 0)
-        if len(back):
-            before, step = piece[back[0]], piece[back[0] + 1]
-            at = max(start - 1, 0) + int(back[0]) + 1
-            raise InputError(f"{path} record {at}: step {step} does not follow {before}")
-    return np.array(mapped, dtype=np.int64)

@@ -1,11 +1,11 @@
-"""points.csv: one line an evaluation of one task, read into a matrix and a stream."""
+"""Points: the evaluations of a run as columns, and the matrix and the stream they make up."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
@@ -13,14 +13,30 @@ from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Stream, TaskSpan, Undef
 from ..metrics.stream import check_subsample
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
-__all__ = ["FULL", "INITIAL", "KINDS", "PROBE", "Points"]
+    from numpy.typing import ArrayLike, NDArray
+
+    from ..metrics import Setting
+
+__all__ = ["FULL", "INITIAL", "KINDS", "PROBE", "MatrixFields", "Points"]
 
 KINDS = ("initial", "probe", "full")
 INITIAL, PROBE, FULL = range(3)
 MAX_TASKS = 10_000  # of a matrix, which then has 10^8 entries
-NAMED = 10  # tasks in a note
+MAX_NAMED = 10  # tasks in a note
+
+
+class MatrixFields(TypedDict, total=False):
+    """Arguments of ScoreMatrix that a file or the user may state."""
+
+    setting: Setting
+    classes: Sequence[float] | NDArray[np.float64]
+    sizes: ArrayLike
+    learned_sizes: ArrayLike
+    initial: ArrayLike
+    joint: ArrayLike
+    single: ArrayLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +57,16 @@ class Points:
     notes: tuple[str, ...] = ()
 
     def spans(self) -> list[TaskSpan]:
-        """Return each stretch of training with its last step; none without boundaries."""
-        codes, _, lasts = self._stretches
+        """Return the spans of training, each with its last step; none without boundaries."""
+        codes, _, lasts = self._spans
         return [
             TaskSpan(self.names[code], last)
             for code, last in zip(codes.tolist(), lasts.tolist(), strict=True)
         ]
 
     @cached_property
-    def _stretches(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-        """The task of each stretch of training, and its first and last step."""
+    def _spans(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+        """The task of each span of training, and its first and last step."""
         updated = self.kind != INITIAL
         codes, steps = self.trained[updated], self.step[updated]
         if not len(codes) or codes[0] < 0:
@@ -58,13 +74,13 @@ class Points:
         ends = np.append(np.flatnonzero(np.diff(codes)), len(codes) - 1)
         return codes[ends], steps[np.append(0, ends[:-1] + 1)], steps[ends]
 
-    def finished(self) -> int | None:
-        """Return the last step of the last task that has ended, or None.
+    def last_finished_step(self) -> int | None:
+        """Return the last step of the last task that has ended, None if none has.
 
-        A task has ended if another one follows, or if every task learned by then was tested on
-        its whole set while it was trained.
+        A task has ended if another one follows, or if every task learned by then was evaluated
+        on its whole set while the task was trained.
         """
-        codes, _, lasts = self._stretches
+        codes, _, lasts = self._spans
         if not len(codes):
             return None
         before = int(lasts[-2]) if len(lasts) > 1 else None
@@ -76,26 +92,22 @@ class Points:
     def until(self, step: int) -> Points:
         """Return the points up to and including `step`."""
         keep = self.step <= step
-        cut = {
-            name: getattr(self, name)[keep]
-            for name in ("step", "trained", "tested", "kind", "score", "n")
-        }
-        return replace(self, **cut)
+        columns = ("step", "trained", "tested", "kind", "score", "n")
+        return replace(self, **{name: getattr(self, name)[keep] for name in columns})
 
-    def matrix(self, **given: Any) -> ScoreMatrix:
-        """Return the score on every task at the end of each task; `given` goes to ScoreMatrix.
+    def matrix(self, **stated: Unpack[MatrixFields]) -> ScoreMatrix:
+        """Return the score on every task at the end of each task; `stated` goes to ScoreMatrix.
 
-        The last full score of a task while another was trained, or the last probe where there is
-        none. Raises UndefinedMetricError where a stream has no boundaries or a task returns.
+        An entry is the last full score of a task while another was trained, or the last probe if
+        there is none. Raises UndefinedMetricError if there are no boundaries or a task returns.
         """
         tasks = [task for task, _ in self.spans()]
         if not tasks:
             raise UndefinedMetricError("needs task boundaries; no line says which task was trained")
-        times = Counter(tasks)
-        again = next((task for task in tasks if times[task] > 1), None)
-        if again is not None:
+        returning = next((task for task, times in Counter(tasks).items() if times > 1), None)
+        if returning is not None:
             raise UndefinedMetricError(
-                f"task {again!r} returns: a score matrix learns every task once"
+                f"task {returning!r} returns: a score matrix learns every task once"
             )
         if len(tasks) > MAX_TASKS:
             raise UndefinedMetricError(
@@ -110,13 +122,14 @@ class Points:
             raise UndefinedMetricError(
                 f"task {tasks[missing[0]]!r} was not tested while it was learned"
             )
-        for name, sizes in self._sizes(rows, len(tasks)).items():
-            given.setdefault(name, sizes)
-        before = self._untrained(len(tasks))
-        if not np.isnan(before).all():
-            given.setdefault("initial", before)
-        notes = [*self.notes, *given.pop("notes", ()), *self._matrix_notes(rows, len(tasks))]
-        return ScoreMatrix(scores, tasks, scale=self.scale, upper="measured", notes=notes, **given)
+        fields = self._sizes(rows, len(tasks))
+        initial = self._initial_scores(len(tasks))
+        if not np.isnan(initial).all():
+            fields["initial"] = initial
+        notes = [*self.notes, *self._matrix_notes(rows, len(tasks))]
+        return ScoreMatrix(
+            scores, tasks, scale=self.scale, upper="measured", notes=notes, **(fields | stated)
+        )
 
     def _matrix_notes(self, rows: NDArray[np.intp], tasks: int) -> list[str]:
         notes = []
@@ -124,90 +137,90 @@ class Points:
             notes.append(f"{probes} of {tasks**2} matrix entries are probes, not whole sets")
         others = [self.names[code] for code in np.unique(self.tested) if code >= tasks]
         if others:
-            more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-            named = ", ".join(others[:NAMED])
+            more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
+            named = ", ".join(others[:MAX_NAMED])
             notes.append(f"not in the matrix, since not learned: {named}{more}")
         return notes
 
-    def stream(self, *, thin: int = 1) -> Stream:
+    def stream(self, *, subsample: int = 1) -> Stream:
         """Return each task's scores after updates: probes, and whole sets at steps without one.
 
-        `thin` keeps every so many evaluations by probe, as a run that tests less often has.
+        `subsample=n` uses every n-th evaluation by probe, as a run that evaluates less often has.
         """
-        probed = np.unique(self.step[self.kind == PROBE])[check_subsample(thin) - 1 :: thin]
-        kept = self.kind != INITIAL
+        probed = np.unique(self.step[self.kind == PROBE])[check_subsample(subsample) - 1 :: subsample]
+        used = self.kind != INITIAL
         known = np.zeros(len(self.names), dtype=bool)  # others begin after the points were cut
-        known[self._stretches[0]] = known[self.tested[kept]] = True
-        if thin > 1:
-            kept &= (self.kind == FULL) | np.isin(self.step, probed)
-        rows = np.flatnonzero(kept)
+        known[self._spans[0]] = known[self.tested[used]] = True
+        if subsample > 1:
+            used &= (self.kind == FULL) | np.isin(self.step, probed)
+        rows = np.flatnonzero(used)
         rows = rows[np.lexsort((self.kind[rows], self.step[rows], self.tested[rows]))]
-        again = (np.diff(self.tested[rows]) == 0) & (np.diff(self.step[rows]) == 0)
-        kept[rows[1:][again]] = False  # a whole set after a probe
+        repeated = (np.diff(self.tested[rows]) == 0) & (np.diff(self.step[rows]) == 0)
+        used[rows[1:][repeated]] = False  # a whole set after a probe
         tasks, sizes = {}, {}
-        for name, mine, is_known in zip(self.names, self.by_task(kept), known, strict=True):
+        for name, task_rows, is_known in zip(self.names, self.by_task(used), known, strict=True):
             if is_known:
-                tasks[name] = (self.step[mine], self.score[mine])
-                if len(mine) and (least := self.n[mine].min()) > 0:
-                    sizes[name] = int(least)
+                tasks[name] = (self.step[task_rows], self.score[task_rows])
+                if len(task_rows) and (smallest := self.n[task_rows].min()) > 0:
+                    sizes[name] = int(smallest)
         return Stream(
-            tasks, self.spans(), before=self._on_entering(), sizes=sizes, scale=self.scale
+            tasks, self.spans(), before=self._scores_on_entering(), sizes=sizes, scale=self.scale
         )
 
-    def by_task(self, kept: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
-        """Return the rows of `kept` that test each task of `names`, in order of step."""
-        rows = np.flatnonzero(kept)
+    def by_task(self, selected: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+        """Return the selected rows that evaluate each task of `names`, in order of step."""
+        rows = np.flatnonzero(selected)
         rows = rows[np.argsort(self.tested[rows], kind="stable")]
         ends = np.searchsorted(self.tested[rows], np.arange(len(self.names)))
         return np.split(rows, ends[1:])
 
     def matrix_rows(self, tasks: int) -> NDArray[np.intp]:
-        """Return the row that each measured matrix entry comes from, by tested task."""
+        """Return the row behind each measured matrix entry, sorted by evaluated task."""
         inside = (self.tested < tasks) & (self.trained >= 0)
         # Whole sets come before probes, later rows before earlier ones: the first counts.
         best = [np.flatnonzero(inside & (self.kind == kind))[::-1] for kind in (FULL, PROBE)]
-        rows = np.concatenate(best)
-        _, first = np.unique(
-            self.tested[rows].astype(np.int64) * tasks + self.trained[rows], return_index=True
-        )
-        found: NDArray[np.intp] = rows[first]
-        return found
+        rows: NDArray[np.intp] = np.concatenate(best)
+        entries = self.tested[rows].astype(np.int64) * tasks + self.trained[rows]
+        return rows[np.unique(entries, return_index=True)[1]]
 
-    def _sizes(self, rows: NDArray[np.intp], tasks: int) -> dict[str, NDArray[np.int64]]:
+    def _sizes(self, rows: NDArray[np.intp], tasks: int) -> MatrixFields:
         """Return how many examples each task has at the end, and when learned, where stated."""
-        found = {}
+        fields = MatrixFields()
         at_end, learned = np.zeros(tasks, np.int64), np.zeros(tasks, np.int64)
         last = rows[self.trained[rows] == tasks - 1]
         own = rows[self.trained[rows] == self.tested[rows]]
         at_end[self.tested[last]], learned[self.tested[own]] = self.n[last], self.n[own]
         if (at_end > 0).all():
-            found["sizes"] = at_end
+            fields["sizes"] = at_end
             if (learned > 0).all():
-                found["learned_sizes"] = learned
-        return found
+                fields["learned_sizes"] = learned
+        return fields
 
-    def _untrained(self, tasks: int) -> NDArray[np.float64]:
-        before = np.full(tasks, np.nan)
+    def _initial_scores(self, tasks: int) -> NDArray[np.float64]:
+        """Return the untrained model's score on each task, NaN where it was not measured."""
+        initial = np.full(tasks, np.nan)
         rows = (self.kind == INITIAL) & (self.step == 0) & (self.tested < tasks)
-        before[self.tested[rows]] = self.score[rows]
-        return before
+        initial[self.tested[rows]] = self.score[rows]
+        return initial
 
-    def _on_entering(self) -> dict[str, float]:
+    def _scores_on_entering(self) -> dict[str, float]:
         """Return each task's score between the end of the task before and its own first line."""
-        before: dict[str, float] = {}
-        start = 0
-        rows = self.by_task(self.kind == INITIAL)
-        for code, first, last in zip(*(each.tolist() for each in self._stretches), strict=True):
-            mine, name = rows[code], self.names[code]
-            if len(mine) and name not in before:
-                begun = first if first > start else self._first_after(start, code, last)
-                until = int(np.searchsorted(self.step[mine], begun)) - 1
-                if until >= 0 and self.step[mine[until]] >= start:
-                    before[name] = float(self.score[mine[until]])
-            start = last
-        return before
+        scores: dict[str, float] = {}
+        previous_end = 0
+        initial_rows = self.by_task(self.kind == INITIAL)
+        for code, first, last in zip(*(part.tolist() for part in self._spans), strict=True):
+            rows, name = initial_rows[code], self.names[code]
+            if len(rows) and name not in scores:
+                begin = first if first > previous_end else self._first_after(
+                    previous_end, code, last
+                )  # fmt: skip
+                at = int(np.searchsorted(self.step[rows], begin)) - 1
+                if at >= 0 and self.step[rows[at]] >= previous_end:
+                    scores[name] = float(self.score[rows[at]])
+            previous_end = last
+        return scores
 
-    def _first_after(self, start: int, code: int, last: int) -> int:
-        """Return the first step after `start` at which a task is trained, `last` if none is."""
-        trained = (self.kind != INITIAL) & (self.trained == code) & (self.step > start)
+    def _first_after(self, step: int, code: int, last: int) -> int:
+        """Return the first step after `step` at which a task is trained, `last` if none is."""
+        trained = (self.kind != INITIAL) & (self.trained == code) & (self.step > step)
         return int(self.step[trained][0]) if trained.any() else last

@@ -1,35 +1,47 @@
-"""A run folder, opened: everything it holds as arrays."""
+"""Reading a run: its points, costs, per-example results and gradients as arrays."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from .gradients_file import Gradients, read_gradients
-from .inputs import FAILED, MAX_POINTS, ScoreInput, failure_of, read_input
-from .io.files import InputError, read_file, read_json
+from ..metrics import UndefinedMetricError
+from .costs_file import read_costs
+from .io.files import InputError, read_file, unreadable
 from .io.text import decode
+from .per_example_folder import add_per_example
+from .points import MatrixFields, Points
+from .points_file import read_points
+from .run_folder import MAX_TABLE, RunFolder
+from .run_metadata import RunMetadata
+from .score_input import InputOptions, ScoreInput
 
-__all__ = ["FAILED", "Run", "failure_of", "open_run"]
+if TYPE_CHECKING:
+    from .gradients_file import Gradients
+
+__all__ = ["Run", "add_costs", "open_run", "read_points_of_run", "read_run", "score_points"]
+
+MAX_COSTS = 128 << 20  # bytes
 
 
 @dataclass
 class Run(ScoreInput):
-    """What a run folder holds: arrays, costs, per-example results, gradients, description.
+    """Everything that a run folder holds, as arrays.
 
-    `summary()` gives every metric; `finished` says whether the run has ended.
+    `summary()` returns every metric; `finished` says whether the run has ended, and `metadata`
+    is what run.json says about it.
     """
 
     folder: Path = Path()
     finished: bool = False
-    description: dict[str, Any] = field(default_factory=dict)
+    metadata: RunMetadata = field(default_factory=RunMetadata)
     gradients: Gradients | None = None
 
 
 def open_run(path: str | os.PathLike[str], *, per_example: bool = True) -> Run:
-    r"""Return what the run folder at `path` holds, also while it is being written.
+    r"""Return everything that the run folder at `path` holds, also while it is being written.
 
     Without `per_example`, the per-example results are not read: only the intervals of a single
     run need them.
@@ -43,29 +55,132 @@ def open_run(path: str | os.PathLike[str], *, per_example: bool = True) -> Run:
         >>> open_run(folder).matrix.scores[1]
         array([0.25, 0.75])
     """
-    folder = Path(path)
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder, expected a run with a points.csv in it")
-    finished = (folder / "done.json").exists()  # asked first: a writer goes on
-    found = read_input(str(folder), per_example=None if per_example else False)
+    folder = RunFolder(path)
+    if not folder.path.is_dir():
+        raise InputError(f"{folder.path}: no such folder, expected a run with a points.csv in it")
+    finished = folder.is_finished()  # asked first: a writer may finish in between
+    try:
+        contents = read_run(folder, InputOptions(), per_example=per_example)
+        metadata = folder.metadata() if folder.has_metadata() else RunMetadata()
+        gradients = folder.gradients()
+    except OSError as error:
+        raise unreadable(path, error) from None
     return Run(
-        **vars(found),
-        folder=folder,
+        **vars(contents),
+        folder=folder.path,
         finished=finished,
-        description=_description(folder / "run.json"),
-        gradients=_gradients(folder / "gradients.csv"),
+        metadata=metadata,
+        gradients=gradients,
     )
 
 
-def _description(path: Path) -> dict[str, Any]:
-    if not os.path.lexists(path):
-        return {}
-    said = read_json(path)
-    return said if isinstance(said, dict) else {}
+def read_run(folder: RunFolder, options: InputOptions, *, per_example: bool = True) -> ScoreInput:
+    """Return what a run folder holds for scoring; of an unfinished run, the finished tasks."""
+    path, ours, finished = folder.points_path, folder.has_metadata(), folder.is_finished()
+    try:
+        data = read_file(path, MAX_TABLE)
+    except FileNotFoundError:
+        what = "no evaluation was recorded" if ours else "expected a run folder or a file"
+        raise InputError(f"{folder.path}: no points.csv in it, {what}") from None
+    if ours:
+        result = read_points_of_run(data, options, folder, str(path), finished=finished)
+    else:
+        points = parse_points(data, str(path), options, ours=False)
+        result = score_points(points, options, MatrixFields(), str(path))
+    if os.path.lexists(folder.costs_path):
+        add_costs(result, folder.costs_path, ours=True)
+    if per_example and any(folder.per_example_path.glob("*.bin")):
+        add_per_example(result, folder.per_example_path)
+    return result
 
 
-def _gradients(path: Path) -> Gradients | None:
-    if not os.path.lexists(path):
-        return None
-    text = decode(read_file(path, MAX_POINTS), str(path), growing=True)
-    return read_gradients(text, str(path))[0] if "\n" in text else None  # being begun
+def read_points_of_run(
+    data: bytes, options: InputOptions, folder: RunFolder, name: str, *, finished: bool
+) -> ScoreInput:
+    """Return what the points of one of our runs hold, with what its run.json says.
+
+    The log of another tool is complete; only our runs say whether they are finished. That must
+    be asked before the points are read, because a writer may finish in between.
+    """
+    metadata, source = folder.scoring_metadata(), folder.metadata_path
+    options = replace(options, scale=options.scale or metadata.score_scale(source))
+    # A run states its own scale: percent is for files that state none.
+    points = parse_points(data, name, replace(options, percent=False), ours=True)
+    task_count = len({task for task, _ in points.spans()})
+    fields = metadata.task_fields(source, task_count)
+    if finished:
+        result = score_points(points, options, fields, name)
+    else:
+        reason = folder.failure()
+        state = "is unfinished" if reason is None else f"failed ({' '.join(reason.split()):.200})"
+        result = _score_finished_tasks(points, options, fields, name, state)
+    result.notes += metadata.notes
+    result.evaluation_data = metadata.evaluation_data
+    return result
+
+
+def parse_points(data: bytes, name: str, options: InputOptions, *, ours: bool) -> Points:
+    """Return the points in the bytes of a points.csv, or raise InputError."""
+    text = decode(data, name, growing=True)
+    return read_points(text, name, scale=options.scale, percent=options.percent, ours=ours)
+
+
+def score_points(
+    points: Points, options: InputOptions, fields: MatrixFields, name: str
+) -> ScoreInput:
+    """Return stream and matrix of points; options override `fields`, which the file states."""
+    stream = points.stream(subsample=options.subsample)
+    result = ScoreInput(stream=stream, notes=list(points.notes), points=points)
+    try:
+        result.matrix = points.matrix(**(fields | options.matrix_fields()))
+    except UndefinedMetricError as reason:
+        result.no_matrix = str(reason)
+    except ValueError as error:
+        raise InputError(f"{name}: {error}") from None
+    return result
+
+
+def _score_finished_tasks(
+    points: Points, options: InputOptions, fields: MatrixFields, name: str, state: str
+) -> ScoreInput:
+    """Return what is known of a run that is unfinished or has failed: the tasks that have ended."""
+    last = points.last_finished_step()
+    if last is not None:
+        points = points.until(last)
+        count = len({task for task, _ in points.spans()})
+        if "classes" in fields:
+            fields = fields | {"classes": fields["classes"][:count]}
+        result = score_points(points, options, fields, name)
+        result.notes.append(f"the run {state}: scored over {count} finished task(s)")
+        return result
+    result = score_points(points, options, fields, name)
+    if points.spans():
+        result.notes.append(f"the run {state} and no task has ended yet")
+        result.matrix, result.no_matrix = None, result.notes[-1]
+    else:
+        result.notes.append(f"the run {state}")
+    return result
+
+
+def add_costs(result: ScoreInput, path: Path, *, ours: bool) -> None:
+    """Add the costs in a costs.csv, or raise InputError if they are not those of the same tasks."""
+    text = decode(read_file(path, MAX_COSTS), str(path), growing=True)
+    costs, warning = read_costs(text, str(path), ours=ours)
+    result.notes += [warning] if warning else []
+    if result.points is not None:
+        learned = tuple(dict.fromkeys(task for task, _ in result.points.spans()))
+        common = learned[: len(costs.tasks)]
+        if learned and costs.tasks[: len(common)] != common:
+            raise InputError(f"{path}: costs of {list(costs.tasks)}, expected of {list(learned)}")
+        if learned and len(costs.tasks) < len(learned):
+            what = f"{path}: costs of {len(costs.tasks)} task(s), expected {len(learned)}"
+            if not ours:
+                raise InputError(what)
+            result.notes.append(f"{what}: not used")
+            return
+        costs = costs.first(len(learned)) if learned else costs
+    elif result.matrix is not None and len(costs.tasks) != len(result.matrix.tasks):
+        raise InputError(
+            f"{path}: costs of {len(costs.tasks)} tasks, expected {len(result.matrix.tasks)}"
+        )
+    result.costs = costs if costs.tasks else None

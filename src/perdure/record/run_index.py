@@ -1,37 +1,36 @@
-"""The runs and files that a user names: found, and what their run.json says of them."""
+"""The runs and files that a path or a pattern stands for, with their configs."""
 
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .io.files import InputError, find_matches, read_json
+from .io.files import InputError, find_matches, unreadable
+from .io.text import visible
+from .run_folder import RunFolder, list_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["RunRef", "find_runs", "said_in", "visible"]
+    from .run_metadata import JSON, RunMetadata
 
-# What follows from the rest of a description, or may differ from seed to seed.
-DERIVED = ("seed", "tasks", "task_classes", "examples", "normalised_by", "data", "deviations")
-FAILED = "failed.json"  # why a run has failed; only an unfinished run has it
-UNSAID = (
-    "validation_split",
-    0,
-)  # tested on the test set, as all runs were before they could say it
-# Of how a loop was evaluated, what changes the numbers; where and in what batches does not.
-MEASURED = ("every", "subset", "resample", "unseen", "initial", "score")
-EXECUTED = ("mode", "half_precision")  # of the executor
+__all__ = ["RunRef", "find_runs", "flatten_config"]
+
+# Keys of a config that follow from the others, or may differ between seeds.
+DERIVED_KEYS = ("seed", "tasks", "task_classes", "examples", "normalised_by", "data", "deviations")
+TEST_SET = ("validation_split", 0)  # evaluated on the test set, as most runs: not worth naming
+# How a run was evaluated, as far as it changes the numbers; where and in what batches does not.
+EVALUATION_KEYS = ("every", "subset", "resample", "unseen", "initial", "score")
+EXECUTOR_KEYS = ("mode", "half_precision")
 
 
 @dataclass(frozen=True)
 class RunRef:
-    """One run or file. `said` is its config, nested names joined by dots, without the seed.
+    """One run or file. `config` has nested names joined by dots, and not the seed.
 
-    `said` is empty where a run states nothing about itself but, perhaps, its seed. `ours` says
+    `config` is empty where a run states nothing about itself but, perhaps, its seed. `ours` says
     that a run.json is there; only such a run can be unfinished.
     """
 
@@ -40,19 +39,19 @@ class RunRef:
     finished: bool = True
     seed: int | str | None = None
     setting: str | None = None
-    said: dict[str, Any] = field(default_factory=dict)
-    data: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, JSON] = field(default_factory=dict)
+    data_digests: dict[str, JSON] = field(default_factory=dict)
 
     @property
     def scenario(self) -> str | None:
-        """What its description calls the scenario."""
-        name = self.said.get("scenario")
+        """The name of the scenario, None if the config states none."""
+        name = self.config.get("scenario")
         return name if isinstance(name, str) else None
 
     @property
-    def held_out(self) -> bool:
-        """Whether it was tested on a part of the training data, to choose among runs."""
-        return "validation_split" in self.said
+    def on_validation_split(self) -> bool:
+        """Whether it was evaluated on a part of the training data, to select hyperparameters."""
+        return "validation_split" in self.config
 
 
 def find_runs(text: str) -> list[RunRef]:
@@ -63,128 +62,88 @@ def find_runs(text: str) -> list[RunRef]:
         >>> store = Path(tempfile.mkdtemp())
         >>> for seed in (0, 1):
         ...     (store / f"s{seed}").mkdir()
-        ...     described = '{"config": {"seed": %d}}' % seed
-        ...     _ = (store / f"s{seed}" / "run.json").write_text(described)
-        >>> [member.seed for member in find_runs(str(store))]
+        ...     text = '{"config": {"seed": %d}}' % seed
+        ...     _ = (store / f"s{seed}" / "run.json").write_text(text)
+        >>> [run.seed for run in find_runs(str(store))]
         [0, 1]
     """
     # A folder may be called a[1]: what is there is no pattern. Path raises for odd names.
-    there = os.path.lexists(text)
     try:
-        matches = [text] if there else find_matches(text)
-        found = [member for match in matches for member in _at(Path(match))]
+        matches = [text] if os.path.lexists(text) else find_matches(text)
+        runs = [run for match in matches for run in _runs_at(Path(match))]
     except OSError as error:
-        what = (error.strerror or "cannot be read").lower()
-        raise InputError(f"{error.filename or text}: {what}") from None
-    if not found:
-        raise InputError(
-            f"{text!r:.200}: no such file or folder, and as a pattern it matches nothing"
-        )
-    return found
-
-
-def _at(path: Path) -> list[RunRef]:
-    """Return the run or file at a path, or the runs of a store."""
-    if path.name == "points.csv" and (path.parent / "run.json").is_file():
-        return [_run(path.parent)]
-    if not path.is_dir():
-        return [RunRef(str(path))]
-    if _is_run(path):
-        return [_run(path)]
-    runs = [_run(each) for each in sorted(path.iterdir()) if each.is_dir() and _is_run(each)]
+        raise unreadable(text, error) from None
     if not runs:
         raise InputError(
-            f"{path}: no points.csv and no run folders in it, expected a run or a folder of runs; "
-            f"name files by a pattern: '{path / '*.csv'}'"
+            f"{text!r:.200}: no such file or folder, and as a pattern it matches nothing"
         )
     return runs
 
 
-def _is_run(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("points.csv", "run.json", FAILED))
+def _runs_at(path: Path) -> list[RunRef]:
+    """Return the run or file at a path, or the runs of a store."""
+    parent = RunFolder(path.parent)
+    if path == parent.points_path and parent.metadata_path.is_file():
+        return [_make_ref(parent)]
+    if not path.is_dir():
+        return [RunRef(str(path))]
+    return [_make_ref(folder) for folder in list_runs(path)]
 
 
-def _run(folder: Path) -> RunRef:
-    path = folder / "run.json"
-    if not path.is_file():
-        return RunRef(str(folder))
+def _make_ref(folder: RunFolder) -> RunRef:
+    path = str(folder.path)
+    if not folder.metadata_path.is_file():
+        return RunRef(path)
     try:
-        run = read_json(path)
-    except InputError:  # whoever reads the run says what is wrong with it
-        return RunRef(str(folder), ours=True)
-    if not isinstance(run, dict):
-        return RunRef(str(folder), ours=True)
-    described = run.get("config")
-    said: dict[str, Any] = described if isinstance(described, dict) else {}
-    seed, setting = said.get("seed"), said.get("setting", run.get("setting"))
+        metadata = folder.metadata()
+    except InputError:  # whoever reads the run reports what is wrong with it
+        return RunRef(path, ours=True)
+    setting = metadata.config.get("setting", metadata.setting or None)
     return RunRef(
-        str(folder),
+        path,
         ours=True,
-        finished=(folder / "done.json").exists(),
-        seed=_seed(seed),
+        finished=folder.is_finished(),
+        seed=metadata.seed,
         setting=visible(setting) if isinstance(setting, str) else None,
-        said=_config(run, said),
-        data=_digests(said.get("data")),
+        config=_make_config(metadata),
+        data_digests=metadata.data_digests(),
     )
 
 
-def _config(run: Mapping[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what sets a run apart from other methods: its description, and how it was measured."""
-    said = said_in(described)
-    if not said:
+def _make_config(metadata: RunMetadata) -> dict[str, JSON]:
+    """Return what sets a run apart from other methods: its config, and how it was evaluated."""
+    config = flatten_config(metadata.config)
+    if not config:
         return {}
-    scale, evaluation = run.get("scale"), run.get("evaluation")
-    if isinstance(scale, dict):
-        scale = {key: value for key, value in scale.items() if key != "name"}  # a label
-    measured = {"setting": run.get("setting"), "scale": scale}
-    if isinstance(evaluation, dict):
-        measured |= {key: evaluation[key] for key in MEASURED if key in evaluation}
-        executor = evaluation.get("executor")
-        if isinstance(executor, dict):
-            measured |= {key: executor[key] for key in EXECUTED if key in executor}
-    others = {k: v for k, v in measured.items() if v is not None and k not in described}
-    return said | _flat(others)
+    evaluation, executor = metadata.evaluation, metadata.evaluation.get("executor")
+    measured = {key: evaluation[key] for key in EVALUATION_KEYS if key in evaluation}
+    if isinstance(executor, dict):
+        measured |= {key: executor[key] for key in EXECUTOR_KEYS if key in executor}
+    if metadata.setting:
+        measured["setting"] = metadata.setting
+    if metadata.scale:  # its name is a label
+        measured["scale"] = {k: v for k, v in metadata.scale.items() if k != "name"}
+    others = {k: v for k, v in measured.items() if v is not None and k not in metadata.config}
+    return config | _flatten(others)
 
 
-def said_in(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a description says of the method: names joined by dots, nothing of the seed.
+def flatten_config(config: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return the entries of a config that define the method, nested names joined by dots.
 
     Example:
-        >>> said_in({"strategy": "replay", "options": {"memory": 500}, "seed": 3})
+        >>> flatten_config({"strategy": "replay", "options": {"memory": 500}, "seed": 3})
         {'strategy': 'replay', 'options.memory': 500}
     """
-    return _flat({k: v for k, v in described.items() if k not in DERIVED and (k, v) != UNSAID})
+    return _flatten(
+        {k: v for k, v in config.items() if k not in DERIVED_KEYS and (k, v) != TEST_SET}
+    )
 
 
-def _seed(seed: object) -> int | str | None:
-    if isinstance(seed, str):
-        return visible(seed)
-    return seed if isinstance(seed, int) and not isinstance(seed, bool) else None
-
-
-def visible(text: str) -> str:
-    r"""Return text that steers no terminal and ends no line: names come from files.
-
-    Example:
-        >>> visible("a\tb") == "a\ufffdb"
-        True
-    """
-    return re.sub(r"[\x00-\x1f\x7f-\x9f]", "\ufffd", text)
-
-
-def _flat(said: dict[str, Any], start: str = "") -> dict[str, Any]:
-    """Return nested dictionaries as one, names joined by dots."""
-    flat: dict[str, Any] = {}
-    for name, value in said.items():
+def _flatten(entries: Mapping[str, JSON], prefix: str = "") -> dict[str, JSON]:
+    flat: dict[str, JSON] = {}
+    for name, value in entries.items():
         if isinstance(value, dict):
-            flat |= _flat(value, f"{start}{name}.")
+            flat |= _flatten(value, f"{prefix}{name}.")
         else:
-            flat[visible(start + name)] = visible(value) if isinstance(value, str) else value
+            flat[visible(prefix + name)] = visible(value) if isinstance(value, str) else value
     return flat
-
-
-def _digests(data: object) -> dict[str, Any]:
-    """Return the hashes of the bytes that were used, wherever they came from."""
-    if not isinstance(data, dict):
-        return {}
-    return {name: each.get("sha256") for name, each in data.items() if isinstance(each, dict)}

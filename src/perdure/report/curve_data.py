@@ -90,7 +90,7 @@ def get_streams(name: str, runs: Sequence[ScoreInput], subsample: int = 1) -> li
         if subsample == 1:
             streams.append(run.stream)
         elif run.points:  # keeps the evaluations on whole test sets, as `perdure score` does
-            streams.append(run.points.stream(thin=subsample))
+            streams.append(run.points.stream(subsample=subsample))
         else:
             streams.append(run.stream.subsample(subsample))
     return streams

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..record import InputError, Run, failure_of
+from ..record import InputError, Run, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ def _state(run: ScoreInput) -> str:
     """Return why a run lacks some of its tasks, an empty string if it has finished."""
     if not isinstance(run, Run) or run.finished:
         return ""
-    failure = failure_of(run.folder)
+    failure = RunFolder(run.folder).failure()
     return "; it is unfinished" if failure is None else f"; it failed: {' '.join(failure.split())}"
 
 

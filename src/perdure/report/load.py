@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..record import InputError, Run, failure_of, open_run, read_input
+from ..record import InputError, Run, RunFolder, open_run, read_input
 from ..record.grouping import find_groups, pooling_notes
 from .filtering import summarize_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..record import InputOptions, ScoreInput
+    from ..record import JSON, InputOptions, ScoreInput
 
     Seed = int | str
     RunsByMethod = Mapping[str, Sequence[ScoreInput]]  # the runs of a method are its seeds
@@ -77,11 +76,11 @@ def _failure_notes(methods: RunsByMethod) -> list[str]:
 
 def _explain_failure(path: str, error: InputError) -> str:
     """Return why a run cannot be shown: the reason it failed, or what is wrong with its files."""
-    failure = failure_of(Path(path))
+    failure = RunFolder(path).failure()
     return str(error) if failure is None else f"{path}: the run failed: {' '.join(failure.split())}"
 
 
-def get_config(run: ScoreInput) -> dict[str, object]:
+def get_config(run: ScoreInput) -> dict[str, JSON]:
     """Return the config of a run, empty for a file that has none.
 
     Example:
@@ -89,8 +88,7 @@ def get_config(run: ScoreInput) -> dict[str, object]:
         >>> get_config(ScoreInput())
         {}
     """
-    config = run.description.get("config") if isinstance(run, Run) else None
-    return config if isinstance(config, dict) else {}
+    return run.metadata.config if isinstance(run, Run) else {}
 
 
 def get_strategy(name: str, runs: Sequence[ScoreInput]) -> str:

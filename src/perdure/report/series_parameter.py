@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..record import InputError
-from ..record.grouping import unlike
-from ..record.run_index import said_in
+from ..record.grouping import differing_keys
+from ..record.run_index import flatten_config
 from .load import get_config
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def find_series_parameter(methods: RunsByMethod) -> SeriesParameter:
         raise InputError(
             f"a series needs at least 2 methods, got {len(methods)}; see perdure compare"
         )
-    configs = [said_in(get_config(runs[0])) if runs else {} for runs in methods.values()]
+    configs = [flatten_config(get_config(runs[0])) if runs else {} for runs in methods.values()]
     strategies = sorted({str(config["strategy"]) for config in configs if "strategy" in config})
     if len(strategies) > 1:
         raise InputError(
@@ -60,7 +60,7 @@ def _find_in_configs(
     methods: RunsByMethod, configs: Sequence[Mapping[str, object]]
 ) -> SeriesParameter | None:
     """Return the one entry in which configs differ; None if there is not exactly one."""
-    keys = unlike(configs)
+    keys = differing_keys(configs)
     if len(keys) != 1 or not all(keys[0] in config for config in configs):
         return None
     values = dict(zip(methods, (config[keys[0]] for config in configs), strict=True))

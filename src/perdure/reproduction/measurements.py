@@ -86,7 +86,7 @@ class Measurements:
             stream = None  # runs evaluated only at task ends: a stream takes time and adds nothing
             if (run.points.kind == PROBE).any():
                 points = count_as_de_lange(run.points, subsample) if as_de_lange else run.points
-                stream = points.stream(thin=1 if as_de_lange else subsample)
+                stream = points.stream(subsample=1 if as_de_lange else subsample)
             options = SummaryOptions(epsilon=self.result.epsilon)
             self._summaries[key] = summary(
                 run.matrix, stream=stream, costs=run.costs, options=options
@@ -136,8 +136,8 @@ class Measurements:
         """The differences from the published set-up that the runs themselves record."""
         deviations: dict[str, None] = {}
         for cell in self.cells:
-            config = self.run(cell.folders[0]).description.get("config", {})
-            deviations |= dict.fromkeys(config.get("deviations", []))
+            stated = self.run(cell.folders[0]).metadata.config.get("deviations")
+            deviations |= dict.fromkeys(map(str, stated if isinstance(stated, list) else []))
         return list(deviations)
 
     def _weighted_scores(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..record import read_json
+from ..record import RunFolder
 from ..stats import mean_over_seeds
 
 if TYPE_CHECKING:
@@ -85,9 +85,7 @@ def build_rows(study: Study, status: StudyStatus) -> list[StudyRow]:
 
 
 def _read_config(folder: Path) -> Mapping[str, object]:
-    plain = read_json(folder / "run.json")
-    config = plain.get("config") if isinstance(plain, dict) else None
-    return config if isinstance(config, dict) else {}
+    return RunFolder(folder).metadata().config
 
 
 def _describe_data(config: Mapping[str, object]) -> str:

@@ -7,8 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..metrics import find_metric
-from ..record import RunSummary, failure_of, is_locked, load_summary
-from ..training.changes import is_finished
+from ..record import RunFolder, RunSummary, load_summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +85,7 @@ class StudyStatus:
     @property
     def running(self) -> list[Path]:
         """The folders of unfinished runs that a process writes to at this moment."""
-        return [folder for folder in self.waiting if is_locked(folder)]
+        return [folder for folder in self.waiting if RunFolder(folder).is_locked()]
 
     @property
     def complete(self) -> bool:
@@ -123,7 +122,7 @@ def study_status(study: Study, store: Path, previous: StudyStatus | None = None)
         for config in study.make_configs(cell, point, search=search):
             folders.append(folder := store / config.folder)
             if folder.name not in finished:
-                finished[folder.name] = is_finished(folder)
+                finished[folder.name] = RunFolder(folder).is_finished()
                 status.planned.append(PlannedRun(cell, config))
         return folders
 
@@ -144,7 +143,7 @@ def study_status(study: Study, store: Path, previous: StudyStatus | None = None)
             reported = plan(cell, selection.point)
             status.done[cell] = [folder for folder in reported if finished[folder.name]]
     for folder in (store / name for name, ended in finished.items() if not ended):
-        if (error := failure_of(folder)) is not None:
+        if (error := RunFolder(folder).failure()) is not None:
             status.failed[folder] = error
         else:
             status.waiting.append(folder)
@@ -168,7 +167,9 @@ def _select(
     trials = []
     for point, folders in zip(points, search, strict=True):
         unfinished = [folder for folder in folders if not finished[folder.name]]
-        errors = [error for folder in unfinished if (error := failure_of(folder)) is not None]
+        errors = [
+            error for folder in unfinished if (error := RunFolder(folder).failure()) is not None
+        ]
         if unfinished and not errors:
             return None
         trials.append(

@@ -15,7 +15,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from ..record import InputError, open_regular, replace_file
-from ..record.io.append import BEING_WRITTEN
+from ..record.io.append import UNFINISHED_PATTERN
 from .loop import Position
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def save_checkpoint(
     metadata = {"state": text, "sha256": _digest(text, tensors)}
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    for stale in target.glob(BEING_WRITTEN):  # of a process that was killed while it saved
+    for stale in target.glob(UNFINISHED_PATTERN):  # of a process that was killed while it saved
         stale.unlink(missing_ok=True)
     replace_file(target / FILE, save(tensors, metadata))
 

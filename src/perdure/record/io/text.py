@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Column", "InputError", "Table", "as_text", "decode", "read_table"]
+__all__ = ["Column", "InputError", "Table", "as_text", "decode", "read_table", "visible"]
 
 PIECE = 1 << 16  # characters taken apart into lines at a time
 CHUNK = 4000  # lines held as Python strings at a time: they should fit the cache
@@ -45,6 +46,16 @@ class Table(NamedTuple):
     rows: int
     warning: str | None
     where: Callable[[int], str]
+
+
+def visible(text: str) -> str:
+    r"""Return text that cannot control a terminal or end a line: names come from files.
+
+    Example:
+        >>> visible("a\tb") == "a\ufffdb"
+        True
+    """
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", "\ufffd", text)
 
 
 def decode(data: bytes, source: str, *, growing: bool = False) -> str:

@@ -13,8 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from ..._html import extremes
-from ...record import InputError
-from ...record.run_index import visible
+from ...record import InputError, visible
 from ..curve_data import axis_label
 from ._paper import SIZES, split_into_rows
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._html import extremes as thinned
 from ...metrics import UndefinedMetricError, min_acc
-from ...record import Run
+from ...record import Run, RunMetadata
 from ..colours import choose_styles, task_colours
 from .list_row import escape_name
 
@@ -130,7 +130,7 @@ def summarize_points(points: Points, stream: Stream) -> dict[str, Any]:
         >>> summarize_points(points, points.stream())["acc"]
         0.35
     """
-    ended = points.finished()
+    ended = points.last_finished_step()
     newest = np.full(len(points.names), np.nan)
     newest[points.tested] = points.score  # in order of step: the last one stays
     newest = newest[: len({task for task, _ in stream.spans})]  # learned tasks come first
@@ -246,7 +246,7 @@ def choose_run_styles(strategies: dict[str, str]) -> dict[str, LineStyle]:
 
 
 def _of(strategy: str) -> Run:
-    return Run(description={"config": {"strategy": strategy}})
+    return Run(metadata=RunMetadata(config={"strategy": strategy}))
 
 
 def lighten_for_dark(colour: str) -> str:

@@ -6,8 +6,9 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from .list_row import FILES, escape_name
-from .safe_paths import open_folder
+from ...record.io.safe_folder import open_folder
+from ...record.run_folder import MARKER_FILES
+from .list_row import escape_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +71,7 @@ class FolderScan:
         try:
             with open_folder(shelf) as folder, os.scandir(folder) as found:
                 for each in found:
-                    run = run or each.name in FILES[:2]
+                    run = run or each.name in MARKER_FILES
                     if _is_folder(each) and not each.name.startswith("."):
                         path, name = f"{shelf}/{each.name}", before + escape_name(each.name)
                         folders.append(StoreFolder(path, name, each.is_symlink(), top))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from ...record import read_costs
-from .list_row import MAX_JSON, MAX_TEXT, escape_name
-from .safe_paths import read_file
+from ...record import RunMetadata, read_costs
+from .list_row import MAX_TEXT, escape_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from ...record import JSON, RunFolder
 
 __all__ = ["list_details", "read_details", "read_task_costs"]
 
@@ -26,35 +25,32 @@ PLAIN = (
 )  # fmt: skip
 
 
-def read_details(folder: int) -> list[tuple[str, str]]:
+def read_details(run: RunFolder) -> list[tuple[str, str]]:
     """Return what run.json says of a run; nothing if it cannot be read."""
     try:
-        said = msgspec.json.decode(read_file(folder, "run.json", MAX_JSON))
+        return list_details(run.metadata())
     except (OSError, ValueError, RecursionError):
         return []
-    return list_details(said) if isinstance(said, dict) else []
 
 
-def list_details(said: dict[str, Any]) -> list[tuple[str, str]]:
+def list_details(metadata: RunMetadata) -> list[tuple[str, str]]:
     """Return what a run is, a name and a value a line.
 
     Example:
         >>> config = {"strategy": "gem", "options": {"memory": 400}, "epochs": None}
-        >>> list_details({"config": config})
+        >>> list_details(RunMetadata(config))
         [('strategy', 'gem'), ('memory', '400')]
     """
-    what = said.get("config")
-    lines = list(_lines(what)) if isinstance(what, dict) else []
-    versions, created = said.get("versions"), said.get("created")
-    if isinstance(created, str):
-        lines.append(("started", created))
-    if isinstance(versions, dict):
-        named = [f"{k} {v}" for k, v in versions.items() if isinstance(v, str)]
+    lines = list(_lines(metadata.config))
+    if metadata.created:
+        lines.append(("started", metadata.created))
+    if metadata.versions:
+        named = [f"{k} {v}" for k, v in metadata.versions.items() if isinstance(v, str)]
         lines.append(("versions", ", ".join(named[:8])))
     return [(escape_name(name)[:80], escape_name(value)[:MAX_TEXT]) for name, value in lines[:MOST]]
 
 
-def _lines(what: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _lines(what: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
     for name in PLAIN:
         value = what.get(name)
         if name in GROUPS and isinstance(value, dict):
@@ -71,11 +67,10 @@ def _word(value: object) -> str:
     return str(value) if isinstance(value, str | int | float) else "…"
 
 
-def read_task_costs(folder: int) -> list[dict[str, float | None]]:
+def read_task_costs(run: RunFolder) -> list[dict[str, float | None]]:
     """Return what each task cost so far, in order; nothing if it cannot be read."""
     try:
-        text = read_file(folder, "costs.csv", MAX_COSTS).decode()
-        costs, _ = read_costs(text, "costs.csv", ours=True)
+        costs, _ = read_costs(run.read_costs_text(MAX_COSTS), "costs.csv", ours=True)
     except (OSError, ValueError):
         return []
     found = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import suppress
 from threading import Lock
@@ -12,23 +11,21 @@ import msgspec
 import numpy as np
 
 from ...metrics import ACCURACY
+from ...record import RunFolder
 from .curves import make_run_curves, summarize_points, to_curve_message
 from .list_row import (
-    FILES,
     MAX_TEXT,
     ListRow,
     escape_name,
-    get_state,
     make_row_fields,
-    read_failure,
-    read_header,
+    read_metadata,
     read_scale,
 )
 from .run_details import read_details, read_task_costs
-from .safe_paths import open_run_folder, stat_file
 from .tail import PointsTail
 
 if TYPE_CHECKING:
+    from ...record.run_folder import RunFiles
     from .curves import RunCurves
     from .folder_scan import StoreFolder
 
@@ -59,7 +56,7 @@ class RunEntry:
         self._tail: PointsTail | None = None
         self._begun = 0
         self._scale = ACCURACY
-        self._files: dict[str, tuple[int, int, int] | None] = {}
+        self._files: RunFiles | None = None
         self._fields: dict[str, Any] = {}
         self._stands: dict[str, Any] = {}
         self._summary: dict[str, Any] = {}
@@ -74,11 +71,11 @@ class RunEntry:
         if self.folder.link:
             return True
         try:
-            now = _stamps(self.path)
+            now = RunFolder(self.path).stamps()
             if now == self._stamps and not (self.row and self.row.state == "running"):
                 return True
-            with open_run_folder(self.path) as folder:
-                self._look(folder)
+            with RunFolder.open_without_links(self.path) as run:
+                self._look(run)
             self._stamps = now
         except (FileNotFoundError, NotADirectoryError):
             return False
@@ -87,27 +84,25 @@ class RunEntry:
             self._show()
         return True
 
-    def _look(self, folder: int) -> None:
-        files = {name: stat_file(folder, name) for name in FILES}
-        there = {name: size for name, size in files.items() if size is not None}
+    def _look(self, run: RunFolder) -> None:
+        files = run.stat_files()
         before, self._files = self._files, files
-        if not there:
+        if not any(files):
             self.row, self._stands, self._summary = None, {}, {}
             return
-        if files["run.json"] != before.get("run.json"):
-            said, problem = read_header(folder)
-            scale = self._scale = read_scale(said)
+        if before is None or files.metadata != before.metadata:
+            metadata, problem = read_metadata(run)
+            scale = self._scale = read_scale(metadata)
             self._fields = {
-                **make_row_fields(said), "problem": problem, "score": scale.label,
+                **make_row_fields(metadata), "problem": problem, "score": scale.label,
                 "lower": scale.lower_is_better,
             }  # fmt: skip
-        if files["points.csv"] != before.get("points.csv"):
+        if files.points != (before and before.points):
             self.unread = True
-        newest = (there.get("points.csv") or next(iter(there.values())))[2] / 1e9
-        state = get_state(folder, self.path, there, newest)
-        self._stands = {"state": state, "changed": round(newest, 1)}
+        state, reason = run.status(files)
+        self._stands = {"state": state, "changed": round(files.changed_at, 1)}
         if state == "failed":
-            self._stands["problem"] = read_failure(folder)
+            self._stands["problem"] = escape_name(reason)[:MAX_TEXT]
         self._show()
 
     def read_in_turn(self, now: float) -> None:
@@ -121,10 +116,10 @@ class RunEntry:
             began = time.monotonic()
             tail = self._tail = self._tail or PointsTail(self._begun)
             try:
-                with open_run_folder(self.path) as folder:
+                with RunFolder.open_without_links(self.path) as run:
                     more = True
                     while more and pieces > 0:
-                        more = tail.read(folder, self._scale)
+                        more = tail.read(run, self._scale)
                         pieces -= 1
             except OSError as error:
                 more, tail.problem = False, f"points.csv: {_why(error)}"
@@ -155,7 +150,7 @@ class RunEntry:
         if not self._stands:
             return
         said = {**self._fields, **self._stands, **self._summary}
-        none = self._files.get("points.csv") is None or self._empty
+        none = self._files is None or self._files.points is None or self._empty
         if self._unreadable:
             failed = said.get("state") == "failed"  # why is what people look for first
             reasons = [said["problem"], self._unreadable] if failed else [self._unreadable]
@@ -180,8 +175,8 @@ class RunEntry:
         if not self.folder.link:
             self.read(pieces=1000)
         found: dict[str, Any] = {"row": self.row, "about": [], "costs": []}
-        with suppress(OSError), open_run_folder(self.path) as folder:
-            found["about"], found["costs"] = read_details(folder), read_task_costs(folder)
+        with suppress(OSError), RunFolder.open_without_links(self.path) as run:
+            found["about"], found["costs"] = read_details(run), read_task_costs(run)
         view, of = self.view, (self.row and self.row.of) or 0
         before = self._answer
         if before is not None and before[0] == (view, found):
@@ -197,12 +192,3 @@ class RunEntry:
 
 def _why(error: Exception) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
-
-
-def _stamps(path: str) -> tuple[int, ...]:
-    """Return what changes when a folder's files come, go or are replaced, or its points grow."""
-    stamps = [os.lstat(path).st_mtime_ns]
-    with suppress(OSError):
-        points = os.lstat(f"{path}/points.csv")
-        stamps += [points.st_ino, points.st_size, points.st_mtime_ns]
-    return tuple(stamps)

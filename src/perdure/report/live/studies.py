@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ...record.io.safe_folder import open_folder, read_file
 from .list_row import escape_name
-from .safe_paths import open_folder, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...record import GrowingPoints, InputError
-from .safe_paths import read_range, stat_file
 
 if TYPE_CHECKING:
     from ...metrics import ScoreScale
+    from ...record import RunFolder
+    from ...record.io.safe_folder import FileStamp
 
 __all__ = ["PointsTail"]
 
@@ -27,7 +28,7 @@ class PointsTail:
     def __init__(self, begun: int = 0) -> None:
         self.begun = begun
         self.problem = ""
-        self.seen: tuple[int, int, int] | None = None
+        self.seen: FileStamp | None = None
         self.scale: ScoreScale | None = None
         self._again()
 
@@ -36,15 +37,15 @@ class PointsTail:
         self.begun += 1
         self.problem, self._place, self._end, self._inode = "", 0, b"", -1
 
-    def read(self, folder: int, scale: ScoreScale) -> bool:
+    def read(self, run: RunFolder, scale: ScoreScale) -> bool:
         """Read what is new, at most one piece, and return whether there may be more.
 
         A file that was replaced, cut back or rewritten is read from its start.
         """
-        found = stat_file(folder, "points.csv")
+        found = run.stat_points()
         if found == self.seen and scale == self.scale:
             return False
-        if scale != self.scale or not self._is_where_it_was(folder, found):
+        if scale != self.scale or not self._is_where_it_was(run, found):
             self._restart(scale, found)
         if found is None or self.problem:
             self.seen = found
@@ -54,23 +55,23 @@ class PointsTail:
                 f"points.csv is larger than {MAX_POINTS_BYTES >> 20} MiB; perdure score reads it"
             )
             return False
-        data = read_range(folder, "points.csv", self._place, PIECE_BYTES)
+        data = run.read_points_range(self._place, PIECE_BYTES)
         self._add(data)
         more = len(data) == PIECE_BYTES and not self.problem
         if not more:  # asked before it was read: what came since is seen next time
             self.seen = found
         return more
 
-    def _restart(self, scale: ScoreScale, found: tuple[int, int, int] | None) -> None:
+    def _restart(self, scale: ScoreScale, found: FileStamp | None) -> None:
         self.scale = scale
         self._again()
         self._inode = -1 if found is None else found[0]
 
-    def _is_where_it_was(self, folder: int, found: tuple[int, int, int] | None) -> bool:
+    def _is_where_it_was(self, run: RunFolder, found: FileStamp | None) -> bool:
         if found is None or found[0] != self._inode or found[1] < self._place:
             return False
         start = self._place - len(self._end)
-        return read_range(folder, "points.csv", start, len(self._end)) == self._end
+        return run.read_points_range(start, len(self._end)) == self._end
 
     def _add(self, data: bytes) -> None:
         try:

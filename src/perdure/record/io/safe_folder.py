@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "FileStamp",
     "FileTooLargeError",
     "open_folder",
     "open_run_folder",
@@ -20,7 +21,10 @@ __all__ = [
 ]
 
 # A link is an error, a pipe does not make us wait, a program we start does not inherit it.
-FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+FLAGS = os.O_RDONLY
+for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
+    FLAGS |= getattr(os, _flag, 0)
+FileStamp = tuple[int, int, int]  # inode, size, time of change in ns
 
 
 class FileTooLargeError(OSError):
@@ -30,7 +34,7 @@ class FileTooLargeError(OSError):
 @contextmanager
 def open_folder(path: str, *, folder: int | None = None) -> Iterator[int]:
     """Open a folder, or raise OSError if `path` is a link or no folder."""
-    file = os.open(path, FLAGS | os.O_DIRECTORY, dir_fd=folder)
+    file = os.open(path, FLAGS | getattr(os, "O_DIRECTORY", 0), dir_fd=folder)
     try:
         yield file
     finally:
@@ -45,7 +49,7 @@ def open_run_folder(path: str) -> Iterator[int]:
         yield inner
 
 
-def stat_file(folder: int, name: str) -> tuple[int, int, int] | None:
+def stat_file(folder: int, name: str) -> FileStamp | None:
     """Return a plain file's inode, size and time of change in ns; None if there is none."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)

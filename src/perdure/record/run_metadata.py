@@ -1,0 +1,121 @@
+"""What run.json says about a run: leniently for lists of runs, strictly for scoring."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ..metrics import ScoreScale
+from ..metrics.score_matrix import MAX_NAME_LENGTH
+from .io.files import InputError
+from .io.text import visible
+from .points import MatrixFields
+
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+
+__all__ = ["JSON", "RunMetadata", "ScoringMetadata", "parse_metadata"]
+
+
+FIELD_TYPES = {
+    "config": dict, "evaluation": dict, "scale": dict, "versions": dict,
+    "setting": str, "created": str, "cpu": str,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RunMetadata:
+    """The contents of run.json; a field of an unexpected type has its default value."""
+
+    config: dict[str, JSON] = field(default_factory=dict)
+    evaluation: dict[str, JSON] = field(default_factory=dict)
+    scale: dict[str, JSON] = field(default_factory=dict)
+    versions: dict[str, JSON] = field(default_factory=dict)
+    setting: str = ""
+    created: str = ""
+    cpu: str = ""
+
+    @property
+    def seed(self) -> int | str | None:
+        """The seed of the run, None if run.json states none."""
+        seed = self.config.get("seed")
+        if isinstance(seed, str):
+            return visible(seed)
+        return seed if isinstance(seed, int) and not isinstance(seed, bool) else None
+
+    def data_digests(self) -> dict[str, JSON]:
+        """Return the SHA-256 digests of the data files that were used, by dataset."""
+        data = self.config.get("data")
+        entries = data.items() if isinstance(data, dict) else ()
+        return {name: entry.get("sha256") for name, entry in entries if isinstance(entry, dict)}
+
+
+def parse_metadata(contents: object, source: object) -> RunMetadata:
+    """Return the metadata in the contents of a run.json, or raise InputError if it is no object.
+
+    Example:
+        >>> parse_metadata({"config": {"seed": 3}, "setting": 7}, "run.json").seed
+        3
+    """
+    if not isinstance(contents, dict):
+        raise InputError(f"{source}: {contents!r:.40}, expected an object with names and values")
+    return RunMetadata(**{
+        name: contents[name]
+        for name, kind in FIELD_TYPES.items()
+        if isinstance(contents.get(name), kind)
+    })  # fmt: skip
+
+
+class ScaleFields(msgspec.Struct):
+    """Range, direction and name of the scores; an end that is not stated is infinite."""
+
+    low: float | None = None
+    high: float | None = None
+    lower_is_better: bool = False
+    name: str = ""
+
+
+class ScoringMetadata(msgspec.Struct):
+    """The fields of run.json that scoring depends on. A wrong type is an error."""
+
+    setting: Literal["class", "task", "domain"] | None = None
+    classes: list[int] | None = None
+    scale: ScaleFields | None = None
+    notes: list[str] = []
+    evaluation_data: dict[str, str] = {}  # fingerprints by task
+
+    @classmethod
+    def parse(cls, contents: object, source: object) -> ScoringMetadata:
+        """Return the fields in the contents of a run.json, or raise InputError."""
+        try:
+            return msgspec.convert(contents, cls)
+        except msgspec.MsgspecError as error:
+            raise InputError(f"{source}: {error}") from None
+
+    def score_scale(self, source: object) -> ScoreScale | None:
+        """Return range, direction and name of the scores, None if they are not stated."""
+        if self.scale is None:
+            return None
+        low = -math.inf if self.scale.low is None else self.scale.low
+        high = math.inf if self.scale.high is None else self.scale.high
+        try:
+            name = visible(self.scale.name)[:MAX_NAME_LENGTH]
+            return ScoreScale(low, high, lower_is_better=self.scale.lower_is_better, name=name)
+        except ValueError as error:
+            raise InputError(f"{source}: {error}") from None
+
+    def task_fields(self, source: object, tasks: int) -> MatrixFields:
+        """Return setting and class counts of the tasks learned so far, where they are stated."""
+        fields = MatrixFields()
+        if self.setting is not None:
+            fields["setting"] = self.setting
+        if self.classes is not None:
+            if len(self.classes) < tasks or min(self.classes, default=1) < 1:
+                raise InputError(
+                    f"{source}: class counts are {self.classes}, expected 1 or more for each of "
+                    f"{tasks} tasks"
+                )
+            fields["classes"] = self.classes[:tasks]
+        return fields

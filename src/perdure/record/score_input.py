@@ -1,0 +1,109 @@
+"""ScoreInput: what a file or a run holds for scoring, and the options for reading it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ..metrics import find_metric, summary
+from .points import MatrixFields
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ..metrics import (
+        Costs,
+        PerExample,
+        ScoreMatrix,
+        ScoreScale,
+        Setting,
+        Stream,
+        Summary,
+        SummaryOptions,
+    )
+    from .points import Points
+
+__all__ = ["InputOptions", "ScoreInput"]
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """What the user states about a file: fields of ScoreMatrix, None where nothing is stated."""
+
+    transposed: bool = False
+    percent: bool = False
+    scale: ScoreScale | None = None
+    setting: Setting | None = None
+    classes: list[float] | None = None
+    initial: list[float] | None = None
+    joint: list[float] | None = None
+    single: list[float] | None = None
+    sizes: list[float] | None = None
+    subsample: int = 1
+    upper: Literal["measured"] | None = None
+
+    def matrix_fields(self) -> MatrixFields:
+        """Return the stated fields as arguments of ScoreMatrix, percent as fractions."""
+        fields = MatrixFields()
+        if self.setting is not None:
+            fields["setting"] = self.setting
+        if self.classes is not None:
+            fields["classes"] = self.classes
+        if self.sizes is not None:
+            fields["sizes"] = self.sizes
+        if self.initial is not None:
+            fields["initial"] = self.to_fractions(self.initial)
+        if self.joint is not None:
+            fields["joint"] = self.to_fractions(self.joint)
+        if self.single is not None:
+            fields["single"] = self.to_fractions(self.single)
+        return fields
+
+    def to_fractions(self, scores: ArrayLike) -> ArrayLike:
+        """Return scores as the formulas expect them: divided by 100 if they are percent."""
+        return np.asarray(scores, dtype=np.float64) / 100 if self.percent else scores
+
+
+@dataclass
+class ScoreInput:
+    """What a file or a run holds. `no_matrix` says why there is no matrix.
+
+    `per_example` has the results of the evaluations during training, `per_example_at_ends` those
+    behind the matrix, with its rows as steps; `evaluation_data` has a fingerprint per task.
+    """
+
+    matrix: ScoreMatrix | None = None
+    stream: Stream | None = None
+    costs: Costs | None = None
+    per_example: dict[str, PerExample] = field(default_factory=dict)
+    per_example_at_ends: dict[str, PerExample] = field(default_factory=dict)
+    evaluation_data: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    no_matrix: str = ""
+    points: Points | None = None
+
+    def summary(self, options: SummaryOptions | None = None) -> Summary:
+        """Return every metric that can be computed from this and, for the rest, why it cannot."""
+        result = summary(
+            self.matrix, stream=self.stream, costs=self.costs, per_example=self.per_example,
+            per_example_at_ends=self.per_example_at_ends, options=options,
+        )  # fmt: skip
+        if self.no_matrix:
+            for id_ in result.undefined:
+                if find_metric(id_).input == "matrix":
+                    result.undefined[id_] = self.no_matrix
+        result.notes = list(dict.fromkeys([*self.notes, *result.notes]))
+        return result
+
+    def show_percent(self) -> None:
+        """Have figures and pages show the scores in percent."""
+        for name in ("matrix", "stream", "points"):
+            if (part := getattr(self, name)) is not None:
+                setattr(self, name, replace(part, scale=replace(part.scale, percent=True)))
+
+    def _repr_html_(self) -> str:
+        parts = [part._repr_html_() for part in (self.matrix, self.stream) if part is not None]
+        return "\n".join(parts) or escape(repr(self))
