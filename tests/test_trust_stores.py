@@ -18,8 +18,9 @@ from perdure.execution import FailureEvent, NoteEvent, RunEvent
 from perdure.execution.collector import Collector
 from perdure.execution.jobs import Job, perform
 from perdure.execution.run_archive import pack_run, unpack_run
-from perdure.record import InputError, RecordError, RunWriter, is_locked, load_summary
-from perdure.record.io.append import Lock, replace
+from perdure.record import InputError, RecordError, RunFolder, RunWriter, load_summary
+from perdure.record.io.append import replace
+from perdure.record.io.lock import Lock
 
 from .cli_helpers import environment, run, says
 from .strategy_helpers import blobs, short_config
@@ -207,7 +208,7 @@ def test_a_record_goes_into_files_of_its_own(name: str, kind: str, tmp_path: Pat
         assert not (folder / name).is_symlink()
     assert victim.exists() == kind.endswith("link")
     assert not victim.exists() or victim.read_text() == SECRET
-    assert not is_locked(folder)
+    assert not RunFolder(folder).is_locked()
 
 
 @pytest.mark.parametrize("name", ["per_example", "checkpoint"])
@@ -261,13 +262,13 @@ def test_what_is_sent_replaces_links(tmp_path: Path) -> None:
 def test_a_process_id_that_is_alive_again_is_no_running_run(tmp_path: Path) -> None:
     who = {"pid": os.getpid(), "host": socket.gethostname(), "since": "2026-01-01T00:00:00+00:00"}
     (tmp_path / "lock").write_text(json.dumps(who))
-    assert not is_locked(tmp_path)
+    assert not RunFolder(tmp_path).is_locked()
     lock = Lock(tmp_path)
-    assert is_locked(tmp_path)
+    assert RunFolder(tmp_path).is_locked()
     lock.release()
-    assert not is_locked(tmp_path)
+    assert not RunFolder(tmp_path).is_locked()
     (tmp_path / "lock").write_text(json.dumps(who | {"host": "elsewhere"}))
-    assert is_locked(tmp_path)  # not every file system carries locks between hosts
+    assert RunFolder(tmp_path).is_locked()  # not every file system carries locks between hosts
 
 
 def test_looking_at_a_lock_refuses_nobody(tmp_path: Path) -> None:
@@ -389,7 +390,7 @@ def test_a_record_that_was_changed_is_not_called_finished(
         evaluator.step(model)
     state = evaluator.state_dict()
     damage(tmp_path / name)
-    with pytest.raises(RecordError, match=f"{name}: removed or changed by somebody else"):
+    with pytest.raises(RecordError, match=f"{name}: removed or changed by another process"):
         evaluator.close()
     assert not (tmp_path / "done.json").exists()
     if fault in ("edited", "cut"):  # also if the run was stopped, and is resumed

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..record import RecordError
-from ..training.changes import is_finished
+from ..record import RecordError, RunFolder
 from .events import ProgressEvent
 from .run_archive import lock_run, pack_run, remove_run, unpack_run
 
@@ -51,12 +50,12 @@ class Collector:
         job = self._jobs[index]
         restarts = job.overwrite and attempt == 0
         replaces_finished = job.overwrite is True and attempt == 0
-        if is_finished(job.folder) and not replaces_finished:
+        if RunFolder(job.folder).is_finished() and not replaces_finished:
             return AttemptStart({}, finished=True)
         try:
             if restarts and job.folder.exists():
                 with lock_run(job.folder):
-                    if is_finished(job.folder) and not replaces_finished:  # meanwhile
+                    if RunFolder(job.folder).is_finished() and not replaces_finished:  # meanwhile
                         return AttemptStart({}, finished=True)
                     remove_run(job.folder)
         except (RecordError, OSError) as error:
@@ -79,7 +78,8 @@ class Collector:
         folder = self._jobs[index].folder
         try:
             with lock_run(folder):
-                if not is_finished(folder):  # else another process has finished it meanwhile
+                # Another process may have finished it meanwhile.
+                if not RunFolder(folder).is_finished():
                     unpack_run(files, folder)
         except (RecordError, OSError, ValueError) as error:
             return str(error)

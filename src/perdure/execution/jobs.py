@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from ..evaluation.recorder import EvaluationWarning
-from ..record import RecordError, load_summary
+from ..record import RecordError, RunFolder, load_summary
 from ..record.io.append import check_folder
-from ..training.changes import is_finished
 from ..training.checkpointer import CHECKPOINT_SECONDS
 from ..training.config import RunConfig  # noqa: TC001 - msgspec reads annotations
 from ..training.run import run
@@ -61,7 +60,7 @@ class Job(msgspec.Struct, omit_defaults=True):
                 self.notes.append(text)
             case ExitEvent(code):
                 self.code = code
-                if self.error is None and (code != 0 or not is_finished(self.folder)):
+                if self.error is None and (code != 0 or not RunFolder(self.folder).is_finished()):
                     cause = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
                     self.error = (
                         f"its process {cause} before the run was finished; its record is kept"
@@ -118,7 +117,11 @@ def perform(
         on_event(SuccessEvent(time.perf_counter() - start))
     except Exception as error:
         replaces_finished = job.overwrite is True
-        if isinstance(error, RecordError) and is_finished(job.folder) and not replaces_finished:
+        if (
+            isinstance(error, RecordError)
+            and RunFolder(job.folder).is_finished()
+            and not replaces_finished
+        ):
             on_event(NoteEvent("finished by another process meanwhile"))
             return 0
         failure, code = explain_error(error)

@@ -16,8 +16,8 @@ from multiprocessing.connection import Pipe, wait
 from typing import TYPE_CHECKING
 
 from ..data import load
+from ..record import RunFolder
 from ..scenarios import find_scenario
-from ..training.changes import is_finished
 from .events import ExitEvent, NoteEvent, decode_event
 from .jobs import encode_job
 
@@ -74,7 +74,7 @@ def run_in_processes(
         while True:
             while waiting and _fits(waiting[0], workers, max_parallel):
                 job = waiting.pop(0)
-                if job.overwrite is not True and is_finished(job.folder):
+                if job.overwrite is not True and RunFolder(job.folder).is_finished():
                     report(job, ExitEvent(0))  # by another command, meanwhile
                     continue
                 _decode_data(job, datasets)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import msgspec
 
 from .. import __version__
-from ..record import InputError, replace_file
+from ..record import InputError, RunFolder, replace_file
 from ..training.run import load_scenario
 from .collector import Collector
 from .events import ExitEvent, FailureEvent, NoteEvent
@@ -196,7 +196,7 @@ class _Driver:
     def _report(self, index: int, event: RunEvent) -> None:
         job = self._jobs[index]
         if event == ExitEvent(0) and job.error is None:
-            _wait_for(job.folder / "done.json")
+            _wait_for(RunFolder(job.folder))
         job.apply(event)
         self._on_event(job, event)
 
@@ -246,8 +246,8 @@ def _list_own_paths(job: Job) -> list[str]:
     return [path for path in paths if not path.startswith((sys.prefix, sys.base_prefix))]
 
 
-def _wait_for(path: Path) -> None:
+def _wait_for(run: RunFolder) -> None:
     """Give a shared file system time to show what another machine has written."""
     end = time.monotonic() + FILE_SECONDS
-    while not path.exists() and time.monotonic() < end:
+    while not run.is_finished() and time.monotonic() < end:
         time.sleep(0.1)

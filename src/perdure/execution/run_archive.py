@@ -8,7 +8,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from ..record import InputError, RecordError, replace_file
-from ..record.io.append import Lock, check_folder
+from ..record.io.append import check_folder
+from ..record.io.lock import Lock
+from ..record.run_folder import CHECKPOINT_FILE, DONE_FILE, LOCK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["lock_run", "pack_run", "remove_run", "unpack_run"]
 
 # Written last and removed first: they say how far the other files are.
-STATE_FILES = ("checkpoint/state.safetensors", "done.json")
+STATE_FILES = (CHECKPOINT_FILE, DONE_FILE)
 
 
 def pack_run(folder: Path) -> dict[str, bytes]:
@@ -48,7 +50,7 @@ def unpack_run(files: Mapping[str, bytes], folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, files[name])
-    if "done.json" in files:
+    if DONE_FILE in files:
         _remove(folder, [name for name in _list_files(folder) if name not in files])
 
 
@@ -87,7 +89,7 @@ def lock_run(folder: Path, timeout: float = 0.0) -> Iterator[None]:
 def _list_files(folder: Path) -> list[str]:
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     names = sorted(path.relative_to(folder).as_posix() for path in files)
-    return [name for name in names if name != "lock" and "/." not in f"/{name}"]
+    return [name for name in names if name != LOCK_FILE and "/." not in f"/{name}"]
 
 
 def _remove(folder: Path, names: Sequence[str]) -> None:

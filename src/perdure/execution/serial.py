@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..training.changes import is_finished
+from ..record import RunFolder
 from .events import ExitEvent
 from .jobs import perform
 
@@ -31,5 +31,5 @@ def run_serially(jobs: Sequence[Job], on_event: OnEvent) -> None:
             on_event(job, event)
 
         # Another command may have finished the run meanwhile.
-        done = job.overwrite is not True and is_finished(job.folder)
+        done = job.overwrite is not True and RunFolder(job.folder).is_finished()
         report(ExitEvent(0 if done else perform(job, report)))

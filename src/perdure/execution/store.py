@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..record import InputError
-from ..training.changes import is_finished
+from ..record import InputError, RunFolder
 from ..training.checkpoint import has_checkpoint
 from .jobs import Job
 
@@ -31,7 +30,7 @@ def plan_jobs(
     for config in configs:
         job = Job(config, store / config.folder, resume=not restart)
         job.overwrite = restart and job.folder.exists()
-        (finished if is_finished(job.folder) and not restart else waiting).append(job)
+        (finished if RunFolder(job.folder).is_finished() and not restart else waiting).append(job)
     return finished, waiting
 
 
@@ -44,10 +43,11 @@ def check_store(store: Path) -> None:
 
 def can_resume(job: Job) -> bool:
     """Return whether a run is to be resumed and has a checkpoint."""
-    return job.resume and has_checkpoint(job.folder / "checkpoint")
+    return job.resume and has_checkpoint(RunFolder(job.folder).checkpoint_path)
 
 
 def find_last_run(scenario: str, store: Path) -> Path | None:
     """Return the newest finished run of a scenario in a store."""
-    folders = [path.parent for path in store.glob(f"{scenario}-*/done.json")]
-    return max(folders, key=lambda folder: (folder / "done.json").stat().st_mtime, default=None)
+    runs = (RunFolder(path) for path in store.glob(f"{scenario}-*"))
+    finished = [run for run in runs if run.is_finished()]
+    return max(finished, key=RunFolder.finished_at).path if finished else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from ..execution.events import ExitEvent
 from ..execution.jobs import Job
 from ..execution.store import check_store
-from ..record import FAILED, RecordError, replace_file
+from ..record import RecordError, RunFolder, replace_file
 from .status import study_status
 
 if TYPE_CHECKING:
@@ -93,13 +92,7 @@ def _record_failure(job: Job) -> None:
     """Write down why a run has failed, unless it can still be resumed."""
     if job.error is None or job.error_type in RESUMABLE or job.code == INTERRUPTED:
         return
-    failure = {
-        "error": job.error,
-        "code": job.code,
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    job.folder.mkdir(parents=True, exist_ok=True)
-    replace_file(job.folder / FAILED, json.dumps(failure, indent=1) + "\n")
+    RunFolder(job.folder).write_failure(job.error, job.code)
 
 
 def _write_study_file(study: Study, store: Path, status: StudyStatus) -> None:

@@ -1,6 +1,6 @@
 """A config to one finished run: the training loop, checkpoints, early stopping."""
 
-from .changes import check_resumable, find_data_changes, find_version_changes, is_finished
+from .changes import check_resumable, find_data_changes, find_version_changes
 from .checkpoint import load_checkpoint, save_checkpoint
 from .config import RunConfig, make_config
 from .early_stopping import EarlyStopping
@@ -19,7 +19,6 @@ __all__ = [
     "estimate_seconds",
     "find_data_changes",
     "find_version_changes",
-    "is_finished",
     "load_checkpoint",
     "load_provenance",
     "make_config",

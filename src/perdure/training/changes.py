@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 
 from .. import __version__
-from ..record import InputError, read_json
+from ..record import InputError, RunFolder, RunMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +23,6 @@ __all__ = [
     "check_resumable",
     "find_data_changes",
     "find_version_changes",
-    "is_finished",
 ]
 
 
@@ -32,21 +30,16 @@ class ResumeError(InputError):
     """A run that was stopped cannot go on to the same bits."""
 
 
-def is_finished(folder: Path) -> bool:
-    """Return whether a run in `folder` has come to its end."""
-    return all(os.path.exists(f"{folder}/{name}") for name in ("done.json", "run.json"))  # noqa: PTH110 - asked of ten thousand
-
-
 def find_data_changes(folder: Path, data: Mapping[str, Provenance]) -> list[str]:
     """Return what differs between the bytes that a run used and those of today."""
-    path = folder / "run.json"
-    try:
-        used = read_json(path)["config"]["data"]
-        before = {name: dict(each["sha256"]) for name, each in used.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    run = RunFolder(folder)
+    digests = _read_metadata(run).data_digests()
+    before = {name: each for name, each in digests.items() if isinstance(each, dict)}
+    if not before:
         raise InputError(
-            f"{path} does not say which data was used; --restart runs it anew"
-        ) from None
+            f"{run.metadata_path} does not say which data was used. Use `restart=True` to start "
+            "over."
+        )
     said = []
     for name, each in data.items():
         for file, digest in each["sha256"].items():
@@ -60,11 +53,16 @@ def find_data_changes(folder: Path, data: Mapping[str, Provenance]) -> list[str]
 def find_version_changes(folder: Path) -> list[str]:
     """Return which versions a run was made with that are others now."""
     now = {"perdure": __version__, "torch": torch.__version__, "numpy": np.__version__}
+    used = _read_metadata(RunFolder(folder)).versions
+    return [f"{k} {used[k]}" for k in now if k in used and used[k] != now[k]]
+
+
+def _read_metadata(run: RunFolder) -> RunMetadata:
+    """Return what run.json says, nothing if it cannot be read."""
     try:
-        used = read_json(folder / "run.json")["versions"]
-        return [f"{k} {used[k]}" for k in now if used[k] != now[k]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
+        return run.metadata()
+    except (OSError, ValueError):
+        return RunMetadata()
 
 
 def check_resumable(
@@ -78,12 +76,13 @@ def check_resumable(
         data: its scenario's.
         force: go on with other data or versions.
     """
-    path = folder / "run.json"
-    try:
-        said = read_json(path)
-        before = said["config"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{path} does not say what was run; --restart starts anew") from None
+    run = RunFolder(folder)
+    metadata = _read_metadata(run)
+    before = metadata.config
+    if not before:
+        raise InputError(
+            f"{run.metadata_path} does not say what was run. Use `restart=True` to start over."
+        )
     now = msgspec.to_builtins(config)
     named = ("scenario", "setting")  # a scenario of one's own has its own
     other = [key for key in now if key not in named and before.get(key, 0.0) != now[key]]
@@ -96,8 +95,8 @@ def check_resumable(
         f"made with {each}" for each in find_version_changes(folder)
     ]
     cpu = torch.backends.cpu.get_cpu_capability()
-    if said.get("cpu", cpu) != cpu:
-        differ.append(f"made on a processor with {said['cpu']}, this one has {cpu}")
+    if metadata.cpu not in ("", cpu):
+        differ.append(f"made on a processor with {metadata.cpu}, this one has {cpu}")
     if differ and not force:
         raise ResumeError(
             f"{folder} was begun otherwise ({'; '.join(differ)}), so it would not end with the "

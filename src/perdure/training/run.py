@@ -15,7 +15,7 @@ from ..data.examples import Examples
 from ..evaluation import EvalTask, Evaluator, Record, Subset
 from ..evaluation.costs.memory import reset_peak_memory
 from ..models import build
-from ..record import InputError
+from ..record import InputError, RunFolder
 from ..scenarios import (
     blur_boundaries,
     find_scenario,
@@ -24,7 +24,7 @@ from ..scenarios import (
     make_scenario,
 )
 from ..strategies import find_strategy
-from .changes import check_resumable, is_finished
+from .changes import check_resumable
 from .checkpoint import has_checkpoint, load_checkpoint, load_record_state
 from .checkpointer import CHECKPOINT_SECONDS, Checkpointer
 from .early_stopping import EarlyStopping
@@ -135,9 +135,9 @@ def run(
     reset_peak_memory(config.device)
     scenario = prepare_scenario(config, scenario or load_scenario(config))
     strategy, plan = build_learner(config, scenario)
-    stopping, saved = EarlyStopping(plan.patience), Path(folder) / "checkpoint"
+    stopping, saved = EarlyStopping(plan.patience), RunFolder(folder).checkpoint_path
     start, state, differ = None, None, list[str]()
-    if resume and has_checkpoint(saved) and not is_finished(Path(folder)):
+    if resume and has_checkpoint(saved) and not RunFolder(folder).is_finished():
         differ = check_resumable(Path(folder), config, scenario.data, force=force)
         start, state = load_checkpoint(saved, strategy, stopping), load_record_state(saved)
     replace: bool | Literal["unfinished"] = overwrite or ("unfinished" if resume else False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...record import Run
+from ...record import Run, RunMetadata
 from ..load import get_config
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class MethodProvenance(NamedTuple):
 def get_provenance(method: MethodSummary) -> MethodProvenance:
     """Return what ran for a method; config, versions and data are those of its first run."""
     config = get_config(method.runs[0])
-    header = method.runs[0].description if isinstance(method.runs[0], Run) else {}
-    versions = header.get("versions")
+    run = method.runs[0]
+    metadata = run.metadata if isinstance(run, Run) else RunMetadata()
     seeds = [get_config(run).get("seed") for run in method.runs]
     return MethodProvenance(
         name=method.name,
@@ -57,8 +57,8 @@ def get_provenance(method: MethodSummary) -> MethodProvenance:
         tasks=method.tasks,
         facts={key: config[key] for key in FACTS if config.get(key) not in (None, "")},
         command=make_command(config, [seed for seed in seeds if isinstance(seed, int)]),
-        versions=versions if isinstance(versions, dict) else {},
-        cpu=str(header.get("cpu") or ""),
+        versions=dict(metadata.versions),
+        cpu=metadata.cpu,
         data=_list_hashes(config.get("data")),
         folders=[run.folder.name for run in method.runs if isinstance(run, Run)],
     )

@@ -22,7 +22,7 @@ __all__ = ["ComparisonReport", "comparison_to_dict", "describe_comparison", "des
 class ComparisonReport:
     """Methods compared by several metrics, and how they were compared.
 
-    `runs` holds the paths of each method by seed; `paired_by` is `run.json` or `file order`.
+    `runs` holds the paths of each method by seed; `paired_by` is `seed` or `file order`.
     `subject` names scenario, setting and number of tasks; `run_folder` is the first of the paths
     that is a run folder, whose scores have a scale of their own.
     """
@@ -131,7 +131,7 @@ def _describe_seeds(report: ComparisonReport) -> list[str]:
             f"mean and SD over all runs of a method: {listed}",
             f"ranks and tests over the {_count_seeds(common)} that all methods have",
         ]
-    if report.paired_by == "run.json":
+    if report.paired_by == "seed":
         return [*lines, "seeds are paired by run.json"]
     return [*lines, "seeds are paired by file order: the first of each group, then the second, …"]
 
@@ -179,7 +179,7 @@ def _remarks(report: ComparisonReport) -> list[str]:
 
 def comparison_to_dict(report: ComparisonReport) -> dict[str, object]:
     """Return plain lists and numbers, ready for JSON."""
-    by_seed = report.paired_by == "run.json"
+    by_seed = report.paired_by == "seed"
     return {
         "methods": {
             name: {
