@@ -279,7 +279,7 @@ def _make_result(done: Sequence[Job], failed: list[Job], notes: list[str]) -> Ru
         records = [open_run(job.folder) for job in done]
         summaries = [record.summary() for record in records]
         summary = summaries[0] if len(summaries) == 1 else summary_of_runs(summaries)
-        deviations = records[0].description["config"].get("deviations", [])
+        deviations = records[0].metadata.deviations
         warnings = _warn_if_sparse(records[0], done[0].config.every)
     folders = [job.folder for job in done]
     return RunResult(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import __version__
-from .record import RecordError, read_file, read_json, replace_file
+from .record import RecordError, RunFolder, read_file, read_json, replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +50,7 @@ def load_finished_study(file: Path, store: Path) -> FinishedStudy | None:
         finished, searched = plain["finished"], plain["searched"]
         if not (isinstance(finished, int) and isinstance(searched, int)):
             return None
-        complete = all(os.path.exists(f"{store}/{name}/done.json") for name in plain["runs"])  # noqa: PTH110 - there may be ten thousand
+        complete = all(RunFolder(f"{store}/{name}").is_finished() for name in plain["runs"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return FinishedStudy(finished, searched) if complete else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..comparison import compare as compare_groups
 from ..record import InputError
-from ..record.grouping import in_words
+from ..record.grouping import format_seeds
 from ..report.sources import check_percent
 from ..report.tables import make_comparison_tables
 from ..report.tables.comparison import comparison_to_dict, describe_comparison
@@ -119,8 +119,8 @@ def _print(
     report: ComparisonReport, format_: str, *, percent: bool, digits: int, details: bool
 ) -> None:
     text = [f"{report.subject}: {len(report.runs)} methods", *describe_comparison(report)]
-    if report.paired_by == "run.json" and not report.unpaired:
-        text[0] += f", seeds {in_words(report.seeds)}"
+    if report.paired_by == "seed" and not report.unpaired:
+        text[0] += f", seeds {format_seeds(report.seeds)}"
     if format_ == "text" and report.comparisons > MAX_DETAILED_PAIRS and not details:
         text.append("differences with intervals and effects: --details, or --against METHOD")
     tables = make_comparison_tables(

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import torch
 
-from ..record import RecordError, RunWriter, csv_field, read_json
+from ..record import RecordError, RunFolder, RunWriter, csv_field
 from .live import Live
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class EvaluationWarning(UserWarning):
 class _RecordState(msgspec.Struct):
     """What a checkpoint keeps of the record."""
 
-    position: dict[str, Any]  # of the writer
+    position: WriterPosition  # of the writer
     notes: list[str]
     per_example_files: list[tuple[str, list[bool]]]  # the order matters
     live: dict[str, Any]
@@ -89,7 +89,7 @@ class Recorder:
                 },
             ]
             self.writer = RunWriter(
-                folder, self._run_json(), overwrite=record.overwrite, go_on=state.position
+                folder, self._run_json(), overwrite=record.overwrite, resume=state.position
             )
             return
         if folder is None:
@@ -160,12 +160,12 @@ class Recorder:
                 live_task = self.live.tasks.get(name)
                 if live_task is None or live_task.last_step != step:  # a probe takes precedence
                     self.live.update(step, name, score, len(values[name]))
-        self.writer.points(lines, of_subsets, of_whole_sets)
+        self.writer.append_points(lines, of_subsets, of_whole_sets)
 
     def write_gradients(self, step: int, trained: str | None, norms: Sequence[str]) -> None:
         """Record the gradient norms of a step."""
         trained_field = csv_field(trained) if trained is not None else ""
-        self.writer.gradient(f"{step},{trained_field},{','.join(norms)}")
+        self.writer.append_gradients(f"{step},{trained_field},{','.join(norms)}")
 
     def _mean(self, task: str, step: int, values: NDArray[Any]) -> float:
         if values.dtype == np.bool_:
@@ -209,7 +209,7 @@ class Recorder:
         return number
 
     def _write_run_json(self) -> None:
-        self.writer.describe(self._run_json())
+        self.writer.write_metadata(self._run_json())
 
     def _run_json(self) -> dict[str, Any]:
         scale = self._scale
@@ -245,8 +245,8 @@ class Recorder:
 def _check_same_run(folder: Path, created: str) -> None:
     """Raise unless the run in `folder` is the one that was created then: it will be truncated."""
     try:
-        created_there = read_json(folder / "run.json")["created"]
-    except (OSError, ValueError, KeyError, TypeError):
+        created_there = RunFolder(folder).metadata().created
+    except (OSError, ValueError):
         raise RecordError(
             f"{folder}: no record to resume; pass the folder that the state was saved with"
         ) from None

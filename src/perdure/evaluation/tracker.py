@@ -98,7 +98,7 @@ class RunTracker:
             self._costs.close()
             self.collect_all()
             if finished and lifecycle.task is None and not lifecycle.failed:
-                self.recorder.writer.done(steps=lifecycle.step, **results)
+                self.recorder.writer.finish(steps=lifecycle.step, **results)
         finally:
             lifecycle.closed = True
             self._engine.close()
@@ -185,7 +185,7 @@ class RunTracker:
         """Write what a task cost, and wait until the disk has everything."""
         self.recorder.live.end_task(task, self._lifecycle.step)
         self._costs.end_task(model)
-        self.recorder.writer.costs(self._costs.rows)
+        self.recorder.writer.write_costs(self._costs.rows)
         self.recorder.writer.sync()
 
     def abort_task(self) -> None:
@@ -237,7 +237,7 @@ class RunTracker:
             for task in trained:
                 task.load()  # run.json says how many classes it has
         self.recorder.set_trained(trained)
-        self.recorder.writer.costs(self._costs.finished_rows)
+        self.recorder.writer.write_costs(self._costs.finished_rows)
 
 
 def _check_state(state: Mapping[str, object], tasks: Mapping[str, object]) -> EvaluatorState:

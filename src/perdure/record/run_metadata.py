@@ -45,6 +45,12 @@ class RunMetadata:
             return visible(seed)
         return seed if isinstance(seed, int) and not isinstance(seed, bool) else None
 
+    @property
+    def deviations(self) -> list[str]:
+        """The differences from the published set-up that the run states."""
+        stated = self.config.get("deviations")
+        return [str(deviation) for deviation in stated] if isinstance(stated, list) else []
+
     def data_digests(self) -> dict[str, JSON]:
         """Return the SHA-256 digests of the data files that were used, by dataset."""
         data = self.config.get("data")

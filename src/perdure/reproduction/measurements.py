@@ -136,8 +136,7 @@ class Measurements:
         """The differences from the published set-up that the runs themselves record."""
         deviations: dict[str, None] = {}
         for cell in self.cells:
-            stated = self.run(cell.folders[0]).metadata.config.get("deviations")
-            deviations |= dict.fromkeys(map(str, stated if isinstance(stated, list) else []))
+            deviations |= dict.fromkeys(self.run(cell.folders[0]).metadata.deviations)
         return list(deviations)
 
     def _weighted_scores(
