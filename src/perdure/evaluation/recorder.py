@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from ..record import RecordError, RunFolder, RunWriter, csv_field
+from ..record.writer import WriterPosition  # noqa: TC001 - msgspec reads the annotation
 from .live import Live
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .io.append import Appender, explain_os_error, replace
+from .io.append import Appender, FilePosition, explain_os_error, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .io.append import FilePosition
-
     Ids = NDArray[np.integer]
-    TaskPosition = tuple[str, FilePosition | None, FilePosition | None]  # subset, whole set
     Result = tuple[int, int, NDArray[np.bool_]]  # number of the task, step, right or wrong
 
-__all__ = ["PerExampleWriter"]
+__all__ = ["PerExampleWriter", "TaskPosition"]
+
+TaskPosition = tuple[str, FilePosition | None, FilePosition | None]  # of subset and whole set
 
 
 class PerExampleWriter:

@@ -147,7 +147,9 @@ class Points:
 
         `subsample=n` uses every n-th evaluation by probe, as a run that evaluates less often has.
         """
-        probed = np.unique(self.step[self.kind == PROBE])[check_subsample(subsample) - 1 :: subsample]
+        probed = np.unique(self.step[self.kind == PROBE])[
+            check_subsample(subsample) - 1 :: subsample
+        ]
         used = self.kind != INITIAL
         known = np.zeros(len(self.names), dtype=bool)  # others begin after the points were cut
         known[self._spans[0]] = known[self.tested[used]] = True

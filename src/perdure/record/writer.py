@@ -14,13 +14,14 @@ from .costs_file import COST_COLUMNS
 from .io.append import (
     UNFINISHED_PATTERN,
     Appender,
+    FilePosition,
     RecordError,
     check_folder,
     explain_os_error,
     replace,
 )
 from .io.lock import Lock
-from .per_example_writer import PerExampleWriter
+from .per_example_writer import PerExampleWriter, TaskPosition
 from .run_folder import (
     CHECKPOINT_FILE,
     CHECKPOINT_FOLDER,
@@ -36,8 +37,7 @@ from .run_folder import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .io.append import FilePosition
-    from .per_example_writer import Ids, PerExampleFile, Result, TaskPosition
+    from .per_example_writer import Ids, PerExampleFile, Result
 
 __all__ = ["RunWriter", "WriterPosition", "csv_field"]
 
