@@ -11,19 +11,19 @@ demo: .venv/train
 	$(BIN)/perdure plot curves runs/split-digits-replay-* -o runs/stability_gap.png --tasks 1 --dpi 110
 	$(BIN)/perdure report runs/split-digits-replay-* -o runs/report.html
 
-# Two processes with a thread each, a file at a time, the many small ones last: neither waits long
-# for the other.
+# Two processes with one thread each, which take whole files, so that neither waits long for the
+# other.
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -m slow
 
-# The fast tests as other processors would run them; what needs no PyTorch also on Python 3.13.
+# The fast tests with the kernels of other processors; those without PyTorch also on Python 3.13.
 test-processors: .venv/dev
 	$(BIN)/python -m tests.processors
 
-# Ten thousand spoiled files, and every command that reads them; FUZZ="--inputs 500 --seed 7" others.
+# Every command reads ten thousand corrupted files; FUZZ="--inputs 500 --seed 7" changes how many.
 fuzz: .venv/dev
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
@@ -36,27 +36,27 @@ check: .venv/dev
 bench: .venv/dev
 	$(BIN)/python benchmarks/bench.py
 
-# What watching a training loop costs, against a loop written out by hand.
+# The cost of evaluating a training loop, relative to a loop with the evaluation written by hand.
 bench-watching: .venv/dev
 	$(BIN)/python benchmarks/watching.py
 
-# What an iteration of `perdure run` costs, against the same loop (needs MNIST).
+# The cost of an iteration of `perdure run`, relative to the same loop (needs MNIST).
 bench-running: .venv/dev
 	$(BIN)/python benchmarks/running.py
 
-# What a step of each strategy costs, against one of naive.
+# The cost of a step of each strategy, relative to naive.
 bench-strategies: .venv/dev
 	$(BIN)/python benchmarks/strategies.py
 
-# What a study costs beside its runs, and the executors against each other.
+# The overhead of a study over its runs, and a comparison of the executors.
 bench-studies: .venv/dev
 	$(BIN)/python benchmarks/studies.py
 
-# What a report of 100 runs and the live page over 10,000 cost in a browser (needs Chromium).
+# The cost of a report of 100 runs and of the live page with 10,000 runs (needs Chromium).
 bench-pages: .venv/dev
 	$(BIN)/python benchmarks/pages.py
 
-# Another library at the same work, in an environment of its own.
+# Another library doing the same work, in its own environment.
 PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 bench-peers: .venv/dev $(PEERS)/avalanche
@@ -70,7 +70,7 @@ $(PEERS)/avalanche:
 	$(PEERS_PIP) torch==2.13.0 torchvision==0.28.0 avalanche-lib==0.6.0
 	@touch $@
 
-# Pins the named datasets to what the hub offers today; look at the difference before you commit it.
+# Pins the datasets to the current revisions on the hub; review the difference before you commit.
 pins: .venv/dev
 	$(BIN)/python -m perdure.data._pins
 
@@ -78,17 +78,17 @@ coverage: .venv/dev
 	$(BIN)/python benchmarks/coverage.py
 	$(BIN)/python benchmarks/coverage_matrix.py
 
-# Size and power of the tests of `perdure compare`, as in docs/statistics.md.
+# Size and power of the tests in `perdure compare`, as in docs/statistics.md.
 power: .venv/dev
 	$(BIN)/python benchmarks/power.py
 
-# A stamp for each set of packages: a second call skips what is done.
+# A stamp file per set of packages: a second call skips what is installed.
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "perdure needs Python 3.11 or later; none was found. Install it, or name one: make PYTHON=/path/to/python"; exit 2; }
 	@echo "setting up .venv with $$($(PYTHON) --version) (once)"
 	$(PYTHON) -m venv .venv
 
-# PyTorch first and by its exact version: where a small build of it is at hand, pip takes that one.
+# PyTorch first and by its exact version, so that pip can use a smaller build if one is available.
 .venv/train: pyproject.toml requirements.lock | .venv/bin/python
 	@echo "installing PyTorch and the rest (once, some minutes)"
 	$(PIP) install -c requirements.lock hatchling editables
@@ -100,7 +100,7 @@ power: .venv/dev
 	$(PIP) install -c requirements.lock --no-build-isolation -e ".[train,dev]"
 	@touch $@
 
-# Resolves every extra afresh in a throw-away environment and writes down what came out.
+# Resolves every extra in a temporary environment and writes the resulting versions.
 lock:
 	rm -rf .lock && $(PYTHON) -m venv .lock
 	.lock/bin/pip install --quiet hatchling editables torch==2.13.0
