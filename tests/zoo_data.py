@@ -177,7 +177,7 @@ def training_set() -> Subject:
         x, y = zip(*(kept[k] for k in range(8)), strict=True)
         return (torch.stack(x) + torch_draw(drawn)).to(device()), torch.tensor(y).to(device())
 
-    return Subject([normed()], draw=draw, generators=[drawn], entry={"data": kept})
+    return Subject([normed()], draw=draw, generators=[drawn], entry={"train_data": kept})
 
 
 class Uncopied(Counted):

@@ -43,9 +43,9 @@ ON_CUDA: dict[str, dict[str, Any]] = {
 }
 ALIKE = {"CUDA graph": "inline", "side stream": "worker"}  # for want of a verdict of its own
 CPU_ONLY = {"quantized buffer", "buffer on the meta device, unused", "model on the meta device"}
-DRAWS = "the forward draws in evaluation too: tests have draws of their own, training keeps its"
-BATCHES = "outputs depend on the batch: tasks are tested together; training keeps its bits"
-SNAPSHOT = "a snapshot has parameters and buffers, this is neither; audits notice"
+DRAWS = "the forward pass draws random numbers in evaluation too: evaluation draws other ones"
+BATCHES = "outputs depend on the batch, and tasks are evaluated together; training keeps its bits"
+SNAPSHOT = "a snapshot has parameters and buffers, this is neither; verification notices it"
 TASKS, STEPS = "ab", 2
 PLACE = {"device": "cpu"}  # where subjects are trained
 

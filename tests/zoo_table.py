@@ -103,7 +103,7 @@ ARCHITECTURES = [
     row("weight norm by hooks", m.of(lambda: m.parametrized(m.weight))),
     row("spectral norm by hooks", m.of(lambda: m.parametrized(m.spectral))),
     row("orthogonal weights", m.of(lambda: m.parametrized(parametrizations.orthogonal))),
-    row("AveragedModel is tested", m.averaged),
+    row("AveragedModel is evaluated", m.averaged),
     row("DataParallel", m.of(lambda: nn.DataParallel(normed()))),
     row("scripted", m.of(m.scripted), SCRIPT, all=REFUSED),
     row("traced", m.of(m.traced), SCRIPT, all=REFUSED),
@@ -122,7 +122,7 @@ ARCHITECTURES = [
         m.python_generator, m.random_draw, always=True), DRAWS, all=LIMIT),
     row("running mean that is no buffer", m.of(m.PlainTensor), SNAPSHOT, **BESIDE),
     row("forward that counts its calls", m.of(m.Counter), all=LIMIT,
-        why="what a forward does to Python objects is not undone: training differs"),
+        why="what a forward pass does to Python objects is not undone: training differs"),
 ]  # fmt: skip
 
 
@@ -169,11 +169,11 @@ DATA = [
     row("DataLoader of such a Dataset", sets.shared(sets.noisy_loader)),
     row("`collate_fn` with a shared generator", sets.shared(sets.collated)),
     row("function with a shared generator", sets.shared(sets.factories)),
-    row("training set that draws, as `data=`", sets.training_set),
+    row("training set that draws, as `train_data=`", sets.training_set),
     row("IterableDataset", sets.shared(sets.endless), all=REFUSED,
         why="`task 'a': data is Endless, expected tensors (x, y), a Dataset with a length`"),
     row("Dataset that counts its reads", sets.counts_reads, all=LIMIT,
-        why="only generators are put back: give evaluation a Dataset of its own"),
+        why="only generators are restored: give the evaluator a Dataset of its own"),
 ]  # fmt: skip
 
 
@@ -231,19 +231,20 @@ GROUPS = {
 ZOO = [Row(group, *row) for group, rows in GROUPS.items() for row in rows]
 
 
-PAGE = """# Models and loops that were tried
+PAGE = """# Models and training loops on which the evaluator is tested
 
-The law: **training is bit for bit what it is without the evaluator, and every recorded score is
-what a separate process finds that evaluates the same weights.** The tests try it on every row
-below, with the executor of each column: `pytest tests/test_zoo.py` (`-m slow` runs the rest). On a
-GPU `pytest tests/test_cuda_zoo.py` tries the same rows with CUDA graphs and on a side stream. This
-page is printed from the tests' table (`python -m tests.zoo_table > docs/zoo.md`), and a test
-compares the two.
+The law: **training computes the same bits with and without the evaluator, and every recorded score
+equals that of a separate process that evaluates the same weights.** Each row below is tested with
+the executor of each column: `pytest tests/test_zoo.py` (`-m slow` runs the rest). On a GPU, `pytest
+tests/test_cuda_zoo.py` tests the same rows with CUDA graphs and on a second stream. This page is
+printed from the table in the tests (`python -m tests.zoo_table > docs/zoo.md`), and a test compares
+the two.
 
-- **same bits**: the law holds. An executor that cannot take a model (a worker and sparse tensors,
-  say) says so once and evaluates it inline.
-- **refused**: with one line, before the first step of training; its words are in the last column.
-- **limit**: the last column says what differs; [evaluator.md](evaluator.md) has the words.
+- **same bits**: the law holds. An executor that does not support a model (a worker and sparse
+  tensors, for example) warns once and evaluates it inline.
+- **refused**: the evaluator raises an error before the first training step; the last column quotes
+  it.
+- **limit**: the last column says what differs; [evaluator.md](evaluator.md) explains it.
 """
 
 
@@ -259,9 +260,9 @@ def page() -> str:
             "| model or situation | " + " | ".join(columns) + " | why |",
         ]
         parts.append("|---" * (len(columns) + 2) + "|")
-        for each in ZOO:
-            if each.group == group:
-                cells = [each.name, *map(each.verdict, columns), each.why]
+        for row_ in ZOO:
+            if row_.group == group:
+                cells = [row_.name, *map(row_.verdict, columns), row_.why]
                 parts.append("| " + " | ".join(cells) + " |")
     return "\n".join(parts) + "\n"
 
