@@ -466,7 +466,7 @@ def refusal(function: Any, *words: str) -> None:
 
 def test_mistakes_with_tasks() -> None:
     network, x = net(SIZES), images(SHAPE, 2)
-    refusal(lambda: network(x), "task is None", "a head of its own")
+    refusal(lambda: network(x), "task is None", "its own head")
     refusal(lambda: network(x, 3), "task is 3", "0 to 2")
     refusal(lambda: network(x, -1), "task is -1", "0 to 2")
     refusal(lambda: network(x, torch.tensor([0])), "shape (1,)", "each of 2 examples")

@@ -1,15 +1,15 @@
-"""From a name to a network: call its factory, take the last layer off as head."""
+"""Building a network: call its factory and separate the last layer as the head."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from ..evaluation.state.preserve import has_lazy_parameters, preserve_state
 from ..record import InputError
-from ._check import image, one_line, whole, wholes
+from ._check import check_integer, check_integers, check_shape, format_error
 from ._factory import call_factory, find_factory
 from .network import Network
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["build"]
+
+INPUT_SEED = 0  # of the random inputs that a new network is tried with
 
 
 def build(
@@ -26,15 +28,22 @@ def build(
     *,
     heads: Sequence[int] | None = None,
     mask_unseen: bool = False,
-    **options: Any,
+    **options: object,
 ) -> Network:
-    """Return the network of that name for images of `shape` (channels, height, width).
+    """Return a network with its last `nn.Linear` as the head.
 
-    `name` is one of `MODELS`, or "module:factory" for one of yours, call_factory as
-    `factory(shape, outputs, **options)`. Its last `nn.Linear` becomes the head. With `heads`, the
-    number of classes of each task, every task gets a head of its own, with the rows that the
-    factory drew for its classes: one head or many, training begins with the same weights.
-    Weights are drawn from PyTorch's global generator, so seed it before.
+    Weights are drawn from PyTorch's global generator: seed it first. With one head per task, each
+    head gets the rows that the factory drew for its classes, so that training starts from the same
+    weights as with a shared head.
+
+    Args:
+        name: one of `MODELS`, or "module:factory" for your own, which is called as
+            `factory(shape, outputs, **options)`.
+        shape: channels, height and width of the images.
+        outputs: the number of classes.
+        heads: the number of classes of each task, for one head per task; None for a shared head.
+        mask_unseen: hide the classes of tasks that were not opened yet.
+        options: hyperparameters of the factory.
 
     Example:
         >>> network = build("mlp", (1, 28, 28), 10, heads=[2, 2, 2, 2, 2], hidden=[100])
@@ -43,39 +52,39 @@ def build(
         >>> network(torch.zeros(3, 1, 28, 28), 4).shape
         torch.Size([3, 10])
     """
-    shape, outputs = image(shape), whole("outputs", outputs)
-    sizes = None if heads is None else wholes("heads", heads)
+    shape, outputs = check_shape(shape), check_integer("outputs", outputs)
+    sizes = None if heads is None else check_integers("heads", heads)
     if sizes is not None and sum(sizes) != outputs:
         raise InputError(
-            f"heads is {list(sizes)}, {sum(sizes)} classes in all, expected {outputs}: the outputs"
+            f"heads is {list(sizes)}, {sum(sizes)} classes in total, expected {outputs} outputs"
         )
     network = call_factory(find_factory(name), name, shape, outputs, options)
     _check_scores(network, name, shape, outputs)
-    body, head = _taken_apart(network, shape, outputs)
+    body, head = _separate_head(network, shape, outputs)
     if sizes is None:
         return Network(body, head, outputs, mask_unseen=mask_unseen)
     if not isinstance(head, nn.Linear):
         raise InputError(
-            f"model {name!r} does not end in an nn.Linear with {outputs} outputs, expected for"
-            " heads of their own for each task; end it so, or use one head"
+            f"model {name!r} does not end in an nn.Linear with {outputs} outputs, which one head"
+            " per task requires; use another model, or a shared head"
         )
-    return Network(body, _split(head, sizes), outputs, mask_unseen=mask_unseen)
+    return Network(body, _split_head(head, sizes), outputs, mask_unseen=mask_unseen)
 
 
-def _examples(network: nn.Module, shape: tuple[int, int, int]) -> Tensor:
-    """Return two images drawn without touching the global generator."""
-    images = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0), device="cpu")
+def _make_inputs(network: nn.Module, shape: tuple[int, int, int]) -> Tensor:
+    """Return two random images, without using the global generator."""
+    images = torch.rand(
+        2, *shape, generator=torch.Generator().manual_seed(INPUT_SEED), device="cpu"
+    )
     like: Tensor = next(network.parameters(), images)
     return images.to(like.device, like.dtype)
 
 
 def _check_scores(network: nn.Module, name: str, shape: tuple[int, int, int], outputs: int) -> None:
-    """Raise unless the network gives a score for each example and class."""
-    examples = _examples(network, shape)
+    """Raise unless the network returns one score per example and class."""
+    examples = _make_inputs(network, shape)
     try:
-        if has_lazy_parameters(
-            network
-        ):  # the first forward draws lazy weights: part of the initialisation
+        if has_lazy_parameters(network):  # its first forward pass initializes it
             with torch.no_grad():
                 network.eval()(examples)
             network.train()
@@ -83,46 +92,48 @@ def _check_scores(network: nn.Module, name: str, shape: tuple[int, int, int], ou
             scores = network(examples)
     except Exception as error:
         raise InputError(
-            f"model {name!r} fails for images of {shape}: {one_line(error)}"
+            f"model {name!r} fails for images of {shape}: {format_error(error)}"
         ) from error
-    expected = f"expected a tensor of (2, {outputs}): a score for each class"
+    expected = f"expected a tensor of (2, {outputs}): one score per class"
     if not isinstance(scores, Tensor):
-        raise InputError(f"model {name!r} gives {type(scores).__name__} for two images, {expected}")
+        raise InputError(
+            f"model {name!r} returns {type(scores).__name__} for two images, {expected}"
+        )
     if scores.shape != (2, outputs):
-        raise InputError(f"model {name!r} gives {tuple(scores.shape)} for two images, {expected}")
+        raise InputError(f"model {name!r} returns {tuple(scores.shape)} for two images, {expected}")
 
 
 class _StandIn(nn.Module):
-    """Gives known scores, of both signs, in place of a layer."""
+    """Returns known scores of both signs in place of a layer."""
 
     def __init__(self, outputs: int) -> None:
         super().__init__()
-        generator = torch.Generator().manual_seed(0)
+        generator = torch.Generator().manual_seed(INPUT_SEED)
         self.scores = 100 * torch.randn(2, outputs, generator=generator, device="cpu")
 
     def forward(self, features: Tensor) -> Tensor:
         return self.scores.to(features)
 
 
-def _taken_apart(
+def _separate_head(
     network: nn.Module, shape: tuple[int, int, int], outputs: int
 ) -> tuple[nn.Module, nn.Module]:
-    """Return body and head; where the last operation is not an `nn.Linear` the head does nothing.
+    """Return body and head; the head is the identity if the last operation is not an `nn.Linear`.
 
-    What the last layer gives must be what the network gives: this is tried with known scores in
-    its place, which an activation or a scale after it would change.
+    The output of the last layer must be the output of the network. This is tested with known scores
+    in its place, which an activation or a scaling after it would change.
     """
-    found = [
+    candidates = [
         (path, part)
         for path, part in network.named_modules()
         if type(part) is nn.Linear and part.out_features == outputs
     ]
-    if not found or not found[-1][0]:
+    if not candidates or not candidates[-1][0]:
         return network, nn.Identity()
-    path, head = found[-1]
+    path, head = candidates[-1]
     above, _, name = path.rpartition(".")
     parent, stand_in = network.get_submodule(above), _StandIn(outputs)
-    examples = _examples(network, shape)
+    examples = _make_inputs(network, shape)
     try:
         with preserve_state(network):
             expected = network(examples)
@@ -130,10 +141,10 @@ def _taken_apart(
             known = network(examples)
             setattr(parent, name, nn.Identity())
             features = network(examples)
-            is_last = torch.equal(known, stand_in.scores.to(known))  # nothing follows
-            miss = (head(features) - expected).norm()  # some devices round at random
-            is_last &= bool(miss <= 1e-4 * expected.norm())  # nor was it used before
-    except Exception:  # a forward that reads the layer's weights, say: it cannot be taken off
+            is_last = torch.equal(known, stand_in.scores.to(known))  # nothing follows it
+            difference = (head(features) - expected).norm()  # not exact on every device
+            is_last &= bool(difference <= 1e-4 * expected.norm())  # nor was it used before
+    except Exception:  # the forward pass reads the layer's weights, for example
         is_last = False
     if is_last:
         return network, head
@@ -141,8 +152,8 @@ def _taken_apart(
     return network, nn.Identity()
 
 
-def _split(head: nn.Linear, sizes: Sequence[int]) -> nn.ModuleList:
-    """Return a layer for each task, with its rows of `head`; nothing is drawn."""
+def _split_head(head: nn.Linear, sizes: Sequence[int]) -> nn.ModuleList:
+    """Return one layer per task with its rows of `head`, without drawing random numbers."""
     rows = {key: value.split(list(sizes)) for key, value in head.state_dict().items()}
     parts = nn.ModuleList()
     for task, size in enumerate(sizes):

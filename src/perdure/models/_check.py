@@ -1,52 +1,61 @@
-"""What the options of a model may be."""
+"""Checks of the arguments of model factories."""
 
 from __future__ import annotations
 
+import re
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..record import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["fraction", "image", "least_side", "one_line", "whole", "wholes"]
+__all__ = [
+    "check_fraction",
+    "check_integer",
+    "check_integers",
+    "check_min_side",
+    "check_shape",
+    "format_error",
+]
 
 
-def whole(name: str, value: Any, least: int = 1) -> int:
-    """Return a whole number of at least `least`, or raise.
+def check_integer(name: str, value: object, minimum: int = 1) -> int:
+    """Return an integer of at least `minimum`, or raise.
 
     Example:
-        >>> whole("filters", 20)
+        >>> check_integer("filters", 20)
         20
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise InputError(f"{name} is {value!r}, expected a whole number of at least {least}")
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < minimum:
+        raise InputError(f"{name} is {value!r}, expected a whole number of at least {minimum}")
     return int(value)
 
 
-def wholes(name: str, value: int | str | Sequence[int]) -> tuple[int, ...]:
-    """Return whole numbers of at least 1 from a sequence, or from text as a command line gives it.
+def check_integers(name: str, value: int | str | Sequence[int]) -> tuple[int, ...]:
+    """Return positive integers from a sequence, or from text such as the command line gives.
 
     Example:
-        >>> wholes("hidden", "400,400"), wholes("hidden", "400x300"), wholes("hidden", [20])
-        ((400, 400), (400, 300), (20,))
+        >>> check_integers("hidden", "400,400"), check_integers("hidden", "400x300")
+        ((400, 400), (400, 300))
     """
-    bad = InputError(f"{name} is {value!r:.60}, expected whole numbers from 1 like 400,400")
     try:
         if isinstance(value, str):
-            return tuple(whole(name, int(part)) for part in value.replace("x", ",").split(","))
-        parts = [value] if isinstance(value, int) else value
-        return tuple(whole(name, part) for part in parts)
+            return tuple(check_integer(name, int(part)) for part in re.split("[x,]", value))
+        numbers = [value] if isinstance(value, int) else value
+        return tuple(check_integer(name, number) for number in numbers)
     except (TypeError, ValueError):
-        raise bad from None
+        raise InputError(
+            f"{name} is {value!r:.60}, expected whole numbers from 1 like 400,400"
+        ) from None
 
 
-def fraction(name: str, value: Any) -> float:
-    """Return a number from 0 to below 1, such as a share of units to drop, or raise.
+def check_fraction(name: str, value: object) -> float:
+    """Return a number from 0 to below 1, such as a dropout rate, or raise.
 
     Example:
-        >>> fraction("dropout", 0.5)
+        >>> check_fraction("dropout", 0.5)
         0.5
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1:
@@ -54,15 +63,15 @@ def fraction(name: str, value: Any) -> float:
     return float(value)
 
 
-def image(shape: Any) -> tuple[int, int, int]:
+def check_shape(shape: Sequence[int]) -> tuple[int, int, int]:
     """Return channels, height and width, or raise.
 
     Example:
-        >>> image([1, 28, 28])
+        >>> check_shape([1, 28, 28])
         (1, 28, 28)
     """
     try:
-        channels, height, width = (whole("shape", size) for size in shape)
+        channels, height, width = (check_integer("shape", size) for size in shape)
     except (TypeError, ValueError):
         raise InputError(
             f"shape is {shape!r:.60}, expected channels, height and width like (1, 28, 28)"
@@ -70,20 +79,20 @@ def image(shape: Any) -> tuple[int, int, int]:
     return channels, height, width
 
 
-def least_side(name: str, shape: tuple[int, int, int], least: int) -> None:
-    """Raise for an image that is smaller than the model can take."""
-    if min(shape[1:]) < least:
+def check_min_side(name: str, shape: tuple[int, int, int], minimum: int) -> None:
+    """Raise if an image is smaller than a model requires."""
+    if min(shape[1:]) < minimum:
         raise InputError(
-            f"{name}: images are {shape[1]}x{shape[2]}, expected at least {least}x{least};"
-            " take another model"
+            f"{name}: images are {shape[1]}x{shape[2]}, expected at least {minimum}x{minimum};"
+            " use another model"
         )
 
 
-def one_line(error: Exception) -> str:
-    """Return kind and message of someone else's error on one line.
+def format_error(error: Exception) -> str:
+    """Return the type and message of an error as a single line.
 
     Example:
-        >>> one_line(RuntimeError("shapes differ:   2 and 3"))
+        >>> format_error(RuntimeError("shapes differ:   2 and 3"))
         'RuntimeError: shapes differ: 2 and 3'
     """
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from ._check import fraction, image, whole
+from ._check import check_fraction, check_integer, check_shape
 
 __all__ = ["efficientnet_b1"]
 
 
 class Stage(NamedTuple):
-    """Blocks in a row; the first may halve the image and changes the number of channels."""
+    """Consecutive blocks; the first may halve the image and changes the number of channels."""
 
     expand: int
     kernel: int
@@ -33,7 +33,7 @@ STAGES = (  # Table 1 of the paper; depth 1.1 makes 1, 2, 2, 3, 3, 4, 1 blocks o
     Stage(6, 5, 2, 192, 5),
     Stage(6, 3, 1, 320, 2),
 )
-FIRST, LAST = 32, 1280
+STEM_CHANNELS, LAST_CHANNELS = 32, 1280
 
 
 def efficientnet_b1(
@@ -45,38 +45,47 @@ def efficientnet_b1(
 ) -> nn.Module:
     """Return EfficientNet-b1: inverted bottlenecks with squeeze-excitation and SiLU.
 
-    `dropout` acts before the last layer. `stochastic_depth` is the share of examples that skip a
-    block: it grows evenly from 0 at the first block. Tensors come in torchvision's order with its
-    shapes, so weights can be copied by position, and one seed draws the same ones in both.
+    Parameters have torchvision's order and shapes, so that weights can be copied by position and a
+    seed draws the same weights in both.
+
+    Args:
+        shape: channels, height and width of the images.
+        outputs: the number of classes.
+        dropout: the dropout rate before the last layer.
+        stochastic_depth: the fraction of examples that skip the last block; it increases linearly
+            from 0 at the first block.
 
     Example:
         >>> network = efficientnet_b1((3, 240, 240), 1000)
         >>> sum(p.numel() for p in network.parameters())
         7794184
     """
-    share = fraction("efficientnet-b1: dropout", dropout)
-    skipped = fraction("efficientnet-b1: stochastic_depth", stochastic_depth)
-    return _EfficientNet(image(shape)[0], whole("outputs", outputs), share, skipped)
+    return _EfficientNet(
+        check_shape(shape)[0],
+        check_integer("outputs", outputs),
+        check_fraction("efficientnet-b1: dropout", dropout),
+        check_fraction("efficientnet-b1: stochastic_depth", stochastic_depth),
+    )
 
 
 class _EfficientNet(nn.Module):
     def __init__(self, channels: int, outputs: int, dropout: float, skipped: float) -> None:
         super().__init__()
-        layers = [_convolution(channels, FIRST, 3, stride=2)]
-        width, before, total = FIRST, 0, sum(stage.blocks for stage in STAGES)
+        layers = [_convolution(channels, STEM_CHANNELS, 3, stride=2)]
+        width, before, total = STEM_CHANNELS, 0, sum(stage.blocks for stage in STAGES)
         for stage in STAGES:
             blocks = []
             for k in range(stage.blocks):
                 stride = stage.stride if k == 0 else 1
-                blocks.append(_Block(width, stage, stride, skipped * before / total))
+                blocks.append(_InvertedBottleneck(width, stage, stride, skipped * before / total))
                 width, before = stage.channels, before + 1
             layers.append(nn.Sequential(*blocks))
-        layers.append(_convolution(width, LAST, 1))
+        layers.append(_convolution(width, LAST_CHANNELS, 1))
         self.features = nn.Sequential(*layers)
         self.pool = nn.AdaptiveAvgPool2d(1)
         self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(LAST, outputs)
-        self.apply(_initialise)
+        self.linear = nn.Linear(LAST_CHANNELS, outputs)
+        self.apply(_initialize)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.pool(self.features(x))
@@ -84,8 +93,8 @@ class _EfficientNet(nn.Module):
         return scores
 
 
-class _Block(nn.Module):
-    """An inverted bottleneck: expand, convolve each channel by itself, weigh channels, project."""
+class _InvertedBottleneck(nn.Module):
+    """Expands the channels, convolves each separately, weights them, and projects them back."""
 
     def __init__(self, inputs: int, stage: Stage, stride: int, skipped: float) -> None:
         super().__init__()
@@ -94,7 +103,7 @@ class _Block(nn.Module):
         self.layers = nn.Sequential(
             *layers,
             _convolution(inside, inside, stage.kernel, stride, groups=inside),
-            _Squeeze(inside, inputs // 4),
+            _SqueezeExcitation(inside, inputs // 4),
             _convolution(inside, outputs, 1, activation=False),
         )
         self.has_shortcut = stride == 1 and inputs == outputs
@@ -105,13 +114,13 @@ class _Block(nn.Module):
         if not self.has_shortcut:
             return out
         if self.training and self.skipped:
-            kept = out.new_empty(len(out), 1, 1, 1).bernoulli_(1 - self.skipped)
-            out = out * (kept / (1 - self.skipped))
+            survives = out.new_empty(len(out), 1, 1, 1).bernoulli_(1 - self.skipped)
+            out = out * (survives / (1 - self.skipped))
         return out + x
 
 
-class _Squeeze(nn.Module):
-    """Squeeze-excitation: each channel times a weight from the averages of all channels."""
+class _SqueezeExcitation(nn.Module):
+    """Multiplies each channel by a weight computed from the averages of all channels."""
 
     def __init__(self, channels: int, squeezed: int) -> None:
         super().__init__()
@@ -133,7 +142,7 @@ def _convolution(
     groups: int = 1,
     activation: bool = True,
 ) -> nn.Sequential:
-    """Return a convolution that keeps the size, but for its stride, with BatchNorm and SiLU."""
+    """Return a padded convolution with BatchNorm and, by default, SiLU."""
     padding = kernel // 2
     layers = nn.Sequential(
         nn.Conv2d(inputs, outputs, kernel, stride, padding, groups=groups, bias=False),
@@ -142,8 +151,8 @@ def _convolution(
     return layers.append(nn.SiLU()) if activation else layers
 
 
-def _initialise(layer: nn.Module) -> None:
-    """Draw the weights as torchvision does."""
+def _initialize(layer: nn.Module) -> None:
+    """Initialize the weights as torchvision does."""
     if isinstance(layer, nn.Conv2d):
         nn.init.kaiming_normal_(layer.weight, mode="fan_out")
         if layer.bias is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from ._check import image, whole, wholes
+from ._check import check_integer, check_integers, check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,10 +19,14 @@ __all__ = ["mlp"]
 def mlp(
     shape: tuple[int, int, int], outputs: int, *, hidden: int | str | Sequence[int] = (400, 400)
 ) -> nn.Module:
-    """Return a network of dense layers, by default two hidden ones of 400 ReLU.
+    """Return a network of dense layers, by default two hidden layers of 400 ReLU.
 
-    This is the network that most papers train on variants of MNIST, with PyTorch's own
-    initialisation. `hidden` may come from a command line: "400,400" or "400x400".
+    Most papers use this network for variants of MNIST. PyTorch's default initialization is used.
+
+    Args:
+        shape: channels, height and width of the images.
+        outputs: the number of classes.
+        hidden: the sizes of the hidden layers, also as text: "400,400" or "400x400".
 
     Example:
         >>> mlp((1, 28, 28), 10, hidden="100,50")
@@ -35,8 +39,8 @@ def mlp(
           (5): Linear(in_features=50, out_features=10, bias=True)
         )
     """
-    sizes = [prod(image(shape)), *wholes("mlp: hidden", hidden)]
+    sizes = [prod(check_shape(shape)), *check_integers("mlp: hidden", hidden)]
     layers: list[nn.Module] = [nn.Flatten()]
     for size, following in pairwise(sizes):
         layers += [nn.Linear(size, following), nn.ReLU(inplace=True)]
-    return nn.Sequential(*layers, nn.Linear(sizes[-1], whole("outputs", outputs)))
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], check_integer("outputs", outputs)))

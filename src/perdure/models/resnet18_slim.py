@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from ._check import image, whole
+from ._check import check_integer, check_shape
 
 __all__ = ["resnet18_slim"]
 
@@ -14,12 +14,17 @@ __all__ = ["resnet18_slim"]
 def resnet18_slim(shape: tuple[int, int, int], outputs: int, *, filters: int = 20) -> nn.Module:
     """Return a ResNet-18 with 20 filters in the first stage instead of 64, and no max pooling.
 
-    The first convolution is 3x3 with stride 1, no convolution has a bias. At the end come averages
-    over windows of 4x4 without overlap, as in GEM's code. At 32x32 that is one window, so a global
-    average, and 160 features. At larger sizes we keep the windows as the code of De Lange et al.
-    (2023) does: 640 features at 64x64 and at 84x84, where three rows and columns at the border are
-    in no window, 1440 at 96x96. Below 32x32 the window is what is left of the image.
-    Initialisation is PyTorch's own.
+    The first convolution is 3x3 with stride 1; no convolution has a bias. The last feature map is
+    averaged over non-overlapping windows of 4x4, as in GEM's code. For 32x32 images this is a
+    global average with 160 features. Larger images keep the windows, as in the code of De Lange et
+    al. (2023): 640 features for 64x64 and for 84x84 (where three rows and columns at the border are
+    in no window), 1440 for 96x96. Images below 32x32 have a single, smaller window. PyTorch's
+    default initialization is used.
+
+    Args:
+        shape: channels, height and width of the images.
+        outputs: the number of classes.
+        filters: the number of filters in the first stage.
 
     Example:
         >>> resnet18_slim((3, 32, 32), 10).linear
@@ -28,7 +33,9 @@ def resnet18_slim(shape: tuple[int, int, int], outputs: int, *, filters: int = 2
         Linear(in_features=640, out_features=100, bias=True)
     """
     return _ResNet(
-        image(shape), whole("outputs", outputs), whole("resnet18-slim: filters", filters)
+        check_shape(shape),
+        check_integer("outputs", outputs),
+        check_integer("resnet18-slim: filters", filters),
     )
 
 
@@ -39,14 +46,14 @@ class _ResNet(nn.Module):
         self.conv = nn.Conv2d(channels, filters, 3, padding=1, bias=False)
         self.norm = nn.BatchNorm2d(filters)
         self.blocks = nn.Sequential(
-            _Block(filters, filters, stride=1),
-            _Block(filters, filters, stride=1),
-            _Block(filters, 2 * filters, stride=2),
-            _Block(2 * filters, 2 * filters, stride=1),
-            _Block(2 * filters, 4 * filters, stride=2),
-            _Block(4 * filters, 4 * filters, stride=1),
-            _Block(4 * filters, 8 * filters, stride=2),
-            _Block(8 * filters, 8 * filters, stride=1),
+            _ResidualBlock(filters, filters, stride=1),
+            _ResidualBlock(filters, filters, stride=1),
+            _ResidualBlock(filters, 2 * filters, stride=2),
+            _ResidualBlock(2 * filters, 2 * filters, stride=1),
+            _ResidualBlock(2 * filters, 4 * filters, stride=2),
+            _ResidualBlock(4 * filters, 4 * filters, stride=1),
+            _ResidualBlock(4 * filters, 8 * filters, stride=2),
+            _ResidualBlock(8 * filters, 8 * filters, stride=1),
         )
         height, width = ((side + 7) // 8 for side in sides)  # halved three times, rounded up
         window = min(4, height), min(4, width)
@@ -61,8 +68,8 @@ class _ResNet(nn.Module):
         return scores
 
 
-class _Block(nn.Module):
-    """Two convolutions and a shortcut around them, which is a 1x1 where the shape changes."""
+class _ResidualBlock(nn.Module):
+    """Two convolutions with a shortcut, which is a 1x1 convolution if the shape changes."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()

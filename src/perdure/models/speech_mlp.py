@@ -1,4 +1,4 @@
-"""One wide hidden layer, for features of speech."""
+"""A network with one wide hidden layer, for speech features."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import prod
 
 from torch import nn
 
-from ._check import image, whole
+from ._check import check_integer, check_shape
 
 __all__ = ["speech_mlp"]
 
@@ -14,17 +14,17 @@ __all__ = ["speech_mlp"]
 def speech_mlp(shape: tuple[int, int, int], outputs: int, *, hidden: int = 1024) -> nn.Module:
     """Return a network with one hidden layer of ReLU, 1024 by default.
 
-    Cossu et al. (2021) feed it 40 Mel coefficients at 101 times, 4040 numbers in all. Any shape is
-    flattened. Initialisation is PyTorch's own.
+    Cossu et al. (2021) use it with 40 Mel coefficients at 101 time steps, 4040 numbers in total.
+    Inputs of any shape are flattened. PyTorch's default initialization is used.
 
     Example:
         >>> speech_mlp((1, 101, 40), 2)[1]
         Linear(in_features=4040, out_features=1024, bias=True)
     """
-    hidden = whole("speech-mlp: hidden", hidden)
+    hidden = check_integer("speech-mlp: hidden", hidden)
     return nn.Sequential(
         nn.Flatten(),
-        nn.Linear(prod(image(shape)), hidden),
+        nn.Linear(prod(check_shape(shape)), hidden),
         nn.ReLU(),
-        nn.Linear(hidden, whole("outputs", outputs)),
+        nn.Linear(hidden, check_integer("outputs", outputs)),
     )
