@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Exit codes: 0, 1 a failed computation, 2 bad input."""
+"""The command line: parse, call, print. Exit codes: 0; 1 a failed computation; 2 invalid input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["app", "main"]
 
 app = App(
     name="perdure",
-    help="Measures what a model keeps while it goes on learning.",
+    help="Measure what a model retains while it keeps learning.",
     version=__version__,
 )
 app.command(score)
@@ -47,11 +47,11 @@ app.command(data_app)
 
 
 def main() -> None:
-    """Run the command in the arguments; a user's mistake is one line and exit code 2."""
+    """Run the command in `sys.argv`; invalid input prints one line and exits with code 2."""
     arguments = [STDIN if argument == "-" else argument for argument in sys.argv[1:]]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a poor terminal is no bad input
+            stream.reconfigure(errors="backslashreplace")  # for terminals that lack a character
     try:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
@@ -65,7 +65,7 @@ def main() -> None:
     except RecordError as error:
         _fail(str(error), 1)
     except OSError as error:
-        _fail(*_told(error))
+        _fail(*_describe_os_error(error))
     except KeyboardInterrupt:
         _fail("interrupted", 130)
     except MemoryError:
@@ -73,13 +73,13 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _told(error: OSError) -> tuple[str, int]:
-    """Return what to say of a file that the system refuses, and the exit code."""
-    why = (error.strerror or str(error)).lower()
-    if error.filename is None:  # what is printed goes to a file that is full, print_lines
-        return f"cannot write: {why}", 1
+def _describe_os_error(error: OSError) -> tuple[str, int]:
+    """Return the message and the exit code for a file that cannot be read or written."""
+    reason = (error.strerror or str(error)).lower()
+    if error.filename is None:  # of standard output, such as a full disk
+        return f"cannot write: {reason}", 1
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-    return f"{error.filename}: {why}", 1 if full else 2
+    return f"{error.filename}: {reason}", 1 if full else 2
 
 
 def _fail(message: str, code: int) -> None:

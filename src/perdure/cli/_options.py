@@ -203,7 +203,7 @@ Order = Annotated[int | list[int], _parameter(_parse_order, "INT|INT,…")]
 MetricIds = Annotated[list[str], _parameter(_parse_metric_ids, "ID,…")]
 
 
-@Parameter(name="*")
+@Parameter(name="*", group="Scores in files")
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
     """How to read and show the scores in matrices and logs.
@@ -212,8 +212,8 @@ class FileOptions:
         percent: Print tables in percent (JSON and CSV never are), and read matrices and logs as
             percent. A run states its own scale.
         transposed: In matrices, rows are evaluated tasks and columns are trained tasks.
-        upper: `measured` if zeros that fill the upper triangle of a matrix are measured scores.
-            They otherwise count as not measured.
+        upper: Set to `measured` if zeros that fill the upper triangle of a matrix are measured
+            scores. They otherwise count as not measured.
         range_: Lowest and highest possible score in files whose scores are not accuracies; `inf`
             is allowed.
         lower_is_better: The scores in files are losses or errors.
@@ -245,7 +245,7 @@ class FileOptions:
         )  # fmt: skip
 
 
-@Parameter(name="*")
+@Parameter(name="*", group="Execution")
 @dataclass(frozen=True, kw_only=True)
 class ExecutionOptions:
     """How to execute the runs of a study.
@@ -261,7 +261,7 @@ class ExecutionOptions:
 
     jobs: PositiveInt | None = None
     serial: Flag = False
-    ray: str | None = None
+    ray: Annotated[str | None, Parameter(metavar="auto|ADDRESS")] = None
     gpus_per_run: float = 1.0
     retry_failed: Flag = False
     restart: Flag = False

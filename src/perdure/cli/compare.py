@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
 
 from ..comparison import compare as compare_groups
 from ..record import InputError
@@ -47,7 +49,7 @@ def compare(
     metrics: MetricIds | None = None,
     test: PairTestName = "t",
     unpaired: Flag = False,
-    against: str | None = None,
+    against: Annotated[str | None, Parameter(metavar="METHOD")] = None,
     alpha: float = 0.05,
     interval: Literal["t", "bca"] = "t",
     level: float = 0.95,

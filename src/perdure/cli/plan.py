@@ -49,7 +49,7 @@ def plan(
     window: IntOrAll = 10,
     train_ms: Number | None = None,
     example_us: Number | None = None,
-    from_run: str | None = None,
+    from_run: Annotated[str | None, Parameter(metavar="PATH")] = None,
     format_: TableFormat = "text",
 ) -> None:
     """Print what evaluating n examples every k iterations will cost, and how precise it will be.

@@ -11,7 +11,7 @@ from ..report.tables import TextTable
 from ..report.tables.reproduction import claims_table, comparison_table
 from ..scenarios import find_scenario
 from ._options import DEFAULT_EXECUTION_OPTIONS, ExecutionOptions, Flag, require_training
-from ._output import print_json, print_lines, print_stderr, print_tables
+from ._output import print_json, print_lines, print_stderr, print_tables, render_options
 from .study import run_with_progress
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _print_report(report: ReproductionReport, format_: str) -> None:
         if table.rows:
             print_tables([table], format_)
             print_lines()
-    errors = [f"{name}: {error}" for name, error in report.failed.items()]
+    errors = [f"{name}: {render_options(error)}" for name, error in report.failed.items()]
     mark = "- " if format_ == "markdown" else "  "
     for heading, lines in (
         ("failed, and not in the means", errors),

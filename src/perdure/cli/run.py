@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -34,38 +35,101 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-Pairs = Annotated[list[str] | None, Parameter("--set", negative="")]
+
+@Parameter(name="*", group="Stream of tasks")
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions:
+    """Options of the stream of tasks.
+
+    Attributes:
+        setting: What is incremental: classes (one shared head), tasks (one head per task) or
+            domains.
+        order: Order of the classes: a seed to shuffle them, or all classes listed, as in 3,1,4,…
+        boundaries: Task boundaries: `sharp`, `blurred` (neighbouring tasks share examples), or
+            `none` (a stream without boundaries).
+        blur: Fraction of examples that blurred tasks share, or by which the tasks of a stream
+            overlap.
+        image_size: Height and width of the images of m2i and i2m, for small trials.
+    """
+
+    setting: Literal["class", "task", "domain"] | None = None
+    order: Order | None = None
+    boundaries: Literal["sharp", "blurred", "none"] = "sharp"
+    blur: float = 0.1
+    image_size: PositiveInt | None = None
+
+
+@Parameter(name="*", group="Training")
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Options of the training loop.
+
+    Attributes:
+        model: Name of the network, see `perdure list models`, or `module:factory` of your own.
+        optimizer: Optimizer: SGD with momentum 0.9, or Adam.
+        epochs: Number of epochs per task.
+        iterations: Number of iterations per task, instead of epochs.
+        online: Train for a single epoch per task.
+        batch: Number of new examples per iteration.
+        mask_unseen: Mask the outputs of classes that have not been seen yet.
+        patience: Stop a task after INT epochs without a better score on its early-stopping data.
+        early_stopping_split: Fraction of each task's training data held out for early stopping.
+        threads: Number of CPU threads per run.
+        device: Device to train on: cpu, cuda, cuda:1, or auto.
+    """
+
+    model: Annotated[str | None, Parameter(metavar="NAME")] = None
+    optimizer: Literal["sgd", "adam"] | None = None
+    epochs: PositiveInt | None = None
+    iterations: PositiveInt | None = None
+    online: Flag = False
+    batch: PositiveInt | None = None
+    mask_unseen: Flag = False
+    patience: PositiveInt | None = None
+    early_stopping_split: float = 0.1
+    threads: PositiveInt = 1
+    device: Annotated[str, Parameter(metavar="DEVICE")] = "auto"
+
+
+@Parameter(name="*", group="Evaluation")
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions:
+    """Options of the evaluation during training.
+
+    Attributes:
+        every: Evaluate every INT iterations.
+        subset: Number of test examples per task in each evaluation, or `all`. The whole test set
+            is evaluated at the end of each task in any case.
+        resample: Draw a new subset for every evaluation instead of a fixed one. This biases
+            minima.
+        unseen: Also evaluate tasks that have not been learned yet.
+        per_example: Record which examples were classified correctly; intervals need it.
+        gradients: Record the gradient norms of both loss terms every INT iterations.
+        validation_split: Fraction of the training data to evaluate on instead of the test set, for
+            choosing hyperparameters.
+    """
+
+    every: PositiveInt = 1
+    subset: IntOrAll = 1000
+    resample: Flag = False
+    unseen: Flag = False
+    per_example: Annotated[bool, Parameter(negative="--no-per-example")] = True
+    gradients: PositiveInt | None = None
+    validation_split: float = 0.0
+
+
+STREAM, TRAINING, EVALUATION = StreamOptions(), TrainingOptions(), EvaluationOptions()
 
 
 def run(
     scenario: str = "split-digits",
     strategy: str = "replay",
     *,
-    model: str | None = None,
     seeds: Seeds = 3,
-    every: PositiveInt = 1,
-    subset: IntOrAll = 1000,
-    resample: Flag = False,
-    unseen: Flag = False,
-    per_example: Annotated[bool, Parameter(negative="--no-per-example")] = True,
-    gradients: PositiveInt | None = None,
-    epochs: PositiveInt | None = None,
-    iterations: PositiveInt | None = None,
-    online: Flag = False,
-    batch: PositiveInt | None = None,
-    optimizer: Literal["sgd", "adam"] | None = None,
-    setting: Literal["class", "task", "domain"] | None = None,
-    set_: Pairs = None,
-    mask_unseen: Flag = False,
-    order: Order | None = None,
-    image_size: PositiveInt | None = None,
-    boundaries: Literal["sharp", "blurred", "none"] = "sharp",
-    blur: float = 0.1,
-    patience: PositiveInt | None = None,
-    early_stopping_split: float = 0.1,
-    validation_split: float = 0.0,
-    threads: PositiveInt = 1,
-    device: str = "auto",
+    set_: Annotated[list[str] | None, Parameter("--set", negative="", metavar="NAME=VALUE")] = None,
+    stream: StreamOptions = STREAM,
+    training: TrainingOptions = TRAINING,
+    evaluation: EvaluationOptions = EVALUATION,
     jobs: PositiveInt | None = None,
     store: Path = Path("runs"),
     restart: Flag = False,
@@ -86,38 +150,12 @@ def run(
         scenario: Name of the scenario; see `perdure list scenarios`.
         strategy: Name of the strategy, see `perdure list strategies`, or `module:Class` of your
             own.
-        model: Name of the network, see `perdure list models`, or `module:factory` of your own.
         seeds: Number of seeds, or a list of seeds such as 0,3,5.
-        every: Evaluate every INT iterations.
-        subset: Number of test examples per task in each evaluation, or `all`. The whole test set
-            is evaluated at the end of each task in any case.
-        resample: Draw a new subset for every evaluation instead of a fixed one. This biases
-            minima.
-        unseen: Also evaluate tasks that have not been learned yet.
-        per_example: Record which examples were classified correctly; intervals need it.
-        gradients: Record the gradient norms of both loss terms every INT iterations.
-        epochs: Number of epochs per task.
-        iterations: Number of iterations per task, instead of epochs.
-        online: Train for a single epoch per task.
-        batch: Number of new examples per iteration.
-        optimizer: Optimizer: SGD with momentum 0.9, or Adam.
-        setting: What is incremental: classes (one shared head), tasks (one head per task) or
-            domains.
         set_: Set a hyperparameter of the strategy, the optimizer or the model, for example
-            `--set lr=.01 --set alpha=.3`.
-        mask_unseen: Mask the outputs of classes that have not been seen yet.
-        order: Order of the classes: a seed to shuffle them, or all classes listed, as in 3,1,4,…
-        image_size: Height and width of the images of m2i and i2m, for small trials.
-        boundaries: Task boundaries: `sharp`, `blurred` (neighbouring tasks share examples), or
-            `none` (a stream without boundaries).
-        blur: Fraction of examples that blurred tasks share, or by which the tasks of a stream
-            overlap.
-        patience: Stop a task after INT epochs without a better score on its early-stopping data.
-        early_stopping_split: Fraction of each task's training data held out for early stopping.
-        validation_split: Fraction of the training data to evaluate on instead of the test set, for
-            choosing hyperparameters.
-        threads: Number of CPU threads per run.
-        device: Device to train on: cpu, cuda, cuda:1, or auto.
+            `--set lr=.01 --set alpha=.3`; `perdure explain STRATEGY` lists them.
+        stream: Options of the stream of tasks.
+        training: Options of the training loop.
+        evaluation: Options of the evaluation during training.
         jobs: Number of seeds to run in parallel. Defaults to what the CPU cores allow.
         store: Folder in which runs are stored.
         restart: Restart every seed from scratch, finished or not.
@@ -130,18 +168,11 @@ def run(
         format_: Output format.
     """
     require_training()
-    from ..runs import ConfigOptions, make_configs
+    from ..runs import make_configs
     from ..runs import run as run_seeds
 
-    options = ConfigOptions(
-        settings=_parse_settings(set_), model=model, optimizer=optimizer, epochs=epochs,
-        iterations=iterations, online=online, batch=batch, setting=setting,
-        mask_unseen=mask_unseen, order=order, image_size=image_size, boundaries=boundaries,
-        blur=blur, patience=patience, early_stopping_split=early_stopping_split,
-        validation_split=validation_split, every=every, subset=subset, resample=resample,
-        unseen=unseen, per_example=per_example, gradients=gradients, threads=threads,
-        device=device,
-    )  # fmt: skip
+    options = asdict(stream) | asdict(training) | asdict(evaluation)
+    options["settings"] = _parse_settings(set_)
     if dry_run:
         configs = make_configs(scenario, strategy, seeds=seeds, **options)
         print_json([{"folder": str(store / c.folder), **to_builtins(c)} for c in configs])

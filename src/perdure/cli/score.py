@@ -51,7 +51,7 @@ Paths = Annotated[list[Path] | None, Parameter(negative="")]
 def score(
     *files: str,
     metrics: MetricIds | None = None,
-    as_: Annotated[str | None, Parameter("--as")] = None,
+    as_: Annotated[str | None, Parameter("--as", metavar="TOOL")] = None,
     per_task: Flag = False,
     format_: TableFormat = "text",
     pool: Flag = False,
@@ -95,8 +95,8 @@ def score(
         sizes: Number of test examples per task.
         costs: A costs.csv; give the option once per file.
         per_example: A per_example/ folder; give the option once per file.
-        weights: Weights of the criteria of clscore, such as A=.4,REM=.6, by the names of Díaz-
-            Rodríguez et al. 2018 or by id.
+        weights: Weights of the criteria of clscore, such as A=.4,REM=.6, by id or by the names of
+            Díaz-Rodríguez et al. 2018.
         epsilon: Factor of ce.
         window: Number of evaluations in the windows of wf and wp.
         subsample: Use only every INT-th evaluation of a points.csv.

@@ -22,7 +22,7 @@ from ._options import (
     TextFormat,
     require_training,
 )
-from ._output import print_json, print_lines, print_stderr, print_tables
+from ._output import print_json, print_lines, print_stderr, print_tables, render_options
 from ._progress import StudyProgress, format_seconds
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def status_(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "t
     for name in running:
         print_lines(f"running: {name}")
     for folder, error in status.failed.items():
-        print_lines(f"failed: {folder.name}: {error}")
+        print_lines(f"failed: {folder.name}: {render_options(error)}")
     return 0
 
 
@@ -255,7 +255,10 @@ def _print_report(
         data = "the test set" if study.select.on == "test" else "validation data"
         print_lines(f"selected by {study.select.metric} on {data}:", *selected, "")
     if status.failed:
-        errors = [f"{mark}{folder.name}: {error}" for folder, error in status.failed.items()]
+        errors = [
+            f"{mark}{folder.name}: {render_options(error)}"
+            for folder, error in status.failed.items()
+        ]
         print_lines("failed:", *errors, "")
     if status.remaining:
         print_lines(f"not finished: {status.remaining} runs; `perdure study run` resumes them", "")
