@@ -1,4 +1,4 @@
-"""A strategy of one's own: cd examples && perdure run split-digits own_strategy:Gentle."""
+"""A custom strategy: cd examples && perdure run split-digits own_strategy:Gentle."""
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -7,9 +7,9 @@ from perdure.strategies import Strategy
 
 
 class Gentle(Strategy):
-    """Learns each batch, and pulls the weights back to where the task before left them.
+    """Penalizes changes of the weights since the end of the previous task.
 
-    `strength` can be set from the command line: --set strength=0.1
+    Set `strength` on the command line: --set strength=0.1
     """
 
     def __init__(self, *learner, strength: float = 0.01, **options):
@@ -17,13 +17,13 @@ class Gentle(Strategy):
         if strength < 0:
             raise ValueError(f"strength is {strength:g}, expected 0 or more")
         self.strength = strength
-        self.anchor: list[Tensor] = []  # tensors in attributes are saved in checkpoints
+        self.anchor: list[Tensor] = []  # attributes are saved in checkpoints
 
     def step(self, new, *others, on_loss_terms=None):
         plasticity = cross_entropy(self.model(new.x, new.task), new.y)
         pairs = zip(self.model.parameters(), self.anchor, strict=False)
         stability = sum(((p - a).square().sum() for p, a in pairs), start=plasticity.new_zeros(()))
-        if on_loss_terms is not None:  # records the gradient norms of both terms
+        if on_loss_terms is not None:  # for the gradient norms of both terms
             on_loss_terms(plasticity, stability)
         loss = plasticity + self.strength * stability
         self.optimizer.zero_grad()

@@ -348,6 +348,7 @@ def test_building_draws_what_the_factory_draws_and_nothing_else(
 ) -> None:
     torch.manual_seed(0)
     alone = find_factory(name)(CIFAR, 6, **SMALL[name])
+    assert isinstance(alone, nn.Module)
     state = torch.get_rng_state()
     torch.manual_seed(0)
     network = build(name, CIFAR, 6, heads=heads, **SMALL[name])

@@ -60,7 +60,7 @@ class Network(nn.Module):
         self.register_buffer("unseen", unseen)
         self.register_buffer("opened", opened)
         self.register_buffer("task_of", tasks, persistent=False)
-        self.register_load_state_dict_post_hook(Network._restore_open_tasks)
+        self.register_load_state_dict_post_hook(Network._restore_open_tasks)  # type: ignore[no-untyped-call]
 
     def forward(self, x: Tensor, task: int | Tensor | None = None) -> Tensor:
         """Return one score per example and class.
