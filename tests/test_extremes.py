@@ -17,9 +17,9 @@ from perdure.metrics import (
     windowed_drop,
 )
 from perdure.metrics.intervals.extremes import (
-    _excess,
     _largest_drops,
     _paired_errors,
+    _resample_weights,
 )
 from perdure.stats import clopper_pearson_interval, drop_bias, minimum_bias
 
@@ -72,7 +72,7 @@ def test_resampled_drops_are_those_of_all_pairs(
     rng = np.random.default_rng(seed)
     starts, ends = rng.random(len(table)) < 0.7, rng.random(len(table)) < 0.7
     starts[0] = ends[0] = True  # at least one pair
-    excess = _excess(table.shape[1], 5, rng)
+    excess = _resample_weights(table.shape[1], 5, rng)
     found = _largest_drops(hits_of(table), starts, ends, window, excess)
     error = table @ excess.astype(np.float64)
     reach = window or len(table)
@@ -192,9 +192,9 @@ def test_missing_hits_and_sizes_say_so() -> None:
     stream, hits = two_tasks()
     intervals, reason = extreme_intervals(stream, {"a": hits["a"]}, ["min_acc", "wc_acc", "wf10"])
     assert set(intervals) == {"min_acc"}
-    assert reason == "no hits of task 'b'"
+    assert reason == "no per-example results of task 'b'"
     found = summary(stream, per_example={"a": hits["a"]})
-    assert any("no hits of task 'b'" in note for note in found.notes)
+    assert any("no per-example results of task 'b'" in note for note in found.notes)
     assert "wf10" in found.bias
     unknown = Stream(stream.tasks, stream.spans, sizes={"b": 64})
     assert selection_bias(unknown, ["min_acc", "wf10"]) == {}

@@ -234,7 +234,7 @@ def test_other_tasks_are_refused() -> None:
     one = {"0": PerExample.pack([0], np.ones((1, 30), bool))}
     with pytest.raises(UndefinedMetricError, match=r"tasks are \['0'\] and \['1'\]"):
         difference_of_runs(one, {"1": one["0"]})
-    with pytest.raises(UndefinedMetricError, match="not recorded which examples of task 'b'"):
+    with pytest.raises(UndefinedMetricError, match="no per-example results of task 'b'"):
         difference_of_runs(one, one, ["0", "b"])
 
 

@@ -1,4 +1,4 @@
-"""Several methods by one metric: means over seeds, ranks, tests of pairs and their letters."""
+"""Comparison of methods by one metric: means over seeds, ranks, pairwise tests and letters."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["MethodsComparison", "common_seeds", "compare_methods"]
 
 @dataclass(frozen=True)
 class MethodsComparison:
-    """Several methods by one metric.
+    """The comparison of several methods by one metric.
 
-    `means` are over all seeds of a method; `ranks` over `seeds`, those that all methods have, and
-    so are `pairs` of a paired test. Methods that share a letter are not distinguishable; there are
-    no letters where no pair was tested or all were compared with one method, `against`.
+    `means` are over all seeds of a method. `ranks`, and `pairs` of a paired test, are over `seeds`,
+    those that all methods have. Methods that share a letter are not distinguishable; there are no
+    letters if no pair was tested or all methods were compared with one of them, `against`.
     """
 
     id: str
@@ -40,12 +40,12 @@ class MethodsComparison:
 
     @property
     def best_first(self) -> list[str]:
-        """The methods by their means."""
+        """The names of the methods, ordered by their means."""
         sign = 1 if self.better == "lower" else -1
         return sorted(self.means, key=lambda name: sign * self.means[name].mean)
 
     def mark(self, name: str) -> str:
-        """Return the letters of a method, or a star where it differs from the one all have to."""
+        """Return the letters of a method, or a star if it differs from `against`."""
         if self.against is None:
             return self.letters.get(name, "")
         pair = self.pairs.get((name, self.against))
@@ -64,23 +64,23 @@ def compare_methods(
     unpaired: bool = False,
     against: str | None = None,
 ) -> MethodsComparison:
-    """Return how methods compare by the metric `id_`, given for each its value on every seed.
+    """Return how methods compare by the metric `id_`.
 
     Args:
-        id_: of the metric.
-        methods: the value of every seed, by method.
+        id_: id of the metric.
+        methods: for each method, its value on every seed.
         scale: range and direction of the scores.
         alpha: methods are distinguishable where p after Holm's correction is below it.
-        interval: of the means over seeds.
-        level: of these intervals, and of those of the differences.
-        test: as `compare_pairs` takes it, and so are the others.
-        unpaired: all seeds of each method count, whether the others have them or not.
-        against: compare the others with this method only.
+        interval: method of the intervals of the means over seeds.
+        level: confidence level of these intervals, and of those of the differences.
+        test: name of the test, see `compare_pairs`.
+        unpaired: whether to use all seeds of each method instead of those in common.
+        against: compare all others with this method only.
 
     Example:
         >>> er, naive = {0: 0.8, 1: 0.9, 2: 0.7}, {0: 0.2, 1: 0.31}
-        >>> found = compare_methods("acc", {"er": er, "naive": naive})
-        >>> found.seeds, found.ranks, found.letters
+        >>> result = compare_methods("acc", {"er": er, "naive": naive})
+        >>> result.seeds, result.ranks, result.letters
         ((0, 1), {'er': 1.0, 'naive': 2.0}, {'er': 'a', 'naive': 'b'})
     """
     paired = find_pair_test(test, unpaired=unpaired).paired
@@ -103,11 +103,11 @@ def compare_methods(
     if seeds:
         common = {name: [values[seed] for seed in seeds] for name, values in methods.items()}
         ranks = mean_ranks(common, lower_is_better=better == "lower")
-    found = MethodsComparison(id_, better, seeds, means, ranks, pairs, {}, against)
+    result = MethodsComparison(id_, better, seeds, means, ranks, pairs, {}, against)
     if against is None and any(pair.p is not None for pair in pairs.values()):
         different = [names for names, pair in pairs.items() if pair.distinguishable]
-        found.letters.update(significance_letters(found.best_first, different))
-    return found
+        result.letters.update(significance_letters(result.best_first, different))
+    return result
 
 
 def common_seeds(methods: Mapping[str, Mapping[Seed, object]]) -> tuple[Seed, ...]:

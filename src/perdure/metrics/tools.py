@@ -1,18 +1,19 @@
-"""What other tools and the papers print under which name, and which id that is here.
+"""The metrics of other tools and papers under their own names, and the ids they have here.
 
 Checked against the tools' own code on one matrix: Avalanche 0.6.0, continuum 1.2.7, Renate 0.5.2
-and CapyMOA 0.15.1 were run; Mammoth, PyCIL, PILOT, FACIL and the M2I/I2M code were read.
+and CapyMOA 0.15.1 were run; the code of Mammoth, PyCIL, PILOT, FACIL and M2I/I2M was read.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .._suggestions import suggest_names
 from .summary import summary
+from .summary_types import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .score_matrix import ScoreMatrix
-    from .summary_types import Summary
 
     Matrix = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ __all__ = ["TOOLS", "ToolRow", "as_tool"]
 
 
 class ToolRow(NamedTuple):
-    """A number as another tool prints it: None where it cannot be known, `note` says why."""
+    """A number as another tool prints it; None, with the reason in `note`, if it is unknown."""
 
     name: str
     id: str | None
@@ -37,9 +37,9 @@ class ToolRow(NamedTuple):
 
 
 class ToolMetric(NamedTuple):
-    """A name that a tool prints: an id of ours, or a formula that has none, and a remark.
+    """A metric that a tool prints: an id, or a formula without an id, and a note.
 
-    `nearest` is the id that the formula equals on most matrices.
+    `nearest` is the id whose value the formula has on most matrices.
     """
 
     name: str
@@ -83,14 +83,14 @@ def mammoth_forgetting(r: Matrix, _sizes: Matrix) -> float:
     return float(np.mean(lost)) if lost else float("nan")
 
 
-def mean_of_pooled(r: Matrix, sizes: Matrix) -> float:
+def mean_pooled_accuracy(r: Matrix, sizes: Matrix) -> float:
     """Return the mean over steps of the accuracy pooled over the tasks seen."""
     seen = np.tril(np.ones_like(r)) * sizes
     return float(((np.tril(r) * sizes).sum(axis=1) / seen.sum(axis=1)).mean())
 
 
-ONLY_EQUAL = "equals acc.incremental where test sets have equal size"
-CONTINUUM_BUG = "a bug of that tool: one task too few in the sum, not in the divisor"
+EQUAL_SIZES_NOTE = "equals acc.incremental where test sets have equal size"
+CONTINUUM_BUG = "a bug of continuum: one task too few in the sum, not in the divisor"
 
 TOOLS: dict[str, tuple[ToolMetric, ...]] = {
     "avalanche": (
@@ -121,7 +121,11 @@ TOOLS: dict[str, tuple[ToolMetric, ...]] = {
     "continuum": (
         ToolMetric("accuracy", "acc.pooled"),
         ToolMetric(
-            "average_incremental_accuracy", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"
+            "average_incremental_accuracy",
+            None,
+            mean_pooled_accuracy,
+            EQUAL_SIZES_NOTE,
+            "acc.incremental",
         ),
         ToolMetric("accuracy_A", "acc.lower"),
         ToolMetric("backward_transfer", None, continuum_bwt, CONTINUUM_BUG + "; meant: bwt.all"),
@@ -130,18 +134,30 @@ TOOLS: dict[str, tuple[ToolMetric, ...]] = {
         ToolMetric(
             "forward_transfer",
             "acc.below",
-            note="a bug of that tool: it averages tasks already learned",
+            note="a bug of continuum: it averages tasks already learned",
         ),
         ToolMetric(
             "forgetting", None, continuum_forgetting, CONTINUUM_BUG + "; meant: forgetting.best"
         ),
     ),
     "pycil": (
-        ToolMetric("Average Accuracy (CNN)", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"),
+        ToolMetric(
+            "Average Accuracy (CNN)",
+            None,
+            mean_pooled_accuracy,
+            EQUAL_SIZES_NOTE,
+            "acc.incremental",
+        ),
         ToolMetric("Forgetting (CNN)", "forgetting.peak", note="for tasks of ten classes"),
     ),
     "pilot": (
-        ToolMetric("Average Accuracy (CNN)", None, mean_of_pooled, ONLY_EQUAL, "acc.incremental"),
+        ToolMetric(
+            "Average Accuracy (CNN)",
+            None,
+            mean_pooled_accuracy,
+            EQUAL_SIZES_NOTE,
+            "acc.incremental",
+        ),
         ToolMetric("Forgetting (CNN)", "forgetting.peak"),
     ),
     "renate": (
@@ -156,7 +172,7 @@ TOOLS: dict[str, tuple[ToolMetric, ...]] = {
         ToolMetric(
             "TAw Forg / TAg Forg, Avg.",
             "forgetting.best",
-            note="RWalk's formula, but tasks are never tested before they are learned",
+            note="RWalk's formula, but tasks are never evaluated before they are learned",
         ),
     ),
     "capymoa": (
@@ -195,8 +211,8 @@ TOOLS: dict[str, tuple[ToolMetric, ...]] = {
         ToolMetric("min-ACC", "min_acc"),
         ToolMetric("WF^10", "wf10"),
         ToolMetric("WF^100", "wf100"),
-        ToolMetric("WP^10", "wp10", note="their routine reads rises too low"),
-        ToolMetric("WP^100", "wp100", note="their routine reads rises too low"),
+        ToolMetric("WP^10", "wp10", note="their code reads rises too low"),
+        ToolMetric("WP^100", "wp100", note="their code reads rises too low"),
     ),
     "faber2023": (
         ToolMetric("ACC", "acc.lower"),
@@ -216,15 +232,15 @@ TOOLS: dict[str, tuple[ToolMetric, ...]] = {
 }
 
 
-def as_tool(matrix: ScoreMatrix, tool: str, found: Summary | None = None) -> list[ToolRow]:
+def as_tool(matrix: ScoreMatrix, tool: str, run_summary: Summary | None = None) -> list[ToolRow]:
     """Return the numbers that another tool or paper would print for `matrix`, under its names.
 
-    Where `matrix` has no test-set sizes they are taken as equal, and the row says so.
+    Test sets without sizes are assumed equal, which the note of the row states.
 
     Args:
         matrix: the scores.
         tool: a name in `TOOLS`.
-        found: a summary of the whole run, for names that need a stream or costs.
+        run_summary: a summary of the whole run, for metrics that need a stream or costs.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
@@ -233,43 +249,39 @@ def as_tool(matrix: ScoreMatrix, tool: str, found: Summary | None = None) -> lis
         ('Backward Transfer', 'bwt', -0.25)
     """
     if tool not in TOOLS:
-        near = get_close_matches(tool, TOOLS, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        hint = suggest_names(tool, TOOLS)
         raise ValueError(f"no tool is named {tool!r}; {hint}known: {', '.join(TOOLS)}")
     if not matrix.scale.is_accuracy:
         raise ValueError(f"{tool} prints accuracies from 0 to 1; these are other scores")
     sizes = np.ones(len(matrix.scores)) if matrix.sizes is None else matrix.sizes
-    # A tool computes whatever it is given: the setting does not stop it.
-    own = summary(replace(matrix, sizes=sizes, setting=None))
-    metrics = {**(found.metrics if found else {}), **own.metrics}
-    reasons = {**own.undefined, **(found.undefined if found else {})}
+    # Tools compute every metric in every setting.
+    of_matrix = summary(replace(matrix, sizes=sizes, setting=None))
+    whole = run_summary or Summary(tasks=())
+    metrics = whole.metrics | of_matrix.metrics
+    reasons = of_matrix.undefined | whole.undefined
     rows = []
-    for printed in TOOLS[tool]:
-        note = printed.note
-        if matrix.sizes is None and (
-            printed.id == "acc.pooled" or printed.formula is mean_of_pooled
-        ):
-            note = "; ".join(filter(None, [note, "test sets taken as equal: no sizes given"]))
-        if printed.formula is not None:
-            rows.append(_computed(printed, matrix.scores, sizes, metrics, note))
-        elif printed.id in metrics:
-            rows.append(ToolRow(printed.name, printed.id, metrics[printed.id], note))
+    for metric in TOOLS[tool]:
+        note = metric.note
+        pooled = metric.id == "acc.pooled" or metric.formula is mean_pooled_accuracy
+        if matrix.sizes is None and pooled:
+            note = "; ".join(filter(None, [note, "test sets assumed equal: no sizes given"]))
+        if metric.formula is not None:
+            rows.append(_apply_formula(metric, metric.formula(matrix.scores, sizes), metrics, note))
+        elif metric.id in metrics:
+            rows.append(ToolRow(metric.name, metric.id, metrics[metric.id], note))
         else:
-            id_ = printed.id or ""
-            reason = reasons.get(id_, "")
-            if found is not None and id_ not in found.undefined:
-                reason = "not computed: see --window"
-            rows.append(ToolRow(printed.name, printed.id, None, reason))
+            reason = reasons.get(metric.id or "", "")
+            if run_summary is not None and metric.id not in run_summary.undefined:
+                reason = "not computed: add its window to `window=`"
+            rows.append(ToolRow(metric.name, metric.id, None, reason))
     return rows
 
 
-def _computed(
-    printed: ToolMetric, r: Matrix, sizes: Matrix, metrics: dict[str, float], note: str
+def _apply_formula(
+    metric: ToolMetric, value: float, metrics: dict[str, float], note: str
 ) -> ToolRow:
-    assert printed.formula is not None
-    value = printed.formula(r, sizes)
     if np.isnan(value):
-        return ToolRow(printed.name, None, None, "needs a score that was not measured")
-    near = metrics.get(printed.nearest or "")
-    same = near is not None and bool(np.isclose(value, near, rtol=0, atol=1e-12))
-    return ToolRow(printed.name, printed.nearest if same else None, value, note)
+        return ToolRow(metric.name, None, None, "needs a score that was not measured")
+    nearest = metrics.get(metric.nearest or "")
+    equal = nearest is not None and bool(np.isclose(value, nearest, rtol=0, atol=1e-12))
+    return ToolRow(metric.name, metric.nearest if equal else None, value, note)

@@ -1,1 +1,1 @@
-"""Intervals of metrics of one run, from the results of single examples."""
+"""Intervals of the metrics of one run, from per-example results."""

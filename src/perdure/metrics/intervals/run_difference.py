@@ -1,15 +1,15 @@
-"""Two trained models on the same examples: how far apart they are, and how sure that is."""
+"""The difference of two trained models on the same examples, with intervals."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..functional.value import UndefinedMetricError
 from ..registry import find_metric
-from .matrix_intervals import intervals_of, statistics_of
+from .matrix_intervals import compute_intervals, end_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ __all__ = ["RunDifference", "difference_of_runs"]
 
 @dataclass
 class RunDifference:
-    """First run minus second, per metric and per task, None for a task that takes no part.
+    """First run minus second, per metric and per task, with None for tasks not part of a metric.
 
-    The intervals say what these two trained models would differ by on other examples of the same
-    tasks. They say nothing about other seeds: see `compare_methods` for that.
+    The intervals cover how these two trained models would differ on other examples of the same
+    tasks. They do not cover other seeds: see `compare_methods` for that.
     """
 
     tasks: tuple[str, ...]
@@ -33,7 +33,7 @@ class RunDifference:
     per_task: dict[str, list[float | None]] = field(default_factory=dict)
     per_task_intervals: dict[str, list[tuple[float, float] | None]] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return plain lists and numbers, ready for JSON."""
         return vars(self) | {"tasks": list(self.tasks)}
 
@@ -46,25 +46,27 @@ def difference_of_runs(
     level: float = 0.95,
     seed: int = 0,
 ) -> RunDifference:
-    """Return how two runs differ in every matrix metric, paired on examples.
+    """Return how two runs differ in every matrix metric, paired by example.
 
     Args:
-        first: `per_example_at_ends` of a run: which examples were right after learning which task.
-        second: the same of the other run.
-        tasks: all tasks in the order of learning; those of `first` if not given.
-        level: confidence of each interval by itself.
-        seed: of the normal errors that largest scores need.
+        first: per-example results of the first run at task ends.
+        second: those of the second run.
+        tasks: all tasks in the order of learning; those of `first` by default.
+        level: confidence level of each interval by itself.
+        seed: seed of the normal errors that largest scores need.
 
-    Raises UndefinedMetricError with the reason if the runs were not tested on the same examples.
+    Raises UndefinedMetricError with the reason if the runs were not evaluated on the same examples.
 
     Example:
         >>> from perdure.metrics import PerExample
         >>> right = np.arange(100) < [[90], [60]]
         >>> one = {"a": PerExample.pack([0], right[:1])}
         >>> other = {"a": PerExample.pack([0], right[1:])}
-        >>> found = difference_of_runs(one, other)
-        >>> round(found.metrics["acc"], 6), [round(end, 3) for end in found.intervals["acc"]]
-        (0.3, [0.182, 0.404])
+        >>> difference = difference_of_runs(one, other)
+        >>> round(difference.metrics["acc"], 6)
+        0.3
+        >>> [round(end, 3) for end in difference.intervals["acc"]]
+        [0.182, 0.404]
     """
     names = tuple(first if tasks is None else tasks)
     if list(first) != list(second):
@@ -73,28 +75,26 @@ def difference_of_runs(
         )
     for task in names:
         if task not in first:
-            raise UndefinedMetricError(
-                f"it is not recorded which examples of task {task!r} were right"
-            )
-    paired = {task: _aligned(task, first[task], second[task]) for task in names}
-    found = intervals_of(statistics_of([first, paired], names), level=level, seed=seed)
-    result = RunDifference(names, found.values, {}, found.per_task_values)
-    for id_, ends in found.intervals.items():
+            raise UndefinedMetricError(f"no per-example results of task {task!r} were recorded")
+    aligned = {task: _align(task, first[task], second[task]) for task in names}
+    computed = compute_intervals(end_statistics([first, aligned], names), level=level, seed=seed)
+    result = RunDifference(names, computed.values, {}, computed.per_task_values)
+    for id_, interval in computed.intervals.items():
         metric = find_metric(id_)
-        most = metric.high - metric.low
-        result.intervals[id_] = _clipped(ends, most)
+        limit = metric.high - metric.low
+        result.intervals[id_] = _clip(interval, limit)
         result.per_task_intervals[id_] = [
-            None if each is None else _clipped(each, most) for each in found.per_task[id_]
+            None if ends is None else _clip(ends, limit) for ends in computed.per_task[id_]
         ]
     return result
 
 
-def _clipped(ends: tuple[float, float], most: float) -> tuple[float, float]:
-    return max(ends[0], -most), min(ends[1], most)
+def _clip(ends: tuple[float, float], limit: float) -> tuple[float, float]:
+    return max(ends[0], -limit), min(ends[1], limit)
 
 
-def _aligned(task: str, first: PerExample, second: PerExample) -> PerExample:
-    """Return the second run's hits with its examples in the order of the first's, or raise."""
+def _align(task: str, first: PerExample, second: PerExample) -> PerExample:
+    """Return the results of the second run in the order of examples of the first, or raise."""
     if None not in (first.data, second.data) and first.data != second.data:
         raise UndefinedMetricError(
             f"the evaluation data of task {task!r} differs (fingerprints {first.data} and "
@@ -102,7 +102,7 @@ def _aligned(task: str, first: PerExample, second: PerExample) -> PerExample:
         )
     if first.examples != second.examples:
         raise UndefinedMetricError(
-            f"task {task!r} was tested on {first.examples} and on {second.examples} examples"
+            f"task {task!r} was evaluated on {first.examples} and on {second.examples} examples"
         )
     if (first.ids is None) != (second.ids is None):
         raise UndefinedMetricError(f"only one of the runs has ids of the examples of task {task!r}")
@@ -111,7 +111,7 @@ def _aligned(task: str, first: PerExample, second: PerExample) -> PerExample:
     common = np.intersect1d(first.ids, second.ids)
     if len(common) < first.examples:
         raise UndefinedMetricError(
-            f"task {task!r} was tested on other examples: the runs share {len(common)} of "
+            f"task {task!r} was evaluated on different examples: the runs share {len(common)} of "
             f"{first.examples} ids"
         )
     order = np.empty(first.examples, dtype=np.intp)

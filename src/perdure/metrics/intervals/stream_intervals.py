@@ -1,4 +1,4 @@
-"""How far the extremes of a stream can be trusted: intervals from hits, or a bound on the bias."""
+"""Intervals of the extremes of a stream from per-example results, or bounds on their bias."""
 
 from __future__ import annotations
 
@@ -24,45 +24,49 @@ __all__ = ["extreme_intervals", "selection_bias"]
 
 
 def extreme_intervals(
-    stream: Stream, hits: Mapping[str, PerExample], ids: Sequence[str], *, level: float = 0.95
+    stream: Stream,
+    per_example: Mapping[str, PerExample],
+    ids: Sequence[str],
+    *,
+    level: float = 0.95,
 ) -> tuple[dict[str, tuple[float, float]], str | None]:
-    """Return an interval for each of min_acc, wc_acc and wf… in `ids`, and what stood in the way.
+    """Return intervals of min_acc, wc_acc and wf among `ids`, and why one of them has none.
 
-    Needs the hits of every task that takes part.
+    An interval needs per-example results of every task that is part of the metric.
 
     Example:
         >>> from perdure.metrics import PerExample, Stream
-        >>> hits = {"a": PerExample.pack([1, 2], [[True] * 8, [True] * 4 + [False] * 4])}
-        >>> stream = Stream({"a": (hits["a"].steps, hits["a"].accuracy())})
-        >>> intervals, _ = extreme_intervals(stream, hits, ["wf10"])
+        >>> results = PerExample.pack([1, 2], [[True] * 8, [True] * 4 + [False] * 4])
+        >>> stream = Stream({"a": (results.steps, results.accuracy())})
+        >>> intervals, _ = extreme_intervals(stream, {"a": results}, ["wf10"])
         >>> [round(end, 2) for end in intervals["wf10"]]
         [0.0, 1.0]
     """
-    found: dict[str, tuple[float, float]] = {}
+    intervals: dict[str, tuple[float, float]] = {}
     reason = None
     for id_ in ids:
+        base, arguments = parse_id(id_)
         try:
-            base, arguments = parse_id(id_)
             if base == "wf":
-                tested = [
-                    _hits(hits, task) for task, (steps, _) in stream.tasks.items() if len(steps)
-                ]
-                found[id_] = interval_of_drop(tested, arguments["window"], level=level)
+                names = [task for task, (steps, _) in stream.tasks.items() if len(steps)]
+                tasks = [_results_of(task, per_example) for task in names]
+                intervals[id_] = interval_of_drop(tasks, arguments["window"], level=level)
             else:
-                parts = _older(stream, hits)
-                if id_ == "wc_acc":
-                    parts.append(_last(hits, stream.spans[-1].task))
-                found[id_] = interval_of_minimum(parts, level=level)
+                tasks = _results_after_learning(stream, per_example)
+                if base == "wc_acc":
+                    current = _results_of(stream.spans[-1].task, per_example)
+                    tasks.append(current.after(int(current.steps[-1]) - 1))
+                intervals[id_] = interval_of_minimum(tasks, level=level)
         except UndefinedMetricError as undefined:
             reason = str(undefined)
-    return found, reason
+    return intervals, reason
 
 
 def selection_bias(stream: Stream, ids: Sequence[str]) -> dict[str, float]:
-    """Return for each extreme in `ids` how far noise alone can have moved it, from n and counts.
+    """Return a bound on the bias of each extreme in `ids`, from the numbers of examples.
 
-    A bound on the expected bias, see `minimum_bias` and `drop_bias`; nothing for tasks whose
-    number of examples is not known.
+    See `minimum_bias` and `drop_bias`. A metric with a task whose number of examples is unknown has
+    none.
 
     Example:
         >>> from perdure.metrics import Stream
@@ -71,27 +75,27 @@ def selection_bias(stream: Stream, ids: Sequence[str]) -> dict[str, float]:
         0.083
     """
     bounds = {}
-    minima = _minimum_biases_of(stream) if {"min_acc", "wc_acc"} & set(ids) else []
+    minima = _minimum_biases(stream) if {"min_acc", "wc_acc"} & set(ids) else []
     for id_ in ids:
         base, arguments = parse_id(id_)
+        biases, share = minima, 1.0
         if base == "wf":
-            each = [
+            biases = [
                 drop_bias(len(steps), stream.sizes.get(task), arguments["window"])
                 for task, (steps, _) in stream.tasks.items()
                 if len(steps)
             ]
-            share = 1.0
-        else:
-            each = minima
-            share = 1.0 if id_ == "min_acc" else len(each) / (len(each) + 1)
-        if each and all(bound is not None for bound in each):
-            bounds[id_] = share * sum(bound for bound in each if bound is not None) / len(each)
+        elif base == "wc_acc":
+            share = len(minima) / (len(minima) + 1)
+        known = [bias for bias in biases if bias is not None]
+        if known and len(known) == len(biases):
+            bounds[id_] = share * sum(known) / len(known)
     return bounds
 
 
-def _minimum_biases_of(stream: Stream) -> list[float | None]:
-    """Return `minimum_bias` of each task left behind, None where its size is not known."""
-    older = _left_behind(stream)
+def _minimum_biases(stream: Stream) -> list[float | None]:
+    """Return `minimum_bias` of each task left behind, None where its size is unknown."""
+    older = _tasks_left_behind(stream)
     biases: dict[str, float | None] = {task: None for task, _ in older}
     by_size: dict[int, dict[str, NDArray[np.float64]]] = {}
     for task, end in older:
@@ -99,31 +103,29 @@ def _minimum_biases_of(stream: Stream) -> list[float | None]:
             steps, scores = stream.tasks[task]
             later = scores[np.searchsorted(steps, end, side="right") :]
             by_size.setdefault(stream.sizes[task], {})[task] = later
-    for n, each in by_size.items():
-        lows = [float(later.min()) for later in each.values()]
-        found = minimum_biases(lows, n, [len(later) for later in each.values()])
-        biases |= dict(zip(each, found, strict=True))
+    for n, tasks in by_size.items():
+        lows = [float(later.min()) for later in tasks.values()]
+        bounds = minimum_biases(lows, n, [len(later) for later in tasks.values()])
+        biases |= dict(zip(tasks, bounds, strict=True))
     return list(biases.values())
 
 
-def _left_behind(stream: Stream) -> list[tuple[str, int]]:
+def _tasks_left_behind(stream: Stream) -> list[tuple[str, int]]:
+    """Return the tasks that are no longer learned, with the end of their first span."""
     current, ends = first_ends(stream)
     return [(task, end) for task, end in ends.items() if task != current]
 
 
-def _older(stream: Stream, hits: Mapping[str, PerExample]) -> list[PerExample]:
-    parts = [_hits(hits, task).after(end) for task, end in _left_behind(stream)]
-    if any(not len(part) for part in parts):
-        raise UndefinedMetricError("no hits after a task was learned")
-    return parts
+def _results_after_learning(
+    stream: Stream, per_example: Mapping[str, PerExample]
+) -> list[PerExample]:
+    tasks = [_results_of(task, per_example).after(end) for task, end in _tasks_left_behind(stream)]
+    if not all(map(len, tasks)):
+        raise UndefinedMetricError("no per-example results after a task was learned")
+    return tasks
 
 
-def _last(hits: Mapping[str, PerExample], task: str) -> PerExample:
-    mine = _hits(hits, task)
-    return mine.after(int(mine.steps[-1]) - 1)
-
-
-def _hits(hits: Mapping[str, PerExample], task: str) -> PerExample:
-    if task not in hits:
-        raise UndefinedMetricError(f"no hits of task {task!r}")
-    return hits[task]
+def _results_of(task: str, per_example: Mapping[str, PerExample]) -> PerExample:
+    if task not in per_example:
+        raise UndefinedMetricError(f"no per-example results of task {task!r}")
+    return per_example[task]
