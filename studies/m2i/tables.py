@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import perdure
+from perdure.record import list_runs
 from perdure.reproduction import find_published_result
 
 STRATEGIES = (
@@ -26,9 +27,11 @@ Results = dict[str, dict[str, float]]  # by "scenario setting strategy", then by
 def measure(store: Path) -> Results:
     """Return the metrics of every finished run of a store, and its duration."""
     results: Results = {}
-    for done in sorted(store.glob("*/done.json")):
-        run = perdure.open_run(done.parent)
-        config = run.description["config"]
+    for folder in list_runs(store):
+        if not folder.is_finished():
+            continue
+        run = perdure.open_run(folder.path)
+        config = run.metadata.config
         metrics = run.summary().metrics
         ids = (*IDS[config["setting"]], "ms", "ms.copies", "sss", "ce")
         row = {id_: float(metrics[id_]) for id_ in ids}

@@ -13,8 +13,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-import perdure
-from perdure.record import InputOptions, read_input
+from perdure.record import InputOptions, list_runs, read_input
 from perdure.reproduction import find_published_result
 
 IDS = {
@@ -56,11 +55,10 @@ class Store:
         self.results: dict[str, Measured] = {}
         self.versions = Counter[str]()  # of PyTorch, and devices
         self.runs = []
-        for done in sorted(folder.glob("*/done.json")):
-            record = perdure.open_run(done.parent, per_example=False).description
-            run = record["config"] | {"torch": record["versions"]["torch"]}
-            run |= run["options"] | run["optimizer_options"] | {"folder": done.parent}
-            self.runs.append(run)
+        for finished in (run for run in list_runs(folder) if run.is_finished()):
+            metadata = finished.metadata()
+            run = metadata.config | {"torch": metadata.versions["torch"], "folder": finished.path}
+            self.runs.append(run | run["options"] | run["optimizer_options"])
 
     def measure(
         self, label: str, *, rho: int = 1, as_paper: bool = False, **config: object
@@ -75,13 +73,13 @@ class Store:
             raise SystemExit(f"{label}: a seed twice, expected one run per seed; split the store")
         self.versions.update(f"torch {run['torch']}, {run['device']}" for run in runs)
         for run in sorted(runs, key=lambda run: run["seed"]):
-            if as_paper:
-                with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+            source, options = str(run["folder"]), InputOptions(subsample=rho)
+            with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+                if as_paper:
                     file.write(papers_points(run["folder"] / "points.csv", rho))
                     file.flush()
-                    metrics = read_input(file.name).summary().metrics
-            else:
-                metrics = read_input(str(run["folder"]), InputOptions(thin=rho)).summary().metrics
+                    source, options = file.name, InputOptions()
+                metrics = read_input(source, options).summary().metrics
             for name, id_ in IDS.items():
                 if id_ in metrics:
                     values[name].append(100 * metrics[id_])

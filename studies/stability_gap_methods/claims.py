@@ -13,6 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import perdure
+from perdure.record import list_runs
 
 COLUMNS = {
     "ACC": "acc", "FORG": "forgetting.learned", "min-ACC": "min_acc", "WC-ACC": "wc_acc",
@@ -27,8 +28,8 @@ def main() -> None:
     store, here = Path(sys.argv[1]), Path(__file__).parent
     results: dict[str, Numbers] = defaultdict(lambda: defaultdict(list))
     hyperparameters: dict[str, dict[str, object]] = {}
-    for done in sorted(store.glob("*/done.json")):
-        config = perdure.open_run(done.parent, per_example=False).description["config"]
+    for run in (run for run in list_runs(store) if run.is_finished()):
+        config = run.metadata().config
         label = f"{config['scenario']} {config['setting']} {config['strategy']}"
         if config["every"] > 1:
             label = f"all {label}"
@@ -39,7 +40,7 @@ def main() -> None:
         }
         if hyperparameters.setdefault(label, options) != options:
             raise SystemExit(f"{label}: runs differ in their hyperparameters; split the store")
-        for name, value in measure(done.parent).items():
+        for name, value in measure(run.path).items():
             results[label][name].append(value)
     (here / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     print_tables(results)

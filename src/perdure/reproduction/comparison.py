@@ -33,9 +33,9 @@ def build_study(
     Scenarios whose data is missing are left out of the study, which is None if none is left.
 
     Args:
-        result: to reproduce.
-        quick: build the quick version.
-        device: of the runs.
+        result: The result to reproduce.
+        quick: Build the quick version.
+        device: The device of the runs.
 
     Example:
         >>> from perdure.reproduction import find_published_result
@@ -65,15 +65,15 @@ class ComparisonRow(NamedTuple):
     """One number: as published and as measured in each run.
 
     Args:
-        table: of the paper.
-        cell: the factors of the cell that was measured.
-        details: how the number was computed, if subsampled or weighted.
-        id: of the metric.
-        published: mean in the paper.
+        table: The paper's number of the table.
+        cell: The factors of the cell that was measured.
+        details: How the number was computed, if subsampled or weighted.
+        id: Id of the metric.
+        published: Mean in the paper.
         published_sd: SD in the paper.
-        values: as measured, one per run.
-        own_values: by our own definition, if the paper counts evaluations in another way.
-        not_measured: why there are no values.
+        values: The measured values, one per run.
+        own_values: The values by our own definition, if the paper counts evaluations differently.
+        not_measured: Why there are no values.
     """
 
     table: str

@@ -73,9 +73,9 @@ class Measurements:
         """Return a run's metrics.
 
         Args:
-            folder: of the run.
-            subsample: count every how many evaluations.
-            as_published: count evaluations as the paper does, not as `perdure explain` defines.
+            folder: Folder of the run.
+            subsample: Count only every n-th evaluation.
+            as_published: Count evaluations as the paper does, not as `perdure explain` defines.
         """
         as_de_lange = as_published and self.result.counting == "De Lange"
         key = (folder, subsample, as_de_lange)

@@ -78,23 +78,23 @@ class PublishedResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """Published tables and figures, the study that reproduces them, and a quick version of it.
 
     Args:
-        name: of its file.
-        about: what the study runs.
-        paper: the publication.
-        tables: which of its tables and figures.
-        hours: estimated duration on two processor cores.
-        gpu_hours: estimated duration on one large GPU.
-        unit: of the published numbers.
-        counting: whose way of counting evaluations the published numbers follow.
-        epsilon: of CE.
-        weights: of CLscore, by name; empty for equal weights.
-        extra_metrics: metrics to measure in addition to the published ones.
-        deviations: known differences from the published set-up.
-        quick_about: what the quick version runs.
-        figures: whose data is written.
-        published: rows of the tables.
-        study: as `make_study` takes it.
-        quick: the keys that replace those of `study` in the quick version.
+        name: Name of the TOML file.
+        about: What the study runs.
+        paper: The publication.
+        tables: The tables and figures that are reproduced.
+        hours: Estimated duration on two processor cores.
+        gpu_hours: Estimated duration on one large GPU.
+        unit: Unit of the published numbers.
+        counting: Whose way of counting evaluations the published numbers follow.
+        epsilon: The epsilon of CE.
+        weights: Weights of CLscore by name; an empty table stands for equal weights.
+        extra_metrics: Metrics to measure in addition to the published ones.
+        deviations: Known differences from the published set-up.
+        quick_about: What the quick version runs.
+        figures: The figures whose data is written.
+        published: The rows of the published tables.
+        study: The study in the form that `make_study` takes.
+        quick: The keys that replace those of `study` in the quick version.
     """
 
     name: str
@@ -152,9 +152,9 @@ class PublishedResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         """Return the study as `make_study` takes it.
 
         Args:
-            quick: return the quick version, in which `run` is merged and other keys replaced.
-            without: scenarios to leave out.
-            run: further options of every run.
+            quick: Return the quick version, in which `run` is merged and other keys replaced.
+            without: Scenarios to leave out.
+            run: Further options of every run.
 
         Example:
             >>> find_published_result("delange-speech").study_dict(quick=True)["scenarios"]

@@ -25,14 +25,14 @@ class ReproductionReport(NamedTuple):
     """What was measured for a published result.
 
     Args:
-        result: the published result.
-        quick: whether its quick version was run, which is not compared with the paper.
-        rows: published and measured numbers.
-        claims: of the paper; none for a quick version.
-        deviations: known differences from the published set-up.
-        figures: files with the data of figures.
-        missing_data: datasets that are not available locally, by scenario.
-        failed: errors of failed runs by the name of their folder.
+        result: The published result.
+        quick: Whether its quick version was run, which is not compared with the paper.
+        rows: Published and measured numbers.
+        claims: The paper's claims; none for a quick version.
+        deviations: Known differences from the published set-up.
+        figures: Files with the data of figures.
+        missing_data: Datasets that are not available locally, by scenario.
+        failed: Errors of failed runs by the name of their folder.
     """
 
     result: PublishedResult

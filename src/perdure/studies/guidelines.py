@@ -45,8 +45,8 @@ def check_guidelines(rows: Sequence[StudyRow], selected_on: str | None) -> list[
     """Return whether a study meets each reporting guideline.
 
     Args:
-        rows: of the study's tables.
-        selected_on: the data that hyperparameters were selected on, `validation` or `test`; None
+        rows: The rows of the study's tables.
+        selected_on: The data that hyperparameters were selected on, `validation` or `test`; None
             if nothing was searched.
     """
     groups: dict[str, list[StudyRow]] = {}

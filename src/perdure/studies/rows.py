@@ -8,10 +8,9 @@ from ..record import RunFolder
 from ..stats import mean_over_seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
-    from ..record import RunSummary
+    from ..record import RunMetadata, RunSummary
     from .status import Selection, StudyStatus
     from .study import Cell, Study
 
@@ -24,12 +23,12 @@ class StudyRow(NamedTuple):
     """A cell of a study and its finished runs.
 
     Args:
-        cell: what was run.
-        seeds: the number of runs that the study asks for.
-        runs: the summaries of the finished ones.
-        data: per run, the data, class order and task sizes it was trained on.
-        networks: per run, its model and the options of that model.
-        selection: the grid point that is reported; None while the search is not finished.
+        cell: The combination that was run.
+        seeds: The number of runs that the study asks for.
+        runs: The summaries of the finished runs.
+        data: Per run, the data, class order and task sizes it was trained on.
+        networks: Per run, its model and the options of that model.
+        selection: The grid point that is reported; None while the search is not finished.
     """
 
     cell: Cell
@@ -70,33 +69,27 @@ def build_rows(study: Study, status: StudyStatus) -> list[StudyRow]:
     rows = []
     for cell in study.cells:
         folders = status.done[cell]
-        configs = [_read_config(folder) for folder in folders]
+        metadata = [RunFolder(folder).metadata() for folder in folders]
         rows.append(
             StudyRow(
                 cell,
                 len(study.seed_list),
                 [status.summary(folder) for folder in folders],
-                [_describe_data(config) for config in configs],
-                [_describe_network(config) for config in configs],
+                [_describe_data(run) for run in metadata],
+                [_describe_network(run) for run in metadata],
                 status.selections.get(cell),
             )
         )
     return rows
 
 
-def _read_config(folder: Path) -> Mapping[str, object]:
-    return RunFolder(folder).metadata().config
+def _describe_data(run: RunMetadata) -> str:
+    """Return what a run was trained on: class order, sizes of tasks, digests of the data."""
+    digests = [f"{name} {digest}" for name, digest in sorted(run.data_digests().items())]
+    return f"order {run.config.get('order')}, {run.config.get('examples')}, {', '.join(digests)}"
 
 
-def _describe_data(config: Mapping[str, object]) -> str:
-    """Return what a run was trained on: class order, sizes of tasks, hashes of the data."""
-    data = config.get("data")
-    used = sorted(data.items()) if isinstance(data, dict) else []
-    hashes = [f"{name} {each.get('sha256')}" for name, each in used if isinstance(each, dict)]
-    return f"order {config.get('order')}, {config.get('examples')}, {', '.join(hashes)}"
-
-
-def _describe_network(config: Mapping[str, object]) -> str:
-    options = config.get("model_options")
-    options = options if isinstance(options, dict) else {}
-    return " ".join([str(config.get("model")), *(f"{k}={v}" for k, v in sorted(options.items()))])
+def _describe_network(run: RunMetadata) -> str:
+    options = run.config.get("model_options")
+    pairs = sorted(options.items()) if isinstance(options, dict) else []
+    return " ".join([str(run.config.get("model")), *(f"{name}={value}" for name, value in pairs)])

@@ -45,15 +45,15 @@ def run_study(
     """Run what is not finished, select grid points, run those, and return the study's status.
 
     Args:
-        study: to run.
-        store: folder of the runs.
-        execute: performs jobs: serially, in processes or on a cluster.
-        on_event: called with each event of a run.
-        retry_failed: run failed runs again.
-        restart: restart unfinished and failed runs from scratch; finished runs are kept.
-        force: resume unfinished runs even if data or versions have changed.
-        checkpoint_every: seconds between two checkpoints of a run.
-        on_round: called before each round with its jobs and the number of runs that are known to
+        study: The study to run.
+        store: Folder in which the runs are stored.
+        execute: Executes jobs, e.g. `perdure.execution.run_serially`.
+        on_event: Called with each event of a run.
+        retry_failed: Run failed runs again.
+        restart: Restart unfinished and failed runs from scratch; finished runs are kept.
+        force: Resume unfinished runs even if data or versions have changed.
+        checkpoint_every: Seconds between two checkpoints of a run.
+        on_round: Called before each round with its jobs and the number of runs that are known to
             follow it.
     """
     check_store(store)

@@ -46,15 +46,15 @@ class StudyStatus:
     """How far a study is.
 
     Args:
-        selections: the selected grid point of each cell whose search is finished.
-        done: the folders of each cell's finished runs that are reported.
-        failed: the folders of failed runs, with their errors.
-        waiting: the folders of runs that are neither finished nor failed.
-        undecided: the cells whose search is not finished.
-        finished: the number of finished runs, including those of searches.
-        planned: every run whose config is known.
-        after_selection: the reported runs of undecided cells, shown with the first grid point.
-        summaries: the summaries that were loaded, by the name of the run's folder.
+        selections: The selected grid point of each cell whose search is finished.
+        done: The folders of each cell's finished runs that are reported.
+        failed: The folders of failed runs, with their errors.
+        waiting: The folders of runs that are neither finished nor failed.
+        undecided: The cells whose search is not finished.
+        finished: The number of finished runs, including those of searches.
+        planned: Every run whose config is known.
+        after_selection: The reported runs of undecided cells, shown with the first grid point.
+        summaries: The summaries that were loaded, by the name of the run's folder.
     """
 
     selections: dict[Cell, Selection] = field(default_factory=dict)
@@ -109,9 +109,9 @@ def study_status(study: Study, store: Path, previous: StudyStatus | None = None)
     """Return how far a study is, from one scan of its store.
 
     Args:
-        study: to look for.
-        store: folder of the runs.
-        previous: an earlier status, whose summaries of finished runs are used again.
+        study: The study.
+        store: Folder in which the runs are stored.
+        previous: An earlier status, whose summaries of finished runs are reused.
     """
     status = StudyStatus(summaries=previous.summaries if previous else {})
     finished: dict[str, bool] = {}  # two variants may share a run
@@ -132,16 +132,15 @@ def study_status(study: Study, store: Path, previous: StudyStatus | None = None)
         if len(points) > 1:
             search = [plan(cell, point, search=True) for point in points]
             selection = _select(study, points, search, finished, status)
-        status.done[cell] = []
+        reported: list[Path] = []
         if selection is None:
             status.undecided.append(cell)
             for config in study.make_configs(cell, points[0]):
                 after_selection.setdefault(config.folder, PlannedRun(cell, config))
-            continue
-        status.selections[cell] = selection
-        if selection.point is not None:
-            reported = plan(cell, selection.point)
-            status.done[cell] = [folder for folder in reported if finished[folder.name]]
+        else:
+            status.selections[cell] = selection
+            reported = plan(cell, selection.point) if selection.point is not None else []
+        status.done[cell] = [folder for folder in reported if finished[folder.name]]
     for folder in (store / name for name, ended in finished.items() if not ended):
         if (error := RunFolder(folder).failure()) is not None:
             status.failed[folder] = error

@@ -44,11 +44,11 @@ class SelectionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """How the best point of a grid is selected: the table [select] of a study.
 
     Args:
-        metric: id of the metric to compare the points by.
-        on: evaluate the points on validation data, held out of the training data, or on the
-            test set.
-        seeds: number of seeds of the search.
-        validation_split: fraction of the training data that is held out.
+        metric: Id of the metric to compare grid points by.
+        on: Evaluate grid points on validation data, which is held out of the training data, or on
+            the test set.
+        seeds: Number of seeds of the search, or `all`.
+        validation_split: Fraction of the training data that is held out.
     """
 
     metric: str = "acc"
@@ -126,9 +126,9 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         """Return the configs of a cell's runs at one grid point, one per seed.
 
         Args:
-            cell: of this study.
-            point: of the cell's grid.
-            search: the runs to select by, not those to report.
+            cell: A cell of this study.
+            point: A point of the cell's grid.
+            search: Return the runs of the search instead of those that are reported.
         """
         seeds = self.search_seeds if search else self.seed_list
         key = (cell, msgspec.json.encode(point), search)

@@ -22,9 +22,9 @@ def comparison_table(
     """Return a table with a row per number: published, measured, and the difference in SDs.
 
     Args:
-        rows: the numbers.
-        digits: number of decimals.
-        quick: leave out everything that is the paper's.
+        rows: The numbers to show.
+        digits: Number of decimals.
+        quick: Leave out everything that is the paper's.
     """
     factors = varying_factors([row.cell for row in rows])
     own = not quick and any(row.own_values for row in rows)

@@ -26,9 +26,9 @@ def study_tables(
     """Return a table per scenario, setting and model: mean and SD over seeds.
 
     Args:
-        rows: of the study.
-        ids: the metrics to show; the usual ones if empty.
-        together: put all rows into one table, for formats without titles.
+        rows: The rows of the study.
+        ids: The metrics to show; a default selection if empty.
+        together: Put all rows into one table, for formats without titles.
     """
     if together:
         return [_table("", rows, ids)]
