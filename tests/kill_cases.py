@@ -136,7 +136,7 @@ def saved_step(folder: Path) -> int:
     data = path.read_bytes()
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     state = dict(json.loads(header["__metadata__"]["state"])["dict"])
-    return int(dict(state["place"]["dict"])["step"])
+    return int(dict(state["position"]["dict"])["step"])
 
 
 def whole_record(folder: Path) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def killed_command_and_finished(
     with Command(*often, cwd=ROOT) as command:
         answer = command.end()
     assert answer.code == 0, answer.err
-    assert "going on from a checkpoint: seed 0" in answer.err
+    assert "resuming from a checkpoint: seed 0" in answer.err
     (folder,) = folders(home / "killed")
     return found, differences(folder, expected)
 

@@ -334,6 +334,6 @@ def test_what_cannot_be_saved_is_said_and_nothing_is_written(tmp_path: Path) -> 
     base, _ = made("naive", blobs())
     one = Keeper(base.model, base.optimizer, base.examples)
     one.kept = {1, 2}
-    with pytest.raises(TypeError, match="keeps a set, expected tensors"):
+    with pytest.raises(TypeError, match="has a set as an attribute, expected tensors"):
         save_checkpoint(tmp_path / "there", one, Position())
     assert not (tmp_path / "there").exists()

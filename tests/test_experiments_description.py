@@ -364,9 +364,9 @@ def test_the_setting_has_a_set_up_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("strategy", "more", "says"),
     [
-        ("gdumb", {"patience": 2}, "does not learn while a task streams by; leave patience out"),
-        ("lwf", {"boundaries": "none"}, "lwf has to be told where tasks end"),
-        ("gem", {"boundaries": "none"}, "take boundaries=blurred, or naive, or replay with fill"),
+        ("gdumb", {"patience": 2}, "trains only at the end of a task; leave patience out"),
+        ("lwf", {"boundaries": "none"}, "lwf requires task boundaries"),
+        ("gem", {"boundaries": "none"}, "choose boundaries=blurred, or naive, or replay with fill"),
     ],
 )
 def test_what_a_strategy_cannot_do(strategy: str, more: dict[str, Any], says: str) -> None:

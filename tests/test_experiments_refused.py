@@ -85,7 +85,7 @@ def test_foreign_bytes(content: bytes, saved: tuple[Path, Any]) -> None:
     refused(path, fresh())
 
 
-PARTS = ("kind", "place", "model", "optimizer", "own", "stopping", "random")
+PARTS = ("kind", "position", "model", "optimizer", "own", "stopping", "random")
 STATES: list[Any] = [
     None, 3, "text", [], {}, {"dict": []}, {"dict": 4}, {"tensor": "99"}, {"generator": {}},
     {"nothing": 1}, {"a": 1, "b": 2}, {"dict": [["kind", "Replay with SGD"]]},

@@ -38,11 +38,11 @@ def test_a_stream_without_boundaries_tests_all_tasks(name: str, tmp_path: Path) 
         "every": 5,
     }
     if find_strategy(name).requires_boundaries:
-        with pytest.raises(InputError, match=f"{name} has to be told where tasks end"):
+        with pytest.raises(InputError, match=f"{name} requires task boundaries"):
             short_config(name, **stream)
         return
     if name == "replay":
-        with pytest.raises(InputError, match="give --set fill=reservoir"):
+        with pytest.raises(InputError, match=r"use `settings=\{'fill': 'reservoir'\}`"):
             short_config(name, **stream)
         stream["settings"] = {"fill": "reservoir"}
     what = short_config(name, **stream)

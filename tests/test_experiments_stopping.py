@@ -81,7 +81,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, scores: list[float]) -> list[float
         asked.append(left.pop(0))
         return asked[-1]
 
-    monkeypatch.setattr("perdure.training.early_stopping.accuracy", next_score)
+    monkeypatch.setattr("perdure.training.early_stopping.measure_accuracy", next_score)
     return asked
 
 
@@ -177,7 +177,7 @@ def test_held_out_accuracy_is_that_of_the_tasks_own_rows(setting: Any) -> None:
     stopping = EarlyStopping(1)
     rows = scenario.tasks[0].train
     before = everything(strategy)
-    stopping.enough(strategy, np.array(rows))
+    stopping.should_stop(strategy, np.array(rows))
     assert differing(before, everything(strategy)) == []
     assert stopping.best == pytest.approx(accuracy(strategy, rows))
     assert torch.is_grad_enabled()

@@ -153,14 +153,16 @@ def test_a_checkpoint_that_is_no_file(special: str, tmp_path: Path) -> None:
     make, words = SPECIAL[special]
     make(tmp_path / "state.safetensors")
     words = "not a checkpoint that can be read" if special == "hole" else words
-    with pytest.raises(InputError, match=rf"state\.safetensors: {words}.*--restart"):
+    with pytest.raises(InputError, match=rf"state\.safetensors: {words}.*`restart=True`"):
         load_record_state(tmp_path)
 
 
 def test_a_checkpoint_nested_without_end(tmp_path: Path) -> None:
     metadata = {"state": DEEP, "sha256": _digest(DEEP, {})}
     save_file({}, tmp_path / "state.safetensors", metadata=metadata)
-    with pytest.raises(InputError, match=r"state\.safetensors: .*nested too deeply.*--restart"):
+    with pytest.raises(
+        InputError, match=r"state\.safetensors: .*nested too deeply.*`restart=True`"
+    ):
         load_record_state(tmp_path)
 
 

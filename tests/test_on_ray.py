@@ -236,7 +236,7 @@ def test_a_node_killed_in_the_middle(
         before, after = begun[seed]
         assert before.node == node != after.node
         assert 1 < after.first <= before.last + 1  # from the checkpoint that came home
-        says(" ".join(jobs[seed].notes), "lost", "goes on")
+        says(" ".join(jobs[seed].notes), "lost", "resuming")
         alone = tmp_path / f"alone-{seed}"
         run(jobs[seed].config, alone)
         assert bits(jobs[seed].folder) == bits(alone)
@@ -278,7 +278,7 @@ def test_workers_that_die_once_and_again_and_again(joined: str, place: Place) ->
     (never,) = place.jobs([place.config(1, dies="99")])
     run_on_ray([never], nothing, address=joined)
     assert never.code == 1
-    says(never.error or "", "lost 4 times", "stays")
+    says(never.error or "", "lost 4 times", "no recorded data was lost")
     assert len(place.begun()[1]) == 4
 
 
@@ -388,7 +388,7 @@ def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(InputError, match=f"{address!r}, expected auto or the host:port"):
             run_on_ray([job], nothing, address=address)
     for address in ("127.0.0.1:1", "127.0.0.1:99999"):
-        with pytest.raises(InputError, match=f"no Ray answers at {address}"):
+        with pytest.raises(InputError, match=f"no Ray cluster answers at {address}"):
             run_on_ray([job], nothing, address=address)
     for share in (0.0, -1.0, 1.5, float("nan")):
         with pytest.raises(InputError, match="gpus_per_run"):

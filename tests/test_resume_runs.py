@@ -23,7 +23,7 @@ from perdure import execution, training
 from perdure.evaluation.recorder import EvaluationWarning
 from perdure.execution.jobs import Job
 from perdure.strategies import Naive
-from perdure.training import checkpoint, checkpointer, loop
+from perdure.training import checkpoint, checkpointer, divergence, loop
 from perdure.training.checkpointer import Checkpointer
 
 from .cli_helpers import judged_refusal, says
@@ -134,14 +134,14 @@ def test_when_it_is_time_to_save(monkeypatch: pytest.MonkeyPatch) -> None:
         (1000.0, False, False), (1004.9, False, False), (1005.0, False, True),
         (1059.9, False, True), (1060.0, True, True),
     ):  # fmt: skip
-        assert (one.due(), one.due(ended=True)) == (due, ended)
+        assert (one.is_due(), one.is_due(task_ended=True)) == (due, ended)
 
 
 def test_a_run_saves_at_the_end_of_each_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is saved there begins with the next task, or is all there is."""
-    monkeypatch.setattr(checkpointer, "APART", 0.0)
+    monkeypatch.setattr(checkpointer, "TASK_END_SECONDS", 0.0)
     places = []
     save = checkpoint.save_checkpoint
 
@@ -212,11 +212,11 @@ def test_a_checkpoint_that_cannot_be_saved_stops_nobody(
     if error is not None:
         monkeypatch.setattr(checkpoint, "save", refuse)
     with pytest.warns(
-        EvaluationWarning, match="no checkpoint could be saved after step 1 "
+        EvaluationWarning, match="the checkpoint after step 1 could not be saved "
     ) as said:
         training.run(what, tmp_path / "run", scenario=blobs(), checkpoint_every=0)
     assert len(said) == 1
-    words = "a strategy keeps a function" if error is None else "pace left"
+    words = "a strategy has a function" if error is None else "pace left"
     (note,) = json.loads((tmp_path / "run" / "run.json").read_text())["notes"]
     says(note, words, "if this run is stopped")
     for name in ("points.csv", "done.json"):
@@ -231,7 +231,7 @@ def test_the_last_checkpoint_stays_where_the_next_cannot_be_saved(
     stopped(what, folder, 7)
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "save", lambda *_, **__: (_ for _ in ()).throw(OSError(28)))
-        with pytest.warns(EvaluationWarning, match="no checkpoint"), pytest.raises(Stopped):
+        with pytest.warns(EvaluationWarning, match="could not be saved"), pytest.raises(Stopped):
             training.run(
                 what, folder, scenario=blobs(), resume=True, checkpoint_every=0,
                 on_progress=lambda share, _: stop_at(share > 0.6),
@@ -255,8 +255,8 @@ def test_a_loss_that_is_no_number_never_gets_into_a_checkpoint(
         self._step += 1
         self._losses.append((self._step, loss))
 
-    monkeypatch.setattr(loop._Finite, "look", later)
-    with pytest.raises(loop.DivergedError, match="is nan at step 7"):
+    monkeypatch.setattr(divergence.DivergenceCheck, "add_loss", later)
+    with pytest.raises(divergence.DivergedError, match="is nan at step 7"):
         training.run(
             short_config(f"{__name__}:Poisoned"), tmp_path, scenario=blobs(), checkpoint_every=0
         )
@@ -292,7 +292,7 @@ def unfinished(tmp_path: Path) -> Path:
 
 def _stopping(begin: Any, after: int) -> Any:
     def init(self: Any, *given: Any, **named: Any) -> None:
-        begin(self, *given, **named | {"saved": stops_after(after), "every": 0.0})
+        begin(self, *given, **named | {"on_checkpoint": stops_after(after), "every": 0.0})
 
     return init
 
@@ -324,7 +324,7 @@ def test_fresh_starts_again(unfinished: Path) -> None:
 
 def test_resume_with_nothing_to_go_on_from(tmp_path: Path) -> None:
     line = judged_refusal(inside(*STOPPED, "--resume", "--store", tmp_path / "none"))
-    says(line, "no checkpoint to go on from; leave --resume out to start it")
+    says(line, "no checkpoint to resume from; leave out --resume to start it")
     assert not (tmp_path / "none").exists()
 
 
@@ -332,7 +332,7 @@ def test_resume_where_a_run_has_no_checkpoint_yet(unfinished: Path) -> None:
     (unfinished / "checkpoint" / "state.safetensors").unlink()
     before = (unfinished / "points.csv").read_bytes()
     line = judged_refusal(inside(*STOPPED, "--resume", "--store", unfinished.parent))
-    says(line, str(unfinished), "no checkpoint to go on from")
+    says(line, str(unfinished), "no checkpoint to resume from")
     assert (unfinished / "points.csv").read_bytes() == before
     answer = inside(*STOPPED, "--store", unfinished.parent)
     assert answer.code == 0, answer.err
@@ -372,13 +372,13 @@ def test_what_has_changed_is_said_and_refused(name: str, unfinished: Path) -> No
         answer = inside(*STOPPED, *more, "--store", unfinished.parent)
         assert answer.code == 2
         (line,) = [line for line in answer.err.splitlines() if " failed: " in line]
-        says(line, *words, "--restart starts it anew, --force goes on")
+        says(line, *words, "Use --restart to start over or --force to resume anyway")
     assert ((unfinished / "points.csv").read_bytes(), saved_step(unfinished)) == before
     answer = inside(*STOPPED, "--force", "--store", unfinished.parent)
     assert answer.code == 0, answer.err
     assert resumed(unfinished) == [20]
     (note,) = json.loads((unfinished / "run.json").read_text())["notes"]
-    says(note, "begun otherwise, and gone on after step 20: ", *words)
+    says(note, "resumed after step 20 with changes: ", *words)
 
 
 def test_a_run_of_something_else_does_not_go_on(unfinished: Path) -> None:
@@ -386,7 +386,7 @@ def test_a_run_of_something_else_does_not_go_on(unfinished: Path) -> None:
     for more in ((), ("--force",)):
         answer = inside(*STOPPED, *more, "--store", unfinished.parent)
         assert answer.code == 2
-        says(answer.err, "a run with batch 7, expected the one described; --restart replaces")
+        says(answer.err, "is a run with batch 7; use --restart to start over")
 
 
 def _foreign(path: Path) -> None:
@@ -411,7 +411,7 @@ def test_a_checkpoint_that_is_none(name: str, unfinished: Path) -> None:
     assert answer.code == 2
     lines = [line for line in answer.err.splitlines() if " failed: " in line]
     assert len(lines) == 1
-    says(lines[0], "state.safetensors: ", "start the run anew (--restart)")
+    says(lines[0], "state.safetensors: ", "use --restart to start over")
     assert "Traceback" not in answer.err
     assert (unfinished / "points.csv").read_bytes() == before
     assert inside(*STOPPED, "--restart", "--store", unfinished.parent).code == 0

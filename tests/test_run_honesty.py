@@ -56,7 +56,9 @@ def test_a_hyperparameter_without_default_has_to_be_given(
     begin = "    def __init__(self, *a, size: int, **k):\n        super().__init__(*a, **k)\n"
     text = OWN.replace("    pass\n", begin)
     (tmp_path / "needy_strategy.py").write_text(text)
-    with pytest.raises(InputError, match=re.escape("size has no default; give it: --set size=…")):
+    with pytest.raises(
+        InputError, match=re.escape("size has no default; set it with `settings={'size': …}`")
+    ):
         make_config("split-digits", "needy_strategy:Mine")
     found = make_config("split-digits", "needy_strategy:Mine", settings={"size": "3"})
     assert found.options == {"size": 3}
@@ -65,7 +67,7 @@ def test_a_hyperparameter_without_default_has_to_be_given(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"boundaries": "none"}, "--set fill=reservoir"),
+        ({"boundaries": "none"}, "`settings={'fill': 'reservoir'}`"),
         ({"boundaries": "blurred", "mask_unseen": True}, "needs sharp boundaries"),
         ({"patience": 2, "iterations": 5}, "give one of them"),
         ({"resample": True, "subset": None}, "no subset to resample"),
@@ -105,7 +107,7 @@ def test_intervals_are_those_of_the_evaluations_that_count(tmp_path: Path) -> No
     found = perdure.open_run(tmp_path / "sparse").summary()
     assert "min_acc" in found.metrics
     assert "min_acc" not in found.intervals
-    assert any("no intervals from hits" in note for note in found.notes)
+    assert any("no intervals from examples" in note for note in found.notes)
     run(make_config("split-digits", "single", every=1, **SHORT), tmp_path / "dense")
     dense = perdure.open_run(tmp_path / "dense").summary()
     for id_ in ("min_acc", "wc_acc", "wf10"):

@@ -71,7 +71,7 @@ def test_a_step_that_returns_no_number_is_refused(what: str, first: int) -> None
         learning(change, first)
     assert str(caught.value) == (
         f"Naive.step returned {shown} at step {first} of task '0-1', expected one finite number: "
-        "return loss.detach(); what was recorded stays"
+        "return loss.detach(). No recorded data was lost"
     )
 
 
@@ -95,7 +95,7 @@ CHOSEN: list[Any] = [None, (), np.arange(4), [None], (np.arange(4), 3), (np.ones
 @pytest.mark.parametrize(
     ("method", "value", "expected"),
     [
-        *(("begin_task", value, "the rows to learn from: return rows") for value in BEGUN),
+        *(("begin_task", value, "the rows to train on: return rows") for value in BEGUN),
         *(("select_rows", value, "the rows of each batch: return (new,)") for value in CHOSEN),
     ],
 )
@@ -137,7 +137,7 @@ def refused(folder: Path) -> None:
     assert (answer.code, answer.out) == (2, "")
     assert answer.err == (
         "perdure: seed 0 failed: Mine.step returned a float32 tensor of shape (2,) at step 1 of "
-        "task '0-1', expected one finite number: return loss.detach(); what was recorded stays\n"
+        "task '0-1', expected one finite number: return loss.detach(). No recorded data was lost\n"
     )
 
 

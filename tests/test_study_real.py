@@ -345,7 +345,7 @@ def test_what_was_begun_with_other_versions_is_refused_but_has_not_failed(tmp_pa
 
     found = run_study(mine, store, run_serially, on_event)
     (error,) = errors
-    says(error, "torch 1.0", "--force")
+    says(error, "torch 1.0", "`force=True`")
     assert (found.failed, [path.name for path in found.waiting]) == ({}, [begun.parent.name])
     assert len(bits(store)) == 1  # the other seed
     found = run_study(mine, store, run_serially, nobody, force=True)

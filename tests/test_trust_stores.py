@@ -417,7 +417,7 @@ def test_every_damaged_byte_of_a_checkpoint_is_noticed(tmp_path: Path) -> None:
     good = path.read_bytes()
     for place in [*range(0, len(good), len(good) // 40), len(good) - 1]:
         path.write_bytes(good[:place] + bytes([good[place] ^ 4]) + good[place + 1 :])
-        with pytest.raises(InputError, match=r"state\.safetensors: .*--restart"):
+        with pytest.raises(InputError, match=r"state\.safetensors: .*`restart=True`"):
             on(what, folder)
     path.write_bytes(good)
     on(what, folder)

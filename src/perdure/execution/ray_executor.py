@@ -18,7 +18,7 @@ import msgspec
 
 from .. import __version__
 from ..record import InputError, RunFolder, replace_file
-from ..training.run import load_scenario
+from ..training.setup import load_scenario
 from .collector import Collector
 from .events import ExitEvent, FailureEvent, NoteEvent
 from .jobs import PROGRESS_SECONDS, explain_error

@@ -15,7 +15,7 @@ from .._suggestions import suggest_names
 from ..record import InputError, check_depth, read_file
 from ..scenarios import Setting, find_scenario
 from ..training.config import RunConfig, make_config
-from ..training.run import resolve_device
+from ..training.setup import resolve_device
 from .checks import FACTORS, RUN_OPTIONS, check_keys, check_study, hyperparameters_of, overridden
 
 if TYPE_CHECKING:

@@ -1,17 +1,20 @@
 """A config to one finished run: the training loop, checkpoints, early stopping."""
 
-from .changes import check_resumable, find_data_changes, find_version_changes
+from .changes import ResumeError, check_resumable, find_data_changes, find_version_changes
 from .checkpoint import load_checkpoint, save_checkpoint
 from .config import RunConfig, make_config
+from .divergence import DivergedError
 from .early_stopping import EarlyStopping
 from .estimate import estimate_seconds, make_duration_key
-from .loop import DivergedError, Position, TrainingPlan, train
-from .run import build_learner, load_provenance, resolve_device, run
+from .loop import Position, TrainingPlan, train
+from .run import run
+from .setup import build_learner, load_provenance, load_scenario, resolve_device
 
 __all__ = [
     "DivergedError",
     "EarlyStopping",
     "Position",
+    "ResumeError",
     "RunConfig",
     "TrainingPlan",
     "build_learner",
@@ -21,6 +24,7 @@ __all__ = [
     "find_version_changes",
     "load_checkpoint",
     "load_provenance",
+    "load_scenario",
     "make_config",
     "make_duration_key",
     "resolve_device",

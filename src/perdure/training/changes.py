@@ -1,4 +1,4 @@
-"""What has changed since a run was started: data, versions, the config itself."""
+"""What has changed since a run was started: data, versions, the processor, the config."""
 
 from __future__ import annotations
 
@@ -18,43 +18,79 @@ if TYPE_CHECKING:
     from ..scenarios import Provenance
     from .config import RunConfig
 
-__all__ = [
-    "ResumeError",
-    "check_resumable",
-    "find_data_changes",
-    "find_version_changes",
-]
+__all__ = ["ResumeError", "check_resumable", "find_data_changes", "find_version_changes"]
+
+RESTART = "use `restart=True` to start over"
+OWN_NAMES = ("scenario", "setting")  # of the user's own scenario, which the config does not know
 
 
 class ResumeError(InputError):
-    """A run that was stopped cannot go on to the same bits."""
+    """A run cannot be resumed with a bit-identical result."""
 
 
 def find_data_changes(folder: Path, data: Mapping[str, Provenance]) -> list[str]:
-    """Return what differs between the bytes that a run used and those of today."""
+    """Return what differs between the data that a run used and the data of today.
+
+    Args:
+        folder: Of the run.
+        data: The data of the run's scenario today.
+    """
     run = RunFolder(folder)
     digests = _read_metadata(run).data_digests()
-    before = {name: each for name, each in digests.items() if isinstance(each, dict)}
+    before = {name: files for name, files in digests.items() if isinstance(files, dict)}
     if not before:
-        raise InputError(
-            f"{run.metadata_path} does not say which data was used. Use `restart=True` to start "
-            "over."
-        )
-    said = []
-    for name, each in data.items():
-        for file, digest in each["sha256"].items():
+        raise InputError(f"{run.metadata_path} does not say which data was used; {RESTART}")
+    changes = []
+    for name, dataset in data.items():
+        for file, digest in dataset["sha256"].items():
             old = before.get(name, {}).get(file)
             if old != digest:
-                was = f"{old:.12}…" if old else "not there"
-                said.append(f"{name}: {file} is {digest:.12}… now, and was {was}")
-    return said
+                was = f"{old:.12}…" if old else "missing"
+                changes.append(f"{name}: {file} is {digest:.12}… now, and was {was}")
+    return changes
 
 
 def find_version_changes(folder: Path) -> list[str]:
-    """Return which versions a run was made with that are others now."""
+    """Return the versions with which a run was made and that differ from those of today."""
     now = {"perdure": __version__, "torch": torch.__version__, "numpy": np.__version__}
     used = _read_metadata(RunFolder(folder)).versions
-    return [f"{k} {used[k]}" for k in now if k in used and used[k] != now[k]]
+    return [f"{name} {used[name]}" for name in now if name in used and used[name] != now[name]]
+
+
+def check_resumable(
+    folder: Path, config: RunConfig, data: Mapping[str, Provenance], *, force: bool
+) -> list[str]:
+    """Return what has changed since a run was started; raise unless it can be resumed.
+
+    Args:
+        folder: Of the run.
+        config: Of the run to resume.
+        data: Of its scenario.
+        force: Resume although data, versions or the processor have changed.
+    """
+    run = RunFolder(folder)
+    metadata = _read_metadata(run)
+    before = metadata.config
+    if not before:
+        raise InputError(f"{run.metadata_path} does not say what was run; {RESTART}")
+    different = [
+        f"{name} {before.get(name)!r:.60}"
+        for name, value in msgspec.to_builtins(config).items()
+        if name not in OWN_NAMES and before.get(name, 0.0) != value
+    ]
+    if different:
+        raise InputError(f"{folder} is a run with {', '.join(different)}; {RESTART}")
+    changes = find_data_changes(folder, data)
+    changes += [f"made with {version}" for version in find_version_changes(folder)]
+    cpu = torch.backends.cpu.get_cpu_capability()
+    if metadata.cpu not in ("", cpu):
+        changes.append(f"made on a processor with {metadata.cpu}, this one has {cpu}")
+    if changes and not force:
+        raise ResumeError(
+            f"cannot resume {folder}: {'; '.join(changes)}, so the result would not be "
+            "bit-identical. Use `restart=True` to start over or `force=True` to resume anyway"
+        )
+    return changes
 
 
 def _read_metadata(run: RunFolder) -> RunMetadata:
@@ -63,43 +99,3 @@ def _read_metadata(run: RunFolder) -> RunMetadata:
         return run.metadata()
     except (OSError, ValueError):
         return RunMetadata()
-
-
-def check_resumable(
-    folder: Path, config: RunConfig, data: Mapping[str, Provenance], *, force: bool
-) -> list[str]:
-    """Return what differs from before where `force` allows it; raise unless a run can go on.
-
-    Args:
-        folder: of the run that was stopped.
-        config: of the run that is to go on.
-        data: its scenario's.
-        force: go on with other data or versions.
-    """
-    run = RunFolder(folder)
-    metadata = _read_metadata(run)
-    before = metadata.config
-    if not before:
-        raise InputError(
-            f"{run.metadata_path} does not say what was run. Use `restart=True` to start over."
-        )
-    now = msgspec.to_builtins(config)
-    named = ("scenario", "setting")  # a scenario of one's own has its own
-    other = [key for key in now if key not in named and before.get(key, 0.0) != now[key]]
-    if other:
-        was = ", ".join(f"{key} {before.get(key)!r:.60}" for key in other)
-        raise InputError(
-            f"{folder}: a run with {was}, expected the one described; --restart replaces"
-        )
-    differ = find_data_changes(folder, data) + [
-        f"made with {each}" for each in find_version_changes(folder)
-    ]
-    cpu = torch.backends.cpu.get_cpu_capability()
-    if metadata.cpu not in ("", cpu):
-        differ.append(f"made on a processor with {metadata.cpu}, this one has {cpu}")
-    if differ and not force:
-        raise ResumeError(
-            f"{folder} was begun otherwise ({'; '.join(differ)}), so it would not end with the "
-            "same bits; --restart starts it anew, --force goes on"
-        )
-    return differ

@@ -1,4 +1,4 @@
-"""Saving a learner while it learns, so that a run that was stopped can go on."""
+"""Saving checkpoints while a run trains."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKPOINT_SECONDS", "Checkpointer"]
 
-CHECKPOINT_SECONDS = 120.0  # seconds between two checkpoints
-APART = 5.0  # seconds that are not worth saving when a task ends
+CHECKPOINT_SECONDS = 120.0
+TASK_END_SECONDS = 5.0  # after a checkpoint, none is saved at the end of a task
 
 
 class Checkpointer:
-    """Saves at the ends of tasks and every so many seconds, into the run's folder.
+    """Saves a run every few seconds and at the ends of tasks.
 
     Args:
-        folder: `checkpoint` of the run.
-        strategy: the learner.
-        evaluator: whose record belongs to the checkpoint.
-        stopping: what early stopping remembers.
-        every: seconds between two checkpoints inside a task; 0 saves after every step.
-        saved: called after each.
+        folder: For the checkpoint.
+        strategy: The learner.
+        evaluator: Its record is part of the checkpoint.
+        stopping: The state of early stopping.
+        every: Seconds between two checkpoints within a task; 0 saves after every iteration.
+        on_checkpoint: Called after each checkpoint.
     """
 
     def __init__(
@@ -46,37 +46,37 @@ class Checkpointer:
         stopping: EarlyStopping,
         *,
         every: float = CHECKPOINT_SECONDS,
-        saved: Callable[[], None] | None = None,
+        on_checkpoint: Callable[[], None] | None = None,
     ) -> None:
         self._folder, self._strategy, self._evaluator = folder, strategy, evaluator
-        self._stopping, self._every, self._saved = stopping, every, saved
+        self._stopping, self._every, self._on_checkpoint = stopping, every, on_checkpoint
         self._last = time.monotonic()
-        self._troubled = False
+        self._has_failed = False
 
-    def due(self, *, ended: bool = False) -> bool:
-        """Return whether it is time to save; `ended` where a task has."""
-        wait = min(APART, self._every) if ended else self._every
-        return time.monotonic() - self._last >= wait
+    def is_due(self, *, task_ended: bool = False) -> bool:
+        """Return whether it is time to save."""
+        seconds = min(TASK_END_SECONDS, self._every) if task_ended else self._every
+        return time.monotonic() - self._last >= seconds
 
     def save(self, position: Position) -> None:
-        """Save the learner at `position`; what cannot be saved is said once and stops nobody."""
+        """Save the run at `position`; a failure is reported once and does not stop the run."""
         with self._evaluator.costs.exclude_from_costs():
             try:
                 state = self._evaluator.state_dict()
                 save_checkpoint(self._folder, self._strategy, position, self._stopping, state)
-            except (OSError, RecordError, SafetensorError, TypeError) as error:  # full, or odd
-                if not self._troubled:
+                saved = True
+            except (OSError, RecordError, SafetensorError, TypeError) as error:
+                saved = False
+                if not self._has_failed:
                     self._evaluator.warn(
-                        f"no checkpoint could be saved after step {position.step} ({error}); if "
-                        "this run is stopped it goes on from an earlier one, or starts again"
+                        f"the checkpoint after step {position.step} could not be saved ({error}); "
+                        "if this run is stopped, it resumes from an earlier one or starts over"
                     )
-                self._troubled = True
-                self._last = time.monotonic()
-                return
+                self._has_failed = True
         self._last = time.monotonic()
-        if self._saved is not None:
-            self._saved()
+        if saved and self._on_checkpoint is not None:
+            self._on_checkpoint()
 
     def remove(self) -> None:
-        """Remove the checkpoint of a run that is finished."""
+        """Remove the checkpoint of a finished run."""
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Stopping a task when a held-out part of it is not learned any better."""
+"""Early stopping: a task ends when accuracy on held-out examples no longer improves."""
 
 from __future__ import annotations
 
@@ -11,68 +11,68 @@ from ..evaluation.state.preserve import preserve_state
 from ..record import InputError
 
 if TYPE_CHECKING:
-    from ..strategies import Rows, Strategy
+    from ..strategies import Strategy
+    from ..strategies._base import Rows
     from .loop import TrainingPlan
 
 __all__ = ["EarlyStopping", "split_for_early_stopping"]
 
-ROWS = 500  # that go through the model at once
+BATCH_ROWS = 500
 
 
 class EarlyStopping:
-    """Asks after every epoch whether the held-out accuracy was better in the last few.
+    """Decides after every epoch whether to end the task.
 
     Args:
-        patience: epochs without a better one after which a task ends; None never ends it.
+        patience: Epochs without a better held-out accuracy after which a task ends; None for no
+            early stopping.
     """
 
     def __init__(self, patience: int | None) -> None:
         self.patience = patience
         self.best, self.waited = -1.0, 0
 
-    def begin(self) -> None:
-        """Begin a task."""
+    def start_task(self) -> None:
+        """Forget the task before."""
         self.best, self.waited = -1.0, 0
 
-    def enough(self, strategy: Strategy, held: Rows) -> bool:
-        """Return whether to stop, after an epoch."""
+    def should_stop(self, strategy: Strategy, held_out: Rows) -> bool:
+        """Return whether to end the task, after an epoch."""
         if self.patience is None:
             return False
-        score = accuracy(strategy, held)
-        self.waited = 0 if score > self.best else self.waited + 1
-        self.best = max(self.best, score)
+        accuracy = measure_accuracy(strategy, held_out)
+        self.waited = 0 if accuracy > self.best else self.waited + 1
+        self.best = max(self.best, accuracy)
         return self.waited >= self.patience
 
 
 def split_for_early_stopping(rows: Rows, plan: TrainingPlan) -> tuple[Rows, Rows]:
-    """Return the rows to learn from and those held out: none without patience.
+    """Return the rows to train on and those held out, which are none without early stopping.
 
     Example:
         >>> from perdure.training import TrainingPlan
         >>> plan = TrainingPlan(patience=2, early_stopping_split=0.1)
-        >>> learn, held = split_for_early_stopping(np.arange(100), plan)
-        >>> len(learn), len(held), len(np.union1d(learn, held))
+        >>> train, held_out = split_for_early_stopping(np.arange(100), plan)
+        >>> len(train), len(held_out), len(np.union1d(train, held_out))
         (90, 10, 100)
     """
     if plan.patience is None:
         return rows, rows[:0]
     if len(rows) < 2:
-        raise InputError(
-            "a task has one example, and patience needs some to hold out; leave it out"
-        )
-    chosen = np.zeros(len(rows), dtype=bool)
+        raise InputError("a task has one example, so none can be held out; leave patience out")
+    is_held_out = np.zeros(len(rows), dtype=bool)
     rng = random_stream("early_stopping_split", plan.seed)
     count = max(1, min(round(plan.early_stopping_split * len(rows)), len(rows) - 1))
-    chosen[rng.choice(len(rows), count, replace=False)] = True
-    return rows[~chosen], rows[chosen]
+    is_held_out[rng.choice(len(rows), count, replace=False)] = True
+    return rows[~is_held_out], rows[is_held_out]
 
 
-def accuracy(strategy: Strategy, rows: Rows) -> float:
-    """Return the share of `rows` that the model gets right, and leave the model as it was."""
-    right = 0
+def measure_accuracy(strategy: Strategy, rows: Rows) -> float:
+    """Return the accuracy of the model on some training examples; its state does not change."""
+    correct = 0
     with preserve_state(strategy.model):
-        for part in np.split(rows, range(ROWS, len(rows), ROWS)):
+        for part in np.split(rows, range(BATCH_ROWS, len(rows), BATCH_ROWS)):
             batch = strategy.examples.take(part)
-            named = strategy.model(batch.x, batch.task).argmax(1)
-            right += int((named == batch.y).sum())
-    return right / len(rows)
+            predicted = strategy.model(batch.x, batch.task).argmax(1)
+            correct += int((predicted == batch.y).sum())
+    return correct / len(rows)

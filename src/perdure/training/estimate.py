@@ -1,4 +1,4 @@
-"""How long a run will take here, from a few of its steps."""
+"""How long a run will take on this machine, estimated from a few of its steps."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING
 import msgspec
 import torch
 
-from .loop import DivergedError, count_steps, list_phases, train
-from .run import build_evaluator, build_learner, load_scenario, prepare_scenario
+from .divergence import DivergedError
+from .loop import count_steps, list_phases, train
+from .setup import build_evaluator, build_learner, load_scenario, prepare_scenario
 
 if TYPE_CHECKING:
     from .config import RunConfig
 
 __all__ = ["estimate_seconds", "make_duration_key"]
 
-STEPS = 8  # of each task; the first three are slower, their operations are counted
-LIMIT = 3.0  # seconds after which later tasks are taken to be like the last one seen
+STEPS = 8  # per task
+SLOW_STEPS = 3  # the first ones, whose operations are counted
+MAX_SECONDS = 3.0  # after which later tasks are assumed to take as long as those before
 
 
 def make_duration_key(config: RunConfig) -> bytes:
-    """Return what a run's time depends on: equal for runs that take about equally long.
+    """Return a key that is equal for runs that take about equally long.
 
     Example:
         >>> from perdure.training import make_config
@@ -33,59 +35,59 @@ def make_duration_key(config: RunConfig) -> bytes:
         >>> make_duration_key(slow) == make_duration_key(fast)
         True
     """
-    said = msgspec.to_builtins(config)
+    fields = msgspec.to_builtins(config)
     for name in ("seed", "validation_split", "optimizer_options"):
-        del said[name]
+        del fields[name]
     options = config.options.items()
-    said["options"] = {name: value for name, value in options if not isinstance(value, float)}
-    return msgspec.json.encode(said, order="sorted")
+    fields["options"] = {name: value for name, value in options if not isinstance(value, float)}
+    return msgspec.json.encode(fields, order="sorted")
 
 
 def estimate_seconds(config: RunConfig) -> float:
-    """Return about how many seconds a run takes, testing included, on a machine like this one.
+    """Return about how many seconds a run takes on a machine like this one, with evaluation.
 
-    A few steps of each task are done and thrown away; what a strategy does at a task's end is done
-    in full.
+    A few steps per task are done and discarded; what a strategy does at the end of a task is done
+    completely.
 
     Example:
         >>> from perdure.training import make_config
         >>> 0 < estimate_seconds(make_config("split-digits", "naive", epochs=1)) < 1000
         True
     """
-    began = time.perf_counter()
+    start = time.perf_counter()
     try:
-        return _measured(config)
-    except DivergedError:  # and so will the run, about here
-        return time.perf_counter() - began
+        return _measure(config)
+    except DivergedError:  # as the run itself will, about here
+        return time.perf_counter() - start
 
 
-def _measured(config: RunConfig) -> float:
+def _measure(config: RunConfig) -> float:
     torch.set_num_threads(config.threads)
     scenario = prepare_scenario(config, load_scenario(config))
     strategy, plan = build_learner(config, scenario)
     short = plan._replace(iterations=STEPS, patience=None)
-    count = len(list_phases(scenario, plan))
-    began, total = time.perf_counter(), 0.0
+    phases = len(list_phases(scenario, plan))
+    start, total = time.perf_counter(), 0.0
     with (
         tempfile.TemporaryDirectory() as folder,
         warnings.catch_warnings(action="ignore"),
         build_evaluator(config, scenario, folder, strategy) as evaluator,
     ):
-        start, ticks, phase, steps = began, list[float](), 0, 0
-        for at in train(scenario, strategy, short, evaluator, gradients=config.gradients):
+        phase_start, ticks, phase, left = start, list[float](), 0, 0
+        for position in train(scenario, strategy, short, evaluator, gradients=config.gradients):
             now = time.perf_counter()
-            if at.phase != phase:  # the one before has ended, its end included
-                total += now - start + steps * _step(ticks)
-                if now - began > LIMIT:
-                    share = total / at.phase
-                    return total + share * (count - at.phase)
-                start, ticks, phase = now, [], at.phase
+            if position.phase != phase:  # the one before has ended, and so has its end_task
+                total += now - phase_start + left * _seconds_per_step(ticks)
+                if now - start > MAX_SECONDS:
+                    return total + total / position.phase * (phases - position.phase)
+                phase_start, ticks, phase = now, [], position.phase
             ticks.append(now)
-            steps = max(0, count_steps(at.rows, plan) - STEPS) if at.rows is not None else 0
-    return total + time.perf_counter() - start + steps * _step(ticks)
+            if position.rows is not None:
+                left = max(0, count_steps(position.rows, plan) - STEPS)
+    return total + time.perf_counter() - phase_start + left * _seconds_per_step(ticks)
 
 
-def _step(ticks: list[float]) -> float:
-    """Return the seconds of a step, from the times after each."""
-    apart = [after - before for before, after in pairwise(ticks[3:])]
-    return median(apart) if apart else 0.0
+def _seconds_per_step(ticks: list[float]) -> float:
+    """Return the median time of a step, from the times after each."""
+    seconds = [after - before for before, after in pairwise(ticks[SLOW_STEPS:])]
+    return median(seconds) if seconds else 0.0

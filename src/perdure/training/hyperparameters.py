@@ -1,25 +1,26 @@
-"""Hyperparameters: what a function takes, and values for it from text."""
+"""Hyperparameters: the keyword-only parameters of a function, and values for them from text."""
 
 from __future__ import annotations
 
+import ast
+import builtins
 import inspect
 import math
 import sys
 import types
 import typing
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..record import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-__all__ = ["describe_types", "list_hyperparameters", "parse_value"]
+__all__ = ["Hyperparameter", "describe_types", "list_hyperparameters", "parse_value"]
 
-UNIONS = (typing.Union, types.UnionType)
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-SIMPLE = {
+TYPE_NAMES: dict[object, str] = {
     int: "a whole number",
     float: "a number",
     bool: "true or false",
@@ -28,89 +29,128 @@ SIMPLE = {
 }
 
 
+class Hyperparameter(NamedTuple):
+    """The types that a hyperparameter may have, and its default."""
+
+    types: tuple[object, ...]  # one, or the members of a union
+    default: object  # `inspect.Parameter.empty` if it must be given
+
+
 def list_hyperparameters(
-    function: Callable[..., Any], skip: tuple[str, ...] = ()
-) -> dict[str, tuple[Any, Any]]:
-    """Return type and default of every keyword-only parameter that text can give.
+    function: Callable[..., object], skip: tuple[str, ...] = ()
+) -> dict[str, Hyperparameter]:
+    """Return every keyword-only parameter whose value can be given as text, by name.
+
+    Args:
+        function: A function, or a class; one that takes `**options` has those of its base too.
+        skip: Names to leave out.
 
     Example:
         >>> from perdure.strategies import find_strategy
         >>> list_hyperparameters(find_strategy("cumulative"), skip=("seed",))
-        {'restart': (<class 'bool'>, True)}
+        {'restart': Hyperparameter(types=(<class 'bool'>,), default=True)}
     """
-    found: dict[str, tuple[Any, Any]] = {}
+    found: dict[str, Hyperparameter] = {}
     parameters = inspect.signature(function).parameters
     if isinstance(function, type) and any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        above = function.__mro__[1]  # what **options hands on
-        found = list_hyperparameters(above, skip) if above is not object else {}
-    module = sys.modules.get(function.__module__)
+        base = function.__mro__[1]
+        found = list_hyperparameters(base, skip) if base is not object else {}
+    namespace = vars(sys.modules[function.__module__]) if function.__module__ in sys.modules else {}
     for name, parameter in parameters.items():
         if parameter.kind is not parameter.KEYWORD_ONLY or name in skip:
             continue
-        kind, default = parameter.annotation, parameter.default
-        if isinstance(kind, str):  # as written: only our own code and the user's own is read
-            try:
-                kind = eval(kind, dict(vars(module) if module else {}))  # noqa: S307
-            except Exception:
-                kind = str
+        default = parameter.default
         default = list(default) if isinstance(default, tuple) else default
-        needed = default is parameter.empty
-        if needed or default is None or isinstance(default, bool | int | float | str | list):
-            found[name] = (kind, default)
+        required = default is parameter.empty
+        if required or default is None or isinstance(default, bool | int | float | str | list):
+            found[name] = Hyperparameter(_resolve(parameter.annotation, namespace), default)
     return found
 
 
-def parse_value(name: str, text: Any, kind: Any) -> Any:
-    """Return a hyperparameter's value, from text or as it is, or raise saying what was expected.
+def parse_value(name: str, value: object, kinds: tuple[object, ...]) -> object:
+    """Return a hyperparameter's value, from text or as it is; raise if its type does not fit.
+
+    A value of a type other than numbers, text, booleans and None is checked by whoever takes it.
 
     Example:
-        >>> parse_value("alpha", "none", float | None), parse_value("lr", ".01", float)
-        (None, 0.01)
+        >>> parse_value("lr", ".01", (float,)), parse_value("mask", "yes", (bool,))
+        (0.01, True)
     """
-    kinds = typing.get_args(kind) if typing.get_origin(kind) in UNIONS else (kind,)
-    if not isinstance(text, str):
-        return _value_as_it_is(name, text, kinds)
-    for each in kinds:
-        if each is types.NoneType and text.lower() in ("none", "null"):
-            return None
-        if each is bool and text.lower() in BOOLEANS:
-            return BOOLEANS[text.lower()]
-        if typing.get_origin(each) is Literal and text in typing.get_args(each):
-            return text
-        if each in (int, float):
+    simple = all(kind in TYPE_NAMES or typing.get_origin(kind) is Literal for kind in kinds)
+    if isinstance(value, str):
+        for kind in kinds:
             with suppress(ValueError):
-                if math.isfinite(value := each(text)):
-                    return value
-    if str not in kinds and all(k in SIMPLE or typing.get_origin(k) is Literal for k in kinds):
-        raise InputError(f"{name} is {text!r:.40}, expected {describe_types(kinds)}")
-    return text  # a type of its own: whoever takes it judges it
-
-
-def _value_as_it_is(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
-    if str in kinds and type(value) in (int, float):
-        return str(value)  # a number where text may have several: 400 for 400,400
-    known = all(each in SIMPLE or typing.get_origin(each) is Literal for each in kinds)
-    fits = type(value) in kinds or (type(value) is int and float in kinds)
-    if known and not (fits and _is_finite(value)):
+                return _parse_text(value, kind)
+        fits = str in kinds
+    elif str in kinds and type(value) in (int, float):
+        return str(value)  # a number where text may list several: 400 for 400,400
+    else:
+        fits = type(value) in kinds or (type(value) is int and float in kinds)
+        fits = fits and not (isinstance(value, float) and not math.isfinite(value))
+    if simple and not fits:
         raise InputError(f"{name} is {value!r:.40}, expected {describe_types(kinds)}")
     return list(value) if isinstance(value, tuple) else value
 
 
-def _is_finite(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
-
-
-def describe_types(kinds: tuple[Any, ...]) -> str:
-    """Return some types in words.
+def describe_types(kinds: tuple[object, ...]) -> str:
+    """Return types in words.
 
     Example:
         >>> describe_types((float, types.NoneType))
         'a number or none'
     """
-    words = []
+    words: list[str] = []
     for kind in kinds:
-        if typing.get_origin(kind) is Literal:
-            words += [str(value) for value in typing.get_args(kind)]
-        else:
-            words.append(SIMPLE[kind])
+        choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
+        words += [str(choice) for choice in choices] or [TYPE_NAMES[kind]]
     return " or ".join(words)
+
+
+def _parse_text(text: str, kind: object) -> object:
+    """Return the value that a text stands for as one type, or raise ValueError."""
+    if kind is types.NoneType and text.lower() in ("none", "null"):
+        return None
+    if kind is bool and text.lower() in BOOLEANS:
+        return BOOLEANS[text.lower()]
+    if typing.get_origin(kind) is Literal and text in typing.get_args(kind):
+        return text
+    if kind is int:
+        return int(text)
+    if kind is float and math.isfinite(number := float(text)):
+        return number
+    raise ValueError(text)
+
+
+def _resolve(annotation: object, namespace: Mapping[str, object]) -> tuple[object, ...]:
+    """Return the types of an annotation; text if its names are not known at run time.
+
+    One that is a string is parsed and its names are looked up: nothing in it is ever executed.
+    """
+    if isinstance(annotation, str):
+        try:
+            return _resolve_node(ast.parse(annotation, mode="eval").body, namespace)
+        except (SyntaxError, ValueError, LookupError):
+            return (str,)
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return typing.get_args(annotation)
+    return (annotation,)
+
+
+def _resolve_node(node: ast.expr, namespace: Mapping[str, object]) -> tuple[object, ...]:
+    match node:
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return (*_resolve_node(left, namespace), *_resolve_node(right, namespace))
+        case ast.Constant(value=None):
+            return (types.NoneType,)
+        case ast.Name(id=name):
+            return _resolve(namespace[name] if name in namespace else vars(builtins)[name], {})
+        case ast.Attribute(value=ast.Name(id=module), attr=name):
+            return _resolve(vars(namespace[module])[name], {})
+        case ast.Subscript(value=generic, slice=arguments):
+            (kind,) = _resolve_node(generic, namespace)
+            if kind is Literal:
+                return (Literal.__getitem__(ast.literal_eval(arguments)),)
+            if kind is typing.Optional:
+                return (*_resolve_node(arguments, namespace), types.NoneType)
+            return (kind,)
+    raise ValueError(ast.dump(node))

@@ -1,4 +1,4 @@
-"""The training loop. A caller's own few lines would be the same; a test proves it."""
+"""The training loop. A test shows that it equals a few lines of your own."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ import torch
 
 from .._random_streams import random_stream
 from ..scenarios import order_drifting_stream
-from .contract import check_batches, check_loss, check_rows
+from .contract import check_batches, check_rows
+from .divergence import DivergenceCheck
 from .early_stopping import EarlyStopping, split_for_early_stopping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from torch import Tensor
-
     from ..evaluation import Evaluator
     from ..scenarios import Scenario
-    from ..strategies import LossTerm, Rows, Strategy
+    from ..strategies import Rows, Strategy
     from .checkpointer import Checkpointer
 
 __all__ = [
-    "DivergedError",
     "Phase",
     "Position",
     "TrainingPlan",
@@ -35,28 +33,22 @@ __all__ = [
     "train",
 ]
 
-LOOK = 50  # steps between two looks at the losses on a GPU, which has to wait for them
-
-
-class DivergedError(ValueError):
-    """A loss that is not a finite number."""
-
 
 class TrainingPlan(NamedTuple):
-    """How long to train on each task, and in what portions."""
+    """How long to train on each task, and in which batches."""
 
     batch: int = 256
     epochs: int = 1
-    iterations: int | None = None  # of each task, instead of epochs
+    iterations: int | None = None  # per task, instead of epochs
     seed: int = 0
-    patience: int | None = None  # epochs without a better score on a held-out part
-    early_stopping_split: float = 0.1  # that part, where there is patience
-    boundaries: bool = True  # False: one stream, and nobody is told where a task ends
+    patience: int | None = None  # epochs without a better held-out accuracy; None: train to the end
+    early_stopping_split: float = 0.1  # fraction of each task's examples that is held out
+    boundaries: bool = True  # False: one stream, in which tasks have no known ends
     blur: float = 0.0  # of a stream without boundaries
 
 
 class Phase(NamedTuple):
-    """A stretch of the stream: rows to learn from, and the tasks whose classes come up in it."""
+    """A part of the stream: its training examples, and the tasks whose classes occur in it."""
 
     name: str | None
     rows: Rows
@@ -64,12 +56,12 @@ class Phase(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where training is: after so many steps of a phase, and in all."""
+    """Where training is: after `done` steps of a phase, and `step` steps in total."""
 
     phase: int = 0
     done: int = 0
     step: int = 0
-    rows: Rows | None = None  # what this phase learns from
+    rows: Rows | None = None  # the training examples of the phase
 
 
 def train(
@@ -83,68 +75,72 @@ def train(
     stopping: EarlyStopping | None = None,
     checkpointer: Checkpointer | None = None,
 ) -> Iterator[Position]:
-    """Yield where training is after every step; the model is tested at the steps that are due.
+    """Yield the position after every step; the evaluator evaluates when it is due.
 
     Args:
-        scenario: the tasks.
-        strategy: the learner.
-        plan: how long, in what portions.
-        evaluator: who tests; None for nobody.
-        gradients: record gradient norms every so many steps.
-        start: where to go on, once the strategy's state was loaded.
-        stopping: what early stopping remembers; one's own, to save it.
-        checkpointer: who saves the learner now and then.
+        scenario: The tasks.
+        strategy: The learner.
+        plan: How long to train, and in which batches.
+        evaluator: Evaluates the model during training.
+        gradients: Record gradient norms every this many steps.
+        start: Where to resume, after the state of the strategy was loaded.
+        stopping: The state of early stopping, for checkpoints.
+        checkpointer: Saves checkpoints.
     """
     if start is not None and plan.patience and stopping is None:
-        raise ValueError("going on with patience needs the `stopping` that was saved")
-    at = start or Position()
-    step, stopping = at.step, stopping or EarlyStopping(plan.patience)
+        raise ValueError("resuming with patience needs the `stopping` that was saved")
+    start = start or Position()
+    step, stopping = start.step, stopping or EarlyStopping(plan.patience)
     counted = nullcontext if evaluator is None else evaluator.costs.count_as_training
-    for number, phase in list(enumerate(list_phases(scenario, plan)))[at.phase :]:
+    for index, phase in list(enumerate(list_phases(scenario, plan)))[start.phase :]:
         for task in range(len(scenario.tasks)) if strategy.trains_on_all_tasks else phase.tasks:
             strategy.model.open(task, scenario.tasks[task].classes)
-        own, held = split_for_early_stopping(phase.rows, plan)
-        if number == at.phase and at.rows is not None:
-            rows, done = at.rows, at.done
+        task_rows, held_out = split_for_early_stopping(phase.rows, plan)
+        if index == start.phase and start.rows is not None:
+            rows, done = start.rows, start.done
         else:
             with counted():
-                rows, done = check_rows(strategy, strategy.begin_task(number, own)), 0
-            stopping.begin()
-        finite = _Finite(strategy, phase.name, step)
-        watch = None
+                rows, done = check_rows(strategy, strategy.begin_task(index, task_rows)), 0
+            stopping.start_task()
+        check = DivergenceCheck(strategy, phase.name, step)
+        on_loss_terms = None
         if evaluator is not None and gradients:
-            watch = partial(finite.watch, evaluator, gradients)
+            on_loss_terms = partial(check.record_gradients, evaluator, gradients)
         tasks = np.unique(strategy.examples.tasks[rows])
-        only = int(tasks[0]) if len(tasks) == 1 else None
-        with _tested(evaluator, phase, strategy):
-            enough = partial(stopping.enough, strategy, held)
-            for new in iterate_batches(rows, plan, number, skip=done, enough=enough):
+        only_task = int(tasks[0]) if len(tasks) == 1 else None
+        with _evaluate_phase(evaluator, phase, strategy):
+            should_stop = partial(stopping.should_stop, strategy, held_out)
+            for new in iterate_batches(rows, plan, index, skip=done, should_stop=should_stop):
                 first, *others = check_batches(strategy, strategy.select_rows(new))
-                parts = [strategy.examples.take(chosen) for chosen in others]
                 loss = strategy.step(
-                    strategy.examples.take(first, only), *parts, on_loss_terms=watch
+                    strategy.examples.take(first, only_task),
+                    *(strategy.examples.take(other) for other in others),
+                    on_loss_terms=on_loss_terms,
                 )
                 step, done = step + 1, done + 1
-                finite.look(loss)
+                check.add_loss(loss)
                 if evaluator is not None:
                     evaluator.step(strategy.model)
-                if checkpointer is not None and checkpointer.due():
-                    finite.look_now()  # weights that are no numbers are not worth saving
-                    checkpointer.save(Position(number, done, step, rows))
-                yield Position(number, done, step, rows)
-            finite.look_now()
+                if checkpointer is not None and checkpointer.is_due():
+                    check.check_losses()  # weights that are not finite are not worth saving
+                    checkpointer.save(Position(index, done, step, rows))
+                yield Position(index, done, step, rows)
+            check.check_losses()
             with counted():
-                strategy.end_task(number, own)
-            finite.look_at_weights()
-        if checkpointer is not None and checkpointer.due(ended=True):
-            checkpointer.save(Position(number + 1, 0, step))
+                strategy.end_task(index, task_rows)
+            check.check_weights()
+        if checkpointer is not None and checkpointer.is_due(task_ended=True):
+            checkpointer.save(Position(index + 1, 0, step))
 
 
 def list_phases(scenario: Scenario, plan: TrainingPlan) -> list[Phase]:
-    """Return the stretches of a stream: one a task, or one for all without boundaries."""
+    """Return the phases of a stream: one per task, or a single one without boundaries."""
     if plan.boundaries:
-        of = scenario.train.task  # blurred tasks hold examples of others
-        return [Phase(t.name, t.train, np.unique(of[t.train]).tolist()) for t in scenario.tasks]
+        task_of_row = scenario.train.task  # blurred tasks contain examples of others
+        return [
+            Phase(task.name, task.train, np.unique(task_of_row[task.train]).tolist())
+            for task in scenario.tasks
+        ]
     order = order_drifting_stream(scenario, plan.blur, passes=plan.epochs, seed=plan.seed)
     return [Phase(None, order, range(len(scenario.tasks)))]
 
@@ -155,37 +151,37 @@ def iterate_batches(
     phase: int,
     *,
     skip: int = 0,
-    enough: Callable[[], bool] = lambda: False,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Rows]:
     """Yield the batches of a phase, in an order that depends on the seed and the phase alone.
 
     Args:
-        rows: to learn from; in another order each epoch, or as they are in a stream.
-        plan: how long, in what portions.
-        phase: its number.
-        skip: so many batches were learned before.
-        enough: asked after each epoch whether to stop.
+        rows: The training examples, shuffled in each epoch; a stream keeps its order.
+        plan: How long to train, and in which batches.
+        phase: Its index.
+        skip: How many batches to leave out: those trained on before a resumed run was stopped.
+        should_stop: Called after each epoch.
 
     Example:
         >>> plan = TrainingPlan(batch=2, epochs=2)
-        >>> [len(part) for part in iterate_batches(np.arange(5), plan, 0)]
+        >>> [len(batch) for batch in iterate_batches(np.arange(5), plan, 0)]
         [2, 3, 2, 3]
-        >>> whole = list(iterate_batches(np.arange(5), plan, 0))
-        >>> all(map(np.array_equal, whole[3:], iterate_batches(np.arange(5), plan, 0, skip=3)))
+        >>> batches = list(iterate_batches(np.arange(5), plan, 0))
+        >>> all(map(np.array_equal, batches[3:], iterate_batches(np.arange(5), plan, 0, skip=3)))
         True
     """
-    each, wanted = _each(rows, plan), count_steps(rows, plan)
-    for epoch in range(-(-wanted // each)):
-        if (epoch + 1) * each < skip:
+    per_epoch, steps = _count_batches(rows, plan), count_steps(rows, plan)
+    for epoch in range(-(-steps // per_epoch)):
+        if (epoch + 1) * per_epoch < skip:
             continue
         order = rows
         if plan.boundaries:
             order = random_stream("batch_order", plan.seed, phase, epoch).permutation(rows)
-        for k in range(min(each, wanted - epoch * each)):
-            if epoch * each + k >= skip:
-                last = k == each - 1
-                yield order[k * plan.batch : None if last else (k + 1) * plan.batch]
-        if enough():
+        for k in range(min(per_epoch, steps - epoch * per_epoch)):
+            if epoch * per_epoch + k >= skip:
+                is_last = k == per_epoch - 1
+                yield order[k * plan.batch : None if is_last else (k + 1) * plan.batch]
+        if should_stop():
             return
 
 
@@ -196,73 +192,19 @@ def count_steps(rows: Rows, plan: TrainingPlan) -> int:
         >>> count_steps(np.arange(513), TrainingPlan(batch=256, epochs=10))
         20
     """
-    return plan.iterations or _each(rows, plan) * (plan.epochs if plan.boundaries else 1)
+    return plan.iterations or _count_batches(rows, plan) * (plan.epochs if plan.boundaries else 1)
 
 
-def _each(rows: Rows, plan: TrainingPlan) -> int:
-    """Return how many batches an epoch has."""
-    # A last batch of one example goes with the one before: BatchNorm cannot learn from one.
+def _count_batches(rows: Rows, plan: TrainingPlan) -> int:
+    """Return the number of batches per epoch."""
+    # A last batch of one example joins the one before: BatchNorm cannot be trained on one.
     return max(1, -(-len(rows) // plan.batch) - (len(rows) % plan.batch == 1))
 
 
-class _Finite:
-    """Stops training when a loss is no finite number."""
-
-    def __init__(self, strategy: Strategy, task: str | None, step: int) -> None:
-        self._strategy, self._task, self._step = strategy, task, step
-        self._losses: list[tuple[int, Tensor]] = []
-
-    def look(self, loss: Tensor) -> None:
-        self._step += 1
-        loss = check_loss(self._strategy, loss, self._where(self._step))
-        self._losses.append((self._step, loss))
-        if len(self._losses) >= (LOOK if loss.is_cuda and self._step > 1 else 1):
-            self.look_now()
-
-    def look_now(self) -> None:
-        losses, self._losses = self._losses, []
-        together = [loss.to(losses[0][1].device) for _, loss in losses]
-        if not together or bool(torch.stack(together).isfinite().all()):
-            return
-        step, loss = next((s, float(v)) for s, v in losses if not v.isfinite())
-        raise self._diverged(f"loss of {type(self._strategy).__name__} is {loss}", step)
-
-    def look_at_weights(self) -> None:
-        """Stop if what is done at a task's end, training from scratch say, went wrong."""
-        found = [weight.isfinite().all() for weight in self._strategy.model.parameters()]
-        if found and not bool(torch.stack(found).all()):
-            name = type(self._strategy).__name__
-            raise self._diverged(f"weights of {name} are not finite after end_task", self._step)
-
-    def watch(
-        self, evaluator: Evaluator, every: int, plasticity: LossTerm, stability: LossTerm
-    ) -> None:
-        """Record gradient norms; one that is not finite comes before the loss is looked at."""
-        try:
-            evaluator.record_gradients(self._strategy.model, plasticity, stability, every=every)
-        except ValueError as error:
-            self.look_now()
-            what = f"gradient of {type(self._strategy).__name__} cannot be recorded ({error})"
-            raise self._diverged(what, self._step + 1) from error
-
-    def _where(self, step: int) -> str:
-        return f" at step {step}" + (f" of task {self._task!r}" if self._task else "")
-
-    def _diverged(self, what: str, step: int) -> DivergedError:
-        name = self._strategy.penalty_weight
-        weaker = (
-            f" or {name}, {getattr(self._strategy, name):g} now (--set {name}=…)" if name else ""
-        )
-        return DivergedError(
-            f"the {what}{self._where(step)}, expected a finite number; what was recorded "
-            f"stays; try a smaller lr (--set lr=…){weaker}"
-        )
-
-
-def _tested(
+def _evaluate_phase(
     evaluator: Evaluator | None, phase: Phase, strategy: Strategy
 ) -> AbstractContextManager[None]:
-    """Return the evaluator's block of a phase, with what the phase's data and memory take."""
+    """Return the evaluator's context of a phase, with the sizes of its data and memory."""
     if evaluator is None or phase.name is None:
         return nullcontext()
     examples = strategy.examples

@@ -1,0 +1,89 @@
+"""Checks of a config: values out of range, and options that exclude each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..data import DATASETS
+from ..record import InputError
+from ..scenarios import order_classes
+
+if TYPE_CHECKING:
+    from ..scenarios import ScenarioSpec
+    from ..strategies import Strategy
+    from .config import RunConfig
+
+__all__ = ["check_config"]
+
+MAX_THREADS = 1024
+
+
+def check_config(config: RunConfig, strategy: type[Strategy], scenario: ScenarioSpec) -> None:
+    """Raise InputError unless the config describes a run that is possible and means something."""
+    _check_numbers(config)
+    if config.order is not None:
+        if scenario.kind != "split":
+            raise InputError(f"{config.scenario} is not split by class; leave order out")
+        order_classes(config.order, DATASETS[scenario.data[0]].classes)
+    if config.image_size is not None and scenario.kind != "sequence":
+        raise InputError(f"the image size of {config.scenario} is fixed; leave image_size out")
+    if config.boundaries != "sharp" and config.mask_unseen:
+        raise InputError(
+            "mask_unseen masks classes until their task starts, which needs sharp boundaries"
+        )
+    if config.boundaries == "none":
+        _check_stream(config, strategy)
+    if config.resample and config.subset is None:
+        raise InputError("whole test sets leave no subset to resample; leave resample out")
+    if config.patience is not None:
+        _check_patience(config, strategy)
+
+
+def _check_patience(config: RunConfig, strategy: type[Strategy]) -> None:
+    if config.iterations is not None:
+        raise InputError("patience and iterations both end a task; give one of them")
+    if strategy.trains_on_all_tasks:
+        raise InputError(f"{config.strategy} trains on all tasks at once; leave patience out")
+    if strategy.trains_at_task_end:
+        raise InputError(f"{config.strategy} trains only at the end of a task; leave patience out")
+
+
+def _check_stream(config: RunConfig, strategy: type[Strategy]) -> None:
+    if strategy.requires_boundaries:
+        raise InputError(
+            f"{config.strategy} requires task boundaries, and boundaries=none has none; choose "
+            "boundaries=blurred, or naive, or replay with fill=reservoir"
+        )
+    if config.iterations or config.patience:
+        raise InputError(
+            "boundaries=none has no tasks, and iterations and patience count per task; leave them "
+            "out"
+        )
+    if config.options.get("fill") == "end":
+        raise InputError(
+            f"{config.strategy} fills its memory at the end of each task, and boundaries=none has "
+            "none; use `settings={'fill': 'reservoir'}`"
+        )
+
+
+def _check_numbers(config: RunConfig) -> None:
+    for name in (
+        "epochs", "iterations", "batch", "every", "subset", "gradients", "threads", "patience",
+    ):  # fmt: skip
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise InputError(f"{name} is {value}, expected a whole number of at least 1")
+    if not 0 <= config.seed < 2**32:
+        raise InputError(f"seed is {config.seed}, expected 0 or more, below 2**32")
+    if config.threads > MAX_THREADS:
+        raise InputError(f"threads is {config.threads}, expected at most {MAX_THREADS}")
+    for name, in_range, expected in (
+        ("early_stopping_split", 0 < config.early_stopping_split < 1, "above 0 and below 1"),
+        ("validation_split", 0 <= config.validation_split < 1, "from 0 to below 1"),
+        ("blur", 0 <= config.blur <= 1, "from 0 to 1"),
+    ):
+        if not in_range:
+            raise InputError(f"{name} is {getattr(config, name):g}, expected a fraction {expected}")
+    for name, value in config.optimizer_options.items():
+        if value < 0:
+            raise InputError(f"{name} is {value:g}, expected 0 or more")

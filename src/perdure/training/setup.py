@@ -1,0 +1,197 @@
+"""What a config stands for: its data, scenario, learner and evaluator."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import torch
+
+from ..data import load
+from ..data.examples import Examples
+from ..evaluation import EvalTask, Evaluator, Record, Subset
+from ..models import build
+from ..record import InputError
+from ..scenarios import (
+    blur_boundaries,
+    find_scenario,
+    get_provenance,
+    hold_out_validation,
+    make_scenario,
+)
+from ..strategies import find_strategy
+from .loop import TrainingPlan
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from ..models import Network
+    from ..scenarios import Provenance, Scenario, Setting
+    from ..strategies import Rows, Strategy
+    from .config import RunConfig
+
+__all__ = [
+    "build_evaluator",
+    "build_learner",
+    "load_provenance",
+    "load_scenario",
+    "prepare_scenario",
+    "resolve_device",
+]
+
+
+def load_provenance(scenario: str, *, fetch: bool = True) -> dict[str, Provenance]:
+    """Return the source and the hashes of a scenario's data, by dataset.
+
+    Data is downloaded and decoded if necessary; without `fetch`, datasets that are not on this
+    machine are left out.
+    """
+    datasets = []
+    for name in find_scenario(scenario).data:
+        try:
+            datasets.append(load(name, fetch=fetch))
+        except InputError:
+            if fetch:
+                raise
+    return get_provenance(*datasets)
+
+
+def resolve_device(name: str) -> str:
+    """Return the name of a device that is available; "auto" is a GPU if there is one.
+
+    Example:
+        >>> resolve_device("cpu")
+        'cpu'
+    """
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise InputError(f"device is {name!r:.40}, expected cpu, cuda, cuda:1 or auto") from None
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"device is {name!r:.40}, expected cpu, cuda, cuda:1 or auto")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InputError(
+            f"device is {name!r}, and this machine has {torch.cuda.device_count()} CUDA devices; "
+            "try `device='cpu'`"
+        )
+    return name
+
+
+def load_scenario(config: RunConfig) -> Scenario:
+    """Return the scenario of a run; the one before is kept, for the next seed."""
+    order = tuple(config.order) if isinstance(config.order, list) else config.order
+    return _load_scenario(config.scenario, config.setting, order, config.image_size)
+
+
+@lru_cache(maxsize=1)  # images take memory
+def _load_scenario(
+    name: str, setting: Setting, order: tuple[int, ...] | int | None, size: int | None
+) -> Scenario:
+    return make_scenario(name, setting=setting, order=order, size=size)
+
+
+def prepare_scenario(config: RunConfig, scenario: Scenario) -> Scenario:
+    """Return a scenario with the validation split and the blurred boundaries of a config."""
+    if config.validation_split:
+        scenario = hold_out_validation(scenario, config.validation_split, config.seed)
+    if config.boundaries == "blurred":
+        scenario = blur_boundaries(scenario, config.blur, config.seed)
+    return scenario
+
+
+def build_learner(config: RunConfig, scenario: Scenario) -> tuple[Strategy, TrainingPlan]:
+    """Return the strategy with its network before the first step, and how to train it."""
+    plan = TrainingPlan(
+        batch=config.batch,
+        epochs=config.epochs,
+        iterations=config.iterations,
+        seed=config.seed,
+        patience=config.patience,
+        early_stopping_split=config.early_stopping_split,
+        boundaries=config.boundaries != "none",
+        blur=config.blur,
+    )
+    torch.manual_seed(config.seed)
+    network = build(
+        config.model,
+        scenario.shape,
+        scenario.outputs,
+        heads=scenario.heads,
+        mask_unseen=config.mask_unseen,
+        **config.model_options,
+    ).to(config.device)
+    examples = Examples(
+        *scenario.train,
+        mean=scenario.mean,
+        std=scenario.std,
+        heads=scenario.heads is not None,
+        device=config.device,
+    )
+    optimizer = _build_optimizer(config, network)
+    strategy_class = find_strategy(config.strategy)
+    strategy = strategy_class(network, optimizer, examples, seed=config.seed, **config.options)
+    return strategy, plan
+
+
+def _build_optimizer(config: RunConfig, network: Network) -> torch.optim.Optimizer:
+    options: dict[str, Any] = dict(config.optimizer_options)
+    # Fused: one pass over the weights per step.
+    if config.optimizer == "adam":
+        return torch.optim.Adam(network.parameters(), **options, fused=True)
+    # Fused SGD fails if a weight has its first gradient after others, as the next task's head has.
+    return torch.optim.SGD(network.parameters(), **options, fused=network.opened is None)
+
+
+def build_evaluator(
+    config: RunConfig,
+    scenario: Scenario,
+    folder: str | os.PathLike[str],
+    strategy: Strategy,
+    *,
+    overwrite: bool | Literal["unfinished"] = False,
+    resume: dict[str, Any] | None = None,
+) -> Evaluator:
+    """Return the evaluator of every task of the scenario."""
+    heads = scenario.heads is not None
+    test = Examples(*scenario.test, mean=scenario.mean, std=scenario.std, device=config.device)
+    names = [task.name for task in scenario.tasks]
+
+    def forward(model: Network, x: Tensor, task: str) -> Tensor:
+        scores: Tensor = model(x, names.index(task))
+        return scores
+
+    def data(rows: Rows) -> Callable[[], tuple[Tensor, Tensor]]:
+        return lambda: test.take(rows)[:2]
+
+    return Evaluator(
+        {
+            task.name: EvalTask(data(task.test), classes=task.classes if heads else None)
+            for task in scenario.tasks
+        },
+        every=config.every,
+        subset=Subset(config.subset, seed=config.seed, resample=config.resample),
+        unseen=config.unseen,
+        initial="all" if config.unseen else "entered",
+        forward=forward if heads else None,
+        record=Record(folder, overwrite=overwrite, resume=resume, per_example=config.per_example),
+        # Without weights, as in the strategy `random`, there are no operations to count.
+        count_flops=any(True for _ in strategy.model.parameters()),
+        progress=False,
+        config={
+            **msgspec.to_builtins(config),
+            "scenario": scenario.name,
+            "setting": scenario.setting,
+            "tasks": names,
+            "task_classes": {task.name: list(task.classes) for task in scenario.tasks},
+            "examples": {task.name: [len(task.train), len(task.test)] for task in scenario.tasks},
+            "normalised_by": {"mean": scenario.mean, "std": scenario.std},
+            "data": scenario.data,
+            "deviations": list(scenario.deviations),
+        },
+    )
