@@ -35,6 +35,7 @@ from ._output import (
     print_tables,
     print_wrapped,
     render_all,
+    render_options,
 )
 
 if TYPE_CHECKING:
@@ -212,7 +213,10 @@ def _print_as(
     percent: bool,
 ) -> None:
     """Print what another tool would: a single group as it is, several under their names."""
-    rows = {name: tool_rows(group, tool) for name, group in groups.items()}
+    rows = {
+        name: [row._replace(note=render_options(row.note)) for row in tool_rows(group, tool)]
+        for name, group in groups.items()
+    }
     if format_ == "json":
         plain = {name: [row._asdict() for row in group_rows] for name, group_rows in rows.items()}
         if len(plain) > 1:
