@@ -62,6 +62,10 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from .record import InputOptions as InputOptions
     from .record import RecordError as RecordError
     from .record import Run as Run
+    from .record import RunFolder as RunFolder
+    from .record import RunMetadata as RunMetadata
+    from .record import RunStatus as RunStatus
+    from .record import list_runs as list_runs
     from .record import open_run as open_run
     from .report.tables import ComparisonReport as ComparisonReport
     from .runs import ConfigOptions as ConfigOptions
@@ -75,7 +79,17 @@ __version__ = "0.1.0"
 _LIGHT = {
     "comparison": ("compare",),
     "grouped_scores": ("GroupedScores", "ScoreGroup", "score_groups"),
-    "record": ("InputError", "InputOptions", "RecordError", "Run", "open_run"),
+    "record": (
+        "InputError",
+        "InputOptions",
+        "RecordError",
+        "Run",
+        "RunFolder",
+        "RunMetadata",
+        "RunStatus",
+        "list_runs",
+        "open_run",
+    ),
     "report.tables": ("ComparisonReport",),
     "runs": ("ConfigOptions", "RunResult", "run"),
     "scores": ("score",),

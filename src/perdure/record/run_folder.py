@@ -281,6 +281,15 @@ def list_runs(store: str | os.PathLike[str]) -> list[RunFolder]:
     """Return the runs in a folder of runs, sorted by name; a run is a list of itself.
 
     Raises InputError if there are none, and OSError if the folder cannot be listed.
+
+    Example:
+        >>> import tempfile
+        >>> store = Path(tempfile.mkdtemp())
+        >>> for seed in (0, 1):
+        ...     (store / f"s{seed}").mkdir()
+        ...     _ = (store / f"s{seed}" / "run.json").write_text("{}")
+        >>> [run.name for run in list_runs(store)]
+        ['s0', 's1']
     """
     itself = RunFolder(store)
     if itself.is_run():
