@@ -222,7 +222,7 @@ def test_live_numbers_are_those_of_the_record_at_every_step(
 def same_as_recorded(evaluator: Evaluator, folder: Path) -> int:
     """Compare each live number with the metric of all lines written so far; return how many."""
     from perdure import UndefinedMetricError
-    from perdure.record.points_file import read_points
+    from perdure.record.formats.points import read_points
 
     points = read_points(
         (folder / "points.csv").read_text(), "points.csv", scale=evaluator.live.scale, ours=True

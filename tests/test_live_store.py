@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perdure.record import GrowingPoints, RunFolder, RunWriter, open_run, read_points, run_folder
+from perdure.record import (
+    IncrementalPoints,
+    RunFolder,
+    RunWriter,
+    open_run,
+    read_points,
+    run_folder,
+)
 from perdure.record.io import safe_folder
 from perdure.report.live import run_entry as entry_module
 from perdure.report.live.store_watcher import StoreWatcher
@@ -285,7 +292,7 @@ def test_whatever_points_say_the_others_are_shown(tmp_path: Path) -> None:
 
 
 def test_a_broken_line_is_named_by_its_place_in_the_file() -> None:
-    mine = GrowingPoints("points.csv")
+    mine = IncrementalPoints("points.csv")
     for piece in (SMALL, "4,b,b,probe,0.5,1\n"):
         mine.add(piece.encode())
     with pytest.raises(ValueError, match=r"points.csv line 8: score is 'x'"):
@@ -296,7 +303,7 @@ def test_in_pieces_or_at_once_the_points_are_the_same() -> None:
     text = SMALL + '4,"b, ""c""\nd",a,full,0.25,3\n5,b,a,initial,0.5,\n'
     whole = read_points(text, "p")
     for size in (1, 7, 64):
-        mine, waiting = GrowingPoints("p"), b""
+        mine, waiting = IncrementalPoints("p"), b""
         for start in range(0, len(text), size):
             waiting += text[start : start + size].encode()
             waiting = waiting[mine.add(waiting) :]

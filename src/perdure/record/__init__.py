@@ -1,17 +1,17 @@
 """Files in, arrays out: the run folder, and readers of other tools' matrices and logs."""
 
-from .costs_file import read_costs
-from .gradients_file import Gradients, read_gradients
-from .incremental_reader import GrowingPoints
+from .formats.costs import read_costs
+from .formats.gradients import Gradients, read_gradients
+from .formats.incremental_points import IncrementalPoints
+from .formats.matrix import parse_matrix, parse_vector
+from .formats.per_example import read_per_example
+from .formats.points import read_points
 from .inputs import read_input, read_vector
 from .io.append import RecordError
 from .io.append import replace as replace_file
 from .io.files import InputError, check_depth, open_regular, read_file, read_json
 from .io.text import visible
-from .matrix_file import parse_matrix, parse_vector
-from .per_example_folder import read_per_example
 from .points import Points
-from .points_file import read_points
 from .run import Run, open_run
 from .run_folder import RunFolder, RunStatus, list_runs
 from .run_metadata import JSON, RunMetadata
@@ -22,7 +22,7 @@ from .writer import RunWriter, csv_field
 __all__ = [
     "JSON",
     "Gradients",
-    "GrowingPoints",
+    "IncrementalPoints",
     "InputError",
     "InputOptions",
     "Points",

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 import numpy as np
 
 from ..metrics import ACCURACY, ScoreMatrix
+from .formats.matrix import parse_matrix, parse_vector
+from .formats.matrix_text import MAX_LINE
+from .formats.per_example import add_per_example
+from .formats.points import looks_like_points
 from .io.files import InputError, open_stream, read_limited, unreadable
-from .matrix_file import parse_matrix, parse_vector
-from .matrix_text import MAX_LINE
-from .per_example_folder import add_per_example
 from .points import MatrixFields
-from .points_file import looks_like_points
 from .run import add_costs, parse_points, read_points_of_run, read_run, score_points
 from .run_folder import MAX_TABLE, RunFolder
 from .score_input import InputOptions, ScoreInput
 
 if TYPE_CHECKING:
-    from .matrix_text import MatrixFile
+    from .formats.matrix_text import MatrixFile
 
 __all__ = ["read_input", "read_vector"]
 

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..metrics import UndefinedMetricError
-from .costs_file import read_costs
+from .formats.costs import read_costs
+from .formats.per_example import add_per_example
+from .formats.points import read_points
 from .io.files import InputError, read_file, unreadable
 from .io.text import decode
-from .per_example_folder import add_per_example
 from .points import MatrixFields, Points
-from .points_file import read_points
 from .run_folder import MAX_TABLE, RunFolder
 from .run_metadata import RunMetadata
 from .score_input import InputOptions, ScoreInput
 
 if TYPE_CHECKING:
-    from .gradients_file import Gradients
+    from .formats.gradients import Gradients
 
 __all__ = ["Run", "add_costs", "open_run", "read_points_of_run", "read_run", "score_points"]
 

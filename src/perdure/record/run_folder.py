@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from .gradients_file import Gradients, read_gradients
+from .formats.gradients import Gradients, read_gradients
 from .io.append import replace
 from .io.files import InputError, open_regular, read_file, read_json
 from .io.lock import is_locked

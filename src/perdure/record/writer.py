@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from .costs_file import COST_COLUMNS
+from .formats.costs import COST_COLUMNS
 from .io.append import (
     UNFINISHED_PATTERN,
     Appender,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ...record import ScoreInput
-    from ...record.gradients_file import Gradients
+    from ...record.formats.gradients import Gradients
     from ..curve_data import Curve
     from ..load import RunsByMethod
     from ._paper import Size
@@ -58,7 +58,7 @@ def gradients(
 
     Example:
         >>> from perdure.record import Run
-        >>> from perdure.record.gradients_file import read_gradients
+        >>> from perdure.record.formats.gradients import read_gradients
         >>> text = "step,plasticity,stability\n1,0.5,0.25\n2,0.5,0\n"
         >>> norms, _ = read_gradients(text, "gradients.csv")
         >>> figure = gradients({"mine": [Run(gradients=norms)]})

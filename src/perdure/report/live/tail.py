@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...record import GrowingPoints, InputError
+from ...record import IncrementalPoints, InputError
 
 if TYPE_CHECKING:
     from ...metrics import ScoreScale
@@ -33,7 +33,7 @@ class PointsTail:
         self._again()
 
     def _again(self) -> None:
-        self.growing = GrowingPoints("points.csv", self.scale)
+        self.growing = IncrementalPoints("points.csv", self.scale)
         self.begun += 1
         self.problem, self._place, self._end, self._inode = "", 0, b"", -1
 

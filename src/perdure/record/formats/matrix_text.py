@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Required
 
 import numpy as np
 
-from .io.arrays import MAX_TASKS
-from .io.files import InputError
-from .points import MatrixFields
+from ..io.arrays import MAX_TASKS
+from ..io.files import InputError
+from ..points import MatrixFields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

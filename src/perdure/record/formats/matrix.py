@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from .io.arrays import MAX_NUMBERS, MAX_TASKS, array_from, arrays_from_zip
-from .io.files import InputError, parse_json
-from .io.text import decode
+from ..io.arrays import MAX_NUMBERS, MAX_TASKS, array_from, arrays_from_zip
+from ..io.files import InputError, parse_json
+from ..io.text import decode
 from .matrix_text import MatrixFile, parse_number, parse_table, split_rows
 
 if TYPE_CHECKING:

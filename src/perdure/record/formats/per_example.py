@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..metrics import PerExample
-from .io.arrays import MAX_EXAMPLES, load_ids
-from .io.files import InputError, open_regular, read_json
-from .points import FULL
+from ...metrics import PerExample
+from ..io.arrays import MAX_EXAMPLES, load_ids
+from ..io.files import InputError, open_regular, read_json
+from ..points import FULL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .points import Points
-    from .score_input import ScoreInput
+    from ..points import Points
+    from ..score_input import ScoreInput
 
 __all__ = ["add_per_example", "read_per_example", "read_whole_sets"]
 

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..metrics import ACCURACY
-from .io.text import InputError, decode, read_table
-from .points_file import column_types, judged
+from ...metrics import ACCURACY
+from ..io.text import InputError, decode, read_table
+from .points import column_types, judged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..metrics import ScoreScale
-    from .points import Points
+    from ...metrics import ScoreScale
+    from ..points import Points
 
-__all__ = ["GrowingPoints", "whole_lines"]
+__all__ = ["IncrementalPoints", "whole_lines"]
 
 
-class GrowingPoints:
+class IncrementalPoints:
     r"""What was read of a points.csv so far.
 
     Args:
@@ -28,7 +28,7 @@ class GrowingPoints:
         scale: range and direction of its scores.
 
     Example:
-        >>> mine = GrowingPoints("points.csv")
+        >>> mine = IncrementalPoints("points.csv")
         >>> mine.add(b"step,trained,tested,score\n1,a,a,0.5\n2,a,a,0.7")
         36
         >>> mine.add(b"2,a,a,0.75\n"), mine.rows

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..metrics import Costs
-from .io.text import Column, InputError, as_text, read_table
+from ...metrics import Costs
+from ..io.text import Column, InputError, as_text, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .io.text import Column, as_text, read_table
+from ..io.text import Column, as_text, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..metrics import ACCURACY
-from .io.text import Column, InputError, as_text, read_table
-from .points import INITIAL, KINDS, PROBE, Points
+from ...metrics import ACCURACY
+from ..io.text import Column, InputError, as_text, read_table
+from ..points import INITIAL, KINDS, PROBE, Points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from ..metrics import ScoreScale
+    from ...metrics import ScoreScale
 
 __all__ = ["looks_like_points", "read_points"]
 
