@@ -15,7 +15,8 @@ import re
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from perdure.training import make_config, run
 
 from .cli_helpers import Answer, installed, says, scored, start, strict
 from .cli_helpers import run as command
+from .data_helpers import write_pack
 from .run_helpers import SMALL, Command, done, inside, is_alive, points, recorded, until
 
 if TYPE_CHECKING:
@@ -113,6 +115,41 @@ def test_side_by_side_and_alone_give_the_same_bits(tmp_path: Path) -> None:
     bits = (alone / "points.csv").read_bytes()
     assert (jobs[1].folder / "points.csv").read_bytes() == bits
     assert (jobs[0].folder / "points.csv").read_bytes() != bits
+
+
+COUNTING = """
+import os
+import perdure.data, perdure.data._decoding as decoding
+
+def counted(name, function):
+    def call(*given, **named):
+        with open({log!r}, "a") as log:
+            log.write(f"{{os.getpid()}} {{name}}\\n")
+        return function(*given, **named)
+    return call
+
+perdure.data.load = counted("load", perdure.data.load)
+decoding._write = counted("decode", decoding._write)
+"""
+
+
+def test_data_is_decoded_once_and_loaded_once_per_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted in every process of the pool, which all import the module `sitecustomize`."""
+    write_pack(tmp_path / "mirror" / "mnist", train=60, test=20)
+    (tmp_path / "sitecustomize.py").write_text(COUNTING.format(log=str(tmp_path / "log")))
+    monkeypatch.setenv("PERDURE_DATA", str(tmp_path / "mirror"))
+    monkeypatch.setenv("PERDURE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
+    options: dict[str, Any] = {"epochs": 1, "batch": 10, "every": 5, "settings": {"hidden": "8"}}
+    configs = [make_config("split-mnist", "naive", seed=k, **options) for k in range(4)]
+    jobs = [Job(config, tmp_path / config.folder) for config in configs]
+    run_in_processes(jobs, lambda *_: None, max_parallel=2)
+    assert [job.error for job in jobs] == [None] * 4
+    calls = Counter((tmp_path / "log").read_text().splitlines())
+    assert len(calls) == 2  # of the two processes, and the data had been decoded before
+    assert all(call.endswith(" load") and count == 1 for call, count in calls.items())
 
 
 @pytest.mark.slow

@@ -9,7 +9,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from types import NoneType
+from typing import Any, Literal, Optional, get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -21,6 +22,7 @@ from perdure.scenarios import SCENARIOS, make_scenario
 from perdure.strategies import STRATEGIES, find_strategy
 from perdure.training import RunConfig, build_learner, make_config, run
 from perdure.training.config import OPTIMIZERS
+from perdure.training.hyperparameters import list_hyperparameters
 
 from .strategy_helpers import ALL, NORMED, blobs
 
@@ -348,6 +350,34 @@ def test_a_class_that_builds_on_another_has_its_hyperparameters_too() -> None:
         "half": 0.25, "strength": 1000.0, "mode": "online", "decay": 1.0, "labels": "drawn",
     }  # fmt: skip
     assert perdure.strategies.EWC is find_strategy("ewc")
+
+
+def annotated(
+    *,
+    literal: Literal["a", "b"] = "a",
+    optional: Optional[int] = None,  # noqa: UP045
+    alias: Alias = 1,
+    qualified: inspect.Parameter | None = None,
+    several: list[int] | str = "1,2",
+    unknown: Nowhere = "",  # type: ignore[name-defined]  # noqa: F821
+    executed: sys.exit(3) = 0.5,  # type: ignore[valid-type]
+) -> None: ...
+
+
+Alias = int | float
+
+
+def test_annotations_are_looked_up_and_never_executed() -> None:
+    found = {name: kind.types for name, kind in list_hyperparameters(annotated).items()}
+    assert found == {
+        "literal": (Literal["a", "b"],),
+        "optional": (int, NoneType),
+        "alias": (int, float),
+        "qualified": (inspect.Parameter, NoneType),
+        "several": (list, str),
+        "unknown": (str,),
+        "executed": (str,),
+    }
 
 
 def test_the_setting_has_a_set_up_of_its_own() -> None:

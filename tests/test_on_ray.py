@@ -6,6 +6,7 @@ step that it takes, which is how the tests count what ran where.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -378,6 +379,16 @@ def test_a_run_that_cannot_begin_does_not_stop_others(
     run_on_ray(jobs, nothing, address=joined)
     assert [job.code for job in jobs] == [2, 0]
     says(jobs[0].error or "", "PERDURE_DATA", "none")
+
+
+def test_private_names_of_ray_exist() -> None:
+    """`ray_connection` uses them: Ray would print by itself, and import from anywhere."""
+    from ray._private import worker
+    from ray.job_config import JobConfig
+
+    assert "if not _worker_logs_enabled" in inspect.getsource(worker.print_worker_logs)
+    assert "_py_driver_sys_path.extend(" in inspect.getsource(worker.connect)
+    assert JobConfig()._py_driver_sys_path == []
 
 
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
