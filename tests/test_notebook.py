@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import perdure
-from perdure._html import LEFT, TALL, WIDE, curves, extremes
+from perdure._html import HEIGHT, LEFT_MARGIN, WIDTH, render_curves, select_extremes
 from perdure.metrics import ScoreScale, summary_of_runs
 
 from .shown_helpers import store
@@ -84,12 +84,17 @@ def test_a_stream_is_drawn_where_its_scores_are() -> None:
     )
     svg = ET.fromstring(stream._repr_html_().partition("</svg>")[0] + "</svg>")
     lines = [line.get("points", "") for line in svg.iter("polyline")]
-    tall = TALL - 20
-    wide = WIDE - LEFT
-    a = [(LEFT, tall / 2), (LEFT + wide / 4, 0), (LEFT + wide / 2, tall), (WIDE, 0.75 * tall)]
+    tall = HEIGHT - 20
+    wide = WIDTH - LEFT_MARGIN
+    a = [
+        (LEFT_MARGIN, tall / 2),
+        (LEFT_MARGIN + wide / 4, 0),
+        (LEFT_MARGIN + wide / 2, tall),
+        (WIDTH, 0.75 * tall),
+    ]
     drawn = [tuple(map(float, pair.split(","))) for pair in lines[0].split()]
     np.testing.assert_allclose(drawn, a, atol=0.06)
-    assert [line.get("x1") for line in svg.iter("line")] == [f"{LEFT + wide / 4:.1f}"]
+    assert [line.get("x1") for line in svg.iter("line")] == [f"{LEFT_MARGIN + wide / 4:.1f}"]
 
 
 def test_losses_fill_the_picture() -> None:
@@ -101,7 +106,7 @@ def test_losses_fill_the_picture() -> None:
 @pytest.mark.parametrize("most", [10, 100, 999])
 def test_the_lowest_and_the_highest_are_always_drawn(most: int) -> None:
     values = np.random.default_rng(most).random(50_000)
-    kept = extremes(values, most)
+    kept = select_extremes(values, most)
     assert len(kept) <= most
     assert {int(values.argmin()), int(values.argmax()), 0, 49_999} <= set(kept.tolist())
     assert (np.diff(kept) > 0).all()
@@ -117,7 +122,7 @@ def test_names_from_files_are_text() -> None:
 
 
 def test_an_empty_stream_shows_an_empty_picture() -> None:
-    assert "<svg" in curves({"a": (np.empty(0, int), np.empty(0))})
+    assert "<svg" in render_curves({"a": (np.empty(0, int), np.empty(0))})
 
 
 def test_a_real_run_shows_its_matrix_and_its_curves() -> None:

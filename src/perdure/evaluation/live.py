@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..metrics import LiveWindow, format_id, parse_id
+from ..metrics import LiveWindow, WindowState, format_id, parse_id
 from .arguments import check_integer
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class LiveTask:
 class _TaskState(msgspec.Struct):
     """What a checkpoint keeps of a task."""
 
-    windows: list[tuple[int, list[object]]]
+    windows: list[tuple[int, WindowState]]
     n: int
     evaluations: int
     score: float | None

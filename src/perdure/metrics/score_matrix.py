@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from .._html import heatmap
+from .._html import render_heatmap
 from .functional.checks import class_counts, counts, square, vector
 from .functional.rescaled import Setting
 
@@ -140,7 +140,7 @@ class ScoreMatrix:
 
     def _repr_html_(self) -> str:
         scale = self.scale
-        return heatmap(
+        return render_heatmap(
             self.scores, self.tasks, low=scale.low, high=scale.high, name=scale.label,
             lower_is_better=scale.lower_is_better,
         )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._html import curves
+from .._html import render_curves
 from .functional.value import UndefinedMetricError
 from .score_matrix import ACCURACY, ScoreScale
 
@@ -120,7 +120,7 @@ class Stream:
     def _repr_html_(self) -> str:
         switches = [span.last for span in self.spans[:-1]]
         low, high, name = self.scale.low, self.scale.high, self.scale.label
-        return curves(self.tasks, switches=switches, low=low, high=high, name=name)
+        return render_curves(self.tasks, switches=switches, low=low, high=high, name=name)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
-from .._html import table
+from .._html import render_table
 from .registry import METRICS, better_direction, display_name, find_metric, format_id, parse_id
 from .score_matrix import ACCURACY, ScoreScale
 
@@ -142,9 +142,9 @@ def render_html(
         ]
         for id_, value in metrics.items()
     ]
-    parts = [table(["id", "", "value", "interval", "name"], rows, right={2, 3})]
+    parts = [render_table(["id", "", "value", "interval", "name"], rows, right={2, 3})]
     if undefined:
-        reasons = table(["undefined", "because"], [*map(list, undefined.items())])
+        reasons = render_table(["undefined", "because"], [*map(list, undefined.items())])
         parts.append(f"<details><summary>{len(undefined)} undefined</summary>{reasons}</details>")
     parts += [f"<p>{escape(note)}</p>" for note in notes]
     return "\n".join(parts)

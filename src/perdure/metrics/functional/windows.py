@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import ArrayLike, NDArray
 
-    Entries = Sequence[tuple[int, float]]
-    WindowState = tuple[float, float, int, Entries, Entries]
-
 Float = TypeVar("Float", np.float32, np.float64)
+Entries = list[tuple[int, float]]
+WindowState = tuple[float, float, int, Entries, Entries]
 
-__all__ = ["LiveWindow", "drops", "rises", "windowed_drop", "windowed_rise"]
+__all__ = ["LiveWindow", "WindowState", "drops", "rises", "windowed_drop", "windowed_rise"]
 
 
 def windowed_drop(scores: ArrayLike, window: int | None) -> float:

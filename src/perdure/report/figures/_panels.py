@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from ..._html import extremes
+from ..._html import select_extremes
 from ...record import InputError, visible
 from ..curve_data import axis_label
 from ._paper import SIZES, split_into_rows
@@ -140,11 +140,11 @@ def draw_band(axes: Axes, curve: MeanCurve, style: LineStyle) -> None:
     """Draw the mean as a line with a band of one SD, with fewer points but all extremes."""
     low, high = curve.mean - curve.sd, curve.mean + curve.sd
     if curve.runs > 1:
-        at = np.union1d(extremes(low, MAX_POINTS), extremes(high, MAX_POINTS))
+        at = np.union1d(select_extremes(low, MAX_POINTS), select_extremes(high, MAX_POINTS))
         axes.fill_between(
             curve.steps[at], low[at], high[at], color=style.colour, alpha=0.2, linewidth=0
         )
-    at = extremes(curve.mean, MAX_POINTS)
+    at = select_extremes(curve.mean, MAX_POINTS)
     axes.plot(curve.steps[at], curve.mean[at], color=style.colour, linestyle=style.dashes)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..._html import extremes as thinned
+from ..._html import select_extremes
 from ...metrics import UndefinedMetricError, min_acc
 from ...record import Run, RunMetadata
 from ..colours import choose_styles, task_colours
@@ -216,7 +216,7 @@ def _more(before: Curve | None, now: Curve) -> dict[str, Any] | None:
 
 
 def _thin(curve: Curve, most: int) -> dict[str, Any]:
-    kept = thinned(curve[1], most)
+    kept = select_extremes(curve[1], most)
     return _plain((curve[0][kept], curve[1][kept]))
 
 

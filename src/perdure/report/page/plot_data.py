@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from ..._html import extremes
+from ..._html import select_extremes
 from ...metrics.criteria import CRITERIA
 from ..colours import choose_styles, task_colours
 from ..curve_data import (
@@ -151,13 +151,13 @@ def _choose_points(
     starts = np.searchsorted(steps, switches, side="right")
     count = MAX_SWITCH_POINTS // max(len(switches), 1)
     near = [np.arange(start, min(start + count, len(steps))) for start in starts if count]
-    return np.unique(np.concatenate([extremes(mean, MAX_MEAN_POINTS), *near]))
+    return np.unique(np.concatenate([select_extremes(mean, MAX_MEAN_POINTS), *near]))
 
 
 def _thin_run(stream: Stream, most: int) -> list[list[list[float]]]:
     curves = []
     for steps, scores in map(stream.tasks.__getitem__, stream.names):
-        points = extremes(scores, most)
+        points = select_extremes(scores, most)
         curves.append([steps[points].tolist(), _round(scores[points])])
     return curves
 

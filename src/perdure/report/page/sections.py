@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ... import __version__
-from ..._html import heatmap
+from ..._html import render_heatmap
 from ...metrics import ACCURACY, better_direction, display_name, find_metric, parse_id
 from ..curve_data import axis_label, merge_scales
 from ..load import get_config
@@ -258,7 +258,7 @@ def _make_heatmap(method: MethodSummary) -> Heatmap:
         return Heatmap(method.name, undefined=reason or "there is no matrix")
     scale, runs = method.scale, len(matrices)
     factor = 100 if scale.percent else 1
-    html = heatmap(
+    html = render_heatmap(
         factor * np.mean([matrix.scores for matrix in matrices], axis=0), method.tasks,
         low=factor * scale.low, high=factor * scale.high, lower_is_better=scale.lower_is_better,
         caption=method.name + (f", mean of {runs} runs" if runs > 1 else ""),
