@@ -44,7 +44,7 @@ REFUSE_PATIENCE = {name for name in ALL if find_strategy(name).trains_on_all_tas
 # Small memories, so that rows are dropped; what is not named here has its defaults.
 SMALL: dict[str, dict[str, str]] = {
     "replay": {"memory": "13"},
-    "gdumb": {"memory": "23", "passes": "15", "portion": "8"},
+    "gdumb": {"memory": "23", "passes": "15", "batch_size": "8"},
     "gem": {"memory": "7"},
     "agem": {"memory": "7", "sample": "5"},
     "ewc": {"strength": "1"},

@@ -251,7 +251,7 @@ def test_explain_says_what_a_strategy_keeps_costs_and_takes() -> None:
     page = " ".join(run("explain", "ewc").out.split())
     says(page, "importance and an anchor per weight", "Kirkpatrick et al. 2017", "costs")
     says(
-        page, "strength=1000", "mode=separate", "strength=1 mode=separate labels=given for m2i, i2m"
+        page, "strength=1000", "mode=separate", "strength=1 mode=separate labels=data for m2i, i2m"
     )
     says(page, "strength=100000 for split-mnist --setting task")
     for name in STRATEGIES:

@@ -134,8 +134,8 @@ def test_options_reach_what_they_are_for() -> None:
         ("alpha", "None", None),
         ("alpha", "null", None),
         ("alpha", "1e-3", 0.001),
-        ("replayed", "none", None),
-        ("replayed", "12", 12),
+        ("replay_batch", "none", None),
+        ("replay_batch", "12", 12),
         ("replacement", "true", True),
         ("replacement", "False", False),
         ("replacement", "1", True),
@@ -347,7 +347,7 @@ def test_a_class_that_builds_on_another_has_its_hyperparameters_too() -> None:
     name = "tests.test_experiments_description:Halved"
     what = make_config("split-digits", name, settings={"half": "0.25", "mode": "online"})
     assert what.options == {
-        "half": 0.25, "strength": 1000.0, "mode": "online", "decay": 1.0, "labels": "drawn",
+        "half": 0.25, "strength": 1000.0, "mode": "online", "decay": 1.0, "labels": "sampled",
     }  # fmt: skip
     assert perdure.strategies.EWC is find_strategy("ewc")
 

@@ -28,7 +28,7 @@ NAMES = [
     "naive", "ewc", "si", "mas", "lwf", "gdumb", "gem", "agem", "cwr-star", "single", "cumulative",
 ]  # fmt: skip
 MEMORY: dict[str, dict[str, Any]] = {
-    "gdumb": {"memory": 70, "passes": 3, "portion": 16},
+    "gdumb": {"memory": 70, "passes": 3, "batch_size": 16},
     "gem": {"memory": 40},
     "agem": {"memory": 40, "sample": 20},
 }

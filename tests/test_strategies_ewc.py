@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from perdure.scenarios import Scenario
 
-GIVEN = {"labels": "given"}
+GIVEN = {"labels": "data"}
 STILL = {"momentum": "0", "weight_decay": "0"}  # a gradient of 0 is then like none
 
 
@@ -132,7 +132,7 @@ def test_steps_by_hand() -> None:
     vars(examples)["take"] = take
     model = build(LINEAR, (1, 1, 5), 3).double()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    ewc = EWC(model, optimizer, examples, strength=7.0, labels="given")
+    ewc = EWC(model, optimizer, examples, strength=7.0, labels="data")
     weight, bias = (p.detach().clone().numpy() for p in model.parameters())
     w, ones, hot = np.c_[weight, bias], np.c_[x, np.ones(12)], np.eye(3)[y]
     first, second = np.arange(7), np.arange(7, 12)
@@ -183,12 +183,12 @@ def test_heads_of_other_tasks_rest(mode: str) -> None:
 
 def test_labels_are_drawn_unless_told() -> None:
     found = {}
-    for labels in (None, "drawn", "given"):
+    for labels in (None, "sampled", "data"):
         more = {} if labels is None else {"settings": {"labels": labels}}
         strategy = done("ewc", blobs(), **more)
         found[labels] = torch.cat([each.flatten() for each in strategy.regularizer_state()])
-    assert torch.equal(found[None], found["drawn"])
-    assert not torch.equal(found["drawn"], found["given"])
+    assert torch.equal(found[None], found["sampled"])
+    assert not torch.equal(found["sampled"], found["data"])
 
 
 @pytest.mark.parametrize("more", [{}, {"model": NORMED, "setting": "task", "optimizer": "adam"}])
@@ -227,7 +227,7 @@ def test_what_is_kept_does_not_grow() -> None:
         ({"decay": 0.5}, "decay is 0.5, which only mode=online uses; leave it out"),
         ({"decay": float("nan")}, "decay is nan"),
         ({"mode": "both"}, "mode is 'both', expected separate or online"),
-        ({"labels": "true"}, "labels is 'true', expected drawn or given"),
+        ({"labels": "true"}, "labels is 'true', expected sampled or data"),
     ],
 )
 def test_values_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:

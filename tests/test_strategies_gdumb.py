@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.int64]
 
-QUICK = {"memory": "20", "passes": "3", "portion": "6"}
+QUICK = {"memory": "20", "passes": "3", "batch_size": "6"}
 
 
 class Ends:
@@ -87,7 +87,7 @@ def test_what_is_trained_is_the_memory_alone(
 ) -> None:
     """From the initial weights, with the run's optimizer anew: the bits of a few plain lines."""
     scenario = blobs(setting=setting)
-    settings = {**QUICK, "lr": lr, "weight_decay": "0.01", "annealed": "false"}
+    settings = {**QUICK, "lr": lr, "weight_decay": "0.01", "cosine_annealing": "false"}
     how: dict[str, Any] = {"model": model, "optimizer": optimizer, "settings": settings}
     strategy, plan = made("gdumb", scenario, **how)
     ends, shown = Ends(strategy), list[dict[str, str]]()
@@ -151,17 +151,17 @@ def test_annealing_is_that_of_warm_restarts() -> None:
     ]
 
 
-@pytest.mark.parametrize("annealed", [True, False])
-def test_rates_of_each_group_are_annealed_and_put_back(annealed: bool) -> None:
+@pytest.mark.parametrize("cosine_annealing", [True, False])
+def test_rates_of_each_group_are_annealed_and_put_back(cosine_annealing: bool) -> None:
     labels = np.arange(12) % 3
-    strategy = small(labels, memory=12, passes=7, portion=4, annealed=annealed)
+    strategy = small(labels, memory=12, passes=7, batch_size=4, cosine_annealing=cosine_annealing)
     weight, bias = strategy.model.parameters()
     groups: list[dict[str, Any]] = [{"params": [weight], "lr": 0.5}, {"params": [bias], "lr": 0.02}]
     strategy.optimizer = torch.optim.SGD(groups, lr=1.0)
     ends = Ends(strategy)
     strategy.end_task(0, np.arange(12))
     assert [group["lr"] for group in strategy.optimizer.param_groups] == [0.5, 0.02]
-    factors = [cosine_factor(turn) if annealed else 1 for turn in range(7)]
+    factors = [cosine_factor(turn) if cosine_annealing else 1 for turn in range(7)]
     assert ends.rates[0] == pytest.approx([0.5 * f for f in factors for _ in range(3)])
 
 
@@ -293,7 +293,7 @@ def test_a_rate_that_diverges_at_the_end_is_said(lr: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [({"memory": -1}, "memory is -1"), ({"passes": 0}, "passes is 0"),
-     ({"portion": 0}, "portion is 0"), ({"portion": -4}, "portion is -4")],
+     ({"batch_size": 0}, "batch_size is 0"), ({"batch_size": -4}, "batch_size is -4")],
 )  # fmt: skip
 def test_values_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:

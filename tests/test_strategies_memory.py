@@ -201,7 +201,9 @@ def test_several_epochs_never_store_a_row_twice() -> None:
 def test_draws_without_replacement_are_distinct_and_fair(fill: Any) -> None:
     counts = np.zeros(40)
     for seed in SEEDS:
-        strategy = small(np.zeros(80, dtype=np.int64), memory=100, fill=fill, seed=seed, replayed=9)
+        strategy = small(
+            np.zeros(80, dtype=np.int64), memory=100, fill=fill, seed=seed, replay_batch=9
+        )
         (
             strategy.end_task(0, np.arange(40))
             if fill == "end"
@@ -245,7 +247,7 @@ def test_a_memory_smaller_than_the_batch(replacement: bool, expected: int) -> No
 
 def test_as_many_are_drawn_as_there_are_new_ones_or_as_asked() -> None:
     for replayed, expected in ((None, [8, 8, 5]), (3, [3, 3, 3]), (0, [0, 0, 0])):
-        strategy = small(np.zeros(60, dtype=np.int64), memory=30, replayed=replayed)
+        strategy = small(np.zeros(60, dtype=np.int64), memory=30, replay_batch=replayed)
         strategy.end_task(0, np.arange(39))
         parts = [strategy.select_rows(new) for new in np.split(np.arange(39, 60), [8, 16])]
         assert [sum(len(each) for each in part[1:]) for part in parts] == expected

@@ -92,7 +92,7 @@ def test_updates_are_those_of_equation_8(alpha: float | None, fill: Any) -> None
     examples = Examples(
         np.zeros((48, 1, 1, 5), np.uint8), labels, labels // 2, mean=[(0.0,)], std=[(1.0,)]
     )
-    strategy = Replay(model, optimizer, examples, memory=6, alpha=alpha, fill=fill, replayed=5)
+    strategy = Replay(model, optimizer, examples, memory=6, alpha=alpha, fill=fill, replay_batch=5)
     weight, bias = (p.detach().numpy() for p in model.parameters())
     hand = ByHand(weight, bias, 0.1, 0.9)
     steps = 0
@@ -133,7 +133,7 @@ def test_updates_are_those_of_equation_8(alpha: float | None, fill: Any) -> None
 
 def test_alpha_none_is_one_mean_over_new_and_old() -> None:
     """As if both were one batch, whatever their sizes."""
-    strategy = small(np.repeat(np.arange(3), 5), memory=9, alpha=None, replayed=2)
+    strategy = small(np.repeat(np.arange(3), 5), memory=9, alpha=None, replay_batch=2)
     weights = {k: v.clone() for k, v in strategy.model.state_dict().items()}
     new, old = np.array([1, 6, 11, 2, 8]), np.array([3, 14])
     loss = strategy.step(strategy.examples.take(new), strategy.examples.take(old))
@@ -223,7 +223,7 @@ def test_an_endless_memory_holds_what_cumulative_trains_on(balance: str, fill: s
         ({"alpha": 1.5}, "alpha is 1.5"),
         ({"alpha": -0.1}, "alpha is -0.1"),
         ({"alpha": float("nan")}, "alpha is nan"),
-        ({"replayed": -2}, "replayed is -2"),
+        ({"replay_batch": -2}, "replay_batch is -2"),
         ({"fill": "sometimes"}, "fill is 'sometimes'"),
         ({"balance": "classes"}, "balance is 'classes'"),
     ],

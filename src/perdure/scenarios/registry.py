@@ -110,13 +110,13 @@ _M2I = TrainingDefaults(  # 50 epochs as in the paper; its released settings of 
     strategies={
         "replay": {"memory": 200, "alpha": None, "balance": "task", "replacement": True},
         "cumulative": {"restart": False},
-        "gdumb": {"memory": 200, "passes": 50, "portion": 128, "annealed": False},
+        "gdumb": {"memory": 200, "passes": 50, "batch_size": 128, "cosine_annealing": False},
         "gem": {"memory": 256, "strength": 0.5},
         "agem": {
             "memory": 256,
             "sample": 64,
         },  # 1300 in its settings, which its code does not pass on
-        "ewc": {"strength": 1.0, "mode": "separate", "labels": "given"},
+        "ewc": {"strength": 1.0, "mode": "separate", "labels": "data"},
         "si": {"strength": 1.0, "eps": 0.001},
         "mas": {"strength": 1.0, "alpha": 0.5},
         "lwf": {"alpha": 2.0, "temperature": 1.0},

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EWC", "fisher_diagonal"]
 
-MODES, LABELS = ("separate", "online"), ("drawn", "given")
+MODES, LABELS = ("separate", "online"), ("sampled", "data")
 
 
 class EWC(Strategy):
@@ -55,10 +55,10 @@ class EWC(Strategy):
         strength: lambda, the weight of the penalty; 0 is naive.
         mode: `separate` or `online`.
         decay: gamma, the factor of the old importances; for `online` only.
-        labels: `drawn` samples labels from the model's predictions (the Fisher matrix), `given`
-            uses those of the data (the empirical Fisher matrix). Avalanche uses the latter, squares
-            the gradients of whole batches instead of single examples, and does not halve: to
-            penalize equally, its lambda is about half a batch size times this one.
+        labels: `sampled` from the model's predictions (the Fisher matrix), or those of the `data`
+            (the empirical Fisher matrix). Avalanche uses the latter, squares the gradients of whole
+            batches instead of single examples, and does not halve: to penalize equally, its lambda
+            is about half a batch size times this one.
     """
 
     requires_boundaries: ClassVar[bool] = True
@@ -74,7 +74,7 @@ class EWC(Strategy):
         strength: float = 1000.0,
         mode: Literal["separate", "online"] = "separate",
         decay: float = 1.0,
-        labels: Literal["drawn", "given"] = "drawn",
+        labels: Literal["sampled", "data"] = "sampled",
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         if not 0 <= strength < inf:
@@ -110,7 +110,7 @@ class EWC(Strategy):
     @override
     def end_task(self, task: int, rows: Rows) -> None:
         label_rng = None
-        if self.labels == "drawn":
+        if self.labels == "sampled":
             label_rng = random_stream("fisher_labels", self.seed, task)
         fisher = fisher_diagonal(self.model, self.examples, rows, label_rng)
         now = [weight.detach() for weight in self._weights]

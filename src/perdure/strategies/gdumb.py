@@ -49,10 +49,10 @@ class GDumb(Strategy):
         memory: the total number of stored examples; 0 leaves the initial weights.
         passes: the number of passes over the memory at the end of a task; the paper's code has 256,
             of which 255 are complete cosines.
-        portion: the maximum batch size of this training; all batches of a pass have about the same
-            size.
-        annealed: decrease the learning rate to a hundredth along cosines over 1, 2, 4, 8, … passes,
-            as the paper does.
+        batch_size: the maximum batch size of this training; all batches of a pass have about the
+            same size.
+        cosine_annealing: decrease the learning rate to a hundredth along cosines over 1, 2, 4, 8, …
+            passes, as the paper does.
     """
 
     requires_boundaries: ClassVar[bool] = True
@@ -67,17 +67,17 @@ class GDumb(Strategy):
         seed: int = 0,
         memory: int = 1000,
         passes: int = 255,
-        portion: int = 16,
-        annealed: bool = True,
+        batch_size: int = 16,
+        cosine_annealing: bool = True,
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         for name, value, least in (
-            ("memory", memory, 0), ("passes", passes, 1), ("portion", portion, 1),
+            ("memory", memory, 0), ("passes", passes, 1), ("batch_size", batch_size, 1),
         ):  # fmt: skip
             if value < least:
                 raise InputError(f"{name} is {value}, expected a whole number of at least {least}")
-        self.capacity, self.passes, self.portion = memory, passes, portion
-        self.annealed = annealed
+        self.capacity, self.passes, self.batch_size = memory, passes, batch_size
+        self.cosine_annealing = cosine_annealing
         self.memory = NO_ROWS
         self.initial = copy_initial_state(model)
         self._priority = random_stream("memory_priority", seed).random(len(examples))
@@ -96,11 +96,11 @@ class GDumb(Strategy):
         order = random_stream("gdumb_order", self.seed, task)
         rates = [group["lr"] for group in self.optimizer.param_groups]
         for epoch in range(self.passes if len(self.memory) else 0):
-            factor = cosine_factor(epoch) if self.annealed else 1.0
+            factor = cosine_factor(epoch) if self.cosine_annealing else 1.0
             for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * factor
             shuffled = order.permutation(self.memory)
-            for part in np.array_split(shuffled, -(-len(shuffled) // self.portion)):
+            for part in np.array_split(shuffled, -(-len(shuffled) // self.batch_size)):
                 self._train_on(self.examples.take(part))
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate

@@ -50,7 +50,7 @@ class Replay(Strategy):
             (`reservoir`).
         balance: divide the memory equally over the seen classes (`class`), over the tasks (`task`),
             or not at all (`none`).
-        replayed: the number of examples drawn per step; None for as many as there are new ones.
+        replay_batch: the number of examples drawn per step; None for as many as there are new ones.
         replacement: whether an example may be drawn twice in a step; if not, a memory with fewer
             examples than requested is replayed completely.
     """
@@ -66,7 +66,7 @@ class Replay(Strategy):
         alpha: float | None = 0.3,
         fill: Literal["end", "reservoir"] = "end",
         balance: Literal["class", "task", "none"] = "class",
-        replayed: int | None = None,
+        replay_batch: int | None = None,
         replacement: bool = False,
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
@@ -74,14 +74,14 @@ class Replay(Strategy):
             raise InputError(f"memory is {memory}, expected 0 or more examples")
         if alpha is not None and not 0 <= alpha <= 1:
             raise InputError(f"alpha is {alpha:g}, expected a weight from 0 to 1, or none")
-        if replayed is not None and replayed < 0:
-            raise InputError(f"replayed is {replayed}, expected 0 or more examples")
+        if replay_batch is not None and replay_batch < 0:
+            raise InputError(f"replay_batch is {replay_batch}, expected 0 or more examples")
         if fill not in FILLS:
             raise InputError(f"fill is {fill!r}, expected {' or '.join(FILLS)}")
         if balance not in BALANCES:
             raise InputError(f"balance is {balance!r}, expected {' or '.join(BALANCES)}")
         self.capacity, self.alpha, self.fill, self.balance = memory, alpha, fill, balance
-        self.replayed, self.replacement = replayed, replacement
+        self.replay_batch, self.replacement = replay_batch, replacement
         self.memory = NO_ROWS
         self.draws = random_stream("memory_draws", seed)
         self._groups = {"class": examples.labels, "task": examples.tasks}.get(balance)
@@ -89,7 +89,7 @@ class Replay(Strategy):
 
     @override
     def select_rows(self, new: Rows) -> tuple[Rows, ...]:
-        size = len(new) if self.replayed is None else self.replayed
+        size = len(new) if self.replay_batch is None else self.replay_batch
         if not self.replacement or not len(self.memory):
             size = min(size, len(self.memory))
         old = self.draws.choice(self.memory, size, replace=self.replacement, shuffle=False)
