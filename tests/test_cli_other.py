@@ -178,7 +178,9 @@ def test_explain_has_a_page_for_every_id(id_: str) -> None:
 def test_explain_teaches_what_the_sources_say() -> None:
     text = " ".join(run("explain", "wc_acc", "acc", "acc.lower", "bwt").out.split())
     says(text, "wc_acc: worst-case accuracy", "acc.lower: ", "bwt: ", "eq. 6", "boundaries")
-    says(text, ".8", "severe forgetting", "easy tasks")  # the guide's values, its table, seed 3
+    says(
+        text, ".8", "severe forgetting", "easy tasks"
+    )  # the tutorial's values and its table; Faber et al. 2023
     says(refused("explain", "wc_ac"), "'wc_ac'", "did you mean", "wc_acc")
     says(refused("explain"), "nothing to explain", "name a metric", "strategy")
     assert run("explain", "acc", "nope").out == ""

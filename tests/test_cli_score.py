@@ -16,7 +16,7 @@ from .cli_helpers import COSTS, KNOWN, B, R, run, says, scored, start, strict, t
 if TYPE_CHECKING:
     from pathlib import Path
 
-GUIDE = """\
+TUTORIAL = """\
 98.5%,62.3%,55.1%,51.8%,49.2%
 -,97.8%,58.6%,52.4%,50.1%
 -,-,98.2%,61.3%,53.7%
@@ -180,12 +180,12 @@ def test_sizes_give_wilson_intervals() -> None:
     assert found["intervals"]["acc.pooled"] == pytest.approx([ends.low, ends.high])
 
 
-def test_transposed_percent_is_the_guides_own_example(tmp_path: Path) -> None:
+def test_transposed_percent_is_the_tutorials_own_example(tmp_path: Path) -> None:
     expected = {
         "acc": 0.62, "acc.learning": 0.9802, "bwt": -0.45025, "forgetting.best": 0.45025,
         "forgetting.peak": 0.45025, "memory_stability": 0.0363051,
     }  # fmt: skip
-    path = write(tmp_path, "guide.csv", GUIDE)
+    path = write(tmp_path, "tutorial.csv", TUTORIAL)
     found = scored(path, "--transposed", "--percent")["metrics"]
     assert {id_: found[id_] for id_ in expected} == pytest.approx(expected, abs=1e-6)
     says(run("score", path, "--transposed", "--percent").out, "62.00", "98.02", "363.05", "(%)")

@@ -36,7 +36,7 @@ def table(**columns: list[float]) -> Costs:
     return Costs(("a", "b"), {name: np.array(column) for name, column in columns.items()})
 
 
-# Known answers of seed 1
+# Known answers of Diaz-Rodriguez et al. 2018
 
 
 def test_ewc_keeps_an_importance_and_an_anchor_a_parameter() -> None:

@@ -74,7 +74,7 @@ def test_each_scenario_has_a_description_as_its_paper_has_it(scenario: str) -> N
 
 
 def test_de_langes_and_m2is_hyperparameters() -> None:
-    """Seed 2, appendix C, and seed 3: learning rate, alpha, memory."""
+    """De Lange et al. 2023, appendix C, and Faber et al. 2023: learning rate, alpha, memory."""
     tables = {
         "split-mnist": (0.01, 0.3, 2000),
         "split-cifar10": (0.1, 0.7, 1000),
