@@ -1,11 +1,11 @@
-"""Coverage of the intervals on extremes, on streams whose true accuracies are known.
+"""Coverage of the intervals of extremes, on simulated streams with known true accuracies.
 
     python benchmarks/coverage.py [--replications 400] [--only dip] [--seed 0]
 
 An example is right at step t when its latent unit normal lies below Phi^-1(p(t)). The latent is a
 constant difficulty (share `v` of the variance) plus AR(1) noise (correlation `rho` from step to
-step; 0 stands for a subset redrawn at every step). Printed as a Markdown table: how often the
-interval holds the truth, on which side it misses, how wide it is, and the same for the plain
+step; 0 is a subset that is resampled at every step). Prints a Markdown table: how often the
+interval contains the truth, on which side it misses, how wide it is, and the coverage of the plain
 percentile bootstrap.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from scipy.signal import lfilter
 from scipy.special import ndtri
 
-from perdure.metrics import PerExample, drops, interval_of_drop, interval_of_minimum
+from perdure.metrics import PerExample, drops, interval_of_drop, interval_of_minimum, parse_id
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Cell(NamedTuple):
-    """A kind of stream: its path, N evaluations, n examples, K tasks, and what is estimated."""
+    """A kind of stream: its path, N evaluations, n examples, K tasks and the estimated extremes."""
 
     path: str
     evaluations: int
@@ -108,12 +108,12 @@ def extreme(target: str, accuracies: Floats) -> Floats:
     """Return the minimum or the largest drop along the last axis."""
     if target in ("min", "wc"):
         return np.asarray(accuracies.min(axis=-1))
-    window = None if target == "wfall" else int(target[2:])
+    window = parse_id(target).arguments["window"]
     return np.asarray(np.apply_along_axis(lambda a: drops(a, window).max(), -1, accuracies))
 
 
 def percentile(target: str, tables: list[NDArray[np.bool_]], rng: np.random.Generator) -> Floats:
-    """Return the plain percentile bootstrap's interval of the mean over tasks."""
+    """Return the interval of the plain percentile bootstrap of the mean over tasks."""
     values = np.zeros(200)
     for table in tables:
         n = table.shape[1]
@@ -127,17 +127,17 @@ def one(target: str, p: Floats, cell: Cell, rng: np.random.Generator, seed: int)
     tables = [draw(p, cell, rng) for _ in range(cell.tasks)]
     truth = float(extreme(target, p))
     observed = float(np.mean([extreme(target, table.mean(axis=1)) for table in tables]))
-    hits = [PerExample.pack(range(len(p)), table) for table in tables]
-    if target == "wc":  # the current task's last evaluation beside the older tasks' minima
+    results = [PerExample.pack(range(len(p)), table) for table in tables]
+    if target == "wc":  # the last evaluation of the current task next to the minima
         now = draw(p[-1:], cell, rng)
-        hits.append(PerExample.pack([0], now))
+        results.append(PerExample.pack([0], now))
         truth = (truth * cell.tasks + p[-1]) / (cell.tasks + 1)
         observed = (observed * cell.tasks + now.mean()) / (cell.tasks + 1)
     if target in ("min", "wc"):
-        low, high = interval_of_minimum(hits, resamples=400, seed=seed)
+        low, high = interval_of_minimum(results, resamples=400, seed=seed)
     else:
-        window = None if target == "wfall" else int(target[2:])
-        low, high = interval_of_drop(hits, window, resamples=400, seed=seed)
+        window = parse_id(target).arguments["window"]
+        low, high = interval_of_drop(results, window, resamples=400, seed=seed)
     plain = [np.nan, np.nan]
     if target != "wc" and seed < 100:
         ends = percentile(target, tables, rng)
@@ -146,11 +146,11 @@ def one(target: str, p: Floats, cell: Cell, rng: np.random.Generator, seed: int)
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--replications", type=int, default=400)
-    asked.add_argument("--only", default="")
-    asked.add_argument("--seed", type=int, default=0)
-    args = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--replications", type=int, default=400)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
     print(
         "| truth | N | n | tasks | rho, v | of | bias | coverage | below | above | width | plain |"
     )

@@ -1,16 +1,16 @@
-"""Coverage of the intervals on matrix metrics of one run, and of two, where the truth is known.
+"""Coverage of the intervals of matrix metrics of one and of two simulated runs with known truth.
 
     python benchmarks/coverage_matrix.py [--replications 400] [--only forget] [--seed 0]
 
 A path gives the true accuracy of every task after every task. Examples of a task are
-- `absorbing`: of a fixed order; the accuracy says how far down the order they are right, so that
-  while it falls an example that is forgotten stays forgotten;
-- `latent`: right where a difficulty plus AR(1) noise (correlation .9, half of the variance each)
+- `absorbing`: in a fixed order, of which the accuracy is the fraction that is right, so that a
+  forgotten example stays forgotten while the accuracy falls;
+- `latent`: right if a difficulty plus AR(1) noise (correlation .9, half of the variance each)
   lies below a threshold; another run shares the difficulty;
-- `fresh`: right or wrong anew after every task.
+- `fresh`: right or wrong independently after every task.
 
-Printed as a Markdown table: how often the interval holds the truth, and its mean width. `plain` is
-bwt plus or minus 1.96 standard errors; `sizes` is acc from the number of examples alone.
+Prints a Markdown table: how often the interval contains the truth, and its mean width. `plain` is
+bwt ± 1.96 standard errors; `sizes` is acc from the number of examples alone.
 """
 
 from __future__ import annotations
@@ -142,11 +142,11 @@ def one(r: Floats, cell: Cell, rng: np.random.Generator, seed: int) -> list[list
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--replications", type=int, default=400)
-    asked.add_argument("--only", default="")
-    asked.add_argument("--seed", type=int, default=0)
-    args = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--replications", type=int, default=400)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
     print(f"| truth | examples | T | n | {' | '.join(COLUMNS)} |")
     print(f"|---|---|---:|---:|{'---|' * len(COLUMNS)}", flush=True)
     lowest: dict[str, float] = {}

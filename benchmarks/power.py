@@ -1,11 +1,11 @@
-"""Size and power of the tests of `perdure compare`, on runs whose true difference is known.
+"""Size and power of the tests of `perdure compare`, on simulated runs with a known difference.
 
     python benchmarks/power.py [--replications 4000] [--only normal] [--seed 0]
 
-Size is how often a test calls two methods distinguishable at alpha = .05 that have the same mean;
-power, how often where one is better by 1.5 standard deviations of its runs. Every case draws the
-scores of two methods on n seeds. Printed as Markdown tables, with a last one of how often Holm's
-correction lets any false difference through among several methods.
+Size is how often a test distinguishes two methods with the same mean at alpha = .05; power is how
+often it does if one is better by 1.5 standard deviations of its runs. Every case samples the scores
+of two methods on n seeds. Prints Markdown tables; the last one states how often any false
+difference among several methods remains after Holm's correction.
 """
 
 from __future__ import annotations
@@ -138,11 +138,11 @@ def any_false(methods: int, seeds: int, replications: int, rng: np.random.Genera
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--replications", type=int, default=4000)
-    asked.add_argument("--only", default="")
-    asked.add_argument("--seed", type=int, default=0)
-    args = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--replications", type=int, default=4000)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
     for better, what in ((0.0, "Size"), (BETTER, "Power")):
         names = [find_pair_test(test, unpaired=unpaired).name for test, unpaired in TESTS]
         print(f"\n{what}\n\n| runs | seeds | {' | '.join(names)} |")
