@@ -80,54 +80,23 @@ _LIGHT = {
     "comparison": ("compare",),
     "grouped_scores": ("GroupedScores", "ScoreGroup", "score_groups"),
     "record": (
-        "InputError",
-        "InputOptions",
-        "RecordError",
-        "Run",
-        "RunFolder",
-        "RunMetadata",
-        "RunStatus",
-        "list_runs",
-        "open_run",
+        "InputError", "InputOptions", "RecordError", "Run", "RunFolder", "RunMetadata",
+        "RunStatus", "list_runs", "open_run",
     ),
     "report.tables": ("ComparisonReport",),
     "runs": ("ConfigOptions", "RunResult", "run"),
     "scores": ("score",),
-}
+}  # fmt: skip
 _NEEDS_TORCH = {
     "evaluation": (
-        "Alarm",
-        "AlarmTriggered",
-        "Burst",
-        "EvalTask",
-        "EvaluationWarning",
-        "Evaluator",
-        "Every",
-        "Inline",
-        "Record",
-        "Score",
-        "Subset",
-        "Worker",
-        "burst",
-        "every",
-        "gradient_norm",
+        "Alarm", "AlarmTriggered", "Burst", "EvalTask", "EvaluationWarning", "Evaluator", "Every",
+        "Inline", "Record", "Score", "Subset", "Worker", "burst", "every", "gradient_norm",
     ),
-}
+}  # fmt: skip
 _SUBPACKAGES = (
-    "data",
-    "evaluation",
-    "execution",
-    "metrics",
-    "models",
-    "record",
-    "report",
-    "reproduction",
-    "scenarios",
-    "stats",
-    "strategies",
-    "studies",
-    "training",
-)
+    "data", "evaluation", "execution", "metrics", "models", "record", "report", "reproduction",
+    "scenarios", "stats", "strategies", "studies", "training",
+)  # fmt: skip
 _MODULES = {name: module for module, names in (_LIGHT | _NEEDS_TORCH).items() for name in names}
 
 # `from perdure import *` works without PyTorch; `dir(perdure)` lists everything.

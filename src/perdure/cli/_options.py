@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from cyclopts import Token
 
-    from ..metrics import Setting
-
 MAX_SEEDS = 100_000
 
 __all__ = [
@@ -225,24 +223,12 @@ class FileOptions:
     range_: Annotated[Range | None, Parameter("--range")] = None
     lower_is_better: Flag = False
 
-    def make(
-        self,
-        *,
-        setting: Setting | None = None,
-        classes: list[float] | None = None,
-        sizes: list[float] | None = None,
-        initial: list[float] | None = None,
-        joint: list[float] | None = None,
-        single: list[float] | None = None,
-        subsample: int = 1,
-    ) -> InputOptions:
-        """Return these options, and those that only some commands have, for `read_input`."""
+    def make(self) -> InputOptions:
+        """Return these options for `read_input`."""
+        scale = make_scale(self.range_, lower_is_better=self.lower_is_better)
         return InputOptions(
-            percent=self.percent, transposed=self.transposed, upper=self.upper,
-            scale=make_scale(self.range_, lower_is_better=self.lower_is_better), setting=setting,
-            classes=classes, sizes=sizes, initial=initial, joint=joint, single=single,
-            subsample=subsample,
-        )  # fmt: skip
+            percent=self.percent, transposed=self.transposed, upper=self.upper, scale=scale
+        )
 
 
 @Parameter(name="*", group="Execution")

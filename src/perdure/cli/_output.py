@@ -61,10 +61,10 @@ def _option(argument: str, value: str) -> str:
     return f"--{name}" if value in ("", "…", "True") else f"--{name} {value}"
 
 
-def render_all(found: Summary | RunsSummary | ComparisonReport) -> None:
+def render_all(result: Summary | RunsSummary | ComparisonReport) -> None:
     """Write the arguments in the notes and reasons of a result as options."""
-    found.notes = [render_options(note) for note in found.notes]
-    found.undefined = {id_: render_options(reason) for id_, reason in found.undefined.items()}
+    result.notes = [render_options(note) for note in result.notes]
+    result.undefined = {id_: render_options(reason) for id_, reason in result.undefined.items()}
 
 
 def print_lines(*lines: str) -> None:

@@ -41,7 +41,7 @@ class SeedProgress:
         self._show = show
         self._progress: Progress | None = None
         self._bars: dict[int, TaskID] = {}
-        self._quarters: Counter[int] = Counter()  # by job, of which the last line told
+        self._quarters: Counter[int] = Counter()  # by job, as last printed
         self._start = time.monotonic()
         self._jobs: Sequence[Job] = ()
 

@@ -83,8 +83,8 @@ def _presets(name: str) -> list[str]:
     by_values: dict[str, list[str]] = {}
     for scenario, named in SCENARIOS.items():
         for setting in dict.fromkeys((named.setting, *named.defaults_by_setting)):
-            if given := named.defaults_for(setting).strategies.get(name):
-                values = " ".join(f"{key}={_plain(value)}" for key, value in given.items())
+            if preset := named.defaults_for(setting).strategies.get(name):
+                values = " ".join(f"{key}={_plain(value)}" for key, value in preset.items())
                 command = (
                     scenario if setting == named.setting else f"{scenario} --setting {setting}"
                 )

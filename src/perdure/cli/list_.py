@@ -39,8 +39,8 @@ def tools() -> None:
 def scenarios() -> None:
     """List all scenarios with their tasks, setting, datasets and default model."""
     rows = [
-        [name, str(each.tasks), each.setting, ", ".join(each.data), each.defaults.model, each.about]
-        for name, each in SCENARIOS.items()
+        [name, str(spec.tasks), spec.setting, ", ".join(spec.data), spec.defaults.model, spec.about]
+        for name, spec in SCENARIOS.items()
     ]
     header = ["scenario", "tasks", "setting", "data", "model", "what it is"]
     TextTable(header, rows, right={"tasks"}).show(sys.stdout)
@@ -49,7 +49,7 @@ def scenarios() -> None:
 @list_app.command
 def strategies() -> None:
     """List all strategies with what they store and their papers."""
-    rows = [[name, each.about, each.keeps, each.paper] for name, each in STRATEGIES.items()]
+    rows = [[name, entry.about, entry.keeps, entry.paper] for name, entry in STRATEGIES.items()]
     TextTable(["strategy", "what it does", "stores", "paper"], rows).show(sys.stdout)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -133,8 +134,8 @@ def plot(
         metrics=metrics, method=method, metric=metric, test=test,
         unpaired=unpaired or None, alpha=alpha,
     )  # fmt: skip
-    given = inputs.make(classes=classes, setting=setting)
-    methods, notes = open_sources(sources, given, store, pool=pool)
+    input_options = replace(inputs.make(), classes=classes, setting=setting)
+    methods, notes = open_sources(sources, input_options, store, pool=pool)
     from ..report.figures import add_title, save
 
     with warnings.catch_warnings(record=True) as caught:

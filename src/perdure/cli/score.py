@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -111,12 +112,13 @@ def score(
     if metrics and as_ is not None:
         raise InputError("--metrics and --as exclude each other; choose one")
     options = make_options(metrics, window=window, beta=beta, epsilon=epsilon, weights=weights)
-    given = inputs.make(
+    input_options = replace(
+        inputs.make(),
         setting=setting, classes=classes, sizes=sizes, initial=initial, joint=joint, single=single,
         subsample=subsample,
     )  # fmt: skip
     groups, notes = score_groups(
-        *("-" if file == STDIN else file for file in files), metrics=metrics, inputs=given,
+        *("-" if file == STDIN else file for file in files), metrics=metrics, inputs=input_options,
         options=options, interval=interval, pool=pool, costs=costs or (),
         per_example=per_example or (), stdin=sys.stdin.buffer,
     )  # fmt: skip
