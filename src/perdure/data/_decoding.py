@@ -130,8 +130,8 @@ def _is_alive(process: str) -> bool:
         os.kill(int(process), 0)
     except ProcessLookupError:
         return False
-    except (ValueError, OSError):
-        return True
+    except (ValueError, OSError):  # not a number, or the process of another user
+        pass
     return True
 
 

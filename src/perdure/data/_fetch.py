@@ -136,7 +136,10 @@ def _partial_file(stage: Path, file: RemoteFile) -> Path:
 
 @contextmanager
 def _lock(name: str) -> Iterator[None]:
-    """Wait until no other process fetches this dataset; the lock of a dead process is released."""
+    """Wait until no other process fetches this dataset; the lock of a dead process is released.
+
+    Not `filelock`, for the reasons given in `perdure.record.io.lock`.
+    """
     path = cache_folder() / "partial" / f"{name}.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -23,25 +23,13 @@ def progress_bar(
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda _: None
         return
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
-    count = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
-    console = Console(file=sys.stderr)
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        count,
-        TimeRemainingColumn(),
-        console=console,
-    )
+    count = progress.DownloadColumn() if unit == "bytes" else progress.MofNCompleteColumn()
+    description = progress.TextColumn("{task.description}", markup=False)
+    columns = (description, progress.BarColumn(), count, progress.TimeRemainingColumn())
+    bar = progress.Progress(*columns, console=Console(file=sys.stderr))
     task = bar.add_task(title, total=total)
     start, running = time.monotonic(), False
 

@@ -54,7 +54,7 @@ class Strategy(ABC):
         seed: the seed of the strategy's random streams.
     """
 
-    #: Whether tasks need a defined end: such a strategy cannot learn a stream without boundaries.
+    #: Whether the strategy requires task boundaries, so that it cannot learn a stream without them.
     requires_boundaries: ClassVar[bool] = False
     #: Whether the examples of all tasks are available from the first task on.
     trains_on_all_tasks: ClassVar[bool] = False

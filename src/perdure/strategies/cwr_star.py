@@ -68,11 +68,11 @@ class CWRStar(Strategy):
         self.seen = torch.zeros(model.outputs, device=examples.device)  # examples per class so far
         self.new = torch.zeros_like(self.seen)  # examples per class of this task
         self._last = [weight for head in heads for weight in head.parameters()]
-        classes = torch.arange(model.outputs, device=examples.device)
-        classes_of_heads = classes.split([head.out_features for head in heads])
-        self._classes = [
-            mine
-            for head, mine in zip(heads, classes_of_heads, strict=True)
+        numbers = torch.arange(model.outputs, device=examples.device)
+        per_head = numbers.split([head.out_features for head in heads])
+        self._classes = [  # of each weight in `_last`
+            classes
+            for head, classes in zip(heads, per_head, strict=True)
             for _ in head.parameters()
         ]
         self.saved = [torch.zeros_like(weight.detach()) for weight in self._last]
@@ -84,11 +84,11 @@ class CWRStar(Strategy):
         counts = np.bincount(self.examples.labels[rows], minlength=self.model.outputs)
         self.new.copy_(torch.tensor(counts))
         known = (self.new > 0) & (self.seen > 0)
-        for weight, saved, mine in zip(self.temporary, self.saved, self._classes, strict=True):
-            weight.copy_(torch.where(_align(known[mine], weight), saved, 0.0))
+        for weight, saved, classes in zip(self.temporary, self.saved, self._classes, strict=True):
+            weight.copy_(torch.where(_align(known[classes], weight), saved, 0.0))
         for last in self._last:  # the weights are replaced: their momentum no longer applies
             self.optimizer.state.pop(last, None)
-        self._write_merged()
+        self._write(self._merge())
         return rows
 
     @override
@@ -104,12 +104,12 @@ class CWRStar(Strategy):
         self.optimizer.step()
         for weight, last in zip(self.temporary, self._last, strict=True):
             weight.copy_(last.detach())
-        self._write_merged()
+        self._write(self._merge())
         return loss.detach()
 
     @override
     def end_task(self, task: int, rows: Rows) -> None:
-        for saved, merged in zip(self.saved, self._merged(), strict=True):
+        for saved, merged in zip(self.saved, self._merge(), strict=True):
             saved.copy_(merged)
         self.seen += self.new
         self.learned += 1
@@ -118,11 +118,11 @@ class CWRStar(Strategy):
     def regularizer_state(self) -> Sequence[Tensor]:
         return [*self.saved, *self.temporary]
 
-    def _merged(self) -> list[Tensor]:
+    def _merge(self) -> list[Tensor]:
         """Return the last-layer weights that would be saved if the task ended now."""
         result = []
-        for weight, saved, mine in zip(self.temporary, self.saved, self._classes, strict=True):
-            now, before = _align(self.new[mine], weight), _align(self.seen[mine], weight)
+        for weight, saved, classes in zip(self.temporary, self.saved, self._classes, strict=True):
+            now, before = _align(self.new[classes], weight), _align(self.seen[classes], weight)
             is_new = (now > 0).expand_as(weight)
             mean = torch.where(is_new, weight, 0.0).sum() / is_new.sum().clamp(min=1)
             past = (before / now.clamp(min=1)).sqrt()
@@ -134,12 +134,9 @@ class CWRStar(Strategy):
             result.append(merged)
         return result
 
-    def _write_merged(self) -> None:
-        """Set the last layer to what it would be if the task ended now."""
-        self._write(self._merged())
-
     @torch.no_grad()
     def _write(self, weights: Sequence[Tensor]) -> None:
+        """Copy weights into the last layer."""
         for last, weight in zip(self._last, weights, strict=True):
             last.copy_(weight)
 
