@@ -136,7 +136,7 @@ def _read(path: Path) -> State:
         text = metadata["state"]
         if metadata["sha256"] != _digest(text, tensors):
             raise ValueError("its content is not what was saved")
-        state = _decode(json.loads(text), tensors)
+        state: Any = _decode(json.loads(text), tensors)
         return {part: state[part] for part in PARTS}
     except FileNotFoundError:
         raise InputError(f"{path}: no such checkpoint") from None
@@ -176,7 +176,7 @@ def _random_states(device: torch.device) -> dict[str, Tensor]:
     return states
 
 
-def _restore(value: Any, now: object, device: torch.device, model: nn.Module) -> Any:
+def _restore(value: object, now: object, device: torch.device, model: nn.Module) -> object:
     """Return a loaded attribute on `device`, in the tensor or module that holds it now.
 
     A module that did not exist at the start, such as a teacher, is a copy of the model.
@@ -202,10 +202,10 @@ def _restore(value: Any, now: object, device: torch.device, model: nn.Module) ->
 class _Module(NamedTuple):
     """The state of a network other than the strategy's model."""
 
-    state: dict[str, Tensor]
+    state: Any  # of its tensors by name
 
 
-def _encode(value: Any, tensors: dict[str, Tensor]) -> Any:
+def _encode(value: object, tensors: dict[str, Tensor]) -> object:
     """Return `value` as JSON data; its tensors and arrays are added to `tensors`."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -236,7 +236,7 @@ def _encode(value: Any, tensors: dict[str, Tensor]) -> Any:
     )
 
 
-def _decode(value: Any, tensors: dict[str, Tensor]) -> Any:
+def _decode(value: object, tensors: dict[str, Tensor]) -> object:
     """Return the value that `_encode` was given."""
     if not isinstance(value, dict):
         return value

@@ -25,7 +25,7 @@ from .loop import TrainingPlan
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from torch import Tensor
 
@@ -155,7 +155,7 @@ def build_evaluator(
     strategy: Strategy,
     *,
     overwrite: bool | Literal["unfinished"] = False,
-    resume: dict[str, Any] | None = None,
+    resume: Mapping[str, object] | None = None,
 ) -> Evaluator:
     """Return the evaluator of every task of the scenario."""
     heads = scenario.heads is not None
