@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..evaluation import Evaluator
-    from ..strategies import Strategy
-    from ..strategies._base import LossTerm
+    from ..strategies import LossTerm, Strategy
 
 __all__ = ["DivergedError", "DivergenceCheck"]
 

@@ -11,8 +11,7 @@ from ..evaluation.state.preserve import preserve_state
 from ..record import InputError
 
 if TYPE_CHECKING:
-    from ..strategies import Strategy
-    from ..strategies._base import Rows
+    from ..strategies import Rows, Strategy
     from .loop import TrainingPlan
 
 __all__ = ["EarlyStopping", "split_for_early_stopping"]
