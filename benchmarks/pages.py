@@ -121,7 +121,7 @@ def live(folder: Path) -> None:
     polls = []
     for _ in range(120):
         begin = time.perf_counter()
-        watching.poll(["made-m0-s0"], summing_up=False)
+        watching.poll(["made-m0-s0"], read_others=False)
         polls.append(1e3 * (time.perf_counter() - begin))
     print(f"a poll: median {statistics.median(polls):.0f} ms, worst {max(polls):.0f} ms")
 

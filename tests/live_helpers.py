@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from perdure.report.live.curves import CurvePoints, NewPoints
 from perdure.report.live.serve import LiveServer, open_port
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ def make_run(folder: Path, points: str = SMALL, *, done: bool = True, **describe
 def append(folder: Path, *lines: str) -> None:
     with (folder / "points.csv").open("a") as file:
         file.write("".join(f"{line}\n" for line in lines))
+
+
+def new_points(rows: int, count: int = 0) -> NewPoints:
+    """Return a message about so many new points."""
+    return NewPoints(1, 0, rows, {}, CurvePoints([], [0.5] * count), [], {})
 
 
 class Live:

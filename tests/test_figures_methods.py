@@ -339,7 +339,7 @@ def test_bars_join_what_nemenyi_cannot_separate() -> None:
     few = ranked(**{name: [1 - rank / 10] * 2 for name, rank in order.items()})
     axes = ranks(few, test="nemenyi").axes[0]
     assert [(round(a), round(b)) for a, b, y in flat_lines(axes) if y < 0] == [(1, 4)]
-    assert "2 seeds cannot tell any two of 4 apart" in axes.get_title()
+    assert "2 seeds cannot separate any two of 4 methods" in axes.get_title()
     assert not any(y < 0 for *_, y in flat_lines(ranks(few).axes[0]))  # the t-test separates all
 
 

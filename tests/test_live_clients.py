@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 import socket
 import threading
@@ -12,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.server import ServerState
 
 from perdure.metrics import Stream
 from perdure.report.live import broadcaster as hub_module
@@ -21,7 +26,7 @@ from perdure.report.live.broadcaster import Broadcaster, encode_changes
 from perdure.report.live.curves import make_run_curves, to_curve_message
 from perdure.report.live.store_watcher import StoreChanges, StoreWatcher
 
-from .live_helpers import HEADER, Events, Live, append, make_run, serving
+from .live_helpers import HEADER, Events, Live, append, make_run, new_points, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,17 +106,17 @@ def test_unread_answers_together_take_no_more_than_a_limit(
     bodies = {f"r{k}": bytes([97 + k]) * one for k in range(12)}
     monkeypatch.setattr(patience, "MAX_UNSENT_BYTES", 3 * one)
     with serving(tmp_path) as live:
-        monkeypatch.setattr(live.server.watching, "curves", bodies.__getitem__)
+        monkeypatch.setattr(live.server.watcher, "curves", bodies.__getitem__)
         answers: Any = live.server.config.app
         with clients(live, 12, *(asking(f"/api/run/{name}") for name in bodies)):
             until(lambda: len(live.server.server_state.tasks) == 3)  # the other nine are let go
-            assert answers.held() == 3 * one
+            assert answers.unsent_bytes() == 3 * one
             for name, body in bodies.items():
                 assert live.ask(f"/api/run/{name}")[2] == body
-            assert answers.held() <= 3 * one
+            assert answers.unsent_bytes() <= 3 * one
         with clients(live, 12, asking("/api/run/r0")):  # one answer to many is held once
-            until(lambda: len(answers._held) == 12)
-            assert answers.held() == one
+            until(lambda: len(answers._unsent) == 12)
+            assert answers.unsent_bytes() == one
 
 
 def test_who_listens_and_does_not_read_is_sent_away(
@@ -124,10 +129,10 @@ def test_who_listens_and_does_not_read_is_sent_away(
         deaf = clients(live, 5, asking("/events?run=one"))
         reader = Events(live.port)
         with deaf:
-            until(lambda: len(live.server._hub._viewers) == 6)
+            until(lambda: len(live.server._broadcaster._viewers) == 6)
             step = 10
             deadline = time.monotonic() + 60  # only so that a fault does not hang the test
-            while len(live.server._hub._viewers) > 1:
+            while len(live.server._broadcaster._viewers) > 1:
                 assert time.monotonic() < deadline
                 names = [f"{'x' * 150}{step}-{k}" for k in range(50)]
                 for name in names:
@@ -135,7 +140,7 @@ def test_who_listens_and_does_not_read_is_sent_away(
                 append(run, *(f"{step + k},b,b,probe,0.75,10" for k in range(100)))
                 step += 100
                 time.sleep(0.05)
-        assert len(live.server._hub._viewers) == 1
+        assert len(live.server._broadcaster._viewers) == 1
         reader.close()
 
 
@@ -143,16 +148,14 @@ def test_what_waits_for_a_viewer_is_bounded_in_bytes() -> None:
     hub = Broadcaster()
     slow = hub.join(frozenset(["r"]))
     for k in range(200):
-        hub.tell(encode_changes(StoreChanges(points={"r": {"rows": k, "text": "x" * 200_000}})))
-        waiting = list(slow._waiting._queue)  # type: ignore[attr-defined]
+        hub.send(encode_changes(StoreChanges(points={"r": new_points(k, 80_000)})))
+        waiting = list(slow._pending._queue)  # type: ignore[attr-defined]
         assert (
             sum(map(len, waiting))
             < hub_module.MAX_PENDING_BYTES + hub_module.MAX_POINTS_BYTES + 100
         )
-    huge = encode_changes(
-        StoreChanges(points={"r": {"text": "x" * (hub_module.MAX_POINTS_BYTES + 1)}})
-    )
-    assert huge.of_runs["r"] == hub_module.encode_event("redraw", {"name": "r"})
+    huge = encode_changes(StoreChanges(points={"r": new_points(1, hub_module.MAX_POINTS_BYTES)}))
+    assert huge.by_run["r"] == hub_module.encode_event(hub_module.CurvesChanged("r"))
 
 
 def asked_again(live: Live, path: str) -> tuple[int, dict[str, str], bytes]:
@@ -182,7 +185,9 @@ def test_who_neither_asks_nor_reads_keeps_nobody_out(
         viewer.until("hello")
         with clients(live, 100, said):
             lines: Any = live.server.server_state.connections
-            until(lambda: sum(not line.waits() for line in list(lines)) <= 1)  # all but the viewer
+            until(
+                lambda: sum(not line.is_waiting() for line in list(lines)) <= 1
+            )  # all but the viewer
             for _ in range(5):
                 assert asked_again(live, "/api/runs")[0] == 200
                 assert open_connections(live) <= 21
@@ -213,7 +218,7 @@ def test_runs_that_take_long_to_read_do_not_stop_the_page(
         return b"{}"
 
     with serving(tmp_path) as live, ThreadPoolExecutor(60) as many:
-        monkeypatch.setattr(live.server.watching, "curves", slowly)
+        monkeypatch.setattr(live.server.watcher, "curves", slowly)
         asked = [many.submit(live.ask, "/api/run/one") for _ in range(60)]
         begun.acquire()
         until(lambda: len(live.server.server_state.tasks) >= 60)
@@ -242,7 +247,7 @@ def test_a_store_with_very_many_tasks_answers(tmp_path: Path, tasks: int) -> Non
         assert row["problem"] == ""
         body = live.ask("/api/run/wide")[2]
     found = json.loads(body)
-    assert (len(found["tasks"]), found["left_out"]) == (200, tasks - 200)
+    assert (len(found["tasks"]), found["tasks_left_out"]) == (200, tasks - 200)
     assert len(body) < 200_000
 
 
@@ -251,7 +256,7 @@ def test_the_largest_answer_is_bounded() -> None:
     steps = np.arange(5000)
     stream = Stream({f"t{k}": (steps, rng.random(5000)) for k in range(250)})
     found = to_curve_message(make_run_curves(stream, 1, 1))
-    points = sum(len(curve["steps"]) for curve in (*found["tasks"], found["mean"]))
+    points = len(found.mean.steps) + sum(len(task.steps) for task in found.tasks)
     assert curves.MAX_TOTAL_POINTS / 2 < points <= curves.MAX_TOTAL_POINTS
 
 
@@ -267,15 +272,15 @@ def test_one_answer_for_all_who_ask(tmp_path: Path) -> None:
 def test_a_file_of_ours_is_packed_once_for_all_who_ask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain, packed = server._packed, []
+    plain, packed = server._compress, []
 
     def slowly(data: bytes, type_: str) -> object:
         packed.append(type_)
         time.sleep(0.1)
         return plain(data, type_)
 
-    server._kept.cache_clear()
-    monkeypatch.setattr(server, "_packed", slowly)
+    server._load.cache_clear()
+    monkeypatch.setattr(server, "_compress", slowly)
     with serving(tmp_path, every=1000) as live, ThreadPoolExecutor(20) as many:
         assert set(many.map(lambda _: live.ask("/static/live.js")[0], range(20))) == {200}
     assert packed == ["text/javascript"]
@@ -288,9 +293,26 @@ def test_a_run_that_takes_long_rests_before_it_is_read_again(
     watching = StoreWatcher(tmp_path)
     watching.poll(["one"])
     monkeypatch.setattr("perdure.report.live.run_entry.SLOW_READ", -1.0)
-    monkeypatch.setattr("perdure.report.live.run_entry.REST_FACTOR", 1e9)
+    monkeypatch.setattr("perdure.report.live.run_entry.PAUSE_FACTOR", 1e9)
     append(run, "4,b,b,probe,0.75,10")
     watching.poll(["one"])
     append(run, "5,b,b,probe,0.75,10")
     assert not watching.poll(["one"]).points
     assert json.loads(watching.curves("one") or b"")["rows"] == 6  # unless somebody asks
+
+
+def test_uvicorn_has_what_the_limits_of_connections_use() -> None:
+    """`TimeLimitedConnection` rests on parts of uvicorn that are not documented."""
+    config = uvicorn.Config(lambda: None, http=patience.TimeLimitedConnection)
+    config.load()
+    loop = asyncio.new_event_loop()
+    try:
+        line = patience.TimeLimitedConnection(config, ServerState(), {}, _loop=loop)
+        assert line.loop is loop
+        assert line.connections == set()
+        assert line.is_waiting()  # there is no request yet
+    finally:
+        loop.close()
+    assert "response_complete" in inspect.getsource(RequestResponseCycle.__init__)
+    for name in ("connection_made", "on_response_complete", "pause_writing", "resume_writing"):
+        assert callable(getattr(H11Protocol, name))

@@ -39,7 +39,7 @@ def test_scores_of_any_size(tmp_path: Path) -> None:
     watching = StoreWatcher(tmp_path)
     watching.poll()
     assert watching.listing["r"].problem == ""
-    assert json.loads(watching.curves("r") or b"")["lows"]["0"][0] == 2
+    assert json.loads(watching.curves("r") or b"")["worst"]["0"][0] == 2
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_fault_is_answered_with_the_policy_too(
         def faulty(name: str) -> bytes:
             raise ZeroDivisionError(name)
 
-        monkeypatch.setattr(live.server.watching, "curves", faulty)
+        monkeypatch.setattr(live.server.watcher, "curves", faulty)
         status, headers, body = live.ask("/api/run/one")
         assert status == 500
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
@@ -210,7 +210,7 @@ def test_who_asks_nothing_is_sent_away(tmp_path: Path, monkeypatch: pytest.Monke
         again = live.raw(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\nGET")
         assert again.startswith(b"HTTP/1.1 404")
         append(run, "4,b,b,probe,0.75,10")  # who listens may do so for as long as they like
-        assert viewer.until("points")["rows"] == 5
+        assert viewer.until("points")["points"]["rows"] == 5
         viewer.close()
 
 
@@ -218,7 +218,7 @@ def test_a_hundred_who_ask_at_once_get_one_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_run(tmp_path / "one")
-    plain, written = server_module._packed, []
+    plain, written = server_module._compress, []
 
     def slowly(data: bytes, type_: str) -> object:
         written.append(type_)
@@ -228,7 +228,7 @@ def test_a_hundred_who_ask_at_once_get_one_list(
     with serving(tmp_path, every=1000) as live, ThreadPoolExecutor(20) as many:
         while live.rows()["one"]["acc"] is None:  # until the only poll is over
             time.sleep(0.01)
-        live.server.watching.rev += 1
-        monkeypatch.setattr(server_module, "_packed", slowly)
+        live.server.watcher.rev += 1
+        monkeypatch.setattr(server_module, "_compress", slowly)
         assert set(many.map(lambda _: live.ask("/api/runs")[0], range(20))) == {200}
     assert len(written) == 1

@@ -85,7 +85,7 @@ def test_the_curves_of_every_task_are_drawn(visit: Visit, live: Live) -> None:
         assert seen.get(colour, 0) > 20, (colour, seen.get(colour))
     found = live.json(f"/api/run/{gem}")
     row = page.locator("#table tbody tr").first
-    assert row.locator("td").nth(2).inner_text() == f"{found['lows']['0'][1]:.3f}"
+    assert row.locator("td").nth(2).inner_text() == f"{found['worst']['0'][1]:.3f}"
     assert page.locator("#figures").inner_text().count(f"{found['row']['acc']:.3f}") == 1
     # Where the lines are on the page is where the numbers are.
     data = page.evaluate(
@@ -94,7 +94,7 @@ def test_the_curves_of_every_task_are_drawn(visit: Visit, live: Live) -> None:
     )
     assert data == [[task["steps"], task["scores"]] for task in found["tasks"]]
     shapes = page.evaluate("document.getElementById('chart').layout.shapes.map((s) => s.x0)")
-    assert shapes == [last for _, _, last in found["visits"][:-1]]
+    assert shapes == [last for _, _, last in found["spans"][:-1]]
     assert visit.is_clean()
 
 
@@ -159,7 +159,7 @@ def test_a_new_run_appears_and_a_deleted_one_goes(visit: Visit, tmp_path: Path) 
         page.locator(".run .name", has_text="new").wait_for()
         shutil.rmtree(tmp_path / "old")
         page.locator(".run .name", has_text="old").wait_for(state="detached")
-        page.get_by_text("it is not there any more").wait_for()
+        page.get_by_text("this run no longer exists").wait_for()
         assert names(page) == ["new"]
         assert visit.strangers == []
 
@@ -182,7 +182,7 @@ def test_filters(visit: Visit, live: Live) -> None:
     page.wait_for_function("() => document.querySelectorAll('#runs .run').length === 5")
     page.get_by_label("Filter").fill("GEM s1")
     assert [("gem" in name, "s1" in name) for name in names(page)] == [(True, True)]
-    assert page.locator("#count").inner_text() == "1 run, of 5 in all"
+    assert page.locator("#count").inner_text() == "1 run, of 5 in total"
     page.get_by_label("Filter").fill("")
     for label, value, expected in (
         ("State", "failed", {"failed-one"}),
@@ -219,7 +219,7 @@ def test_chosen_runs_are_compared(visit: Visit, live: Live) -> None:
     task = live.json(f"/api/run/{two}")["tasks"][0]
     page.get_by_role("combobox", name="Compare").select_option(task["name"])
     assert page.evaluate(drawn)[1] == task["scores"]
-    page.get_by_role("button", name="Show one only").click()
+    page.get_by_role("button", name="Show only one").click()
     page.get_by_role("heading", name=one).wait_for()
     assert visit.is_clean()
 
@@ -239,8 +239,8 @@ def test_a_study_shows_how_far_it_is(visit: Visit, live: Live) -> None:
 def test_after_a_switch_only_what_follows_is_shown(visit: Visit, live: Live) -> None:
     gem = named(live, "gem")[0]
     page = opened(visit, live, gem)
-    page.get_by_label("Steps").select_option("switch")
-    switch = live.json(f"/api/run/{gem}")["visits"][-2][2]
+    page.get_by_label("Iterations").select_option("switch")
+    switch = live.json(f"/api/run/{gem}")["spans"][-2][2]
     low, high = page.evaluate("document.getElementById('chart').layout.xaxis.range")
     assert switch - 40 < low < switch < high
 

@@ -23,7 +23,7 @@ from perdure.report.live.serve import open_port
 from perdure.report.live.store_watcher import StoreChanges
 
 from .cli_helpers import refused
-from .live_helpers import Events, Live, append, make_run, serving
+from .live_helpers import Events, Live, append, make_run, new_points, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,11 +59,11 @@ def test_what_is_there_is_listed_and_drawn(live: Live) -> None:
     for path in ("one", "%3Cb%3E%2C%26%23%3F", "shelf/three", "shelf%2Fthree"):
         found = live.json(f"/api/run/{path}")
         assert [task["name"] for task in found["tasks"]] == ["a", "b"]
-        assert dict(found["about"])["strategy"] in ("naive", "ewc", "replay")
+        assert dict(found["details"])["strategy"] in ("naive", "ewc", "replay")
 
 
 def test_runs_beside_each_other_have_the_colours_of_their_strategies(live: Live) -> None:
-    found = live.json("/api/looks?run=one&run=two&run=nobody")
+    found = live.json("/api/styles?run=one&run=two&run=nobody")
     assert found.keys() == {"one", "two"}
     assert (found["one"]["colour"], found["two"]["colour"]) == ("#6b6b6b", "#d55e00")
 
@@ -72,8 +72,8 @@ def test_runs_of_one_strategy_keep_its_colour_beside_others(tmp_path: Path) -> N
     for name, strategy in (("a", "naive"), ("b", "naive"), ("c", "gem"), ("d", "")):
         make_run(tmp_path / name, strategy=strategy)
     with serving(tmp_path) as live:
-        found = live.json("/api/looks?run=a&run=b&run=c&run=d")
-        same = live.json("/api/looks?run=a&run=b")
+        found = live.json("/api/styles?run=a&run=b&run=c&run=d")
+        same = live.json("/api/styles?run=a&run=b")
     assert [found[name]["colour"] for name in "abc"] == ["#6b6b6b", "#6b6b6b", "#d55e00"]
     assert found["d"]["colour"] not in ("#6b6b6b", "#d55e00")
     assert [found[name]["dash"] for name in "abc"] == ["solid", "dash", "solid"]
@@ -228,7 +228,10 @@ def test_what_is_appended_is_told_to_those_who_look(tmp_path: Path) -> None:
         both.until("redraw")
         append(one, "4,b,b,probe,0.75,10")
         said = both.until("points")
-        assert (said["name"], said["curves"]) == ("one", {"1": {"steps": [4], "scores": [0.75]}})
+        assert (said["name"], said["points"]["curves"]) == (
+            "one",
+            {"1": {"steps": [4], "scores": [0.75]}},
+        )
         append(two, "4,b,b,probe,0.25,10")
         assert other.until("points")["name"] == "two"
         both.close()
@@ -261,26 +264,26 @@ def test_a_hundred_look_at_once_and_all_are_told(tmp_path: Path) -> None:
             viewer.until("hello")
         append(run, "4,b,b,probe,0.75,10")
         for viewer in viewers:
-            wanted = viewer.until("points")
+            wanted = viewer.until("points")["points"]
             assert wanted["curves"] == {"1": {"steps": [4], "scores": [0.75]}}
         assert live.ask("/api/runs")[0] == 200
         for viewer in viewers:
             viewer.close()
         deadline = time.monotonic() + 60  # only so that a fault does not hang the test
-        while live.server._hub._viewers and time.monotonic() < deadline:
+        while live.server._broadcaster._viewers and time.monotonic() < deadline:
             append(run, f"{time.monotonic_ns()},b,b,probe,0.75,10")
             time.sleep(0.05)
-        assert not live.server._hub._viewers  # who left is forgotten
+        assert not live.server._broadcaster._viewers  # who left is forgotten
 
 
 def test_who_does_not_keep_up_is_told_to_look_anew() -> None:
     hub = Broadcaster()
     slow = hub.join(frozenset(["r"]))
     for k in range(10_000):
-        hub.tell(encode_changes(StoreChanges(points={"r": {"rows": k}})))
-    assert slow._waiting.qsize() <= hub_module.MAX_PENDING
-    waiting = [slow._waiting.get_nowait() for _ in range(slow._waiting.qsize())]
-    assert waiting[0] == hub_module.encode_event("again", {})
+        hub.send(encode_changes(StoreChanges(points={"r": new_points(k)})))
+    assert slow._pending.qsize() <= hub_module.MAX_PENDING
+    waiting = [slow._pending.get_nowait() for _ in range(slow._pending.qsize())]
+    assert waiting[0] == hub_module.encode_event(hub_module.EventsDropped())
     assert b'"rows":9999' in (waiting[-1] or b"")
 
 
@@ -311,7 +314,7 @@ def test_a_deleted_store_leaves_an_empty_list(tmp_path: Path) -> None:
 def test_nonsense_is_refused_and_the_next_is_served(live: Live) -> None:
     live.raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 20)
     live.raw(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 300_000 + b"\r\n\r\n")
-    many = b"GET /api/looks?" + b"run=x&" * 3000 + b" HTTP/1.1\r\nHost: localhost\r\n"
+    many = b"GET /api/styles?" + b"run=x&" * 3000 + b" HTTP/1.1\r\nHost: localhost\r\n"
     assert live.raw(many + b"Connection: close\r\n\r\n").endswith(b"\r\n\r\n{}")
     assert live.ask("/")[0] == 200
 

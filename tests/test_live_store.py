@@ -20,6 +20,7 @@ from perdure.record import (
 )
 from perdure.record.io import safe_folder
 from perdure.report.live import run_entry as entry_module
+from perdure.report.live.curves import CurvePoints
 from perdure.report.live.store_watcher import StoreWatcher
 from perdure.report.live.studies import StudyProgress
 from perdure.studies import make_study, run_study
@@ -77,7 +78,7 @@ def test_numbers_by_hand(tmp_path: Path) -> None:
     row = watching.listing["r"]
     assert (row.acc, row.min_acc, row.step, row.tasks) == (0.45, 0.3, 3, 1)
     curves = drawn(watching, "r")
-    assert curves["lows"] == {"0": [3, 0.3, 0.9]}
+    assert curves["worst"] == {"0": [3, 0.3, 0.9]}
     assert curves["spans"] == [[0, 1, 2], [1, 3, 3]]
     assert curves["mean"] == {"steps": [1, 2, 3], "scores": [0.5, 0.9, 0.45]}
 
@@ -110,8 +111,8 @@ def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not read
     append(run, "900,b,a,probe,0.25,9")
     said = watching.poll({"r"}).points["r"]
-    assert said["curves"] == {0: {"steps": [900], "scores": [0.25]}}
-    assert said["rows"] == said["since"] + 1
+    assert said.curves == {0: CurvePoints([900], [0.25])}
+    assert said.rows == said.since + 1
     assert sum(read) < 200  # the new line, and a few bytes before it
 
 
@@ -123,7 +124,7 @@ def test_a_torn_line_waits_for_its_end(tmp_path: Path) -> None:
     assert watching.listing["r"].problem == ""
     append(run, "be,0.75,10")
     said = watching.poll({"r"}).points["r"]
-    assert said["curves"] == {1: {"steps": [4], "scores": [0.75]}}
+    assert said.curves == {1: CurvePoints([4], [0.75])}
 
 
 def test_a_letter_cut_in_two_waits_for_its_end(tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_a_letter_cut_in_two_waits_for_its_end(tmp_path: Path) -> None:
         with (run / "points.csv").open("ab") as file:
             file.write(piece)
         changes = watching.poll({"r"})
-    assert changes.points["r"]["curves"] == {0: {"steps": [2], "scores": [0.75]}}
+    assert changes.points["r"].curves == {0: CurvePoints([2], [0.75])}
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_a_file_that_is_not_just_longer_is_read_anew(tmp_path: Path, how: str) -
         if how == "cut and grown":  # as a run does that goes on from its checkpoint
             append(run, "4,b,b,probe,0.2,10", "5,b,b,probe,0.2,10", "6,b,b,probe,0.2,10")
     changes = watching.poll({"r"})
-    assert changes.again == ["r"]
+    assert changes.redraw == ["r"]
     assert not changes.points
     expected = read_points(path.read_text(), "p").stream().tasks["b"]
     b = drawn(watching, "r")["tasks"][1]
@@ -371,13 +372,13 @@ def test_what_nobody_looks_at_is_let_go(tmp_path: Path, monkeypatch: pytest.Monk
     watching = StoreWatcher(tmp_path)
     watching.poll({"r"})
     entry = watching._entries["r"]
-    assert entry.view is not None
+    assert entry.run_curves is not None
     monkeypatch.setattr(entry_module, "KEEP_SECONDS", -1.0)
     settle(watching)
-    assert entry.view is None
+    assert entry.run_curves is None
     assert watching.listing["r"].acc == 0.45
     append(run, "4,b,b,probe,0.8,10")
-    assert watching.poll({"r"}).again == ["r"]  # whoever looks again starts anew
+    assert watching.poll({"r"}).redraw == ["r"]  # whoever looks again starts anew
 
 
 def test_a_study_is_counted_by_its_runs(tmp_path: Path) -> None:
@@ -422,19 +423,19 @@ def test_ten_thousand_runs_are_listed_and_cost_little(
         for name in ("run.json", "points.csv", "done.json"):
             os.link(one / name, folder / name)
     asked: list[str] = []
-    plain = entry_module.RunEntry._look
+    plain = entry_module.RunEntry._refresh
 
     def counted(self: entry_module.RunEntry, run: RunFolder) -> None:
         asked.append(self.name)
         plain(self, run)
 
-    monkeypatch.setattr(entry_module.RunEntry, "_look", counted)
+    monkeypatch.setattr(entry_module.RunEntry, "_refresh", counted)
     watching = StoreWatcher(tmp_path / "store")
     assert len(watching.listing) == 10_000
     assert len(asked) == 10_000
     asked.clear()
     for _ in range(20):
-        watching.poll(summing_up=False)
+        watching.poll(read_others=False)
     assert not asked  # a stat or two a run is enough where nothing has changed
     assert list(watching.poll().rows)  # and the numbers come by and by
     assert {name for name, row in watching.listing.items() if row.acc == 0.45} != set()

@@ -121,7 +121,7 @@ def test_the_live_page_is_told_name_direction_and_sign(tmp_path: Path) -> None:
     row = watching.listing["mine"]
     assert (row.score, row.lower, row.acc, row.min_acc) == (NAME, True, 3.5, 8.0)
     found = json.loads(watching.curves("mine") or b"")
-    assert found["lows"]["0"] == [3, 8.0, 2.0]
+    assert found["worst"]["0"] == [3, 8.0, 2.0]
 
 
 def test_a_page_of_losses_has_the_words_of_losses(tmp_path: Path) -> None:

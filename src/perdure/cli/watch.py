@@ -52,7 +52,7 @@ def watch(
 
     token = _check_token(host, token)
     server = LiveServer(store, open_port(host, port), host, token=token)
-    count = len(server.watching.listing)
+    count = len(server.watcher.listing)
     print_lines(f"{store}: {count} run{'' if count == 1 else 's'}, shown at {server.address}")
     print_lines("Ctrl-C stops it")
     if open_:

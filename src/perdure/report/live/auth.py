@@ -1,4 +1,4 @@
-"""At the door: who may come in, what may be asked, and what the browser is told to allow."""
+"""Access control: which requests are allowed, and which headers every response carries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ __all__ = ["AuthMiddleware", "is_loopback"]
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
     "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)  # plotly writes styles into its drawings
+)  # plotly writes inline styles
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -46,70 +46,68 @@ def is_loopback(host: str) -> bool:
 
 
 class AuthMiddleware:
-    """Lets requests through to `app` that may read, and adds headers to every answer.
+    """Passes permitted requests on to `app` and adds security headers to every response.
 
     Args:
-        app: what is guarded.
-        token: the word that must be known; None where only this machine can ask.
-        loopback: refuse other names for this machine: a page of somebody else could have one
-            point here. (Starlette's own check cannot read [::1]:8765.)
-        cookie: the name under which a browser keeps the word.
+        app: the application to protect.
+        token: the secret that a client must present; None if only this machine can connect.
+        loopback: refuse requests under other host names, which a foreign page could make point
+            to this machine. (Starlette's TrustedHostMiddleware cannot parse [::1]:8765.)
+        cookie: name of the cookie in which a browser keeps the token.
     """
 
     def __init__(self, app: ASGIApp, *, token: str | None, loopback: bool, cookie: str) -> None:
         self._app, self._token, self._loopback, self._cookie = app, token, loopback, cookie
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or let the app do so."""
+        """Respond to a request, or let the application respond."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
-        async def with_headers(sent: Message) -> None:
-            if sent["type"] == "http.response.start":
-                headers = MutableHeaders(scope=sent)
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
                 headers.setdefault("Cache-Control", "no-store")
-            await send(sent)
+            await send(message)
 
-        answer = self._refused(scope) or self._app
-        await answer(scope, receive, with_headers)
+        response = self._refuse(scope) or self._app
+        await response(scope, receive, send_with_headers)
 
-    def _refused(self, scope: Scope) -> Response | None:
-        headers = Headers(scope=scope)
+    def _refuse(self, scope: Scope) -> Response | None:
+        """Return the response to a request that is not permitted, None if it is."""
         if scope["method"] not in ("GET", "HEAD"):
-            return PlainTextResponse("this page only reads", 405, {"Allow": "GET, HEAD"})
-        if self._loopback and not is_loopback(_name(headers.get("host", ""))):
-            return PlainTextResponse("no such host here", 400)
-        if self._token is None:
-            return None
-        return self._without_token(scope["query_string"], headers, self._token)
+            return PlainTextResponse("this page is read-only", 405, {"Allow": "GET, HEAD"})
+        host = Headers(scope=scope).get("host", "")
+        if self._loopback and not is_loopback(_host_name(host)):
+            return PlainTextResponse("unknown host name", 400)
+        return None if self._token is None else self._check_token(scope, self._token)
 
-    def _without_token(self, query: bytes, headers: Headers, token: str) -> Response | None:
-        """Return what somebody gets who does not show the word yet, None for who does."""
+    def _check_token(self, scope: Scope, token: str) -> Response | None:
+        """Return the response to a client without the token in its cookie, None if it has it."""
         try:
-            given = parse_qs(query.decode("latin-1"), max_num_fields=40).get("token", [""])[-1]
+            query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=40)
+            given = query.get("token", [""])[-1]
         except ValueError:
             given = ""
-        if not _same(given, token):
-            # Browsers send the cookies of every port: those of other programs may be odd.
-            if _same(cookie_parser(headers.get("cookie", "")).get(self._cookie, ""), token):
+        if not _is_equal(given, token):
+            # Browsers send the cookies of every port, so those of other programs may be malformed.
+            if _is_equal(HTTPConnection(scope).cookies.get(self._cookie, ""), token):
                 return None
-            return PlainTextResponse(
-                "a token is needed: open the address that perdure printed", 401
-            )
-        # Out of the address, where histories and screenshots would keep it.
-        found = RedirectResponse("/", 303)
-        # Not "strict": who follows the address from a mail or a chat would be refused at "/".
-        found.set_cookie(self._cookie, token, httponly=True, samesite="lax")
-        return found
+            return PlainTextResponse("token required: open the address that perdure printed", 401)
+        # Removes the token from the address, where histories and screenshots would keep it.
+        response = RedirectResponse("/", 303)
+        # Not "strict", which would refuse "/" to whoever follows a link from a mail or a chat.
+        response.set_cookie(self._cookie, token, httponly=True, samesite="lax")
+        return response
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     """Return a Host header without its port."""
-    found = re.fullmatch(r"(?:\[([^\]]*:[^\]]*)\]|([^:\[\]]*))(?::\d*)?", host.lower())
-    return (found[1] or found[2]) if found else ""
+    match = re.fullmatch(r"(?:\[([^\]]*:[^\]]*)\]|([^:\[\]]*))(?::\d*)?", host.lower())
+    return (match[1] or match[2]) if match else ""
 
 
-def _same(given: str, token: str) -> bool:
+def _is_equal(given: str, token: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())

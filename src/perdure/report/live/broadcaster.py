@@ -1,10 +1,10 @@
-"""Everybody who looks: each has a queue of messages that cannot grow without end."""
+"""Events for all open pages; each viewer has a bounded queue."""
 
 from __future__ import annotations
 
 import asyncio
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import msgspec
 
@@ -13,11 +13,15 @@ from .limits import max_connections
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from .curves import NewPoints
+    from .list_row import ListRow
     from .store_watcher import StoreChanges
+    from .studies import StudyProgress
 
 __all__ = [
     "Broadcaster",
     "EncodedChanges",
+    "Hello",
     "TooManyViewersError",
     "Viewer",
     "encode_changes",
@@ -25,59 +29,115 @@ __all__ = [
 ]
 
 MAX_VIEWERS = 500
-MAX_PENDING = 32  # messages of a viewer who does not keep up
-MAX_PENDING_BYTES = 1 << 20  # of these messages
-MAX_POINTS_BYTES = 256 << 10  # bytes of a message about points; more are fetched
-KEEPALIVE_SECONDS = 15.0  # seconds after which a quiet connection is shown to be alive
-MAX_CHANGED_ROWS = 500  # more changed rows than this are fetched as a whole list
+MAX_PENDING = 32  # events of a viewer who does not keep up
+MAX_PENDING_BYTES = 1 << 20  # of these events
+MAX_POINTS_BYTES = 256 << 10  # larger events are replaced by a request to fetch the curves
+MAX_CHANGED_ROWS = 500  # with more, the whole list is fetched
+KEEPALIVE_SECONDS = 15.0
+
+
+class Hello(msgspec.Struct):
+    """The first event: which server it is, and the revision of its list."""
+
+    kind: ClassVar[str] = "hello"
+    id: str
+    rev: int
+
+
+class RowsChanged(msgspec.Struct):
+    """Rows of the list that are new or different, and names of runs that are gone."""
+
+    kind: ClassVar[str] = "rows"
+    rows: list[ListRow]
+    gone: list[str]
+    rev: int
+
+
+class StudiesChanged(msgspec.Struct):
+    """The progress of all studies."""
+
+    kind: ClassVar[str] = "studies"
+    studies: list[StudyProgress]
+
+
+class PointsAdded(msgspec.Struct):
+    """New points of a run."""
+
+    kind: ClassVar[str] = "points"
+    name: str
+    points: NewPoints
+
+
+class CurvesChanged(msgspec.Struct):
+    """The curves of a run must be fetched again."""
+
+    kind: ClassVar[str] = "redraw"
+    name: str
+
+
+class ListChanged(msgspec.Struct):
+    """The list must be fetched again."""
+
+    kind: ClassVar[str] = "relist"
+
+
+class EventsDropped(msgspec.Struct):
+    """A viewer did not keep up: everything must be fetched again."""
+
+    kind: ClassVar[str] = "again"
+
+
+Event = (
+    Hello | RowsChanged | StudiesChanged | PointsAdded | CurvesChanged | ListChanged | EventsDropped
+)
 
 
 class TooManyViewersError(RuntimeError):
-    """Too many look already."""
+    """No further viewer is accepted."""
 
 
 class Viewer:
-    """Who looks at which runs, and what is still to be sent."""
+    """An open page: the runs it shows, and the events that are still to be sent."""
 
     def __init__(self, runs: frozenset[str]) -> None:
         self.runs = runs
-        self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_PENDING)
-        self._bytes = 0  # of what waits
+        self._pending: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_PENDING)
+        self._pending_bytes = 0
 
-    def tell(self, said: bytes | None) -> None:
-        """Have something sent; whoever does not keep up is told to look anew instead."""
-        if self._waiting.full() or self._bytes > MAX_PENDING_BYTES:
-            while not self._waiting.empty():
-                self._waiting.get_nowait()
-            self._waiting.put_nowait(encode_event("again", {}))
-            self._bytes = 0
-        self._waiting.put_nowait(said)
-        self._bytes += len(said or b"")
+    def send(self, event: bytes | None) -> None:
+        """Queue an event, None for the last; a full queue is replaced by EventsDropped."""
+        if self._pending.full() or self._pending_bytes > MAX_PENDING_BYTES:
+            while not self._pending.empty():
+                self._pending.get_nowait()
+            self._pending.put_nowait(encode_event(EventsDropped()))
+            self._pending_bytes = 0
+        self._pending.put_nowait(event)
+        self._pending_bytes += len(event or b"")
 
-    async def messages(self) -> AsyncIterator[bytes]:
-        """Yield what is to be sent, and something at times when there is nothing."""
+    async def events(self) -> AsyncIterator[bytes]:
+        """Yield events until the last, and a comment now and then if there are none."""
         while True:
             try:
-                said = await asyncio.wait_for(self._waiting.get(), KEEPALIVE_SECONDS)
+                event = await asyncio.wait_for(self._pending.get(), KEEPALIVE_SECONDS)
             except TimeoutError:
-                said = b": still here\n\n"
-            if said is None:
+                event = b": keep-alive\n\n"
+            if event is None:
                 return
-            self._bytes = max(self._bytes - len(said), 0)
-            yield said
+            self._pending_bytes = max(self._pending_bytes - len(event), 0)
+            yield event
 
 
 class Broadcaster:
-    """The viewers, by what they look at."""
+    """All viewers. `id` lets a page that reconnects notice that the server was restarted."""
 
     def __init__(self) -> None:
-        self.id = token_hex(8)  # who reconnects sees whether it is the same program
+        self.id = token_hex(8)
         self._viewers: set[Viewer] = set()
         self._closed = False
 
     def join(self, runs: frozenset[str]) -> Viewer:
         """Return a new viewer, or raise TooManyViewersError."""
-        most = min(MAX_VIEWERS, max_connections() * 5 // 8)  # the others are for those who ask
+        most = min(MAX_VIEWERS, max_connections() * 5 // 8)  # the rest is for other requests
         if len(self._viewers) >= most or self._closed:
             raise TooManyViewersError
         viewer = Viewer(runs)
@@ -85,63 +145,58 @@ class Broadcaster:
         return viewer
 
     def leave(self, viewer: Viewer) -> None:
-        """Forget a viewer."""
+        """Remove a viewer."""
         self._viewers.discard(viewer)
 
-    def viewed(self) -> set[str]:
-        """Return the runs that somebody looks at."""
+    def viewed_runs(self) -> set[str]:
+        """Return the runs that any viewer shows."""
         return set().union(*(viewer.runs for viewer in self._viewers))
 
-    def tell(self, messages: EncodedChanges) -> None:
-        """Tell everybody what concerns them."""
+    def send(self, changes: EncodedChanges) -> None:
+        """Send each viewer the changes that concern it."""
         for viewer in self._viewers:
-            for said in messages.to_all:
-                viewer.tell(said)
-            for name in viewer.runs & messages.of_runs.keys():
-                viewer.tell(messages.of_runs[name])
+            for event in changes.for_all:
+                viewer.send(event)
+            for name in viewer.runs & changes.by_run.keys():
+                viewer.send(changes.by_run[name])
 
     def close(self) -> None:
         """End every connection."""
         self._closed = True
         for viewer in self._viewers:
-            viewer.tell(None)
+            viewer.send(None)
 
 
 class EncodedChanges(NamedTuple):
-    """What everybody is told, and what those are told who look at a run."""
+    """Events for all viewers, and events for the viewers of a run."""
 
-    to_all: Sequence[bytes]
-    of_runs: dict[str, bytes]
+    for_all: Sequence[bytes]
+    by_run: dict[str, bytes]
 
 
 def encode_changes(changes: StoreChanges) -> EncodedChanges:
-    """Return what to tell of changes: what several are told is written once."""
-    of_runs = {name: encode_event("redraw", {"name": name}) for name in changes.again}
+    """Return changes as events, each encoded once for all viewers."""
+    by_run = {name: encode_event(CurvesChanged(name)) for name in changes.redraw}
     for name, points in changes.points.items():
-        said = encode_event("points", {"name": name, **points})
-        of_runs[name] = (
-            said if len(said) <= MAX_POINTS_BYTES else encode_event("redraw", {"name": name})
-        )
-    return EncodedChanges(_to_all(changes), of_runs)
-
-
-def _to_all(changes: StoreChanges) -> Sequence[bytes]:
-    said = []
+        event = encode_event(PointsAdded(name, points))
+        if len(event) > MAX_POINTS_BYTES:
+            event = encode_event(CurvesChanged(name))
+        by_run[name] = event
+    for_all: list[Event] = []
     if len(changes.rows) > MAX_CHANGED_ROWS:
-        said.append(encode_event("relist", {}))
+        for_all.append(ListChanged())
     elif changes.rows or changes.gone:
-        rows = {"rows": list(changes.rows.values()), "gone": changes.gone, "rev": changes.rev}
-        said.append(encode_event("rows", rows))
+        for_all.append(RowsChanged(list(changes.rows.values()), changes.gone, changes.rev))
     if changes.studies is not None:
-        said.append(encode_event("studies", {"studies": changes.studies}))
-    return said
+        for_all.append(StudiesChanged(changes.studies))
+    return EncodedChanges([encode_event(event) for event in for_all], by_run)
 
 
-def encode_event(kind: str, data: Any) -> bytes:
-    r"""Return one event as it goes over the line.
+def encode_event(event: Event) -> bytes:
+    r"""Return a server-sent event.
 
     Example:
-        >>> encode_event("rows", {"gone": ["a\nb"]})
-        b'event: rows\ndata: {"gone":["a\\nb"]}\n\n'
+        >>> encode_event(CurvesChanged("a\nb"))
+        b'event: redraw\ndata: {"name":"a\\nb"}\n\n'
     """
-    return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+    return f"event: {event.kind}\ndata: ".encode() + msgspec.json.encode(event) + b"\n\n"

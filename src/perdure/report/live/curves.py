@@ -1,16 +1,17 @@
-"""What is drawn of a run: a curve per task, the switches, the worst since each was learned."""
+"""The curves of a run: one per task, task switches, and the worst score since each was learned."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ..._html import select_extremes
 from ...metrics import UndefinedMetricError, min_acc
 from ...record import Run, RunMetadata
-from ..colours import choose_styles, task_colours
+from ..colours import DASHES, choose_styles, task_colours
 from .list_row import escape_name
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 __all__ = [
+    "CurvePoints",
+    "CurvesMessage",
+    "NewPoints",
+    "PointsSummary",
     "RunCurves",
     "choose_run_styles",
     "find_new_points",
@@ -32,14 +37,13 @@ __all__ = [
     "to_curve_message",
 ]
 
-MAX_POINTS = 2000  # of a curve
-MAX_TOTAL_POINTS = 200_000  # of all curves of a run
+MAX_POINTS = 2000  # per curve
+MAX_TOTAL_POINTS = 200_000  # per run
 MAX_TASKS = 200
-DASHES = ("solid", "dashed", "dotted", "dashdot")
 
 
 class WorstScore(NamedTuple):
-    """Where a task did worst since it was learned, and how well it did when it was."""
+    """The worst score of a task since it was learned, and its score when it was learned."""
 
     step: int
     score: float
@@ -48,62 +52,112 @@ class WorstScore(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RunCurves:
-    """A run's curves in full; `rows` and `begun` say from how much of which file."""
+    """All curves of a run, from `rows` rows of a file that was read anew `restarts` times."""
 
     tasks: dict[str, Curve]
-    mean: Curve  # over the tasks seen by then
+    mean: Curve  # over the tasks learned so far
     spans: list[tuple[str, int, int]]  # task, first and last step
-    lows: dict[str, WorstScore]  # of tasks that were left behind
-    left_out: int
+    worst: dict[str, WorstScore]  # of older tasks
+    tasks_left_out: int
     rows: int
-    begun: int
+    restarts: int
 
 
-def make_run_curves(stream: Stream, rows: int, begun: int) -> RunCurves:
-    """Return what is drawn of a run.
+class CurvePoints(msgspec.Struct):
+    """Points of a curve."""
+
+    steps: list[int]
+    scores: list[float]
+
+
+class TaskPoints(msgspec.Struct):
+    """Points of the curve of a task, and its colour on light and dark ground."""
+
+    name: str
+    colour: str
+    dark: str
+    steps: list[int]
+    scores: list[float]
+
+
+class CurvesMessage(msgspec.Struct):
+    """The curves of a run for the browser; `spans` and `worst` refer to tasks by their number."""
+
+    restarts: int
+    rows: int
+    tasks_left_out: int
+    tasks: list[TaskPoints]
+    mean: CurvePoints
+    spans: list[tuple[int, int, int]]
+    worst: dict[int, WorstScore]
+
+
+class NewPoints(msgspec.Struct):
+    """The points of a run after its first `since` rows; `curves` are by number of the task."""
+
+    restarts: int
+    since: int
+    rows: int
+    curves: dict[int, CurvePoints]
+    mean: CurvePoints
+    spans: list[tuple[int, int, int]]
+    worst: dict[int, WorstScore]
+
+
+class PointsSummary(NamedTuple):
+    """The numbers of a run in the list."""
+
+    tasks: int | None = None
+    step: int | None = None
+    acc: float | None = None
+    min_acc: float | None = None
+
+
+def make_run_curves(stream: Stream, rows: int, restarts: int) -> RunCurves:
+    """Return the curves of a stream.
 
     Example:
         >>> from perdure.record import read_points
         >>> text = "step,trained,tested,score|1,a,a,0.9|2,b,a,0.2|2,b,b,0.5|3,b,a,0.6|3,b,b,0.8|"
         >>> points = read_points(text.replace("|", chr(10)), "points.csv")
-        >>> view = make_run_curves(points.stream(), 5, 1)
-        >>> view.lows["a"], view.mean[1].round(2)
+        >>> curves = make_run_curves(points.stream(), 5, 1)
+        >>> curves.worst["a"], curves.mean[1].round(2)
         (WorstScore(step=2, score=0.2, learned=0.9), array([0.9 , 0.35, 0.7 ]))
     """
-    spans = _spans(stream)
+    spans = _list_spans(stream)
     tasks = {name: stream.tasks[name] for name in stream.names[:MAX_TASKS]}
     return RunCurves(
-        tasks, _mean(tasks, spans), spans[:MAX_TASKS], _lows(stream, spans),
-        len(stream.names) - len(tasks), rows, begun,
+        tasks, _mean(tasks, spans), spans[:MAX_TASKS], _find_worst(stream, spans),
+        len(stream.names) - len(tasks), rows, restarts,
     )  # fmt: skip
 
 
-def _spans(stream: Stream) -> list[tuple[str, int, int]]:
-    found, start = [], 0
+def _list_spans(stream: Stream) -> list[tuple[str, int, int]]:
+    spans, start = [], 0
     for task, last in stream.spans:
-        found.append((task, start + 1, last))
+        spans.append((task, start + 1, last))
         start = last
-    return found
+    return spans
 
 
-def _lows(stream: Stream, spans: list[tuple[str, int, int]]) -> dict[str, WorstScore]:
-    """Return where each task that was left behind did worst since the end of its first visit."""
+def _find_worst(stream: Stream, spans: list[tuple[str, int, int]]) -> dict[str, WorstScore]:
+    """Return the worst score of each older task since the end of its first span."""
     ends: dict[str, int] = {}
     for task, _, last in spans[:-1]:
         ends.setdefault(task, last)
-    found = {}
+    worst = {}
     for task, end in list(ends.items())[:MAX_TASKS]:
         steps, scores = stream.tasks[task]
         start = int(np.searchsorted(steps, end, side="right"))
         if start < len(steps):
             at = start + int(stream.higher_is_better(task)[start:].argmin())
             learned = float(scores[start - 1]) if start else None
-            found[task] = WorstScore(int(steps[at]), float(scores[at]), learned)
-    return found
+            worst[task] = WorstScore(int(steps[at]), float(scores[at]), learned)
+    return worst
 
 
 def _mean(tasks: dict[str, Curve], spans: list[tuple[str, int, int]]) -> Curve:
-    """Return the mean over the tasks seen so far of each one's newest score."""
+    """Return the mean over the tasks learned so far of the latest score of each."""
     starts: dict[str, int] = {}
     for task, first, _ in spans:
         starts.setdefault(task, first)
@@ -112,145 +166,134 @@ def _mean(tasks: dict[str, Curve], spans: list[tuple[str, int, int]]) -> Curve:
     steps = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
     total, count = np.zeros(len(steps)), np.zeros(len(steps))
     for name, start in seen.items():
-        mine, scores = tasks[name]
-        at = np.searchsorted(mine, steps, side="right") - 1
+        own, scores = tasks[name]
+        at = np.searchsorted(own, steps, side="right") - 1
         known = (at >= 0) & (steps >= start)
         total[known] += scores[at[known]]
         count[known] += 1
     return steps[count > 0], total[count > 0] / count[count > 0]
 
 
-def summarize_points(points: Points, stream: Stream) -> dict[str, Any]:
-    """Return what the list shows of a run's points, and of the stream they make.
+def summarize_points(points: Points, stream: Stream) -> PointsSummary:
+    """Return the numbers of a run in the list, from its points and their stream.
 
     Example:
         >>> from perdure.record import read_points
         >>> text = "step,trained,tested,score|1,a,a,0.9|2,b,a,0.2|2,b,b,0.5|"
         >>> points = read_points(text.replace("|", chr(10)), "p")
-        >>> summarize_points(points, points.stream())["acc"]
+        >>> summarize_points(points, points.stream()).acc
         0.35
     """
     ended = points.last_finished_step()
-    newest = np.full(len(points.names), np.nan)
-    newest[points.tested] = points.score  # in order of step: the last one stays
-    newest = newest[: len({task for task, _ in stream.spans})]  # learned tasks come first
-    newest = newest[~np.isnan(newest)]
+    latest = np.full(len(points.names), np.nan)
+    latest[points.tested] = points.score  # in order of steps: the last one remains
+    latest = latest[: len({task for task, _ in stream.spans})]  # learned tasks come first
+    latest = latest[~np.isnan(latest)]
     done = {task for task, last in stream.spans if ended is not None and last <= ended}
     try:
-        low = float(min_acc(stream))  # of scores whose larger ones are better
+        low = float(min_acc(stream))  # of scores for which higher is better
         worst: float | None = round(-low if points.scale.lower_is_better else low, 6)
     except (UndefinedMetricError, ValueError):
         worst = None
-    return {
-        "tasks": len(done),
-        "step": int(points.step[-1]),
-        "acc": round(float(np.mean(newest)), 6) if len(newest) else None,
-        "min_acc": worst,
-    }
+    acc = round(float(np.mean(latest)), 6) if len(latest) else None
+    return PointsSummary(len(done), int(points.step[-1]), acc, worst)
 
 
-def to_curve_message(view: RunCurves, tasks: int = 0) -> dict[str, Any]:
-    """Return a view as plain data, thinned for the eye: the lowest and highest are true.
+def to_curve_message(curves: RunCurves, tasks: int = 0) -> CurvesMessage:
+    """Return curves with fewer points but all extremes, as the browser gets them.
 
-    Colours are those of a run with so many `tasks`, where that is known.
+    Colours are those of a run with `tasks` tasks in all, if that is known.
     """
-    colours = task_colours(max(len(view.tasks), min(tasks, MAX_TASKS)))
-    most = min(MAX_POINTS, MAX_TOTAL_POINTS // (len(view.tasks) + 1))
-    return {
-        "begun": view.begun,
-        "rows": view.rows,
-        "left_out": view.left_out,
-        "tasks": [
-            {
-                "name": escape_name(name)[:200],
-                "colour": colour,
-                "dark": lighten_for_dark(colour),
-                **_thin(curve, most),
-            }
-            for (name, curve), colour in zip(view.tasks.items(), colours, strict=False)
-        ],
-        "mean": _thin(view.mean, most),
-        **_marks(view),
-    }
+    colours = task_colours(max(len(curves.tasks), min(tasks, MAX_TASKS)))
+    most = min(MAX_POINTS, MAX_TOTAL_POINTS // (len(curves.tasks) + 1))
+    messages = []
+    for (name, curve), colour in zip(curves.tasks.items(), colours, strict=False):
+        points = _thin(curve, most)
+        messages.append(
+            TaskPoints(
+                escape_name(name)[:200], colour, lighten_for_dark(colour), points.steps,
+                points.scores,
+            )
+        )  # fmt: skip
+    return CurvesMessage(
+        curves.restarts, curves.rows, curves.tasks_left_out, messages, _thin(curves.mean, most),
+        *_number_tasks(curves),
+    )  # fmt: skip
 
 
-def find_new_points(before: RunCurves, now: RunCurves) -> dict[str, Any] | None:
-    """Return what `now` has more than `before`; None if it is not just longer."""
+def find_new_points(before: RunCurves, now: RunCurves) -> NewPoints | None:
+    """Return the points that `now` has in addition; None if it does not only have more points."""
     names = list(now.tasks)
-    if before.begun != now.begun or names[: len(before.tasks)] != list(before.tasks):
-        return None
+    if before.restarts != now.restarts or names != list(before.tasks):
+        return None  # a new task needs a name and a colour too
     curves = {}
     for number, name in enumerate(names):
-        more = _more(before.tasks.get(name), now.tasks[name])
-        if more is None or len(more["steps"]) > MAX_POINTS:  # so many come thinned
+        added = _find_added(before.tasks[name], now.tasks[name])
+        if added is None or len(added.steps) > MAX_POINTS:  # so many are sent with fewer points
             return None
-        if more["steps"]:
-            curves[number] = more
-    mean = _more(before.mean, now.mean)
-    if mean is None or len(names) != len(before.tasks):  # a new task has a name and a colour
+        if added.steps:
+            curves[number] = added
+    mean = _find_added(before.mean, now.mean)
+    if mean is None:
         return None
-    return {
-        "begun": now.begun, "since": before.rows, "rows": now.rows, "curves": curves, "mean": mean,
-        **_marks(now),
-    }  # fmt: skip
+    return NewPoints(now.restarts, before.rows, now.rows, curves, mean, *_number_tasks(now))
 
 
-def _marks(view: RunCurves) -> dict[str, Any]:
-    """Return the switches, and where each task did worst, tasks by number."""
-    numbers = {name: number for number, name in enumerate(view.tasks)}
-    return {
-        "spans": [
-            [numbers[task], first, last] for task, first, last in view.spans if task in numbers
-        ],
-        "lows": {numbers[task]: low for task, low in view.lows.items() if task in numbers},
-    }
+def _number_tasks(
+    curves: RunCurves,
+) -> tuple[list[tuple[int, int, int]], dict[int, WorstScore]]:
+    """Return the spans and the worst scores of tasks by number."""
+    numbers = {name: number for number, name in enumerate(curves.tasks)}
+    spans = [(numbers[task], first, last) for task, first, last in curves.spans if task in numbers]
+    return spans, {numbers[task]: low for task, low in curves.worst.items() if task in numbers}
 
 
-def _more(before: Curve | None, now: Curve) -> dict[str, Any] | None:
-    old = 0 if before is None else len(before[0])
-    if before is not None and not all(
-        np.array_equal(mine[:old], theirs) for mine, theirs in zip(now, before, strict=True)
-    ):
-        return None
-    return _plain((now[0][old:], now[1][old:]))
+def _find_added(before: Curve, now: Curve) -> CurvePoints | None:
+    """Return the points after those of `before`; None if those have changed."""
+    old = len(before[0])
+    unchanged = all(
+        np.array_equal(own[:old], others) for own, others in zip(now, before, strict=True)
+    )
+    return _to_points((now[0][old:], now[1][old:])) if unchanged else None
 
 
-def _thin(curve: Curve, most: int) -> dict[str, Any]:
-    kept = select_extremes(curve[1], most)
-    return _plain((curve[0][kept], curve[1][kept]))
+def _thin(curve: Curve, most: int) -> CurvePoints:
+    points = select_extremes(curve[1], most)
+    return _to_points((curve[0][points], curve[1][points]))
 
 
-def _plain(curve: Curve) -> dict[str, Any]:
-    return {"steps": curve[0].tolist(), "scores": curve[1].round(6).tolist()}
+def _to_points(curve: Curve) -> CurvePoints:
+    return CurvePoints(curve[0].tolist(), curve[1].round(6).tolist())
 
 
 def choose_run_styles(strategies: dict[str, str]) -> dict[str, LineStyle]:
-    """Return how runs are drawn beside each other, by each one's strategy.
+    """Return the styles of runs in a comparison, given the strategy of each.
 
-    A strategy has its colour, runs of it differ in their dashes; of one only, in their colours.
+    Runs of one strategy share its colour and differ in their dashes; if there is only one
+    strategy, its runs differ in their colours.
 
     Example:
-        >>> found = choose_run_styles({"a": "gem", "b": "naive", "c": "gem"})
-        >>> found["a"], found["c"]
+        >>> styles = choose_run_styles({"a": "gem", "b": "naive", "c": "gem"})
+        >>> styles["a"], styles["c"]
         (LineStyle(colour='#d55e00', dashes='solid'), LineStyle(colour='#d55e00', dashes='dashed'))
     """
-    kinds = {kind: [_of(kind)] for kind in strategies.values()}
-    if len(kinds) < 2:
-        return choose_styles({name: [_of(kind)] for name, kind in strategies.items()})
-    found, by_kind = {}, choose_styles(kinds)
-    for kind, look in by_kind.items():
-        first = DASHES.index(look.dashes)
-        for k, name in enumerate(name for name, mine in strategies.items() if mine == kind):
-            found[name] = look._replace(dashes=DASHES[(first + k) % len(DASHES)])
-    return found
+    by_strategy = choose_styles({strategy: [_run_of(strategy)] for strategy in strategies.values()})
+    if len(by_strategy) < 2:
+        return choose_styles({name: [_run_of(strategy)] for name, strategy in strategies.items()})
+    styles = {}
+    for strategy, style in by_strategy.items():
+        first = DASHES.index(style.dashes)
+        for k, name in enumerate(name for name, own in strategies.items() if own == strategy):
+            styles[name] = style._replace(dashes=DASHES[(first + k) % len(DASHES)])
+    return styles
 
 
-def _of(strategy: str) -> Run:
+def _run_of(strategy: str) -> Run:
     return Run(metadata=RunMetadata(config={"strategy": strategy}))
 
 
 def lighten_for_dark(colour: str) -> str:
-    """Return a colour light enough to be seen on a dark ground.
+    """Return a colour that is light enough for a dark background.
 
     Example:
         >>> lighten_for_dark("#00224e"), lighten_for_dark("#c3b369")

@@ -1,4 +1,4 @@
-"""Which folders there are in a store: its own, and those of folders in it that are stores too."""
+"""The folders in a store, and those in folders of it that are stores themselves."""
 
 from __future__ import annotations
 
@@ -15,75 +15,74 @@ if TYPE_CHECKING:
 
 __all__ = ["FolderScan", "StoreFolder"]
 
-MAX_FOLDERS = 100_000  # folders
-CLOCK_TICK_NS = 100_000_000  # ns: what changed so shortly ago may change again within the same tick
+MAX_FOLDERS = 100_000
+CLOCK_TICK_NS = 100_000_000  # a folder changed this recently may change again unnoticed
 
 
 class StoreFolder(NamedTuple):
-    """A folder that may be a run. A link is shown, not followed."""
+    """A folder that may be a run. Links are shown but not followed."""
 
     path: str
     name: str
     link: bool = False
-    top: bool = False  # it may be a store itself
+    top: bool = False  # in the store itself, so it may be a nested store
 
 
 class FolderScan:
-    """The folders of a store, listed again when they can have changed."""
+    """The folders of a store, listed again when they may have changed."""
 
     def __init__(self, store: str) -> None:
         self.store = store
         self._known: dict[str, tuple[int, list[StoreFolder]]] = {}
 
-    def find(self, stores: Iterable[str], *, anyway: bool = False) -> dict[str, StoreFolder] | None:
-        """Return all folders by name, None if they are the same as before.
+    def find(self, stores: Iterable[str], *, force: bool = False) -> dict[str, StoreFolder] | None:
+        """Return all folders by name; None if they have not changed.
 
         Args:
-            stores: folders in the store that are no runs, and may hold some.
-            anyway: list them even if nothing seems to have changed.
+            stores: folders in the store that are not runs and may contain some.
+            force: list folders even if they seem unchanged.
         """
-        shelves = [self.store, *stores]
-        changed = anyway or len(shelves) != len(self._known)
+        paths = [self.store, *stores]
+        changed = force or len(paths) != len(self._known)
         before, self._known = self._known, {}
-        for shelf in shelves:
+        for path in paths:
             try:
-                when = os.lstat(shelf).st_mtime_ns
+                when = os.lstat(path).st_mtime_ns
             except OSError:
                 when = -1
-            known = before.get(shelf)
-            if known is None or known[0] != when or anyway:
+            known = before.get(path)
+            if known is None or known[0] != when or force:
                 changed = True
-                known = (when if time.time_ns() - when > CLOCK_TICK_NS else -2, self._list(shelf))
-            self._known[shelf] = known
+                known = (when if time.time_ns() - when > CLOCK_TICK_NS else -2, self._list(path))
+            self._known[path] = known
         if not changed:
             return None
-        found: dict[str, StoreFolder] = {}
+        by_name: dict[str, StoreFolder] = {}
         for _, folders in self._known.values():
-            for folder in folders[: MAX_FOLDERS - len(found)]:
-                found.setdefault(folder.name, folder)
-        return found
+            for folder in folders[: MAX_FOLDERS - len(by_name)]:
+                by_name.setdefault(folder.name, folder)
+        return by_name
 
-    def _list(self, shelf: str) -> list[StoreFolder]:
-        top = shelf == self.store
-        own = os.path.basename(shelf)  # noqa: PTH119
-        before = "" if top else escape_name(own) + "/"
-        folders, run = [], False
+    def _list(self, path: str) -> list[StoreFolder]:
+        top = path == self.store
+        own_name = escape_name(os.path.basename(path))  # noqa: PTH119
+        prefix = "" if top else own_name + "/"
+        folders, is_run = [], False
         try:
-            with open_folder(shelf) as folder, os.scandir(folder) as found:
-                for each in found:
-                    run = run or each.name in MARKER_FILES
-                    if _is_folder(each) and not each.name.startswith("."):
-                        path, name = f"{shelf}/{each.name}", before + escape_name(each.name)
-                        folders.append(StoreFolder(path, name, each.is_symlink(), top))
+            with open_folder(path) as folder, os.scandir(folder) as entries:
+                for entry in entries:
+                    is_run = is_run or entry.name in MARKER_FILES
+                    if _is_folder(entry) and not entry.name.startswith("."):
+                        name = prefix + escape_name(entry.name)
+                        link = entry.is_symlink()
+                        folders.append(StoreFolder(f"{path}/{entry.name}", name, link, top))
         except OSError:
             return []
-        return (
-            [StoreFolder(shelf, escape_name(own))] if top and run else folders
-        )  # the store is a run
+        return [StoreFolder(path, own_name)] if top and is_run else folders
 
 
-def _is_folder(each: os.DirEntry[str]) -> bool:
+def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
-        return each.is_dir()
-    except OSError:  # a link to itself, or to where we may not look
+        return entry.is_dir()
+    except OSError:  # a link to itself, or no permission
         return False

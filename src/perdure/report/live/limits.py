@@ -1,4 +1,9 @@
-"""Clients who would keep others out are let go: those who do not ask, and those who do not read."""
+"""Limits on clients that would keep others out: those that send nothing or do not read.
+
+`TimeLimitedConnection` extends uvicorn's H11Protocol, which is not a documented interface and has
+no timeouts of its own for requests and for readers. The range of uvicorn in pyproject.toml is
+pinned for that, and `tests/test_live_clients.py` fails if a part that is used here goes away.
+"""
 
 from __future__ import annotations
 
@@ -14,119 +19,118 @@ if TYPE_CHECKING:
 
 __all__ = ["ChunkedResponses", "TimeLimitedConnection", "max_connections"]
 
-CLIENT_TIMEOUT = 20.0  # seconds to send a request, and to read a piece of an answer
+CLIENT_TIMEOUT = 20.0  # seconds to send a request, and to read a chunk of a response
 MAX_CONNECTIONS = 800
-CHUNK_BYTES = 32 << 10  # bytes of an answer that wait in a connection
-MAX_UNSENT_BYTES = 128 << 20  # bytes of all answers that are being sent
+CHUNK_BYTES = 32 << 10  # of a response that wait in a connection
+MAX_UNSENT_BYTES = 128 << 20  # of all responses that are being sent
 
 
 def max_connections() -> int:
-    """Return how many connections are kept: 800, or half of the files that may be open."""
+    """Return the maximum number of connections: 800, or half of the open files allowed."""
     return min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
 class TimeLimitedConnection(H11Protocol):
-    """Uvicorn's HTTP connection, which by itself waits forever for requests and for readers."""
+    """An HTTP connection that is closed if its client neither sends a request nor reads."""
 
-    _answered: object = None  # the last request that was seen answered
-    waits_since = 0.0  # for the client, to ask or to read
+    _answered: object = None  # the last request whose response was seen complete
+    waiting_since = 0.0  # for the client, to send or to read
     _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait; of too many connections, the one that waits for longest is closed."""
+        """Start the timeout; of too many connections, close the one that waits longest."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=CHUNK_BYTES)
-        # By itself the system takes megabytes, and shows long after that some were read.
+        # The default buffer of the system takes megabytes, and reports reads much later.
         transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_SNDBUF, 4 * CHUNK_BYTES)
-        self.waits_since = self.loop.time()
+        self.waiting_since = self.loop.time()
         ours = [c for c in self.connections if isinstance(c, TimeLimitedConnection)]
         open_ = [c for c in ours if not c.transport.is_closing()]
         if len(open_) > max_connections():
-            min(
-                filter(TimeLimitedConnection.waits, open_), key=lambda c: c.waits_since
-            ).transport.abort()
-        self.loop.call_later(CLIENT_TIMEOUT, self._wait_no_more)
+            idle = filter(TimeLimitedConnection.is_waiting, open_)
+            min(idle, key=lambda c: c.waiting_since).transport.abort()
+        self.loop.call_later(CLIENT_TIMEOUT, self._check_timeout)
 
-    def waits(self) -> bool:
-        """Return whether it is the client's turn, to ask or to read."""
-        return self._unread is not None or self._done()
+    def is_waiting(self) -> bool:
+        """Return whether it is the client's turn, to send a request or to read."""
+        return self._unread is not None or self._is_complete()
 
-    def _done(self) -> bool:
-        """Return whether the last request is answered; there is none at first."""
+    def _is_complete(self) -> bool:
+        """Return whether the last request, if there was any, has its response."""
         return bool(getattr(self.cycle, "response_complete", True))
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
-        self.waits_since = self.loop.time()
+        self.waiting_since = self.loop.time()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Give the client some time to read what waits for it."""
+        """Start the timeout for the client to read."""
         super().pause_writing()
-        self.waits_since = self.loop.time()
+        self.waiting_since = self.loop.time()
         self._unread = self.loop.call_later(CLIENT_TIMEOUT, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Note that the client has read."""
+        """Stop the timeout: the client has read."""
         super().resume_writing()
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
 
-    def _wait_no_more(self) -> None:
+    def _check_timeout(self) -> None:
         if self not in self.connections:
             return
-        done = self._done()
-        # What is closing is closed once all is read, which may be never.
-        if self.transport.is_closing() or (done and self.cycle is self._answered):
+        complete = self._is_complete()
+        # A closing connection ends once everything is read, which may be never.
+        if self.transport.is_closing() or (complete and self.cycle is self._answered):
             self.transport.abort()
             return
-        self._answered = self.cycle if done else None
-        self.loop.call_later(CLIENT_TIMEOUT, self._wait_no_more)
+        self._answered = self.cycle if complete else None
+        self.loop.call_later(CLIENT_TIMEOUT, self._check_timeout)
 
 
 class ChunkedResponses:
-    """Sends the answers of `app` piece by piece, so that none waits as a whole in a connection.
+    """Sends the responses of `app` in chunks, so that none waits as a whole in a connection.
 
-    An answer is held until its client has read it. Where all together are too large, those whose
-    clients have not read for longest are given up.
+    A response is kept until its client has read it. If all of them together are too large, those
+    that have not been read for the longest time are given up.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._held: dict[asyncio.Task[None], bytes] = {}  # by when they were last read
+        self._unsent: dict[asyncio.Task[None], bytes] = {}  # the least recently read first
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
+        """Respond to a request."""
         task = asyncio.current_task()
         assert task is not None
 
-        async def in_pieces(sent: Message) -> None:
-            body = sent.get("body", b"")
+        async def send_in_chunks(message: Message) -> None:
+            body = message.get("body", b"")
             if len(body) <= CHUNK_BYTES:
-                await send(sent)
+                await send(message)
                 return
-            self._hold(task, body)
+            self._add(task, body)
             for start in range(0, len(body), CHUNK_BYTES):
-                more = start + CHUNK_BYTES < len(body) or sent.get("more_body", False)
-                piece = {**sent, "body": body[start : start + CHUNK_BYTES], "more_body": more}
-                await send(piece)
-                await asyncio.sleep(0)  # a client who is gone is noticed, others have their turn
-                self._held[task] = self._held.pop(task, body)
-            self._held.pop(task, None)
+                end = start + CHUNK_BYTES
+                more = end < len(body) or message.get("more_body", False)
+                await send({**message, "body": body[start:end], "more_body": more})
+                await asyncio.sleep(0)  # lets others run, and notices a client that is gone
+                self._unsent[task] = self._unsent.pop(task, body)
+            self._unsent.pop(task, None)
 
         try:
-            await self._app(scope, receive, in_pieces)
+            await self._app(scope, receive, send_in_chunks)
         finally:
-            self._held.pop(task, None)
+            self._unsent.pop(task, None)
 
-    def _hold(self, task: asyncio.Task[None], body: bytes) -> None:
-        self._held[task] = body
-        while len(self._held) > 1 and self.held() > MAX_UNSENT_BYTES:
-            slowest = next(iter(self._held))
-            del self._held[slowest]
+    def _add(self, task: asyncio.Task[None], body: bytes) -> None:
+        self._unsent[task] = body
+        while len(self._unsent) > 1 and self.unsent_bytes() > MAX_UNSENT_BYTES:
+            slowest = next(iter(self._unsent))
+            del self._unsent[slowest]
             slowest.cancel()
 
-    def held(self) -> int:
-        """Return how many bytes are held; an answer to several clients counts once."""
-        return sum({id(body): len(body) for body in self._held.values()}.values())
+    def unsent_bytes(self) -> int:
+        """Return the size of all unsent responses; one that several clients share counts once."""
+        return sum({id(body): len(body) for body in self._unsent.values()}.values())

@@ -1,4 +1,4 @@
-"""What the list shows of a run: who it is, how it stands, how well it does."""
+"""A row of the list: what a run is, its status, and its scores."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = [
     "MAX_TEXT",
     "ListRow",
     "escape_name",
-    "make_row_fields",
+    "make_row",
     "read_metadata",
     "read_scale",
 ]
 
-MAX_TEXT = 200  # letters of anything that a file says
+MAX_TEXT = 200  # letters of any text from a file
 
 
 class ListRow(msgspec.Struct, frozen=True):
-    """One line of the list. `rev` grows with every change of any line."""
+    """A row of the list. `rev` grows with every change of any row."""
 
     name: str
     state: str = "interrupted"  # running | finished | failed | interrupted
@@ -37,20 +37,20 @@ class ListRow(msgspec.Struct, frozen=True):
     model: str = ""
     setting: str = ""
     seed: int | None = None
-    tasks: int | None = None  # that have ended
-    of: int | None = None  # that there will be
+    tasks: int | None = None  # finished
+    of: int | None = None  # in total
     step: int | None = None
     acc: float | None = None  # mean over the tasks learned so far
-    min_acc: float | None = None  # mean of the worst since each was learned
-    score: str = ACCURACY.label  # what the score is called
-    lower: bool = False  # lower scores are better
+    min_acc: float | None = None  # mean of the worst score of each since it was learned
+    score: str = ACCURACY.label  # name of the score
+    lower: bool = False  # lower is better
     changed: float = 0.0  # seconds since 1970
     problem: str = ""
     rev: int = 0
 
 
 def escape_name(name: str) -> str:
-    r"""Return a name from a disk as text that can be sent: what is no letter is written out.
+    r"""Return a name from the disk as printable text, with control characters escaped.
 
     Example:
         >>> escape_name("a\nb"), escape_name("\udcff")
@@ -59,15 +59,15 @@ def escape_name(name: str) -> str:
     if name.isascii() and name.isprintable():
         return name
     plain = name.encode("utf-8", "backslashreplace").decode()
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", _written_out, plain)
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", _escape, plain)
 
 
-def _written_out(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
 def read_metadata(run: RunFolder) -> tuple[RunMetadata, str]:
-    """Return what run.json says, and what is wrong with it."""
+    """Return the metadata of a run, and the problem if it cannot be read."""
     try:
         return run.metadata(), ""
     except FileNotFoundError:
@@ -76,38 +76,46 @@ def read_metadata(run: RunFolder) -> tuple[RunMetadata, str]:
         return RunMetadata(), escape_name(f"run.json cannot be read: {error}")[:MAX_TEXT]
 
 
-def make_row_fields(metadata: RunMetadata) -> dict[str, str | int | None]:
-    """Return the fields of a ListRow that run.json decides; what is not as expected is left out.
+def make_row(name: str, metadata: RunMetadata, scale: ScoreScale, problem: str = "") -> ListRow:
+    """Return a row with the fields that run.json decides; unexpected values are left out.
 
     Example:
-        >>> make_row_fields(RunMetadata({"strategy": "gem", "seed": 2, "tasks": ["a", "b"]}))["of"]
+        >>> make_row("a", RunMetadata({"seed": 2, "tasks": ["a", "b"]}), ACCURACY).of
         2
-        >>> make_row_fields(RunMetadata({"strategy": ["<b>"]}))["strategy"]
+        >>> make_row("a", RunMetadata({"strategy": ["<b>"]}), ACCURACY).strategy
         ''
     """
-    config = metadata.config
-    fields: dict[str, str | int | None] = {
-        name: _text(config.get(name)) for name in ("scenario", "strategy", "model", "setting")
-    }
-    fields["setting"] = fields["setting"] or _text(metadata.setting)
-    seed, tasks = metadata.seed, config.get("tasks")
-    fields["seed"] = seed if isinstance(seed, int) and abs(seed) < 2**53 else None
-    fields["of"] = len(tasks) if isinstance(tasks, list) and tasks else None
-    return fields
+    config, seed = metadata.config, metadata.seed
+    tasks = config.get("tasks")
+    return ListRow(
+        name,
+        scenario=_to_text(config.get("scenario")),
+        strategy=_to_text(config.get("strategy")),
+        model=_to_text(config.get("model")),
+        setting=_to_text(config.get("setting")) or _to_text(metadata.setting),
+        seed=seed if isinstance(seed, int) and abs(seed) < 2**53 else None,
+        of=len(tasks) if isinstance(tasks, list) and tasks else None,
+        score=scale.label,
+        lower=scale.lower_is_better,
+        problem=problem,
+    )
 
 
-def read_scale(metadata: RunMetadata) -> ScoreScale:
-    """Return range, direction and name of a run's scores, accuracies where it does not say.
+def read_scale(metadata: RunMetadata | None = None) -> ScoreScale:
+    """Return the range, direction and name of a run's scores; accuracy if not stated.
 
     Example:
         >>> read_scale(RunMetadata(scale={"lower_is_better": True})).lower_is_better
         True
     """
-    scale = metadata.scale
+    scale = metadata.scale if metadata is not None else {}
     if not scale:
         return ACCURACY
     low, high = scale.get("low"), scale.get("high")
-    lower, name = scale.get("lower_is_better") is True, _text(scale.get("name"))[:MAX_NAME_LENGTH]
+    lower, name = (
+        scale.get("lower_is_better") is True,
+        _to_text(scale.get("name"))[:MAX_NAME_LENGTH],
+    )
     with suppress(ValueError, TypeError, OverflowError):
         return ScoreScale(
             float("-inf") if low is None else float(low),  # type: ignore[arg-type]
@@ -118,5 +126,5 @@ def read_scale(metadata: RunMetadata) -> ScoreScale:
     return ACCURACY
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     return escape_name(value)[:MAX_TEXT] if isinstance(value, str) else ""

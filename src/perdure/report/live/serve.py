@@ -1,11 +1,11 @@
-"""Starting the live page: a free port, an address to open, an end without a word."""
+"""Starting the live page: a free port, its address, and a quiet end."""
 
 from __future__ import annotations
 
 import errno
 import secrets
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -18,22 +18,23 @@ from .store_watcher import StoreWatcher
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import FrameType
 
 __all__ = ["LiveServer", "new_token", "open_port"]
 
 DEFAULT_PORT = 8765
-PORT_ATTEMPTS = 100  # ports after it that are tried
+PORT_ATTEMPTS = 100  # ports from the default on
 
 
 class LiveServer(uvicorn.Server):
-    """The live page of a store on a port; `run` serves until it is told to end.
+    """The live page of a store on a port; `serve_here` serves until it is told to stop.
 
     Args:
         store: folder of the runs.
-        port: an open one, from `open_port`.
+        port: an open port, from `open_port`.
         host: its address.
-        token: the word that must be known; None for none.
-        every: seconds between two looks at the disk.
+        token: the secret that a client must present; None for none.
+        every: seconds between two polls of the disk.
     """
 
     def __init__(
@@ -45,15 +46,15 @@ class LiveServer(uvicorn.Server):
         token: str | None = None,
         every: float = 0.5,
     ) -> None:
-        self.watching, self._hub, self._port = StoreWatcher(store), Broadcaster(), port
+        self.watcher, self._broadcaster, self._port = StoreWatcher(store), Broadcaster(), port
         number = port.getsockname()[1]
         app = make_app(
-            self.watching, self._hub, token=token, loopback=is_loopback(host),
+            self.watcher, self._broadcaster, token=token, loopback=is_loopback(host),
             cookie=f"perdure-{number}", every=every,
         )  # fmt: skip
-        at = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
-        at = f"[{at}]" if ":" in at else at
-        self.address = f"http://{at}:{number}/" + (f"?token={token}" if token else "")
+        name = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
+        name = f"[{name}]" if ":" in name else name
+        self.address = f"http://{name}:{number}/" + (f"?token={token}" if token else "")
         super().__init__(
             uvicorn.Config(
                 app, log_level="critical", access_log=False, server_header=False, ws="none",
@@ -62,44 +63,45 @@ class LiveServer(uvicorn.Server):
         )  # fmt: skip
 
     def serve_here(self) -> None:
-        """Serve until the program is told to end."""
+        """Serve until the program is told to stop."""
         self.run(sockets=[self._port])
 
     def end(self) -> None:
-        """Have `serve_here` return soon."""
-        self._hub.close()
+        """Make `serve_here` return soon."""
+        self._broadcaster.close()
         self.should_exit = True
 
-    def handle_exit(self, sig: int, frame: Any) -> None:
-        """End the connections that would wait for changes for ever, then the rest."""
-        self._hub.close()
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End the event streams, which would otherwise wait for ever, then the rest."""
+        self._broadcaster.close()
         super().handle_exit(sig, frame)
 
 
 def open_port(host: str, port: int | None) -> socket.socket:
-    """Return an open port: the one that was asked for, or the first free one from 8765 on."""
-    wanted = range(DEFAULT_PORT, DEFAULT_PORT + PORT_ATTEMPTS) if port is None else [port]
+    """Return an open port: `port`, or the first free one from 8765 on."""
+    numbers = range(DEFAULT_PORT, DEFAULT_PORT + PORT_ATTEMPTS) if port is None else [port]
     try:
-        family, _, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        family, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError):
         raise InputError(f"host is {host!r:.60}, expected an address of this machine") from None
-    for number in wanted:
-        opened = socket.socket(family, socket.SOCK_STREAM)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    for number in numbers:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            opened.bind((place[0], number))
-            opened.listen(256)
+            listener.bind((address[0], number))
+            listener.listen(256)
         except OSError as error:
-            opened.close()
+            listener.close()
             if error.errno == errno.EADDRINUSE and port is None:
                 continue
-            why = (error.strerror or str(error)).lower()
-            raise InputError(f"{host} port {number}: {why}; choose another with `port=`") from None
-        return opened
-    last = DEFAULT_PORT + PORT_ATTEMPTS - 1
-    raise InputError(f"ports {DEFAULT_PORT} to {last} are taken; choose another with `port=`")
+            reason = (error.strerror or str(error)).lower()
+            raise InputError(
+                f"{host} port {number}: {reason}; choose another with `port=`"
+            ) from None
+        return listener
+    raise InputError(f"ports {numbers[0]} to {numbers[-1]} are taken; choose another with `port=`")
 
 
 def new_token() -> str:
-    """Return a word that nobody guesses."""
+    """Return a token that cannot be guessed."""
     return secrets.token_urlsafe(24)

@@ -1,4 +1,4 @@
-"""The live page's answers: a page, a list, the curves of a run, and what changes."""
+"""The live page's application: the page, the list of runs, the curves of a run, and events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from starlette.applications import Starlette
@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from .auth import AuthMiddleware
-from .broadcaster import TooManyViewersError, encode_changes, encode_event
+from .broadcaster import Hello, TooManyViewersError, encode_changes, encode_event
 from .curves import choose_run_styles, lighten_for_dark
 from .limits import ChunkedResponses
 
@@ -29,182 +29,192 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from .broadcaster import Broadcaster
+    from .list_row import ListRow
     from .store_watcher import StoreWatcher
+    from .studies import StudyProgress
 
 __all__ = ["make_app"]
 
 STATIC = Path(__file__).parent / "static"
-TYPES = {
-    ".html": "text/html",
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".svg": "image/svg+xml",
-}
+MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 FILES = ("index.html", "live.css", "live.js", "chart.js", "list.js")
 PLOTLY = "plotly.min.js"
-MAX_COMPARED_RUNS = 24  # that one viewer looks at
-MAX_PARALLEL_READS = 4  # runs that are read at once for those who ask
+MAX_COMPARED_RUNS = 24  # per viewer
+MAX_PARALLEL_READS = 4  # runs that are read at the same time on request
+
+
+class RunList(msgspec.Struct):
+    """The whole list: the server, the revision of the list, its runs and the studies."""
+
+    store: str
+    id: str
+    rev: int
+    runs: list[ListRow]
+    studies: list[StudyProgress]
+
+
+class RunStyle(msgspec.Struct):
+    """How a run is drawn next to others: its colour on light and dark ground, and its dashes."""
+
+    colour: str
+    dark: str
+    dash: str
 
 
 def make_app(
-    watching: StoreWatcher,
-    hub: Broadcaster,
+    watcher: StoreWatcher,
+    broadcaster: Broadcaster,
     *,
     token: str | None = None,
     loopback: bool = True,
     cookie: str = "perdure",
     every: float = 0.5,
 ) -> ChunkedResponses:
-    """Return the application that shows a store.
+    """Return the ASGI application that shows a store.
 
     Args:
-        watching: the store.
-        hub: those who look; told of changes.
-        token: the word that must be known; None for none.
-        loopback: refuse to be called by other names than this machine's own.
-        cookie: the name under which a browser keeps the word.
-        every: seconds between two looks at the disk.
+        watcher: the store.
+        broadcaster: the open pages, which are sent changes.
+        token: the secret that a client must present; None for none.
+        loopback: refuse requests under host names other than this machine's own.
+        cookie: name of the cookie in which a browser keeps the token.
+        every: seconds between two polls of the disk.
     """
-    pages = _Answers(watching, hub)
+    endpoints = _Endpoints(watcher, broadcaster)
 
     @asynccontextmanager
-    async def polling(_: Starlette) -> AsyncIterator[None]:
-        task = asyncio.create_task(_poll(watching, hub, every))
+    async def poll_while_serving(_: Starlette) -> AsyncIterator[None]:
+        task = asyncio.create_task(_poll(watcher, broadcaster, every))
         yield
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
 
     routes = [
-        Route("/", pages.page),
-        Route("/static/{name}", pages.static),
-        Route("/api/runs", pages.runs),
-        Route("/api/run/{name:path}", pages.run),
-        Route("/api/looks", pages.looks),
-        Route("/events", pages.events),
+        Route("/", endpoints.get_page),
+        Route("/static/{name}", endpoints.get_static),
+        Route("/api/runs", endpoints.list_runs),
+        Route("/api/run/{name:path}", endpoints.get_run),
+        Route("/api/styles", endpoints.get_styles),
+        Route("/events", endpoints.stream_events),
     ]
-    app = Starlette(routes=routes, lifespan=polling)
+    app = Starlette(routes=routes, lifespan=poll_while_serving)
     app.router.redirect_slashes = False
-    # Around everything, so that an answer to a fault of ours has its headers too.
+    # Around everything, so that a response to an internal error has the headers too.
     return ChunkedResponses(AuthMiddleware(app, token=token, loopback=loopback, cookie=cookie))
 
 
-async def _poll(watching: StoreWatcher, hub: Broadcaster, every: float) -> None:
-    """Look at the disk for everybody, again and again."""
+async def _poll(watcher: StoreWatcher, broadcaster: Broadcaster, every: float) -> None:
+    """Poll the disk on behalf of all viewers, for ever."""
     while True:
         try:
-            changes = await run_in_threadpool(watching.poll, hub.viewed())
-            hub.tell(await run_in_threadpool(encode_changes, changes))
-        except Exception:  # whatever is in the store, the page goes on
-            logging.getLogger(__name__).exception("the store could not be looked at")
+            changes = await run_in_threadpool(watcher.poll, broadcaster.viewed_runs())
+            broadcaster.send(await run_in_threadpool(encode_changes, changes))
+        except Exception:  # whatever the store contains, the page must keep running
+            logging.getLogger(__name__).exception("cannot read the store")
         await asyncio.sleep(every)
 
 
-class _Answers:
-    def __init__(self, watching: StoreWatcher, hub: Broadcaster) -> None:
-        self._watching, self._hub = watching, hub
-        self._list: tuple[Any, _Kept] | None = None
-        # Who waits for these has no thread: there are few, and the others need them.
-        self._writing, self._reading = asyncio.Lock(), asyncio.Semaphore(MAX_PARALLEL_READS)
+class _Endpoints:
+    def __init__(self, watcher: StoreWatcher, broadcaster: Broadcaster) -> None:
+        self._watcher, self._broadcaster = watcher, broadcaster
+        self._list: tuple[tuple[int, list[StudyProgress]], _CachedFile] | None = None
+        # Requests wait here and not in a thread: there are few threads, and others need them.
+        self._encoding, self._reading = asyncio.Lock(), asyncio.Semaphore(MAX_PARALLEL_READS)
 
-    async def page(self, request: Request) -> Response:
-        return _answer(request, _kept("index.html"))
+    async def get_page(self, request: Request) -> Response:
+        return _respond(request, _load("index.html"))
 
-    async def static(self, request: Request) -> Response:
+    async def get_static(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in (*FILES, PLOTLY):
             return PlainTextResponse("no such file", 404)
-        async with self._writing:
-            return _answer(request, await run_in_threadpool(_kept, name))
+        async with self._encoding:
+            return _respond(request, await run_in_threadpool(_load, name))
 
-    async def runs(self, request: Request) -> Response:
-        async with self._writing:
-            return _answer(request, await run_in_threadpool(self._all_runs))
+    async def list_runs(self, request: Request) -> Response:
+        async with self._encoding:
+            return _respond(request, await run_in_threadpool(self._encode_list))
 
-    def _all_runs(self) -> _Kept:
-        """Return the whole list, written once for everybody who asks."""
-        now = self._watching
-        key = (now.rev, now.studies)
+    def _encode_list(self) -> _CachedFile:
+        """Return the whole list, encoded once for all requests."""
+        watcher = self._watcher
+        key = (watcher.rev, watcher.studies)
         if self._list is None or self._list[0] != key:
-            said = {
-                "store": Path(now.store).name,
-                **self._where(),
-                "runs": list(now.listing.values()),
-                "studies": now.studies,
-            }
-            self._list = (key, _packed(msgspec.json.encode(said), "application/json"))
+            rows, store = list(watcher.listing.values()), Path(watcher.store).name
+            contents = RunList(store, self._broadcaster.id, key[0], rows, key[1])
+            self._list = (key, _compress(msgspec.json.encode(contents), "application/json"))
         return self._list[1]
 
-    def _where(self) -> dict[str, Any]:
-        return {"id": self._hub.id, "rev": self._watching.rev}
-
-    async def run(self, request: Request) -> Response:
+    async def get_run(self, request: Request) -> Response:
         async with self._reading:
             if await request.is_disconnected():
-                return Response(status_code=503)  # nobody is there any more
-            found = await run_in_threadpool(self._watching.curves, request.path_params["name"])
-        if found is None:
+                return Response(status_code=503)  # nobody receives it
+            curves = await run_in_threadpool(self._watcher.curves, request.path_params["name"])
+        if curves is None:
             return PlainTextResponse("no such run", 404)
-        return Response(found, media_type="application/json")
+        return Response(curves, media_type="application/json")
 
-    async def looks(self, request: Request) -> Response:
-        """Answer with how each of the runs is drawn beside the others."""
-        listing = self._watching.listing
-        rows = {name: listing.get(name) for name in _asked(request)}
+    async def get_styles(self, request: Request) -> Response:
+        """Return the style of each run in a comparison."""
+        listing = self._watcher.listing
+        rows = {name: listing.get(name) for name in _requested_runs(request)}
         strategies = {name: row.strategy for name, row in rows.items() if row is not None}
-        found = {
-            name: {
-                "colour": look.colour,
-                "dark": lighten_for_dark(look.colour),
-                "dash": look.plotly,
-            }
-            for name, look in choose_run_styles(strategies).items()
+        styles = {
+            name: RunStyle(style.colour, lighten_for_dark(style.colour), style.plotly)
+            for name, style in choose_run_styles(strategies).items()
         }
-        return Response(msgspec.json.encode(found), media_type="application/json")
+        return Response(msgspec.json.encode(styles), media_type="application/json")
 
-    async def events(self, request: Request) -> Response:
-        """Answer with what changes, for as long as somebody listens."""
+    async def stream_events(self, request: Request) -> Response:
+        """Stream changes for as long as the client listens."""
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         try:
-            viewer = self._hub.join(frozenset(_asked(request)))
+            viewer = self._broadcaster.join(frozenset(_requested_runs(request)))
         except TooManyViewersError:
-            return PlainTextResponse("too many look already", 503)
+            return PlainTextResponse("too many viewers", 503)
 
-        async def lines() -> AsyncIterator[bytes]:
+        async def events() -> AsyncIterator[bytes]:
             try:
-                yield b"retry: 1000\n" + encode_event("hello", self._where())
-                async for said in viewer.messages():
-                    yield said
+                hello = Hello(self._broadcaster.id, self._watcher.rev)
+                yield b"retry: 1000\n" + encode_event(hello)
+                async for event in viewer.events():
+                    yield event
             finally:
-                self._hub.leave(viewer)
+                self._broadcaster.leave(viewer)
 
-        return StreamingResponse(lines(), media_type="text/event-stream")
+        return StreamingResponse(events(), media_type="text/event-stream")
 
 
-def _asked(request: Request) -> list[str]:
+def _requested_runs(request: Request) -> list[str]:
     return list(dict.fromkeys(request.query_params.getlist("run")))[:MAX_COMPARED_RUNS]
 
 
-class _Kept(NamedTuple):
+# Starlette's StaticFiles and GZipMiddleware are not used: the middleware would compress plotly
+# (4.8 MB, 0.4 s) and the list of runs again for every client, in the event loop. Here each is
+# compressed once, in a thread, and a list of names is all that can be asked for.
+
+
+class _CachedFile(NamedTuple):
     plain: bytes
-    packed: bytes
-    tag: str
-    type: str
+    compressed: bytes
+    etag: str
+    media_type: str
 
 
-def _packed(data: bytes, type_: str) -> _Kept:
-    tag = hashlib.sha256(data).hexdigest()[:24]
-    return _Kept(data, gzip.compress(data, 5, mtime=0), f'"{tag}"', type_)
+def _compress(data: bytes, media_type: str) -> _CachedFile:
+    etag = f'"{hashlib.sha256(data).hexdigest()[:24]}"'
+    return _CachedFile(data, gzip.compress(data, 5, mtime=0), etag, media_type)
 
 
 @cache
-def _kept(name: str) -> _Kept:
-    """Return one of our own files."""
-    return _packed(_path(name).read_bytes(), TYPES[Path(name).suffix])
+def _load(name: str) -> _CachedFile:
+    """Return one of our static files."""
+    return _compress(_locate(name).read_bytes(), MEDIA_TYPES[Path(name).suffix])
 
 
-def _path(name: str) -> Path:
+def _locate(name: str) -> Path:
     if name != PLOTLY:
         return STATIC / name
     spec = find_spec("plotly")
@@ -213,11 +223,11 @@ def _path(name: str) -> Path:
     return Path(spec.origin).parent / "package_data" / PLOTLY
 
 
-def _answer(request: Request, kept: _Kept) -> Response:
-    headers = {"ETag": kept.tag, "Vary": "Accept-Encoding", "Cache-Control": "no-cache"}
-    if kept.tag in request.headers.get("if-none-match", ""):
+def _respond(request: Request, file: _CachedFile) -> Response:
+    headers = {"ETag": file.etag, "Vary": "Accept-Encoding", "Cache-Control": "no-cache"}
+    if file.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    body = kept.plain
+    body = file.plain
     if "gzip" in request.headers.get("accept-encoding", ""):
-        headers["Content-Encoding"], body = "gzip", kept.packed
-    return Response(body, headers=headers, media_type=kept.type)
+        headers["Content-Encoding"], body = "gzip", file.compressed
+    return Response(body, headers=headers, media_type=file.media_type)

@@ -1,4 +1,4 @@
-"""A store as it stands, and what has changed since it was last asked: one watcher for everybody."""
+"""A store, and its changes since the last poll: one watcher for all viewers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import time
 from dataclasses import dataclass, field
 from heapq import nlargest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,16 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
+    from .curves import NewPoints
     from .folder_scan import StoreFolder
     from .list_row import ListRow
     from .studies import StudyRuns
 
 __all__ = ["StoreChanges", "StoreWatcher"]
 
-IDLE_POLLS = 3  # an unfinished run that nobody writes is asked every so many polls
-POLLS_PER_LOOK = {"running": 1, "finished": 20, "failed": 20}
-RESCAN_POLLS = 60  # so often the store is listed though a file system does not say that it changed
-READ_SECONDS = 0.25  # seconds of a poll for reading the points of runs that nobody looks at
+# Every how many polls a run is checked, by state.
+CHECK_EVERY = {"running": 1, "finished": 20, "failed": 20}
+CHECK_OTHERS_EVERY = 3
+RESCAN_EVERY = 60  # polls, for file systems that do not report changes of a folder
+READ_SECONDS = 0.25  # per poll, to read the points of runs that nobody views
 
 
 @dataclass
@@ -37,26 +39,26 @@ class StoreChanges:
 
     rows: dict[str, ListRow] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
-    points: dict[str, dict[str, Any]] = field(default_factory=dict)
-    again: list[str] = field(default_factory=list)  # their curves are to be fetched anew
-    studies: list[StudyProgress] | None = None  # None: as before
-    rev: int = 0  # of the list after this
+    points: dict[str, NewPoints] = field(default_factory=dict)
+    redraw: list[str] = field(default_factory=list)  # runs whose curves must be fetched again
+    studies: list[StudyProgress] | None = None  # None if they have not changed
+    rev: int = 0  # of the list after these changes
 
 
 class StoreWatcher:
     r"""The runs of a store, and of the stores in it.
 
-    Only `poll` looks at the disk, but for the curves of a run that somebody asks for. A run is
-    known by a name that was found on the disk; no path is ever made of a name that was sent.
+    Only `poll` reads the disk, except for the curves of a run that a viewer requests. A run is
+    looked up by a name that was found on the disk; no path is ever made from a name in a request.
 
     Example:
         >>> import tempfile
         >>> from pathlib import Path
         >>> store = Path(tempfile.mkdtemp())
-        >>> watching = StoreWatcher(store)
+        >>> watcher = StoreWatcher(store)
         >>> (store / "mine").mkdir()
         >>> _ = (store / "mine" / "points.csv").write_text("step,tested,score\n5,a,0.5\n")
-        >>> list(watching.poll().rows), watching.listing["mine"].state
+        >>> list(watcher.poll().rows), watcher.listing["mine"].state
         (['mine'], 'running')
     """
 
@@ -64,135 +66,133 @@ class StoreWatcher:
         self.listing: dict[str, ListRow] = {}
         self.studies: list[StudyProgress] = []
         self.rev = 0
-        self.store = os.path.realpath(store)  # links in it are not followed, from here on
-        self._shelves = FolderScan(self.store)
+        self.store = os.path.realpath(store)  # links inside it are not followed
+        self._scan = FolderScan(self.store)
         self._entries: dict[str, RunEntry] = {}
-        self._bare: set[str] = set()  # folders in the store that are no runs
-        self._wanted: list[StudyRuns] = []
+        self._nested_stores: set[str] = set()  # folders in the store that are not runs
+        self._study_runs: list[StudyRuns] = []
         self._polls = 0
-        for _ in range(2):  # the second time in stores that the first has found
-            self.poll(summing_up=False)
+        for _ in range(2):  # the second poll scans the stores that the first has found
+            self.poll(read_others=False)
 
     def curves(self, name: str) -> bytes | None:
-        """Return everything that is drawn of a run as JSON; None if there is no such run."""
+        """Return the curves of a run as JSON; None if there is no such run."""
         entry = self._entries.get(name)
         return None if entry is None or entry.row is None else entry.curves()
 
-    def poll(self, viewed: Collection[str] = (), *, summing_up: bool = True) -> StoreChanges:
+    def poll(self, viewed: Collection[str] = (), *, read_others: bool = True) -> StoreChanges:
         """Return what has changed since the last call.
 
         Args:
-            viewed: the runs whose new points somebody wants at once.
-            summing_up: spend some time on reading runs that nobody looks at.
+            viewed: the runs whose new points are wanted at once.
+            read_others: spend some time on reading runs that nobody views.
         """
         changes = StoreChanges()
-        began = time.monotonic()
-        self._find(changes)
-        for entry in self._due(viewed):
-            if not entry.look():
+        now = time.monotonic()
+        self._find_folders(changes)
+        for entry in self._list_due(viewed):
+            if entry.refresh():
+                self._read(entry, now, changes, viewed=entry.name in viewed)
+            else:
                 self._drop(entry.name, changes)
-                continue
-            self._read(entry, began, changes, viewed=entry.name in viewed)
-        if summing_up:
-            self._sum_up(changes)
-        self._tell_studies(changes)
+        if read_others:
+            self._read_others(changes)
+        self._update_studies(changes)
         self._polls += 1
         changes.rev = self.rev
         return changes
 
-    def _find(self, changes: StoreChanges) -> None:
-        """Get to know new folders, and drop those that are gone."""
-        anyway = self._polls % RESCAN_POLLS == 0
-        stores = [self._entries[name].path for name in self._bare]
-        found = self._shelves.find(stores, anyway=anyway)
-        if found is None:
+    def _find_folders(self, changes: StoreChanges) -> None:
+        """Add new folders, and drop those that are gone."""
+        stores = [self._entries[name].path for name in self._nested_stores]
+        folders = self._scan.find(stores, force=self._polls % RESCAN_EVERY == 0)
+        if folders is None:
             return
         for name, entry in list(self._entries.items()):
-            if found.get(name) != entry.folder:
+            if folders.get(name) != entry.folder:
                 self._drop(name, changes)
-        for name in found.keys() - self._entries.keys():
-            self._add(found[name], changes)
-        self._wanted = find_studies(self.store)
-        for name in sorted(self._bare):
-            self._wanted += find_studies(self._entries[name].path, name + "/")
+        for name in folders.keys() - self._entries.keys():
+            self._add(folders[name], changes)
+        self._study_runs = find_studies(self.store)
+        for name in sorted(self._nested_stores):
+            self._study_runs += find_studies(self._entries[name].path, name + "/")
 
     def _add(self, folder: StoreFolder, changes: StoreChanges) -> None:
         entry = RunEntry(folder)
-        if entry.look():
+        if entry.refresh():
             self._entries[folder.name] = entry
-            self._tell_row(entry, changes)
+            self._update_row(entry, changes)
 
     def _drop(self, name: str, changes: StoreChanges) -> None:
         self._entries.pop(name, None)
-        self._bare.discard(name)
-        self._tell_gone(name, changes)
+        self._nested_stores.discard(name)
+        self._remove_row(name, changes)
 
-    def _due(self, viewed: Collection[str]) -> list[RunEntry]:
-        """Return whom to ask now: those where something may happen, the others in turns."""
-        polls, everybody = self._polls, self._entries.values()
+    def _list_due(self, viewed: Collection[str]) -> list[RunEntry]:
+        """Return the entries to check now: viewed and running ones, the others in turns."""
         return [
             entry
-            for number, entry in enumerate(everybody)
-            if not (polls + number) % entry.turns or entry.name in viewed
+            for number, entry in enumerate(self._entries.values())
+            if not (self._polls + number) % entry.check_every or entry.name in viewed
         ]
 
     def _read(self, entry: RunEntry, now: float, changes: StoreChanges, *, viewed: bool) -> None:
-        runs = entry.row is not None and entry.row.state == "running"
-        if (entry.unread and (viewed or runs)) or (viewed and entry.view is None):
+        running = entry.row is not None and entry.row.state == "running"
+        if (entry.unread and (viewed or running)) or (viewed and entry.run_curves is None):
             entry.read_in_turn(now)
         if viewed:
-            entry.wanted = now
-            _tell_points(entry, changes)
-        elif not runs:
+            entry.viewed_at = now
+            _add_points(entry, changes)
+        elif not running:
             entry.forget(now)
-        self._tell_row(entry, changes)
+        self._update_row(entry, changes)
 
-    def _sum_up(self, changes: StoreChanges) -> None:
-        """Read runs that nobody looks at, the newest first, for as long as there is time."""
+    def _read_others(self, changes: StoreChanges) -> None:
+        """Read runs that nobody views, the most recent first, while there is time."""
         until = time.monotonic() + READ_SECONDS
         unread = (e for e in self._entries.values() if e.unread and e.row is not None)
         for entry in nlargest(200, unread, key=lambda e: e.row.changed if e.row else 0.0):
             entry.read_in_turn(time.monotonic())
             entry.forget(time.monotonic())
-            self._tell_row(entry, changes)
+            self._update_row(entry, changes)
             if time.monotonic() > until:
                 break
 
-    def _tell_row(self, entry: RunEntry, changes: StoreChanges) -> None:
-        row, have = entry.row, self.listing.get(entry.name)
-        entry.turns = POLLS_PER_LOOK.get(row.state if row else "", IDLE_POLLS)
+    def _update_row(self, entry: RunEntry, changes: StoreChanges) -> None:
+        row, known = entry.row, self.listing.get(entry.name)
+        entry.check_every = CHECK_EVERY.get(row.state if row else "", CHECK_OTHERS_EVERY)
         if row is None and entry.folder.top:
-            self._bare.add(entry.name)
-        elif self._bare:
-            self._bare.discard(entry.name)
+            self._nested_stores.add(entry.name)
+        elif self._nested_stores:
+            self._nested_stores.discard(entry.name)
         if row is None:
-            self._tell_gone(entry.name, changes)
-        elif have is None or row != msgspec.structs.replace(have, rev=0):
+            self._remove_row(entry.name, changes)
+        elif known is None or row != msgspec.structs.replace(known, rev=0):
             self.rev += 1
             self.listing[entry.name] = msgspec.structs.replace(row, rev=self.rev)
             changes.rows[entry.name] = self.listing[entry.name]
 
-    def _tell_gone(self, name: str, changes: StoreChanges) -> None:
+    def _remove_row(self, name: str, changes: StoreChanges) -> None:
         if self.listing.pop(name, None) is not None:
             self.rev += 1
             changes.gone.append(name)
             changes.rows.pop(name, None)
 
-    def _tell_studies(self, changes: StoreChanges) -> None:
-        if self._polls % RESCAN_POLLS and not changes.rows and not changes.gone:
+    def _update_studies(self, changes: StoreChanges) -> None:
+        if self._polls % RESCAN_EVERY and not changes.rows and not changes.gone:
             return
-        studies = [count_progress(study, self.listing) for study in self._wanted]
+        studies = [count_progress(study, self.listing) for study in self._study_runs]
         if studies != self.studies:
             self.studies = changes.studies = studies
 
 
-def _tell_points(entry: RunEntry, changes: StoreChanges) -> None:
-    """Note what is new in a run's curves since it was last told."""
-    view, sent, entry.sent = entry.view, entry.sent, entry.view
-    if view is sent:
+def _add_points(entry: RunEntry, changes: StoreChanges) -> None:
+    """Add the points of a run that were not sent yet."""
+    now, sent, entry.sent = entry.run_curves, entry.sent, entry.run_curves
+    if now is sent:
         return
-    more = None if view is None or sent is None else find_new_points(sent, view)
-    if more is None:
-        changes.again.append(entry.name)
+    points = None if now is None or sent is None else find_new_points(sent, now)
+    if points is None:
+        changes.redraw.append(entry.name)
     else:
-        changes.points[entry.name] = more
+        changes.points[entry.name] = points

@@ -1,9 +1,10 @@
-"""How far the studies of a store are, by the runs that they name."""
+"""The progress of the studies in a store, from the runs they list."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,7 +24,7 @@ STUDY, KNOWN = ".study.json", ".known.json"
 
 
 class StudyRuns(msgspec.Struct, frozen=True):
-    """The runs of a study that can be named by now, and how many more there will be."""
+    """The runs of a study that are known so far, and how many more will follow."""
 
     name: str
     runs: tuple[str, ...]
@@ -31,7 +32,7 @@ class StudyRuns(msgspec.Struct, frozen=True):
 
 
 class StudyProgress(msgspec.Struct, frozen=True):
-    """A study's runs by how they stand."""
+    """The number of runs of a study by status."""
 
     name: str
     done: int
@@ -40,38 +41,38 @@ class StudyProgress(msgspec.Struct, frozen=True):
     waiting: int
 
 
-class _File(msgspec.Struct):
+class _StudyFile(msgspec.Struct):
     runs: list[str] = []
     later: int = 0
 
 
-def find_studies(path: str, before: str = "") -> list[StudyRuns]:
-    """Return the studies of a folder; `before` comes before the names of its runs."""
-    found: dict[str, StudyRuns] = {}
+def find_studies(path: str, prefix: str = "") -> list[StudyRuns]:
+    """Return the studies in a folder; `prefix` is put before the names of its runs."""
+    studies: dict[str, StudyRuns] = {}
     try:
         with open_folder(path) as folder, os.scandir(folder) as entries:
             names = [e.name for e in entries if e.name.endswith((STUDY, KNOWN))]
-            for file in sorted(names)[: 2 * MAX_STUDIES]:  # known, then study, which says more
-                name = before + escape_name(file.removesuffix(STUDY).removesuffix(KNOWN))
-                wanted = _wanted(folder, file, name, before)
-                if wanted.runs or wanted.later:
-                    found[name] = wanted
+            for file in sorted(names)[: 2 * MAX_STUDIES]:  # .known.json first: .study.json has more
+                name = prefix + escape_name(file.removesuffix(STUDY).removesuffix(KNOWN))
+                study = _read_study(folder, file, name, prefix)
+                if study.runs or study.later:
+                    studies[name] = study
     except OSError:
         return []
-    return list(found.values())[:MAX_STUDIES]
+    return list(studies.values())[:MAX_STUDIES]
 
 
-def _wanted(folder: int, file: str, name: str, before: str) -> StudyRuns:
+def _read_study(folder: int, file: str, name: str, prefix: str) -> StudyRuns:
     try:
-        said = msgspec.json.decode(read_file(folder, file, MAX_JSON), type=_File)
+        contents = msgspec.json.decode(read_file(folder, file, MAX_JSON), type=_StudyFile)
     except (OSError, ValueError, RecursionError):
         return StudyRuns(name, ())
-    runs = tuple(dict.fromkeys(before + escape_name(run) for run in said.runs))
-    return StudyRuns(name, runs, min(max(said.later, 0), 10**6))
+    runs = tuple(dict.fromkeys(prefix + escape_name(run) for run in contents.runs))
+    return StudyRuns(name, runs, min(max(contents.later, 0), 10**6))
 
 
 def count_progress(study: StudyRuns, listing: Mapping[str, ListRow]) -> StudyProgress:
-    """Return how a study's runs stand.
+    """Return the number of a study's runs by status.
 
     Example:
         >>> from perdure.report.live.list_row import ListRow
@@ -79,10 +80,8 @@ def count_progress(study: StudyRuns, listing: Mapping[str, ListRow]) -> StudyPro
         >>> count_progress(StudyRuns("s", ("a", "b"), later=3), listing)
         StudyProgress(name='s', done=1, running=0, failed=0, waiting=4)
     """
-    count: dict[str, Any] = dict.fromkeys(("finished", "running", "failed", "interrupted"), 0)
-    for run in study.runs:
-        row = listing.get(run)
-        count["interrupted" if row is None else row.state] += 1
+    rows = [listing.get(run) for run in study.runs]
+    count = Counter("interrupted" if row is None else row.state for row in rows)
     return StudyProgress(
         study.name, count["finished"], count["running"], count["failed"],
         count["interrupted"] + study.later,

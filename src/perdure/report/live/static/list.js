@@ -1,12 +1,12 @@
-// The list of runs: filtered, ordered, and only as many on the page as somebody reads.
+// The list of runs: filtered, ordered, and shown page by page.
 
 const PAGE = 200;
 const RANK = { running: 0, failed: 1, interrupted: 2, finished: 3 };
 const $ = (id) => document.getElementById(id);
 
-export const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+export const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
-// A score is called by its own name; of one that is better lower, the highest is the worst.
+// Scores have their own names; if lower is better, the highest score is the worst.
 export const worst = (row) => (row.lower ? "highest" : "lowest");
 export const meanName = (row) => (row.score === "accuracy" ? "ACC" : `mean ${row.score}`);
 export const worstName = (row) => (row.score === "accuracy" ? "min-ACC" : `${worst(row)} since learned`);
@@ -22,14 +22,14 @@ function matches(row, wanted) {
   return wanted.words.every((word) => text.includes(word));
 }
 
-// Rows without a number come last, whichever way the others go.
-const good = (row, field) => (row.lower ? -row[field] : row[field]);
+// Rows without a number come last in either order.
+const quality = (row, field) => (row.lower ? -row[field] : row[field]);
 const by = (field, sign) => (a, b) =>
   (a[field] === null) - (b[field] === null) || a.score.localeCompare(b.score) ||
-  sign * (good(a, field) - good(b, field)) || a.name.localeCompare(b.name);
+  sign * (quality(a, field) - quality(b, field)) || a.name.localeCompare(b.name);
 
 const ORDERS = {
-  // Running ones by name: they change all the time, and the list should stand still.
+  // Running ones by name: they change all the time, and the list should not move.
   recent: (a, b) =>
     (a.state !== "running") - (b.state !== "running") ||
     (a.state === "running" ? 0 : b.changed - a.changed) ||
@@ -42,28 +42,28 @@ const ORDERS = {
 export class List {
   constructor({ open, toggle }) {
     this.rows = new Map();
-    this.chosen = [];
-    this.most = PAGE;
-    this.items = new Map(); // name -> its element on the page
+    this.selected = [];
+    this.limit = PAGE;
+    this.items = new Map(); // name -> its element
     this.calls = { open, toggle };
     for (const id of ["words", "state", "strategy", "scenario", "order"]) {
       $(id).addEventListener("input", () => {
-        this.most = PAGE;
+        this.limit = PAGE;
         this.draw();
       });
     }
     $("more").addEventListener("click", () => {
-      this.most += PAGE;
+      this.limit += PAGE;
       this.draw();
     });
   }
 
-  // Several changes in a row are drawn once.
+  // Draws once after several changes in a row.
   soon() {
     this.timer ??= setTimeout(() => this.draw(), 150);
   }
 
-  found() {
+  matching() {
     const wanted = { words: $("words").value.toLowerCase().split(/\s+/).filter(Boolean) };
     for (const id of ["state", "strategy", "scenario"]) wanted[id] = $(id).value;
     return [...this.rows.values()].filter((row) => matches(row, wanted)).sort(ORDERS[$("order").value]);
@@ -72,34 +72,34 @@ export class List {
   draw() {
     clearTimeout(this.timer);
     this.timer = undefined;
-    this.choices();
-    const found = this.found();
-    const shown = found.slice(0, this.most);
-    const count = found.length === shown.length ? `${found.length}` : `first ${shown.length} of ${found.length}`;
-    const total = this.rows.size === found.length ? "" : `, of ${this.rows.size} in all`;
-    say($("count"), this.rows.size ? `${count} ${found.length === 1 ? "run" : "runs"}${total}` : "No runs here yet; they appear when they start.");
-    $("more").hidden = found.length <= shown.length;
-    this.place(shown);
+    this.fillFilters();
+    const rows = this.matching();
+    const visible = rows.slice(0, this.limit);
+    const count = rows.length === visible.length ? `${rows.length}` : `first ${visible.length} of ${rows.length}`;
+    const total = this.rows.size === rows.length ? "" : `, of ${this.rows.size} in total`;
+    setText($("count"), this.rows.size ? `${count} ${rows.length === 1 ? "run" : "runs"}${total}` : "No runs yet; they appear here when they start.");
+    $("more").hidden = rows.length <= visible.length;
+    this.place(visible);
   }
 
-  place(shown) {
-    const held = document.activeElement;
-    const stay = new Set(shown.map((row) => row.name));
+  place(visible) {
+    const focused = document.activeElement;
+    const names = new Set(visible.map((row) => row.name));
     for (const [name, item] of this.items) {
-      if (!stay.has(name)) {
+      if (!names.has(name)) {
         item.remove();
         this.items.delete(name);
       }
     }
     let next = $("runs").firstElementChild;
-    for (const row of shown) {
+    for (const row of visible) {
       let item = this.items.get(row.name);
       if (!item) this.items.set(row.name, (item = this.make(row.name)));
       this.fill(item, row);
       if (item === next) next = next.nextElementSibling;
       else $("runs").insertBefore(item, next);
     }
-    if (held && held !== document.activeElement && held.isConnected) held.focus({ preventScroll: true });
+    if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
   }
 
   make(name) {
@@ -120,26 +120,26 @@ export class List {
   }
 
   fill(item, row) {
-    const chosen = this.chosen.includes(row.name);
+    const selected = this.selected.includes(row.name);
     const [label, open] = item.children;
     const [name, acc, meta, low] = open.children;
-    const far = row.setting ? [row.setting] : [];
-    if (row.of || row.tasks) far.push(`${row.tasks ?? 0}${row.of ? `/${row.of}` : ""} tasks`);
-    if (row.step !== null) far.push(`step ${row.step}`);
-    item.classList.toggle("chosen", chosen);
-    label.firstElementChild.checked = chosen;
-    open.setAttribute("aria-current", chosen ? "true" : "false");
+    const facts = row.setting ? [row.setting] : [];
+    if (row.of || row.tasks) facts.push(`${row.tasks ?? 0}${row.of ? `/${row.of}` : ""} tasks`);
+    if (row.step !== null) facts.push(`step ${row.step}`);
+    item.classList.toggle("selected", selected);
+    label.firstElementChild.checked = selected;
+    open.setAttribute("aria-current", selected ? "true" : "false");
     open.title = row.problem || row.name;
-    say(name, row.name);
-    say(acc, row.acc === null ? "" : `${row.score === "accuracy" ? "" : `${short(row.score, 16)} `}${number(row.acc)}`);
-    say(low, row.min_acc === null ? "" : `${row.lower ? "max" : "min"} ${number(row.min_acc)}`);
+    setText(name, row.name);
+    setText(acc, row.acc === null ? "" : `${row.score === "accuracy" ? "" : `${shorten(row.score, 16)} `}${number(row.acc)}`);
+    setText(low, row.min_acc === null ? "" : `${row.lower ? "max" : "min"} ${number(row.min_acc)}`);
     meta.firstElementChild.dataset.state = row.state;
-    say(meta.firstElementChild, row.state);
-    say(meta.lastElementChild, [far.length ? ` · ${far.join(" · ")}` : "", row.problem ? ` · ${row.problem}` : ""].join(""));
+    setText(meta.firstElementChild, row.state);
+    setText(meta.lastElementChild, [facts.length ? ` · ${facts.join(" · ")}` : "", row.problem ? ` · ${row.problem}` : ""].join(""));
   }
 
-  // What can be chosen is what there is.
-  choices() {
+  // The filters offer the values that occur.
+  fillFilters() {
     const states = {};
     const values = { strategy: new Set(), scenario: new Set() };
     for (const row of this.rows.values()) {
@@ -150,34 +150,34 @@ export class List {
     options($("state"), known, (state) => `${state} (${states[state] ?? 0})`);
     for (const field in values) options($(field), [...values[field]].sort());
     const parts = known.filter((state) => states[state]).map((state) => `${states[state]} ${state}`);
-    say($("totals"), parts.join(", "));
+    setText($("totals"), parts.join(", "));
   }
 }
 
 export function element(tag, kind) {
-  const made = document.createElement(tag);
-  if (kind) made.className = kind;
-  return made;
+  const node = document.createElement(tag);
+  if (kind) node.className = kind;
+  return node;
 }
 
-// Untouched where nothing changes: screen readers speak of what was written.
-export function say(where, text) {
-  if (where.textContent !== text) where.textContent = text;
+// Writes only changes: screen readers announce what is written.
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
 }
 
 export function options(select, values, label = (value) => value, first = "any") {
   const wanted = [["", first], ...values.map((value) => [value, label(value)])].filter(([, text]) => text !== null);
   const now = select.value;
   if (now && !values.includes(now)) wanted.push([now, now]);
-  const made = wanted.map(([value, text]) => {
+  const choices = wanted.map(([value, text]) => {
     const option = element("option");
     option.value = value;
     option.textContent = text;
     return option;
   });
-  const same = made.length === select.options.length &&
-    made.every((option, k) => option.value === select.options[k].value && option.text === select.options[k].text);
+  const same = choices.length === select.options.length &&
+    choices.every((option, k) => option.value === select.options[k].value && option.text === select.options[k].text);
   if (same) return;
-  select.replaceChildren(...made);
+  select.replaceChildren(...choices);
   select.value = now;
 }

@@ -1,68 +1,68 @@
-// What changes on the disk comes in as events; this keeps the list and the curves as they are there.
+// Keeps the list and the curves up to date with the events that the server sends.
 import { Chart } from "./chart.js";
-import { List, element, say } from "./list.js";
+import { List, element, setText } from "./list.js";
 
 const $ = (id) => document.getElementById(id);
-const MOST_RUNS = 24;
-const MOST_POINTS = 6000; // of a curve that has grown: then it is fetched anew, thinned
+const MAX_RUNS = 24;
+const MAX_POINTS = 6000; // a curve that has grown beyond this is fetched again, with fewer points
 
-let chosen = [];
-let where = { id: "", rev: -1 };
+let selected = [];
+let known = { id: "", rev: -1 }; // server and revision of the list
 let events = null;
-const curves = new Map(); // name -> what /api/run said, grown since
-const fetching = new Map(); // name -> whether it has changed again meanwhile
+const curves = new Map(); // name -> response of /api/run, extended since
+const fetching = new Map(); // name -> whether it has changed again in the meantime
 const chart = new Chart();
-const list = new List({ open: (name) => choose([name]), toggle });
+const list = new List({ open: (name) => select([name]), toggle });
 
 async function get(path) {
-  const answer = await fetch(path, { cache: "no-cache" });
-  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
-  return answer.json();
+  const response = await fetch(path, { cache: "no-cache" });
+  if (!response.ok) throw new Error(`${path}: ${response.status}`);
+  return response.json();
 }
 
-const asked = (names) => new URLSearchParams(names.map((name) => ["run", name])).toString();
+const query = (names) => new URLSearchParams(names.map((name) => ["run", name])).toString();
 
 function toggle(name) {
-  choose(chosen.includes(name) ? chosen.filter((each) => each !== name) : [...chosen, name].slice(-MOST_RUNS));
+  select(selected.includes(name) ? selected.filter((other) => other !== name) : [...selected, name].slice(-MAX_RUNS));
 }
 
-function choose(names) {
-  chosen = names;
-  history.replaceState(null, "", names.length ? `#${asked(names)}` : location.pathname);
+function select(names) {
+  selected = names;
+  history.replaceState(null, "", names.length ? `#${query(names)}` : location.pathname);
   for (const name of curves.keys()) if (!names.includes(name)) curves.delete(name);
-  list.chosen = names;
+  list.selected = names;
   list.draw();
   show();
   listen();
 }
 
 function show() {
-  chart.runs = chosen.map((name) => curves.get(name)).filter(Boolean);
+  chart.runs = selected.map((name) => curves.get(name)).filter(Boolean);
   chart.soon();
 }
 
 async function fetchList() {
-  const found = await get("/api/runs");
-  where = { id: found.id, rev: found.rev };
-  say($("store"), found.store);
-  document.title = `${found.store} · perdure`;
-  list.rows = new Map(found.runs.map((row) => [row.name, row]));
-  studies(found.studies);
+  const all = await get("/api/runs");
+  known = { id: all.id, rev: all.rev };
+  setText($("store"), all.store);
+  document.title = `${all.store} · perdure`;
+  list.rows = new Map(all.runs.map((row) => [row.name, row]));
+  showStudies(all.studies);
   list.draw();
-  if (chosen.length) return;
-  const first = list.found()[0];
-  if (first) choose([first.name]);
+  if (selected.length) return;
+  const first = list.matching()[0];
+  if (first) select([first.name]);
 }
 
 async function fetchCurves(name) {
   if (fetching.has(name)) return fetching.set(name, true);
   fetching.set(name, false);
   try {
-    const found = await get(`/api/run/${encodeURIComponent(name)}`);
-    if (chosen.includes(name)) curves.set(name, found);
+    const run = await get(`/api/run/${encodeURIComponent(name)}`);
+    if (selected.includes(name)) curves.set(name, run);
   } catch {
     const row = list.rows.get(name) ?? { name, state: "gone", problem: "", min_acc: null, acc: null, score: "accuracy", lower: false };
-    if (chosen.includes(name)) curves.set(name, { row: { ...row, problem: row.problem || "it is not there any more" }, about: [], costs: [] });
+    if (selected.includes(name)) curves.set(name, { row: { ...row, problem: row.problem || "this run no longer exists" }, details: [], costs: [] });
   }
   const again = fetching.get(name);
   fetching.delete(name);
@@ -70,42 +70,42 @@ async function fetchCurves(name) {
   show();
 }
 
-async function fetchLooks() {
-  if (chosen.length > 1) chart.looks = await get(`/api/looks?${asked(chosen)}`).catch(() => chart.looks);
+async function fetchStyles() {
+  if (selected.length > 1) chart.styles = await get(`/api/styles?${query(selected)}`).catch(() => chart.styles);
   show();
 }
 
 function listen() {
   events?.close();
-  events = new EventSource(`/events?${asked(chosen)}`);
-  const mine = events;
-  const on = (kind, act) => mine.addEventListener(kind, (event) => mine === events && act(JSON.parse(event.data)));
-  on("hello", (said) => {
-    connection("live", "live");
-    const same = said.id === where.id && said.rev === where.rev;
+  events = new EventSource(`/events?${query(selected)}`);
+  const own = events;
+  const on = (kind, act) => own.addEventListener(kind, (event) => own === events && act(JSON.parse(event.data)));
+  on("hello", ({ id, rev }) => {
+    showConnection("live", "live");
+    const same = id === known.id && rev === known.rev;
     if (!same) fetchList().catch(() => {});
-    chosen.forEach(fetchCurves);
-    fetchLooks();
+    selected.forEach(fetchCurves);
+    fetchStyles();
   });
-  on("rows", (said) => {
-    where.rev = said.rev;
-    for (const row of said.rows) take(row);
-    for (const name of said.gone) gone(name);
+  on("rows", ({ rows, gone, rev }) => {
+    known.rev = rev;
+    rows.forEach(updateRow);
+    gone.forEach(removeRow);
     list.soon();
   });
-  on("relist", () => relist());
+  on("relist", relist);
   on("again", () => {
     relist();
-    chosen.forEach(fetchCurves);
+    selected.forEach(fetchCurves);
   });
-  on("studies", (said) => studies(said.studies));
-  on("points", (said) => grow(said) || fetchCurves(said.name));
-  on("redraw", (said) => fetchCurves(said.name));
-  mine.onerror = () => {
-    if (mine !== events) return;
-    connection("lost", "connection lost; trying again");
-    // The browser tries again by itself, unless it was refused.
-    if (mine.readyState === EventSource.CLOSED) setTimeout(() => mine === events && listen(), 3000);
+  on("studies", ({ studies }) => showStudies(studies));
+  on("points", ({ name, points }) => addPoints(name, points) || fetchCurves(name));
+  on("redraw", ({ name }) => fetchCurves(name));
+  own.onerror = () => {
+    if (own !== events) return;
+    showConnection("lost", "connection lost; reconnecting");
+    // The browser reconnects by itself, unless it was refused.
+    if (own.readyState === EventSource.CLOSED) setTimeout(() => own === events && listen(), 3000);
   };
 }
 
@@ -117,41 +117,41 @@ function relist() {
   }, 1500);
 }
 
-function take(row) {
-  const have = list.rows.get(row.name);
-  if (have && have.rev > row.rev) return;
+function updateRow(row) {
+  const old = list.rows.get(row.name);
+  if (old && old.rev > row.rev) return;
   list.rows.set(row.name, row);
-  const mine = curves.get(row.name);
-  if (!mine) return;
-  if (mine.row.state !== row.state) fetchCurves(row.name); // its costs are known now
-  mine.row = row;
+  const run = curves.get(row.name);
+  if (!run) return;
+  if (run.row.state !== row.state) fetchCurves(row.name); // its costs are known now
+  run.row = row;
   chart.soon();
 }
 
-function gone(name) {
+function removeRow(name) {
   list.rows.delete(name);
-  if (chosen.includes(name)) fetchCurves(name);
+  if (selected.includes(name)) fetchCurves(name);
 }
 
-// Whether the curves of a run are up to date with what was said.
-function grow(said) {
-  const mine = curves.get(said.name);
-  if (!mine || fetching.has(said.name)) return false;
-  if (mine.begun !== said.begun || mine.rows === undefined) return false;
-  if (mine.rows >= said.rows) return true;
-  if (mine.rows !== said.since) return false;
-  for (const [k, more] of [...Object.entries(said.curves), ["mean", said.mean]]) {
-    const curve = k === "mean" ? mine.mean : mine.tasks[k];
+// Adds points to the curves of a run; returns whether the curves are then up to date.
+function addPoints(name, points) {
+  const run = curves.get(name);
+  if (!run || fetching.has(name)) return false;
+  if (run.restarts !== points.restarts || run.rows === undefined) return false;
+  if (run.rows >= points.rows) return true;
+  if (run.rows !== points.since) return false;
+  for (const [k, more] of [...Object.entries(points.curves), ["mean", points.mean]]) {
+    const curve = k === "mean" ? run.mean : run.tasks[k];
     curve.steps.push(...more.steps);
     curve.scores.push(...more.scores);
-    if (curve.steps.length > MOST_POINTS) return false;
+    if (curve.steps.length > MAX_POINTS) return false;
   }
-  Object.assign(mine, { rows: said.rows, spans: said.spans, lows: said.lows });
+  Object.assign(run, { rows: points.rows, spans: points.spans, worst: points.worst });
   chart.soon();
   return true;
 }
 
-function studies(all) {
+function showStudies(all) {
   $("studies").hidden = !all.length;
   $("studies").replaceChildren(...all.map((study) => {
     const card = element("article", "study");
@@ -168,29 +168,29 @@ function studies(all) {
       piece.style.flexGrow = study[part];
       bar.append(piece);
     }
-    const words = element("p");
-    words.textContent = [`${study.done} of ${total} done`, ...parts.slice(1).filter((part) => study[part]).map((part) => `${study[part]} ${part}`)].join(", ");
-    card.append(title, bar, words);
+    const counts = element("p");
+    counts.textContent = [`${study.done} of ${total} done`, ...parts.slice(1).filter((part) => study[part]).map((part) => `${study[part]} ${part}`)].join(", ");
+    card.append(title, bar, counts);
     return card;
   }));
 }
 
-function connection(state, text) {
+function showConnection(state, text) {
   $("connection").dataset.state = state;
-  say($("connection"), text);
+  setText($("connection"), text);
 }
 
-$("clear").addEventListener("click", () => choose(chosen.slice(0, 1)));
+$("clear").addEventListener("click", () => select(selected.slice(0, 1)));
 
-// A browser has six connections for an address: a page in the background gives its own back.
+// A browser has six connections per server: a page in the background gives its own back.
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) return listen();
   events?.close();
   events = null;
-  connection("waiting", "paused in the background");
+  showConnection("waiting", "paused in the background");
 });
 
-chosen = new URLSearchParams(location.hash.slice(1)).getAll("run").slice(0, MOST_RUNS);
-list.chosen = chosen;
-addEventListener("hashchange", () => choose(new URLSearchParams(location.hash.slice(1)).getAll("run").slice(0, MOST_RUNS)));
+selected = new URLSearchParams(location.hash.slice(1)).getAll("run").slice(0, MAX_RUNS);
+list.selected = selected;
+addEventListener("hashchange", () => select(new URLSearchParams(location.hash.slice(1)).getAll("run").slice(0, MAX_RUNS)));
 listen();
