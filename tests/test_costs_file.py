@@ -66,7 +66,7 @@ BROKEN = [
     ("b,1\n", "line 3: 2 fields, expected 3 (task,model_bytes,data_bytes)"),
     ("b,1,2,3\n", "line 3: 4 fields, expected 3"),
     (",1,2\n", "line 3: task is '', expected the name of a task"),
-    ("a,1,2\n", "line 3: task 'a' stands twice"),
+    ("a,1,2\n", "line 3: task 'a' is there twice"),
     ("b,1\x00,2\n", "line 3"),
     ("b\x00,1,2\n", "line 3"),
 ]
@@ -85,7 +85,7 @@ def test_a_broken_line_is_named(line: str, message: str) -> None:
     [
         ("model_bytes\n", "no column 'task'"),
         ("task,bytes\n", "column 'bytes' is unknown"),
-        ("task,model_bytes,model_bytes\n", "column 'model_bytes' stands twice"),
+        ("task,model_bytes,model_bytes\n", "column 'model_bytes' is there twice"),
         ("", "no column 'task' in an empty line"),
     ],
 )
@@ -96,7 +96,7 @@ def test_a_wrong_header_is_named_with_the_right_one(header: str, message: str) -
 
 
 def test_a_header_and_nothing_else() -> None:
-    with pytest.raises(InputError, match=r"costs\.csv: no tasks, expected a line a task"):
+    with pytest.raises(InputError, match=r"costs\.csv: no tasks, expected one line per task"):
         read_costs(HEADER, "costs.csv")
 
 

@@ -230,7 +230,7 @@ HEADERS = [
     ("trained,tested,kind,score,n\n", "no column 'step'"),
     ("step,trained,tested,kind,n\n", "no column 'score'"),
     ("step,trained,tested,kind,score,n,loss\n", "column 'loss' is unknown"),
-    ("step,trained,tested,kind,score,score\n", "column 'score' stands twice"),
+    ("step,trained,tested,kind,score,score\n", "column 'score' is there twice"),
 ]
 
 
@@ -273,7 +273,7 @@ def test_lines_are_those_of_the_file_also_where_steps_are_not_in_order() -> None
 @given(st.integers(1, 7))
 def test_the_size_of_a_chunk_changes_nothing(chunk: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_text, "CHUNK", chunk)
+        patch.setattr(_text, "CHUNK_LINES", chunk)
         assert read(SMALL).matrix().scores.tolist() == [[0.75, 0.25], [0.55, 0.85]]
         assert read(SMALL).names == ("a", "b")
         with pytest.raises(InputError, match=r"p\.csv line 13: score is 'x'"):

@@ -1,4 +1,4 @@
-"""gradients.csv: the L2 norms of the gradients of the two terms of the loss, at some steps."""
+"""gradients.csv: L2 norms of the gradients of the two terms of the loss, at some steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..io.text import Column, as_text, read_table
+from ..io.text import ColumnSpec, as_text, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ __all__ = ["Gradients", "read_gradients"]
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
-    """Norms of the gradients of a step's two terms; NaN where there was none, "" for no task."""
+    """Gradient norms of the two terms of the loss; NaN where there is no term, "" for no task."""
 
     step: NDArray[np.int64]
     trained: tuple[str, ...]
@@ -29,17 +29,17 @@ class Gradients:
 
 
 def read_gradients(text: str, source: str) -> tuple[Gradients, str | None]:
-    r"""Return the norms in the text of a gradients.csv, and a warning if it was cut off.
+    r"""Return the norms in the text of a gradients.csv, and a warning if it is truncated.
 
     Example:
         >>> norms, _ = read_gradients("step,trained,plasticity,stability\n1,a,0.5,\n", "g.csv")
         >>> norms.plasticity, norms.stability
         (array([0.5]), array([nan]))
     """
-    norm = Column("a norm, or nothing", _norms, required=True)
+    norm = ColumnSpec("a norm, or nothing", _parse_norms, required=True)
     spec = {
-        "step": Column("a whole number of iterations", _steps, required=True),
-        "trained": Column("the name of a task", partial(np.array, dtype=object)),
+        "step": ColumnSpec("a whole number of iterations", _parse_steps, required=True),
+        "trained": ColumnSpec("the name of a task", partial(np.array, dtype=object)),
         "plasticity": norm,
         "stability": norm,
     }
@@ -50,13 +50,13 @@ def read_gradients(text: str, source: str) -> tuple[Gradients, str | None]:
     return Gradients(steps, tuple(str(task) for task in trained), *norms), table.warning
 
 
-def _steps(values: Sequence[str]) -> NDArray[np.int64]:
+def _parse_steps(values: Sequence[str]) -> NDArray[np.int64]:
     if not all(value.strip().isdecimal() for value in values):
         raise ValueError
     return as_text(values).astype(np.int64)
 
 
-def _norms(values: Sequence[str]) -> NDArray[np.float64]:
+def _parse_norms(values: Sequence[str]) -> NDArray[np.float64]:
     norms = as_text([value.strip() or "nan" for value in values]).astype(np.float64)
     if "_" in "".join(values) or (norms < 0).any():  # infinite where training diverged
         raise ValueError

@@ -88,10 +88,10 @@ def _task_names(path: Path) -> list[str] | None:
 
 def _read_task(path: Path) -> tuple[PerExample, bool]:
     """Return the results in one file, and whether its last record is truncated."""
-    ids = load_ids(path.with_suffix(".npy"))
-    if ids.ndim != 1 or not len(ids) or not np.issubdtype(ids.dtype, np.integer):
+    numbers = load_ids(path.with_suffix(".npy"))
+    if numbers.ndim != 1 or not len(numbers) or not np.issubdtype(numbers.dtype, np.integer):
         raise InputError(f"{path.with_suffix('.npy')}: expected the ids of the examples")
-    ids = ids.astype(np.int64)
+    ids = numbers.astype(np.int64)
     record = np.dtype([("step", "<i8"), ("bits", "u1", (-(-len(ids) // 8),))])
     with open_regular(path) as file:
         count, rest = divmod(os.fstat(file.fileno()).st_size, record.itemsize)

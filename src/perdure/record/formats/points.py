@@ -1,14 +1,15 @@
-"""Reading points.csv: typed columns, judged line by line."""
+"""points.csv: one line per evaluation of one task, read as typed columns."""
 
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...metrics import ACCURACY
-from ..io.text import Column, InputError, as_text, read_table
+from ..io.files import InputError
+from ..io.text import ColumnSpec, as_text, read_table
 from ..points import INITIAL, KINDS, PROBE, Points
 
 if TYPE_CHECKING:
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...metrics import ScoreScale
+    from ..io.text import Column
 
-__all__ = ["looks_like_points", "read_points"]
+__all__ = ["column_specs", "looks_like_points", "make_points", "read_points"]
 
 MAX_NAMES = 100_000  # tasks; a matrix is made of fewer
 COLUMNS = ("step", "trained", "tested", "kind", "score", "n")
@@ -58,28 +60,28 @@ def read_points(
             f"{source}: no evaluations, the file is empty, expected {','.join(COLUMNS)}"
         )
     codes: dict[str, int] = {}
-    table = read_table(text, source, column_types(codes), ours=ours)
+    table = read_table(text, source, column_specs(codes), ours=ours)
     if not table.rows:
         raise InputError(f"{source}: no evaluations, expected lines under {','.join(COLUMNS)}")
     if percent:
         table.columns["score"] = table.columns["score"] / 100
     notes = (table.warning,) if table.warning else ()
-    return judged(table.columns, list(codes), table.where, scale or ACCURACY, notes)
+    return make_points(table.columns, list(codes), table.where, scale or ACCURACY, notes)
 
 
-def judged(
-    read: Mapping[str, NDArray[Any]],
+def make_points(
+    read: Mapping[str, Column],
     names: list[str],
     where: Callable[[int], str],
     scale: ScoreScale,
     notes: tuple[str, ...] = (),
 ) -> Points:
-    """Return the points of columns as they were read, or raise InputError; `where` names a row."""
+    """Return the points in columns as they were read, or raise InputError; `where` names a row."""
     rows = len(read["step"])
     if len(names) > MAX_NAMES:
         row = int(np.argmax(np.maximum(read["tested"], read.get("trained", -1)) >= MAX_NAMES))
         raise InputError(f"{where(row)}: more than {MAX_NAMES} tasks, expected fewer")
-    columns: dict[str, NDArray[Any]] = {
+    columns: dict[str, Column] = {
         "trained": np.full(rows, -1, dtype=np.int32),
         "kind": np.full(rows, PROBE, dtype=np.int8),
         "n": np.zeros(rows, dtype=np.int64),
@@ -88,93 +90,93 @@ def judged(
     order = np.argsort(columns["step"], kind="stable")
     columns = {name: values[order] for name, values in columns.items()}
     updated = columns["kind"] != INITIAL
-    learned = _learned_first(columns["trained"], columns["tested"], updated, names)
-    points = Points(**columns, names=learned, scale=scale, notes=notes)
-    _judge(points, lambda row: where(int(order[row])))
+    ordered_names = _recode_learned_first(columns["trained"], columns["tested"], updated, names)
+    points = Points(**columns, names=ordered_names, scale=scale, notes=notes)
+    _check_points(points, lambda row: where(int(order[row])))
     return points
 
 
-def column_types(codes: dict[str, int]) -> dict[str, Column]:
+def column_specs(codes: dict[str, int]) -> dict[str, ColumnSpec]:
     """Return how each column is read; task names become positions in `codes`."""
 
-    def task(values: Sequence[str]) -> NDArray[np.int32]:
+    def encode(values: Sequence[str]) -> NDArray[np.int32]:
         return np.array([codes.setdefault(name, len(codes)) for name in values], dtype=np.int32)
 
     def tested(values: Sequence[str]) -> NDArray[np.int32]:
         if "" in values:
             raise ValueError
-        return task(values)
+        return encode(values)
 
     def trained(values: Sequence[str]) -> NDArray[np.int32]:
         blank = np.array([name == "" for name in values])
         if blank.all():
             return np.full(len(values), -1, dtype=np.int32)
         if not blank.any():
-            return task(values)
+            return encode(values)
         return np.array([codes.setdefault(v, len(codes)) if v else -1 for v in values], np.int32)
 
     return {
-        "step": Column("a whole number of iterations", _whole, required=True),
-        "trained": Column("the name of a task", trained),
-        "tested": Column("the name of a task", tested, required=True),
-        "kind": Column(" or ".join(KINDS), _kinds),
-        "score": Column("a number", _finite, required=True),
-        "n": Column("a whole number of at least 1, or nothing", _counts),
+        "step": ColumnSpec("a whole number of iterations", _parse_steps, required=True),
+        "trained": ColumnSpec("the name of a task", trained),
+        "tested": ColumnSpec("the name of a task", tested, required=True),
+        "kind": ColumnSpec(" or ".join(KINDS), _parse_kinds),
+        "score": ColumnSpec("a number", _parse_scores, required=True),
+        "n": ColumnSpec("a whole number of at least 1, or nothing", _parse_counts),
     }
 
 
-def _learned_first(
+def _recode_learned_first(
     trained: NDArray[np.int32],
     tested: NDArray[np.int32],
     updated: NDArray[np.bool_],
     names: list[str],
 ) -> tuple[str, ...]:
-    """Return the names in order of learning, then as they come; both columns are recoded in place.
+    """Return the names in order of learning, then of appearance; recode both columns in place.
 
-    Rows before an update name a task to come: they do not say that it is learned.
+    Rows before an update name a task that may follow: they do not say that it is learned.
     """
-    seen = [_first_seen(column) for column in (trained[updated], trained, tested)]
-    ordered = list(dict.fromkeys(code for codes in seen for code in codes if code >= 0))
-    recode = np.full(len(names) + 1, -1, dtype=np.int32)  # the last entry serves -1, no task
+    orders = [_order_of_appearance(column) for column in (trained[updated], trained, tested)]
+    ordered = list(dict.fromkeys(code for codes in orders for code in codes if code >= 0))
+    recode = np.full(len(names) + 1, -1, dtype=np.int32)  # the last entry is for -1, no task
     recode[ordered] = np.arange(len(ordered))
     trained[:], tested[:] = recode[trained], recode[tested]
     return tuple(names[code] for code in ordered)
 
 
-def _first_seen(codes: NDArray[np.int32]) -> list[int]:
+def _order_of_appearance(codes: NDArray[np.int32]) -> list[int]:
     values, first = np.unique(codes, return_index=True)
     return [int(code) for code in values[np.argsort(first)]]
 
 
-def _whole(values: Sequence[str]) -> NDArray[np.int64]:
-    steps = _plain(values).astype(np.int64)
+def _parse_steps(values: Sequence[str]) -> NDArray[np.int64]:
+    steps = _check_plain(values).astype(np.int64)
     if (steps < 0).any():
         raise ValueError
     return steps
 
 
-def _finite(values: Sequence[str]) -> NDArray[np.float64]:
-    scores = _plain(values).astype(np.float64)
+def _parse_scores(values: Sequence[str]) -> NDArray[np.float64]:
+    scores = _check_plain(values).astype(np.float64)
     if not np.isfinite(scores).all():
         raise ValueError
     return scores
 
 
-def _counts(values: Sequence[str]) -> NDArray[np.int64]:
+def _parse_counts(values: Sequence[str]) -> NDArray[np.int64]:
     given = np.array([bool(value.strip()) for value in values])
-    counts = _plain([value.strip() or "0" for value in values]).astype(np.int64)
+    counts = _check_plain([value.strip() or "0" for value in values]).astype(np.int64)
     if (counts[given] < 1).any():
         raise ValueError
     return counts
 
 
-def _plain(values: Sequence[str]) -> NDArray[np.str_]:
-    if "_" in "".join(values):  # Python's own 1_000 is nobody's data
+def _check_plain(values: Sequence[str]) -> NDArray[np.str_]:
+    if "_" in "".join(values):  # Python would read 1_000 as a number
         raise ValueError
     return as_text(values)
 
 
-def _kinds(values: Sequence[str]) -> NDArray[np.int8]:
+def _parse_kinds(values: Sequence[str]) -> NDArray[np.int8]:
     given = as_text(values)
     kinds = np.full(len(given), -1, dtype=np.int8)
     for code, name in enumerate(KINDS):
@@ -184,8 +186,8 @@ def _kinds(values: Sequence[str]) -> NDArray[np.int8]:
     return kinds
 
 
-def _judge(points: Points, where: Callable[[int], str]) -> None:
-    """Raise InputError for lines that are well-formed but cannot all be true."""
+def _check_points(points: Points, where: Callable[[int], str]) -> None:
+    """Raise InputError for lines that are well-formed but contradict each other."""
     bad = (points.score < points.scale.low) | (points.score > points.scale.high)
     if bad.any():
         try:
@@ -202,7 +204,7 @@ def _judge(points: Points, where: Callable[[int], str]) -> None:
         row = int(rows[split[0] + 1])
         raise InputError(
             f"{where(row)}: another task is trained at the same step "
-            f"{points.step[row]}, expected steps that count on across tasks"
+            f"{points.step[row]}, expected steps that continue across tasks"
         )
     order = np.lexsort((points.step, points.kind, points.tested))  # stable: in order of lines
     same = np.ones(max(len(order) - 1, 0), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Reading NumPy files from outside: no objects, and no size taken on trust."""
+"""Reading NumPy files from outside: no pickled objects, and no size taken on trust."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import warnings
 import zipfile
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,25 +22,25 @@ __all__ = ["MAX_TASKS", "array_from", "arrays_from_zip", "load_ids"]
 MAX_TASKS = 2000
 MAX_NUMBERS = MAX_TASKS**2
 MAX_EXAMPLES = 1 << 24
-# What NumPy writes. Of other methods, zipfile unpacks whole pieces before it looks at the limit.
-UNPACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# What NumPy writes. With other methods, zipfile decompresses whole blocks before a limit applies.
+ALLOWED_COMPRESSION = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
-def load_ids(path: Path) -> NDArray[Any]:
+def load_ids(path: Path) -> NDArray[np.number]:
     """Return the ids of examples in a .npy file, or raise InputError."""
     try:
         data = read_file(path, 8 * MAX_EXAMPLES + 1000)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    return array_from(data, str(path), most=MAX_EXAMPLES, what=f"{MAX_EXAMPLES} examples")
+    return array_from(data, str(path), limit=MAX_EXAMPLES, what=f"{MAX_EXAMPLES} examples")
 
 
 def array_from(
-    data: bytes, source: str, *, most: int = MAX_NUMBERS, what: str = f"{MAX_TASKS} tasks"
-) -> NDArray[Any]:
+    data: bytes, source: str, *, limit: int = MAX_NUMBERS, what: str = f"{MAX_TASKS} tasks"
+) -> NDArray[np.number]:
     """Return the array in the bytes of a .npy file, or raise InputError.
 
-    The header is judged first: it may promise objects, or more numbers than there are bytes.
+    The header is checked first: it may promise objects, or more numbers than there are bytes.
     """
     stream = io.BytesIO(data)
     try:
@@ -51,10 +51,10 @@ def array_from(
             else np.lib.format.read_array_header_2_0
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python 2 wrote headers that are read, but not liked
+            warnings.simplefilter("ignore")  # about headers that Python 2 wrote
             shape, fortran, dtype = read_header(stream)
     except (ValueError, SyntaxError, TokenError, TypeError, RecursionError, MemoryError):
-        # The header is a Python literal, and a broken one fails in any of these ways.
+        # The header is a Python literal, which fails in any of these ways if it is broken.
         raise InputError(f"{source}: not a NumPy array file (.npy), or a damaged one") from None
     if not all(type(length) is int and length >= 0 for length in shape):
         raise InputError(f"{source}: shape {shape}, expected whole numbers of 0 or more")
@@ -63,7 +63,7 @@ def array_from(
     if dtype.kind not in "fiu":
         raise InputError(f"{source}: holds {dtype}, expected numbers")
     count = int(np.prod(shape, dtype=object)) if shape else 1
-    if count > most:
+    if count > limit:
         raise InputError(f"{source}: shape {shape} is too large, expected at most {what}")
     start = stream.tell()
     if len(data) - start < count * dtype.itemsize:
@@ -72,7 +72,7 @@ def array_from(
     return array.reshape(shape, order="F" if fortran else "C")
 
 
-def arrays_from_zip(data: bytes, source: str) -> dict[str, NDArray[Any]]:
+def arrays_from_zip(data: bytes, source: str) -> dict[str, NDArray[np.number]]:
     """Return the arrays in the bytes of a .npz file by name, or raise InputError."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -83,7 +83,7 @@ def arrays_from_zip(data: bytes, source: str) -> dict[str, NDArray[Any]]:
                 raise InputError(f"{source}: {names} too large, expected at most {MAX_TASKS} tasks")
             for entry in archive.infolist():
                 name = entry.filename.removesuffix(".npy")
-                data = _unpacked(archive, entry, f"{source}: {name}", left)
+                data = _decompress(archive, entry, f"{source}: {name}", left)
                 arrays[name] = array_from(data, f"{source}: {name}")
                 left -= len(data)
             return arrays
@@ -94,13 +94,13 @@ def arrays_from_zip(data: bytes, source: str) -> dict[str, NDArray[Any]]:
         raise InputError(f"{source}: not a NumPy archive (.npz), or damaged ({what})") from None
 
 
-def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: str, limit: int) -> bytes:
+def _decompress(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: str, limit: int) -> bytes:
     """Return the bytes of an entry; its own word on how many they are is not relied on."""
-    if entry.compress_type not in UNPACKED:
+    if entry.compress_type not in ALLOWED_COMPRESSION:
         raise InputError(f"{source}: compressed in a way that NumPy does not, expected np.savez")
     parts: list[bytes] = []
     with archive.open(entry) as file:
-        # In pieces: without a size, zipfile unpacks all there is before it cuts it off.
+        # In parts: without a size, zipfile decompresses everything first.
         while part := file.read(1 << 20):
             parts.append(part)
             limit -= len(part)

@@ -1,7 +1,7 @@
-"""Opening files that may be anything: regular files only, no waiting, no size taken on trust.
+"""Opening files that may be anything: only regular files, without waiting, up to a limit.
 
 Every reader of the package opens files here, so that a pipe, a device, a folder or a file that
-is too large is refused in one line, whoever asked for it.
+is too large is refused with the same one-line error everywhere.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 MAX_JSON = 16 << 20  # bytes
-MAX_DEPTH = 64  # of lists and objects in each other; ours are below 10
-# Without O_NONBLOCK, opening a pipe waits until somebody writes to it, perhaps for ever.
+MAX_DEPTH = 64  # levels of nested lists and objects; ours have fewer than 10
+# Without O_NONBLOCK, opening a pipe waits for a writer, perhaps for ever.
 FLAGS = os.O_RDONLY
 for _flag in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"):
     FLAGS |= getattr(os, _flag, 0)
@@ -49,19 +49,19 @@ INHERITED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
 class InputError(ValueError):
-    """Raised for a file that cannot be what it should be; the message says where and why."""
+    """Raised for input that is not as expected; the message says where and why."""
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError) -> InputError:
-    """Return the error for a file that the system does not let us read."""
+    """Return the error for a file that cannot be read, in one line."""
     return InputError(f"{error.filename or path}: {(error.strerror or 'cannot be read').lower()}")
 
 
 def open_regular(path: str | os.PathLike[str], limit: int | None = None) -> BufferedReader:
     """Return a regular file of at most `limit` bytes, opened for reading without waiting.
 
-    Raises FileNotFoundError (or NotADirectoryError) where there is none, and InputError for all
-    else that stands in the way.
+    Raises FileNotFoundError (or NotADirectoryError) if there is none, and InputError for every
+    other problem.
     """
     try:
         file = os.open(path, FLAGS)
@@ -71,23 +71,23 @@ def open_regular(path: str | os.PathLike[str], limit: int | None = None) -> Buff
         raise unreadable(path, error) from None
     except ValueError:  # a NUL character in the name
         raise InputError(f"{os.fspath(path)!r:.200}: not the name of a file") from None
-    found = os.fstat(file)
-    kind, why = stat.S_IFMT(found.st_mode), ""
+    status = os.fstat(file)
+    kind, reason = stat.S_IFMT(status.st_mode), ""
     if kind != stat.S_IFREG:
-        why = f"{KINDS.get(kind, 'a special file')}, expected a regular file"
-    elif limit is not None and found.st_size > limit:
-        why = f"too large, {found.st_size >> 20} MiB, expected at most {limit >> 20} MiB"
-    if why:
+        reason = f"{KINDS.get(kind, 'a special file')}, expected a regular file"
+    elif limit is not None and status.st_size > limit:
+        reason = f"too large, {status.st_size >> 20} MiB, expected at most {limit >> 20} MiB"
+    if reason:
         os.close(file)
-        raise InputError(f"{path}: {why}")
+        raise InputError(f"{path}: {reason}")
     return os.fdopen(file, "rb")
 
 
 def open_stream(path: str | os.PathLike[str]) -> BufferedReader:
     """Return a regular file, or a pipe that this process was started with, opened for reading.
 
-    The shell connects /dev/stdin and the /dev/fd/63 of `<(command)`, and somebody writes to
-    them. A pipe in a folder has no such promise.
+    The shell connects /dev/stdin and the /dev/fd/63 of `<(command)` to a process that writes.
+    A pipe in a folder may have no writer.
     """
     if os.fspath(path).startswith(INHERITED):
         return Path(path).open("rb")
@@ -100,7 +100,7 @@ def open_stream(path: str | os.PathLike[str]) -> BufferedReader:
 
 
 def read_limited(file: BinaryIO, name: str, limit: int, head: bytes = b"") -> bytes:
-    """Return the rest of a file after `head`, in pieces, or raise if it is longer than `limit`."""
+    """Return `head` and the rest of a file, or raise InputError if that is more than `limit`."""
     parts = [head]
     size = len(head)
     while part := file.read(1 << 20):
@@ -112,18 +112,18 @@ def read_limited(file: BinaryIO, name: str, limit: int, head: bytes = b"") -> by
 
 
 def read_file(path: str | os.PathLike[str], limit: int) -> bytes:
-    """Return the bytes of a regular file of at most `limit` bytes; raises as `open_regular`."""
+    """Return the bytes of a regular file of at most `limit` bytes; raises like `open_regular`."""
     with open_regular(path, limit) as file:
         return read_limited(file, str(path), limit)
 
 
 def read_json(path: str | os.PathLike[str], limit: int = MAX_JSON) -> Any:
-    """Return what a JSON file holds; raises as `open_regular`, and InputError if it is not JSON."""
+    """Return the contents of a JSON file; raises like `open_regular`, or InputError if broken."""
     data = read_file(path, limit)
     try:
         text = data.decode("utf-8-sig")
         value = parse_json(text, str(path))
-        if re.search(r"\\u[dD][89a-fA-F]", text):  # half of a pair could not be written again
+        if re.search(r"\\u[dD][89a-fA-F]", text):  # an unpaired surrogate cannot be encoded
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
         raise InputError(f"{path}: not UTF-8 text, expected JSON") from None
@@ -131,7 +131,7 @@ def read_json(path: str | os.PathLike[str], limit: int = MAX_JSON) -> Any:
 
 
 def parse_json(text: str, source: str) -> Any:
-    r"""Return what JSON text holds, or raise InputError; it is safe to go through recursively.
+    r"""Return the contents of JSON text, safe to recurse into, or raise InputError.
 
     Example:
         >>> parse_json('{"a": [1]}', "a.json")
@@ -142,7 +142,7 @@ def parse_json(text: str, source: str) -> Any:
         perdure.record.io.files.InputError: a.json: nested too deeply, expected at most 64 levels
     """
     try:
-        if re.search(r"\d{309}", text):  # Python reads it, and no float can hold it
+        if re.search(r"\d{309}", text):  # Python reads it, but no float can hold it
             raise ValueError
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -150,21 +150,21 @@ def parse_json(text: str, source: str) -> Any:
         raise InputError(f"{source}: {place} is not JSON ({error.msg})") from None
     except RecursionError:
         raise _too_deep(source) from None
-    except ValueError:  # of a number with thousands of digits
+    except ValueError:  # a number with thousands of digits
         raise InputError(f"{source}: a number is too long, expected fewer digits") from None
     if text.count("[") + text.count("{") > MAX_DEPTH:
         check_depth(value, source)
     return value
 
 
-def check_depth(value: Any, source: str) -> None:
-    """Raise InputError if lists and dictionaries are nested deeper than any file of ours."""
+def check_depth(value: object, source: str) -> None:
+    """Raise InputError if lists and dictionaries are nested deeper than in any file of ours."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_DEPTH):
         level = [
             inner
-            for each in level
-            for inner in (each.values() if isinstance(each, dict) else each)
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
             if isinstance(inner, dict | list)
         ]
     if level:
@@ -179,18 +179,18 @@ def find_matches(pattern: str) -> list[str]:
     base, *rest = re.split(r"(?:^|(?<=/))\*\*(?:/|$)", pattern, maxsplit=1)
     if not rest:
         return sorted(glob.glob(pattern))  # noqa: PTH207 - it may be absolute
-    found: set[str] = set()
+    matches: set[str] = set()
     for start in glob.glob(base) if base else ["."]:  # noqa: PTH207
         for folder, folders, files in os.walk(start):
             folders[:] = [name for name in folders if not name.startswith(".")]
             here = os.path.join(folder, "").removeprefix("" if base else "./")  # noqa: PTH118
             if rest[0]:
-                found.update(find_matches(glob.escape(here) + rest[0]))
+                matches.update(find_matches(glob.escape(here) + rest[0]))
             else:
-                shown = [name for name in files if not name.startswith(".")]
-                found.update(here + name for name in (*folders, *shown))
-                found.update({here} - {""} if folder == start else ())
-    return sorted(found)
+                visible = [name for name in files if not name.startswith(".")]
+                matches.update(here + name for name in (*folders, *visible))
+                matches.update({here} - {""} if folder == start else ())
+    return sorted(matches)
 
 
 def _too_deep(source: str) -> InputError:

@@ -1,4 +1,8 @@
-"""Reading tables of text from outside: typed columns, or one error that names file and line."""
+"""Reading CSV tables from outside: typed columns, or one error that names file and line.
+
+The `csv` module and NumPy, in chunks: pandas is not a dependency, and `numpy.loadtxt` is slower
+and names neither the column nor what was expected.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import csv
 import io
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,32 +21,34 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Column", "InputError", "Table", "as_text", "decode", "read_table", "visible"]
+__all__ = ["Column", "ColumnSpec", "CsvTable", "as_text", "decode", "read_table", "visible"]
 
-PIECE = 1 << 16  # characters taken apart into lines at a time
-CHUNK = 4000  # lines held as Python strings at a time: they should fit the cache
-WIDEST = 400  # characters of a number; as an array, all cells are as wide as the widest
+Column: TypeAlias = "NDArray[Any]"  # of the type that its specification converts to
+
+SPLIT_CHARACTERS = 1 << 16  # split into lines at a time
+CHUNK_LINES = 4000  # held as Python strings at a time: they should fit the cache
+MAX_NUMBER_WIDTH = 400  # characters; in an array, all cells are as wide as the widest
 
 
 def as_text(cells: Sequence[str]) -> NDArray[np.str_]:
     """Return cells as an array of text, or raise ValueError if one is too long for a number."""
-    if max(map(len, cells), default=0) > WIDEST:
+    if max(map(len, cells), default=0) > MAX_NUMBER_WIDTH:
         raise ValueError
     return np.array(cells)
 
 
-class Column(NamedTuple):
+class ColumnSpec(NamedTuple):
     """How a column is read: `convert` turns strings into an array or raises ValueError."""
 
     expected: str
-    convert: Callable[[Sequence[str]], NDArray[Any]]
+    convert: Callable[[Sequence[str]], Column]
     required: bool = False
 
 
-class Table(NamedTuple):
-    """Typed columns of a file. `where(row)` names file and line, for errors found later."""
+class CsvTable(NamedTuple):
+    """The typed columns of a file. `where(row)` names file and line, for later errors."""
 
-    columns: dict[str, NDArray[Any]]
+    columns: dict[str, Column]
     rows: int
     warning: str | None
     where: Callable[[int], str]
@@ -59,9 +65,9 @@ def visible(text: str) -> str:
 
 
 def decode(data: bytes, source: str, *, growing: bool = False) -> str:
-    """Return `data` as text with plain line ends and no byte order mark, or raise.
+    """Return `data` as text with Unix line breaks and no byte order mark, or raise InputError.
 
-    The end of a `growing` file may be cut off inside a letter; then it ends before that letter.
+    A `growing` file may be truncated inside a character; then the text ends before it.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -72,76 +78,78 @@ def decode(data: bytes, source: str, *, growing: bool = False) -> str:
             ) from None
         text = data[: error.start].decode("utf-8-sig")
     if "\r" in text:
-        text = text.removesuffix("\r")  # half of a line end is none
+        text = text.removesuffix("\r")  # half of a line break
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text
 
 
-def read_table(text: str, source: str, spec: Mapping[str, Column], *, ours: bool = False) -> Table:
+def read_table(
+    text: str, source: str, specs: Mapping[str, ColumnSpec], *, ours: bool = False
+) -> CsvTable:
     """Return the columns of a CSV text with a header.
 
-    A last line without a line end may have been cut off while it was written. It is dropped with
-    a warning if it is broken, or if the file is `ours`: we end every line.
+    A last line without a line break may have been truncated while it was written. It is dropped
+    with a warning if it is broken, or if the file is `ours`: we end every line.
     """
-    if "\x00" in text:  # NumPy would drop it and read on
+    if "\x00" in text:  # NumPy would drop it silently
         line = text.count("\n", 0, text.index("\x00")) + 1
         raise InputError(f"{source} line {line}: a NUL character, expected text")
     whole, _, tail = text.rpartition("\n")
     try:
         header = [name.strip() for name in next(csv.reader([text.partition("\n")[0]]), [])]
     except csv.Error as error:
-        raise InputError(f"{source} line 1: {error}, expected {','.join(spec)}") from None
-    _check_header(header, source, spec)
+        raise InputError(f"{source} line 1: {error}, expected {','.join(specs)}") from None
+    _check_header(header, source, specs)
     warning = None
     if tail and whole:
-        if ours or not _is_whole(tail, header, spec):
+        if ours or not _is_complete(tail, header, specs):
             text = whole + "\n"
             warning = f"{source}: the last line is cut off and was left out"
     elif not whole:
-        text = text + "\n"  # a header and nothing else
+        text = text + "\n"  # only a header
 
     def where(row: int) -> str:
-        return f"{source} line {_line_of(text, row)}"
+        return f"{source} line {_find_line(text, row)}"
 
-    parts: list[dict[str, NDArray[Any]]] = []
+    parts: list[dict[str, Column]] = []
     rows = 0
-    for chunk in _chunks(text, source):
-        parts.append(_converted(chunk, rows, header, spec, where))
+    for chunk in _read_chunks(text, source):
+        parts.append(_convert(chunk, rows, header, specs, where))
         rows += len(chunk)
     columns = {
         name: np.concatenate([part[name] for part in parts]) if parts else np.empty(0)
         for name in header
     }
-    return Table(columns, rows, warning, where)
+    return CsvTable(columns, rows, warning, where)
 
 
-def _lines(text: str) -> Iterator[str]:
+def _split_lines(text: str) -> Iterator[str]:
     """Yield the lines; io.StringIO would hold all of a text at four bytes per character."""
     start = 0
     while start < len(text):
-        end = text.find("\n", start + PIECE) + 1 or len(text)
+        end = text.find("\n", start + SPLIT_CHARACTERS) + 1 or len(text)
         yield from io.StringIO(text[start:end], newline="")
         start = end
 
 
-def _chunks(text: str, source: str) -> Iterator[list[list[str]]]:
-    reader = csv.reader(_lines(text), strict=True)
+def _read_chunks(text: str, source: str) -> Iterator[list[list[str]]]:
+    reader = csv.reader(_split_lines(text), strict=True)
     try:
         next(reader, None)
         lines = (row for row in reader if row)
-        while chunk := list(islice(lines, CHUNK)):
+        while chunk := list(islice(lines, CHUNK_LINES)):
             yield chunk
     except csv.Error as error:
-        raise InputError(f"{source} line {_broken_line(text)}: {error}") from None
+        raise InputError(f"{source} line {_find_broken_line(text)}: {error}") from None
 
 
-def _converted(
+def _convert(
     chunk: list[list[str]],
     first: int,
     header: list[str],
-    spec: Mapping[str, Column],
+    specs: Mapping[str, ColumnSpec],
     where: Callable[[int], str],
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Column]:
     for at, row in enumerate(chunk):
         if len(row) != len(header):
             raise InputError(
@@ -151,16 +159,16 @@ def _converted(
     columns = {}
     for name, values in zip(header, zip(*chunk, strict=True), strict=True):
         try:
-            columns[name] = spec[name].convert(values)
+            columns[name] = specs[name].convert(values)
         except (ValueError, OverflowError):
-            at = next(k for k, value in enumerate(values) if not _fits(spec[name], value))
+            at = next(k for k, value in enumerate(values) if not _fits(specs[name], value))
             raise InputError(
-                f"{where(first + at)}: {name} is {values[at]!r}, expected {spec[name].expected}"
+                f"{where(first + at)}: {name} is {values[at]!r}, expected {specs[name].expected}"
             ) from None
     return columns
 
 
-def _fits(column: Column, value: str) -> bool:
+def _fits(column: ColumnSpec, value: str) -> bool:
     try:
         column.convert([value])
     except (ValueError, OverflowError):
@@ -168,16 +176,16 @@ def _fits(column: Column, value: str) -> bool:
     return True
 
 
-def _is_whole(line: str, header: list[str], spec: Mapping[str, Column]) -> bool:
+def _is_complete(line: str, header: list[str], specs: Mapping[str, ColumnSpec]) -> bool:
     row = next(csv.reader([line]), [])
     return len(row) == len(header) and all(
-        _fits(spec[name], value) for name, value in zip(header, row, strict=True)
+        _fits(specs[name], value) for name, value in zip(header, row, strict=True)
     )
 
 
-def _line_of(text: str, row: int) -> int:
+def _find_line(text: str, row: int) -> int:
     """Return the line on which the given row after the header starts, counted from 1."""
-    reader = csv.reader(_lines(text))
+    reader = csv.reader(_split_lines(text))
     next(reader, None)
     before = reader.line_num
     for fields in reader:
@@ -189,9 +197,9 @@ def _line_of(text: str, row: int) -> int:
     return before + 1
 
 
-def _broken_line(text: str) -> int:
+def _find_broken_line(text: str) -> int:
     """Return the line on which the row starts that cannot be read."""
-    reader = csv.reader(_lines(text), strict=True)
+    reader = csv.reader(_split_lines(text), strict=True)
     line = 1
     try:
         for _ in reader:
@@ -201,14 +209,16 @@ def _broken_line(text: str) -> int:
     return line
 
 
-def _check_header(header: list[str], source: str, spec: Mapping[str, Column]) -> None:
-    expected = ",".join(spec)
-    for name, column in spec.items():
+def _check_header(header: list[str], source: str, specs: Mapping[str, ColumnSpec]) -> None:
+    expected = ",".join(specs)
+    for name, column in specs.items():
         if column.required and name not in header:
-            found = ",".join(header) or "an empty line"
-            raise InputError(f"{source} line 1: no column {name!r} in {found}, expected {expected}")
+            got = ",".join(header) or "an empty line"
+            raise InputError(f"{source} line 1: no column {name!r} in {got}, expected {expected}")
     for name in header:
-        if name not in spec:
+        if name not in specs:
             raise InputError(f"{source} line 1: column {name!r} is unknown, expected {expected}")
         if header.count(name) > 1:
-            raise InputError(f"{source} line 1: column {name!r} stands twice, expected {expected}")
+            raise InputError(
+                f"{source} line 1: column {name!r} is there twice, expected {expected}"
+            )
