@@ -89,147 +89,91 @@ def mean_pooled_accuracy(r: Matrix, sizes: Matrix) -> float:
     return float(((np.tril(r) * sizes).sum(axis=1) / seen.sum(axis=1)).mean())
 
 
-EQUAL_SIZES_NOTE = "equals acc.incremental where test sets have equal size"
-CONTINUUM_BUG = "a bug of continuum: one task too few in the sum, not in the divisor"
+def _named(ids: dict[str, str], *, notes: dict[str, str] | None = None) -> tuple[ToolMetric, ...]:
+    """Return metrics that have an id here, by the name that the tool prints."""
+    return tuple(
+        ToolMetric(name, id_, note=(notes or {}).get(name, "")) for name, id_ in ids.items()
+    )
 
+
+CONTINUUM_BUG = "a bug of continuum: one task too few in the sum, not in the divisor"
+LOW_RISES = "their code reads rises too low"
+EQUAL_SIZES = (
+    mean_pooled_accuracy, "equals acc.incremental if test sets have equal size", "acc.incremental"
+)  # fmt: skip
+
+# fmt: off
 TOOLS: dict[str, tuple[ToolMetric, ...]] = {
-    "avalanche": (
-        ToolMetric("Top1_Acc_Stream", "acc.pooled"),
-        ToolMetric("StreamForgetting", "forgetting.learned"),
-        ToolMetric("StreamBWT", "bwt"),
-        ToolMetric("StreamForwardTransfer", "fwt.gem"),
-    ),
-    "avalanche-clear": (
-        ToolMetric("in_domain", "acc.learning"),
-        ToolMetric("next_domain", "fwt.next"),
-        ToolMetric("accuracy", "acc.lower"),
-        ToolMetric("backward_transfer", "acc.below", note="no difference is taken"),
-        ToolMetric("forward_transfer", "fwt.upper", note="no difference is taken"),
-    ),
+    "avalanche": _named({
+        "Top1_Acc_Stream": "acc.pooled", "StreamForgetting": "forgetting.learned",
+        "StreamBWT": "bwt", "StreamForwardTransfer": "fwt.gem",
+    }),
+    "avalanche-clear": _named(
+        {"in_domain": "acc.learning", "next_domain": "fwt.next", "accuracy": "acc.lower",
+         "backward_transfer": "acc.below", "forward_transfer": "fwt.upper"},
+        notes=dict.fromkeys(("backward_transfer", "forward_transfer"), "no difference is taken")),
     "mammoth": (
-        ToolMetric("Accuracy", "acc"),
-        ToolMetric("Backward Transfer", "bwt"),
+        *_named({"Accuracy": "acc", "Backward Transfer": "bwt"}),
         ToolMetric("Forward Transfer", "fwt.gem", note="later versions take another baseline"),
-        ToolMetric(
-            "Forgetting",
-            None,
-            mammoth_forgetting,
-            "forgetting.peak, but R[j-1, j] counts as a peak too",
-            "forgetting.peak",
-        ),
+        ToolMetric("Forgetting", None, mammoth_forgetting,
+                   "forgetting.peak, but R[j-1, j] counts as a peak too", "forgetting.peak"),
     ),
     "continuum": (
         ToolMetric("accuracy", "acc.pooled"),
-        ToolMetric(
-            "average_incremental_accuracy",
-            None,
-            mean_pooled_accuracy,
-            EQUAL_SIZES_NOTE,
-            "acc.incremental",
-        ),
+        ToolMetric("average_incremental_accuracy", None, *EQUAL_SIZES),
         ToolMetric("accuracy_A", "acc.lower"),
         ToolMetric("backward_transfer", None, continuum_bwt, CONTINUUM_BUG + "; meant: bwt.all"),
         ToolMetric("positive_backward_transfer", None, continuum_positive_bwt, CONTINUUM_BUG),
         ToolMetric("remembering", None, continuum_remembering, CONTINUUM_BUG + "; meant: rem"),
-        ToolMetric(
-            "forward_transfer",
-            "acc.below",
-            note="a bug of continuum: it averages tasks already learned",
-        ),
-        ToolMetric(
-            "forgetting", None, continuum_forgetting, CONTINUUM_BUG + "; meant: forgetting.best"
-        ),
+        ToolMetric("forward_transfer", "acc.below",
+                   note="a bug of continuum: it averages tasks already learned"),
+        ToolMetric("forgetting", None, continuum_forgetting,
+                   CONTINUUM_BUG + "; meant: forgetting.best"),
     ),
     "pycil": (
-        ToolMetric(
-            "Average Accuracy (CNN)",
-            None,
-            mean_pooled_accuracy,
-            EQUAL_SIZES_NOTE,
-            "acc.incremental",
-        ),
+        ToolMetric("Average Accuracy (CNN)", None, *EQUAL_SIZES),
         ToolMetric("Forgetting (CNN)", "forgetting.peak", note="for tasks of ten classes"),
     ),
     "pilot": (
-        ToolMetric(
-            "Average Accuracy (CNN)",
-            None,
-            mean_pooled_accuracy,
-            EQUAL_SIZES_NOTE,
-            "acc.incremental",
-        ),
+        ToolMetric("Average Accuracy (CNN)", None, *EQUAL_SIZES),
         ToolMetric("Forgetting (CNN)", "forgetting.peak"),
     ),
-    "renate": (
-        ToolMetric("Average Accuracy", "acc"),
-        ToolMetric("Micro Average Accuracy", "acc.pooled"),
-        ToolMetric("Forgetting", "forgetting.any"),
-        ToolMetric("Forward Transfer", "fwt.gem"),
-        ToolMetric("Backward Transfer", "bwt"),
-    ),
-    "facil": (
-        ToolMetric("TAw Acc / TAg Acc, Avg.", "acc"),
-        ToolMetric(
-            "TAw Forg / TAg Forg, Avg.",
-            "forgetting.best",
-            note="RWalk's formula, but tasks are never evaluated before they are learned",
-        ),
-    ),
-    "capymoa": (
-        ToolMetric("accuracy_final", "acc"),
-        ToolMetric("accuracy_all_avg", "acc.all"),
-        ToolMetric("accuracy_seen_avg", "acc.incremental"),
-        ToolMetric("backward_transfer", "bwt.all"),
-        ToolMetric("forward_transfer", "fwt.upper"),
-    ),
-    "m2i": (
-        ToolMetric("ACC", "acc.lower"),
-        ToolMetric("BWT", "bwt.consecutive", note="the paper's eq. 2 says bwt.all"),
-        ToolMetric("FWT", "fwt.upper"),
-    ),
-    "michel2023": (
-        ToolMetric("AA_K", "acc"),
-        ToolMetric("AF_K", "forgetting.best"),
-        ToolMetric("RAA_K", "raa"),
-        ToolMetric("RAF_K", "raf"),
-    ),
-    "diaz2018": (
-        ToolMetric("A", "acc.lower"),
-        ToolMetric("REM", "rem"),
-        ToolMetric("BWT+", "bwt.positive"),
-        ToolMetric("FWT", "fwt.upper"),
-        ToolMetric("MS", "ms"),
-        ToolMetric("SSS", "sss"),
-        ToolMetric("CE", "ce"),
-        ToolMetric("CLscore", "clscore"),
-        ToolMetric("CLstability", "clstability"),
-    ),
-    "delange2023": (
-        ToolMetric("ACC", "acc"),
-        ToolMetric("FORG", "forgetting.learned"),
-        ToolMetric("WC-ACC", "wc_acc"),
-        ToolMetric("min-ACC", "min_acc"),
-        ToolMetric("WF^10", "wf10"),
-        ToolMetric("WF^100", "wf100"),
-        ToolMetric("WP^10", "wp10", note="their code reads rises too low"),
-        ToolMetric("WP^100", "wp100", note="their code reads rises too low"),
-    ),
-    "faber2023": (
-        ToolMetric("ACC", "acc.lower"),
-        ToolMetric("BWT (tables)", "bwt.consecutive"),
-        ToolMetric("BWT (eq. 2)", "bwt.all"),
-        ToolMetric("FWT", "fwt.upper"),
-    ),
-    "tutorial": (
-        ToolMetric("AA", "acc"),
-        ToolMetric("LA", "acc.learning"),
-        ToolMetric("BWT", "bwt"),
-        ToolMetric("FWT", "fwt.learned"),
-        ToolMetric("FM", "forgetting.peak", note="its code; its formula is forgetting.best"),
-        ToolMetric("MS", "memory_stability"),
-        ToolMetric("IM", "intransigence"),
-    ),
+    "renate": _named({
+        "Average Accuracy": "acc", "Micro Average Accuracy": "acc.pooled",
+        "Forgetting": "forgetting.any", "Forward Transfer": "fwt.gem", "Backward Transfer": "bwt",
+    }),
+    "facil": _named(
+        {"TAw Acc / TAg Acc, Avg.": "acc", "TAw Forg / TAg Forg, Avg.": "forgetting.best"},
+        notes={"TAw Forg / TAg Forg, Avg.":
+               "RWalk's formula, but tasks are never evaluated before they are learned"}),
+    "capymoa": _named({
+        "accuracy_final": "acc", "accuracy_all_avg": "acc.all",
+        "accuracy_seen_avg": "acc.incremental", "backward_transfer": "bwt.all",
+        "forward_transfer": "fwt.upper",
+    }),
+    "m2i": _named({"ACC": "acc.lower", "BWT": "bwt.consecutive", "FWT": "fwt.upper"},
+                  notes={"BWT": "the paper's eq. 2 says bwt.all"}),
+    "michel2023": _named({
+        "AA_K": "acc", "AF_K": "forgetting.best", "RAA_K": "raa", "RAF_K": "raf",
+    }),
+    "diaz2018": _named({
+        "A": "acc.lower", "REM": "rem", "BWT+": "bwt.positive", "FWT": "fwt.upper", "MS": "ms",
+        "SSS": "sss", "CE": "ce", "CLscore": "clscore", "CLstability": "clstability",
+    }),
+    "delange2023": _named(
+        {"ACC": "acc", "FORG": "forgetting.learned", "WC-ACC": "wc_acc", "min-ACC": "min_acc",
+         "WF^10": "wf10", "WF^100": "wf100", "WP^10": "wp10", "WP^100": "wp100"},
+        notes={"WP^10": LOW_RISES, "WP^100": LOW_RISES}),
+    "faber2023": _named({
+        "ACC": "acc.lower", "BWT (tables)": "bwt.consecutive", "BWT (eq. 2)": "bwt.all",
+        "FWT": "fwt.upper",
+    }),
+    "tutorial": _named(
+        {"AA": "acc", "LA": "acc.learning", "BWT": "bwt", "FWT": "fwt.learned",
+         "FM": "forgetting.peak", "MS": "memory_stability", "IM": "intransigence"},
+        notes={"FM": "its code; its formula is forgetting.best"}),
 }
+# fmt: on
 
 
 def as_tool(matrix: ScoreMatrix, tool: str, run_summary: Summary | None = None) -> list[ToolRow]:

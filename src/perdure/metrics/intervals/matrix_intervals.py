@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...stats import normal_quantile, wilson_interval
+from .end_statistics import end_statistics
 from .matrix_weights import LARGEST, LINEAR, Weights
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..per_example import PerExample
+    from .end_statistics import EndStatistics
 
     Floats = NDArray[np.float64]
 
@@ -54,28 +56,6 @@ class MatrixIntervals(NamedTuple):
     intervals: dict[str, Interval]
     per_task_values: dict[str, list[float | None]]
     per_task: dict[str, list[Interval | None]]
-
-
-class EndStatistics(NamedTuple):
-    """Per task (first axis): accuracy at each task end, covariance and number of examples.
-
-    For the difference of two runs, the task ends of the second follow those of the first.
-    """
-
-    mean: Floats
-    covariance: Floats
-    n: Floats
-    known: NDArray[np.bool_]
-    runs: int
-
-    def after(self, task: int) -> EndStatistics:
-        """Return the statistics of the end of one task only."""
-        ends = slice(task, None, len(self.mean))
-        return self._replace(mean=self.mean[:, ends], covariance=self.covariance[:, ends, ends])
-
-    def covers(self, used: NDArray[np.bool_]) -> bool:
-        """Return whether every run has the results that `used` (tasks, task ends) asks for."""
-        return not (np.tile(used, self.runs) & ~self.known[: len(used)]).any()
 
 
 def matrix_intervals(
@@ -99,27 +79,6 @@ def matrix_intervals(
         [-0.243, -0.155]
     """
     return compute_intervals(end_statistics([ends], tasks), level=level, seed=seed)
-
-
-def end_statistics(runs: Sequence[Mapping[str, PerExample]], tasks: Sequence[str]) -> EndStatistics:
-    """Return the accuracies at task ends and their covariances; runs must share their examples."""
-    count, width = len(tasks), len(tasks) * len(runs)
-    statistics = EndStatistics(
-        np.zeros((count, width)), np.zeros((count, width, width)), np.ones(count),
-        np.zeros((count, width), dtype=bool), len(runs),
-    )  # fmt: skip
-    for j, task in enumerate(tasks):
-        results = [(run[task], k * count) for k, run in enumerate(runs) if task in run]
-        if not results:
-            continue
-        ends = np.concatenate([result.steps + start for result, start in results])
-        right = np.concatenate([result[:] for result, _ in results])
-        mean, n = right.mean(axis=1), right.shape[1]
-        table = right.astype(np.float32)  # counts up to 2**24 are exact
-        statistics.mean[j, ends], statistics.known[j, ends], statistics.n[j] = mean, True, n
-        both_right = (table @ table.T).astype(np.float64) / n
-        statistics.covariance[j][np.ix_(ends, ends)] = (both_right - np.outer(mean, mean)) / n
-    return statistics
 
 
 def compute_intervals(statistics: EndStatistics, *, level: float, seed: int) -> MatrixIntervals:

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..functional.value import UndefinedMetricError
 from ..registry import find_metric
-from .matrix_intervals import compute_intervals, end_statistics
+from .end_statistics import end_statistics
+from .matrix_intervals import compute_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
