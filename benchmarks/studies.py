@@ -1,4 +1,4 @@
-"""What a study costs beside its runs: the executors against each other, overhead, status.
+"""What a study costs in addition to its runs: executors compared, overhead, status.
 
 python benchmarks/studies.py            # all of it, about ten minutes on two cores
 python benchmarks/studies.py executors  # or overhead, or status
@@ -38,7 +38,7 @@ def study(seeds: int, **run: Any) -> Study:
     return make_study(plain, "short")
 
 
-def done_in(what: Study, store: Path, execute: Any) -> tuple[float, float]:
+def measure_study(what: Study, store: Path, execute: Any) -> tuple[float, float]:
     """Return the seconds that a study took, and those inside its runs."""
     inside = []
 
@@ -48,13 +48,13 @@ def done_in(what: Study, store: Path, execute: Any) -> tuple[float, float]:
             inside.append(job.seconds or 0.0)
 
     begin = time.perf_counter()
-    found = run_study(what, store, execute, on_event)
-    assert found.complete
-    assert not found.failed
+    status = run_study(what, store, execute, on_event)
+    assert status.complete
+    assert not status.failed
     return time.perf_counter() - begin, sum(inside)
 
 
-def bits(store: Path) -> dict[str, bytes]:
+def read_bits(store: Path) -> dict[str, bytes]:
     """Return what each run recorded, and the digest of its weights."""
     return {
         f"{path.parent.name}/{path.name}": path.read_bytes()
@@ -69,8 +69,8 @@ def executors(folder: Path) -> None:
     ways = {"serial": run_serially, "processes": run_in_processes, "ray": run_on_ray}
     seconds, found = {}, {}
     for name, execute in ways.items():
-        seconds[name], _ = done_in(what, folder / name, execute)
-        found[name] = bits(folder / name)
+        seconds[name], _ = measure_study(what, folder / name, execute)
+        found[name] = read_bits(folder / name)
         print(f"60 runs, {name}: {seconds[name]:.1f} s, x{seconds['serial'] / seconds[name]:.2f}")
     assert len(found["serial"]) == 120
     assert found["serial"] == found["processes"] == found["ray"]
@@ -79,7 +79,7 @@ def executors(folder: Path) -> None:
 
 def overhead(folder: Path) -> None:
     """Run 500 short runs as processes: the share of the cores' time that is not in runs."""
-    wall, inside = done_in(study(seeds=100, epochs=8), folder / "many", run_in_processes)
+    wall, inside = measure_study(study(seeds=100, epochs=8), folder / "many", run_in_processes)
     share = 1 - inside / (wall * default_max_parallel(1))
     print(
         f"500 runs, {default_max_parallel(1)} at a time: {wall:.1f} s, "

@@ -18,15 +18,13 @@ from perdure.reproduction import (
     CellRuns,
     ComparisonRow,
     Measurements,
-    check_claims,
-    compare_with_published,
     find_published_result,
-    list_measured_rows,
     load_published_results,
-    write_figures,
 )
 from perdure.reproduction.claim import claim_less, find_plateau
-from perdure.reproduction.figure_data import figure_rows, forgetting_pairs
+from perdure.reproduction.claims import check_claims
+from perdure.reproduction.comparison import compare_with_published, list_measured_rows
+from perdure.reproduction.figure_data import figure_rows, forgetting_pairs, write_figures
 from perdure.reproduction.measurements import NotMeasuredError, count_as_de_lange
 from perdure.reproduction.published import PublishedFigure
 from perdure.studies import make_study

@@ -172,7 +172,7 @@ def test_wrong_ways_to_run(
 
 def test_a_device_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path) -> None:
     file = write(tmp_path, "mine.toml", TWO + '[run]\ndevice = "cuda:99"\n')
-    says(refused("study", "run", file, "--store", tmp_path / "store"), "cuda:99", "at hand")
+    says(refused("study", "run", file, "--store", tmp_path / "store"), "cuda:99", "CUDA devices")
     assert not (tmp_path / "store").exists()
 
 

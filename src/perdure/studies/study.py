@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from .._suggestions import suggest_names
 from ..record import InputError, check_depth, read_file
 from ..scenarios import Setting, find_scenario
 from ..training.config import RunConfig, make_config
@@ -177,15 +176,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                     raise InputError(f"{where} both fixes and searches {name}")
             fixed |= {name: value for name, value in layer.items() if name != "grid"}
             grid |= searched
-        hyperparameters = hyperparameters_of(cell, fixed, grid)
-        known = {*RUN_OPTIONS, *hyperparameters}
-        own = self.strategy.get(cell.strategy, {})
-        for name in (*own, *self.grid_of(own)):
-            if name not in known and name != "grid":
-                raise InputError(
-                    f"[strategy.{cell.strategy}] has {name!r:.40}, which is "
-                    f"unknown; {suggest_names(name, known)}it takes {', '.join(hyperparameters)}"
-                )
+        known = {*RUN_OPTIONS, *hyperparameters_of(cell, fixed, grid)}
         return (
             {name: value for name, value in fixed.items() if name in known},
             {name: values for name, values in grid.items() if name in known},
