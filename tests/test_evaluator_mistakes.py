@@ -148,7 +148,8 @@ def test_a_name_that_cannot_be_written(name: str) -> None:
 
 
 def test_two_tasks_of_one_name() -> None:
-    refusal(lambda: Evaluator({1: rows(), "1": rows()}), "'1'", "names must differ")
+    twice: dict[Any, Any] = {1: rows(), "1": rows()}
+    refusal(lambda: Evaluator(twice), "'1'", "names must differ")
     evaluator = Evaluator({"a": rows()})
     refusal(lambda: evaluator.add_task("a", rows()), "'a'", "names must differ")
 

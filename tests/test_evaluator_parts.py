@@ -66,9 +66,10 @@ def test_modules_are_read_again_at_every_evaluation() -> None:
     net, parts = normed(), ModelParts((), heads)
     assert parts.combine(net) is net
     heads.append(nn.Linear(1, 1))
-    assert heads[0] in list(parts.combine(net).modules())
-    assert heads[0] in list(ModelParts((), iter(heads)).combine(net).modules())
-    assert heads[0] in list(ModelParts((), heads[0]).combine(net).modules())
+    for found in (parts, ModelParts((), iter(heads)), ModelParts((), heads[0])):
+        combined = found.combine(net)
+        assert isinstance(combined, nn.Module)
+        assert heads[0] in list(combined.modules())
 
 
 def test_a_plain_model_stays_itself_and_a_combined_one_the_same_object() -> None:
@@ -84,6 +85,7 @@ def test_a_plain_model_stays_itself_and_a_combined_one_the_same_object() -> None
 def test_a_copy_that_would_refer_to_the_original_is_refused() -> None:
     net = normed()
     copied = copy.deepcopy(ModelParts((), None).combine(Wrapper(net)))
+    assert isinstance(copied, nn.Module)
     assert not {*map(id, copied.modules())} & {*map(id, net.modules())}
     with pytest.raises(TypeError, match="still refer"):
         copy.deepcopy(ModelParts((), None).combine(lambda x: net(x)))

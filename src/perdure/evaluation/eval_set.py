@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import (
     DataLoader,
+    Dataset,
     IterableDataset,
     RandomSampler,
     SequentialSampler,
@@ -21,7 +22,7 @@ from torch.utils.data import (
 from torch.utils.data import Subset as DatasetSubset
 
 from .options import EvalTask, Subset, as_subset
-from .state.reachable import GENERATORS, preserve_generators, reachable
+from .state.reachable import GENERATORS, RandomGenerator, preserve_generators, reachable
 from .state.trees import as_tensors, first_tensor, leaves, map_tree, take_rows
 
 if TYPE_CHECKING:
@@ -52,11 +53,11 @@ class EvalSet:
         self._ids = None if task.ids is None else _check_ids(task.ids, name)
         self._data: Any = task.data
         self._loaded = False
-        self._tensors: tuple[Any, Any] | None = None
+        self._tensors: tuple[object, object] | None = None
         self._dataset: Any = None
-        self._generators: list[Any] = []
-        self._collate: Callable[[list[Any]], Any] = default_collate
-        self._fixed_rows: tuple[Any, Any] | None = None
+        self._generators: list[RandomGenerator] = []
+        self._collate: Callable[[list[object]], object] = default_collate
+        self._fixed_rows: tuple[object, object] | None = None
         self._fingerprint: str | None = None
 
     @property
@@ -153,30 +154,29 @@ class EvalSet:
             self._fingerprint = f"{value:08x}"
         return self._fingerprint
 
-    def fixed_rows(self) -> tuple[Any, Any]:
+    def fixed_rows(self) -> tuple[object, object]:
         """Return the fixed subset, read once, so that random transforms are applied once."""
         if self._fixed_rows is None:
             self._fixed_rows = self.rows(self.indices())
         return self._fixed_rows
 
-    def rows(self, indices: NDArray[np.int64]) -> tuple[Any, Any]:
+    def rows(self, indices: NDArray[np.int64]) -> tuple[object, object]:
         """Return the examples at `indices` and their labels."""
         self.load()
         if self._tensors is not None:
             if len(indices) == self.size:
                 return self._tensors
-            x, y = take_rows(self._tensors, torch.as_tensor(indices))
-            return x, y
+            return take_rows(self._tensors, torch.as_tensor(indices))
         items = self._read(indices)
         with preserve_generators(self._generators):
             return split_batch(as_tensors(self._collate(items)), self.name)
 
-    def _read(self, indices: NDArray[np.int64]) -> list[Any]:
+    def _read(self, indices: NDArray[np.int64]) -> list[object]:
         """Return examples of a Dataset. Its random generators, which training may use, are kept."""
         with preserve_generators(self._generators):
             return [self._dataset[int(k)] for k in indices]
 
-    def batches(self, size: int) -> Iterator[tuple[Any, Any]]:
+    def batches(self, size: int) -> Iterator[tuple[object, object]]:
         """Yield the whole set, `size` examples at a time."""
         self.load()
         for start in range(0, self.size, size):
@@ -186,7 +186,7 @@ class EvalSet:
             else:
                 yield self.rows(np.arange(start, min(start + size, self.size)))
 
-    def labels(self) -> NDArray[Any] | None:
+    def labels(self) -> NDArray[np.generic] | None:
         """Return all labels where they are available as one tensor of integers."""
         y = self._tensors[1] if self._tensors is not None else None
         if isinstance(y, torch.Tensor) and y.dim() == 1 and not y.is_floating_point():
@@ -194,7 +194,7 @@ class EvalSet:
         return None
 
 
-def split_batch(batch: Any, name: str) -> tuple[Any, Any]:
+def split_batch(batch: object, name: str) -> tuple[object, object]:
     """Return the examples and labels of a batch: a pair (the rest is ignored), or a dict.
 
     Example:
@@ -237,7 +237,7 @@ def _check_ids(ids: object, name: str) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _sampled_dataset(loader: DataLoader[Any], name: str) -> Any:
+def _sampled_dataset(loader: DataLoader[object], name: str) -> Dataset[object]:
     """Return the examples that a DataLoader visits, each once and in the order of its Dataset.
 
     They are read from a copy of its sampler, because training may be using the sampler itself.
@@ -263,7 +263,7 @@ def _sampled_dataset(loader: DataLoader[Any], name: str) -> Any:
     return DatasetSubset(loader.dataset, sorted({int(k) for batch in batches for k in batch}))
 
 
-def _is_list_of_examples(data: Any) -> bool:
+def _is_list_of_examples(data: object) -> bool:
     """Return whether a list holds (example, label) pairs rather than all examples and labels."""
     return (
         isinstance(data, list)

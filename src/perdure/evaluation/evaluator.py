@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..record import read_input
 from .alarm import as_alarm
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from .live import Live
     from .options import Subset
     from .schedules import Schedule
+
+    Model = Callable[..., object]  # an nn.Module, or anything else that can be called
 
 __all__ = ["Evaluator"]
 
@@ -85,14 +87,14 @@ class Evaluator:
 
     def __init__(
         self,
-        tasks: Mapping[Any, object] | Sequence[object] | None = None,
+        tasks: Mapping[str, object] | Mapping[int, object] | Sequence[object] | None = None,
         *,
         every: int | Schedule = 1,
         subset: int | Subset | None = 1000,
         unseen: bool = False,
         initial: Literal["entered", "all", "none"] = "entered",
         score: Score | Callable[..., torch.Tensor] | None = None,
-        forward: Callable[..., Any] | None = None,
+        forward: Callable[..., object] | None = None,
         modules: Iterable[torch.nn.Module] | None = None,
         executor: Executor | None = None,
         alarm: Alarm | Condition | None = None,
@@ -122,7 +124,7 @@ class Evaluator:
         self._tasks = EvalTasks(subset, unseen=unseen, engine=self._engine)
         self._tasks.add_all(tasks)
         self._lifecycle = Lifecycle()
-        self._model: Any = None  # the one passed last
+        self._model: Model | None = None  # the one passed last
         self.costs = CostMeter(count_flops=count_flops, warn=self._recorder.warn)
         self._tracker = RunTracker(
             self._engine, self._recorder, self.costs, self._tasks, self._lifecycle, alarm
@@ -148,11 +150,11 @@ class Evaluator:
         self._tasks.add(name, data, evaluate_now=evaluate_now)
 
     def task(
-        self, name: object, model: Any = None, *, train_data: object = None,
+        self, name: object, model: Model | None = None, *, train_data: object = None,
         stored_samples: object = None,
     ) -> AbstractContextManager[None]:  # fmt: skip
         """Return a context manager that calls `begin` and `end`; use it with `with`."""
-        self._lifecycle.announce(str(name))
+        self._lifecycle.announced = str(name)
         return self._task_block(
             partial(self.begin, name, model, train_data=train_data, stored_samples=stored_samples)
         )
@@ -168,7 +170,7 @@ class Evaluator:
         self.end()
 
     def begin(
-        self, task: object, model: Any = None, *, train_data: object = None,
+        self, task: object, model: Model | None = None, *, train_data: object = None,
         stored_samples: object = None,
     ) -> None:  # fmt: skip
         """Begin to train a task that has evaluation data.
@@ -194,7 +196,7 @@ class Evaluator:
             self._model = model  # a resumed run continues in this task
         self.costs.resume()
 
-    def _begin_task(self, name: str, model: Any, train_data: object) -> None:
+    def _begin_task(self, name: str, model: Model | None, train_data: object) -> None:
         task, combined = self._tasks.sets[name], self._parts.combine(model)
         self._model = None if has_lazy_parameters(combined) else model
         if self._model is not model:
@@ -208,7 +210,7 @@ class Evaluator:
             tasks = [*self._tasks.sets.values()] if everything else [task]
             self._tracker.evaluate_now("initial", combined, tasks)
 
-    def step(self, model: Any) -> None:
+    def step(self, model: Model) -> None:
         """Count one training step of `model`, and evaluate it if the schedule says so."""
         self._lifecycle.advance(model)
         self.costs.pause(stepped=True)
@@ -231,7 +233,8 @@ class Evaluator:
             self._tracker.discard_task(task)
             self.warn(f"task {task!r} ended without a step: nothing is recorded about it")
             return
-        lifecycle.failed, model = True, self._model
+        model: object = self._model
+        lifecycle.failed = True
         try:
             self._tracker.collect_all()
             model = self._parts.combine(self._model)
@@ -239,7 +242,7 @@ class Evaluator:
             self._tracker.evaluate_now("full", model, tasks)
             self._tracker.estimate_costs(model, self._tasks.sets[task])
         finally:
-            lifecycle.end()
+            lifecycle.task = None
             self._tracker.end_task(task, model)
         lifecycle.failed = False
 

@@ -18,61 +18,24 @@ if TYPE_CHECKING:
 __all__ = ["Lifecycle"]
 
 
-class LifecycleState(msgspec.Struct):
-    """What a checkpoint keeps of a lifecycle."""
+class Lifecycle(msgspec.Struct):
+    """Counts steps, knows the current task, and raises RuntimeError for a call out of order."""
 
     step: int = 0  # training steps so far
     task_step: int = 0  # training steps since the task began
-    task: str | None = None  # the task being trained
+    task: str | None = None  # the task being trained; None between tasks
     trained_tasks: list[str] = []  # in order of their first beginning
     tasks_with_steps: list[str] = []
-    previous_task: str | None = None  # before the current one, and after which step it began
-    previous_begin: int = 0
-
-
-class Lifecycle:
-    """Counts steps, knows the current task, and raises RuntimeError for a call out of order."""
-
-    def __init__(self) -> None:
-        self._state = LifecycleState()
-        self._unfinished: str | None = None  # the task in the middle of which the run was stopped
-        self._announced: str | None = None  # task() was called, its block has not begun
-        self.failed = False  # whether the last task was left by an error
-        self.closed = False
-
-    @property
-    def step(self) -> int:
-        """How many training steps were taken."""
-        return self._state.step
-
-    @property
-    def task_step(self) -> int:
-        """How many training steps were taken since the current task began."""
-        return self._state.task_step
-
-    @property
-    def task(self) -> str | None:
-        """The task being trained; None between tasks and in a stream without boundaries."""
-        return self._state.task
-
-    @property
-    def trained_tasks(self) -> list[str]:
-        """The tasks that have begun so far, in order."""
-        return self._state.trained_tasks
-
-    @property
-    def previous(self) -> tuple[str | None, int]:
-        """The task before the current one, and the step after which it began."""
-        return self._state.previous_task, self._state.previous_begin
-
-    def announce(self, task: str) -> None:
-        """Remember that `task()` was called, so that a forgotten `with` is noticed."""
-        self._announced = task
+    previous: tuple[str | None, int] = (None, 0)  # the task before, and when that one began
+    unfinished: str | None = None  # the task in the middle of which the run was stopped
+    announced: str | None = None  # task() was called, its block has not begun
+    failed: bool = False  # whether the last task was left by an error
+    closed: bool = False
 
     def check_begin(self, task: str, known: Collection[str], *, lacks_model: bool) -> None:
         """Raise unless `task` may begin now; `lacks_model` says that a model is required."""
         self.check_open()
-        self._announced = None
+        self.announced = None
         if self.task is not None:
             raise RuntimeError(f"task {task!r} begins inside {self.task!r}; end that one first")
         if task not in known:
@@ -80,10 +43,10 @@ class Lifecycle:
                 f"task {task!r} has no evaluation data, expected one of {list(known)}; "
                 "evaluator.add_task(name, data) adds it"
             )
-        if self._unfinished not in (None, task):
+        if self.unfinished not in (None, task):
             raise RuntimeError(
                 f"task {task!r} begins, but the run was stopped in the middle of "
-                f"{self._unfinished!r}; begin that one first"
+                f"{self.unfinished!r}; begin that one first"
             )
         if self.step and not self.trained_tasks:
             raise RuntimeError(
@@ -102,11 +65,11 @@ class Lifecycle:
             task: the task.
             previous: the task trained before it, and the step after which that one began.
         """
-        continues, self._unfinished = self._unfinished is not None, None
-        self._state.task = task
+        continues, self.unfinished = self.unfinished is not None, None
+        self.task = task
         if not continues:
-            self._state.task_step = 0
-            self._state.previous_task, self._state.previous_begin = previous
+            self.task_step = 0
+            self.previous = previous
         return not continues
 
     def begun(self) -> None:
@@ -120,20 +83,20 @@ class Lifecycle:
         self.check_open()
         if not callable(model):
             raise TypeError(f"step is given {type(model).__name__}, expected the model")
-        if self._announced is not None:
+        if self.announced is not None:
             raise RuntimeError(
-                f"task({self._announced!r}) was called without with; write: "
-                f"with evaluator.task({self._announced!r}, model):"
+                f"task({self.announced!r}) was called without with; write: "
+                f"with evaluator.task({self.announced!r}, model):"
             )
         if self.task is None and self.trained_tasks:
             raise RuntimeError(
                 "a step outside of any task: put it into `with evaluator.task(name)`, or use no "
                 "tasks at all for a stream without boundaries"
             )
-        self._state.step += 1
-        self._state.task_step += 1
-        if self.task is not None and self.task not in self._state.tasks_with_steps:
-            self._state.tasks_with_steps.append(self.task)
+        self.step += 1
+        self.task_step += 1
+        if self.task is not None and self.task not in self.tasks_with_steps:
+            self.tasks_with_steps.append(self.task)
 
     def check_end(self) -> str:
         """Return the task that ends, or raise if there is none."""
@@ -142,16 +105,12 @@ class Lifecycle:
             raise RuntimeError("end() without a task; evaluator.begin(task, model) begins one")
         return self.task
 
-    def end(self) -> None:
-        """Leave the current task."""
-        self._state.task = None
-
     def discard(self, task: str) -> bool:
         """Leave a task that had no step since it began; return whether it never had one."""
-        self._state.task = None
-        if task in self._state.tasks_with_steps:
+        self.task = None
+        if task in self.tasks_with_steps:
             return False
-        self._state.trained_tasks = [name for name in self.trained_tasks if name != task]
+        self.trained_tasks = [name for name in self.trained_tasks if name != task]
         return True
 
     def check_open(self) -> None:
@@ -161,10 +120,12 @@ class Lifecycle:
 
     def state(self) -> dict[str, object]:
         """Return the state as plain data, for a checkpoint."""
-        state: dict[str, object] = msgspec.to_builtins(self._state)
+        state: dict[str, object] = msgspec.to_builtins(self)
         return state
 
     def load(self, state: Mapping[str, object]) -> None:
         """Continue from `state`; a task that was being trained has to begin again."""
-        self._state = msgspec.convert(state, LifecycleState)
-        self._unfinished, self._state.task = self._state.task, None
+        saved = msgspec.convert(state, Lifecycle)
+        self.step, self.task_step, self.previous = saved.step, saved.task_step, saved.previous
+        self.trained_tasks, self.tasks_with_steps = saved.trained_tasks, saved.tasks_with_steps
+        self.unfinished = saved.task or saved.unfinished

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..metrics import ScoreScale
+    from .engine.eval_batches import Values
     from .eval_set import EvalSet
     from .options import Record
 
@@ -68,7 +69,8 @@ class Recorder:
         self.notes: list[str] = []
         self._trained: dict[str, EvalSet] = {}
         self._per_example_files: dict[str, list[bool]] = {}  # by task: of whole sets or not
-        self._run: dict[str, Any] = {**_environment(), **run}
+        self._run: dict[str, object] = {**_environment(), **run}
+        self._created, self._resumed = str(self._run["created"]), list[dict[str, object]]()
 
     def open(self, record: Record) -> None:
         """Begin a record, or continue one; without a folder it exists as long as this object."""
@@ -80,15 +82,10 @@ class Recorder:
             self.notes, self._per_example_files = state.notes, dict(state.per_example_files)
             self.live.load(state.live)
             now = _environment()
-            self._run["created"] = state.created
-            self._run["resumed"] = [
-                *state.resumed,
-                {
-                    "at": now["created"],
-                    "after_step": record.resume["step"],
-                    "versions": now["versions"],
-                },
-            ]
+            entry = {"at": now["created"], "after_step": record.resume["step"]}
+            self._created = state.created
+            self._resumed = [*state.resumed, entry | {"versions": now["versions"]}]
+            self._run |= {"created": self._created, "resumed": self._resumed}
             self.writer = RunWriter(
                 folder, self._run_json(), overwrite=record.overwrite, resume=state.position
             )
@@ -105,8 +102,8 @@ class Recorder:
             notes=self.notes,
             per_example_files=list(self._per_example_files.items()),
             live=self.live.state(),
-            created=self._run["created"],
-            resumed=self._run.get("resumed", []),
+            created=self._created,
+            resumed=self._resumed,
         )
         plain: dict[str, object] = msgspec.to_builtins(state)
         return plain
@@ -138,7 +135,7 @@ class Recorder:
         self._write_run_json()
 
     def write(
-        self, kind: str, step: int, trained: str | None, values: Mapping[str, NDArray[Any]],
+        self, kind: str, step: int, trained: str | None, values: Mapping[str, Values],
         tasks: Mapping[str, EvalSet],
     ) -> None:  # fmt: skip
         """Record one evaluation: the values of the examples of each evaluated task."""
@@ -155,7 +152,7 @@ class Recorder:
                 if file is not None:
                     number = self._file_number(tasks[name], whole=file == "whole")
                     rows = of_whole_sets if file == "whole" else of_subsets
-                    rows.append((number, step, values[name]))
+                    rows.append((number, step, values[name].astype(np.bool_, copy=False)))
         if kind != "initial":
             for name, score in scores.items():
                 live_task = self.live.tasks.get(name)
@@ -168,7 +165,7 @@ class Recorder:
         trained_field = csv_field(trained) if trained is not None else ""
         self.writer.append_gradients(f"{step},{trained_field},{','.join(norms)}")
 
-    def _mean(self, task: str, step: int, values: NDArray[Any]) -> float:
+    def _mean(self, task: str, step: int, values: Values) -> float:
         if values.dtype == np.bool_:
             return int(np.count_nonzero(values)) / len(values)
         score = float(values.astype(np.float64).mean())
@@ -212,7 +209,7 @@ class Recorder:
     def _write_run_json(self) -> None:
         self.writer.write_metadata(self._run_json())
 
-    def _run_json(self) -> dict[str, Any]:
+    def _run_json(self) -> dict[str, object]:
         scale = self._scale
         content = {
             **self._run,
@@ -263,7 +260,7 @@ def _remove(folder: str, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _environment() -> dict[str, Any]:
+def _environment() -> dict[str, object]:
     """Return when, by which program and with which versions a run was made."""
     from .. import __version__
 

@@ -18,12 +18,12 @@ from .state.preserve import preserve_state
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
     from torch import nn
 
     from .alarm import Alarm
     from .costs.meter import CostMeter
     from .engine.engine import Engine
+    from .engine.eval_batches import Values
     from .eval_set import EvalSet
     from .eval_tasks import EvalTasks
     from .gradients import LossTerm
@@ -152,7 +152,7 @@ class RunTracker:
             self.recorder.write_gradients(self._lifecycle.step + 1, self._lifecycle.task, norms)
 
     def _write(
-        self, kind: str, step: int, trained: str | None, values: Mapping[str, NDArray[Any]]
+        self, kind: str, step: int, trained: str | None, values: Mapping[str, Values]
     ) -> None:
         for task, examples in values.items():
             self._costs.add_evaluated(task, len(examples))
@@ -198,7 +198,7 @@ class RunTracker:
             self.collect_all()
         if lifecycle.task_step:
             self.recorder.live.end_task(task, lifecycle.step)
-            lifecycle.end()
+            lifecycle.task = None
         else:
             self.discard_task(task)
         lifecycle.failed = True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 
 from ..state.preserve import preserve_state
 from ..state.tensors import model_device
@@ -29,11 +30,12 @@ def evaluation_flops(model: object, task: EvalSet, scorer: Scorer) -> float:
     return _per_example(flops, rows)
 
 
-def training_pass_flops(model: Any, task: EvalSet, scorer: Scorer) -> float:
+def training_pass_flops(model: object, task: EvalSet, scorer: Scorer) -> float:
     """Return the operations of a forward and a backward pass of one example of a task.
 
     Gradients are returned, not accumulated: those of the model stay as they are.
     """
+    assert isinstance(model, nn.Module)
     trainable = [p for p in model.parameters() if p.requires_grad]
     with preserve_state(model):
         rows = _few_rows(model, task, scorer)

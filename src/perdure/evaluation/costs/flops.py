@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cache, partial
 from multiprocessing.util import register_after_fork
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -24,6 +24,13 @@ from torch.utils._python_dispatch import (
 from torch.utils._pytree import arg_tree_leaves
 
 from .formulas import formula
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch.autograd.graph import Node
+
+    from .formulas import Formula
 
 __all__ = ["FlopCounter"]
 
@@ -69,8 +76,12 @@ class FlopCounter(TorchDispatchMode):
         self._sensitive_output: Tensor | None = None
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:  # fmt: skip
+        self,
+        func: OpOverload[..., object],
+        types: Sequence[type],
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
         """Run an operation and count it."""
         kwargs = kwargs or {}
         self._exempt_sensitive()
@@ -79,7 +90,7 @@ class FlopCounter(TorchDispatchMode):
             with self:  # in inference mode an operation arrives as a whole: count its parts
                 return func._op_dk(COMPOSITE_KEY, *args, **kwargs)
         out = func(*args, **kwargs)
-        if func in MODE_SENSITIVE:
+        if func in MODE_SENSITIVE and isinstance(out, Tensor):
             self._sensitive_output = out
         if count is not None:
             try:
@@ -88,7 +99,10 @@ class FlopCounter(TorchDispatchMode):
                 self.problem = f"{func.name()}: {type(error).__name__}: {error}"
         return out
 
-    def _add(self, func: Any, count: Any, args: Any, kwargs: Any, out: Any) -> None:
+    def _add(
+        self, func: object, count: Formula, args: tuple[object, ...],
+        kwargs: dict[str, object], out: object,
+    ) -> None:  # fmt: skip
         self.total += int(count(*args, **kwargs, out_val=out))
         if func is aten.convolution_backward.default:
             self.total -= _excess_of_groups(count, args, out)
@@ -122,7 +136,9 @@ class FlopCounter(TorchDispatchMode):
             self._sensitive_output = None
 
 
-def _runs_as_parts(func: Any, args: Any, kwargs: Any) -> bool:
+def _runs_as_parts(
+    func: OpOverload[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> bool:
     """Return whether PyTorch runs an operation on these tensors as a composite of others."""
     if not _is_composite(func):
         return False
@@ -133,7 +149,7 @@ def _runs_as_parts(func: Any, args: Any, kwargs: Any) -> bool:
 
 
 @cache
-def _is_composite(func: Any) -> bool:
+def _is_composite(func: object) -> bool:
     """Return whether an operation has a composite, and no kernel for all devices."""
     if not isinstance(func, OpOverload) or not torch._C._dispatch_has_kernel(func.name()):
         return False  # higher-order operators, prim::device
@@ -141,10 +157,10 @@ def _is_composite(func: Any) -> bool:
     return has(COMPOSITE_KEY) and not any(map(has, GENERIC_KERNEL_KEYS))
 
 
-def _disable_counters(node: Any) -> None:
+def _disable_counters(node: Node | None) -> None:
     """Let autograd compute the gradients of a node while no counter is active."""
 
-    def before(_: Any) -> None:
+    def before(_: object) -> None:
         modes = _get_current_dispatch_mode_stack()
         if all(
             isinstance(mode, FlopCounter) for mode in modes
@@ -156,7 +172,7 @@ def _disable_counters(node: Any) -> None:
         node.register_prehook(before)
 
 
-def _excess_of_groups(count: Any, args: tuple[Any, ...], out: Any) -> int:
+def _excess_of_groups(count: Formula, args: tuple[Any, ...], out: object) -> int:
     """Return by how much PyTorch overcounts: its formula for weight gradients ignores groups."""
     gradient, x, *rest, groups, output_mask = args
     if groups == 1 or not output_mask[1]:

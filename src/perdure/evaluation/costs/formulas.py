@@ -6,7 +6,7 @@ The kernels have no public names; tests/test_private_torch.py fails when one of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.utils.flop_counter import flop_registry
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    Formula = Callable[..., int]
+
 __all__ = ["formula"]
 
 
-def formula(operator: Any) -> Callable[..., Any] | None:
+def formula(operator: object) -> Formula | None:
     """Return the function that counts the operations of an operator; None if there is none.
 
     Example:
@@ -31,21 +33,23 @@ def formula(operator: Any) -> Callable[..., Any] | None:
     return flop_registry.get(operator) or _FORMULAS.get(operator)
 
 
-def _linear(x: Tensor, weight: Tensor, *_: Any, **__: Any) -> int:
+def _linear(x: Tensor, weight: Tensor, *_: object, **__: object) -> int:
     return 2 * x.numel() * weight.shape[0]
 
 
-def _linear_backward(x: Tensor, _: Tensor, weight: Tensor, output_mask: Any, **__: Any) -> int:
+def _linear_backward(
+    x: Tensor, _: Tensor, weight: Tensor, output_mask: Sequence[bool], **__: object
+) -> int:
     return int(sum(output_mask[:2])) * _linear(x, weight)
 
 
-def _recurrent(x: Tensor, weights: Sequence[Tensor], *_: Any, **__: Any) -> int:
+def _recurrent(x: Tensor, weights: Sequence[Tensor], *_: object, **__: object) -> int:
     """Every matrix is multiplied once per example and position; the other weights are biases."""
     matrices = sum(weight.numel() for weight in weights if weight.dim() == 2)
     return 2 * x.numel() // x.shape[-1] * matrices
 
 
-def _recurrent_layer(x: Tensor, *weights: Any, **__: Any) -> int:
+def _recurrent_layer(x: Tensor, *weights: Tensor, **__: object) -> int:
     return _recurrent(x, weights[:2])
 
 
@@ -54,14 +58,16 @@ def _backward(forward: Callable[..., int]) -> Callable[..., int]:
     return lambda *args, **options: 2 * forward(*args, **options)
 
 
-def _attention(query: Tensor, key: Tensor, value: Tensor, width: int, *_: Any, **__: Any) -> int:
+def _attention(
+    query: Tensor, key: Tensor, value: Tensor, width: int, *_: object, **__: object
+) -> int:
     """Four projections, the attention scores, and their product with the values."""
     projected = 2 * query.numel() + key.numel() + value.numel()
     pairs = sum(a * b for a, b in zip(_lengths(query), _lengths(key), strict=True))
     return 2 * width * (projected + 2 * pairs)
 
 
-def _encoder_layer(x: Tensor, width: int, *rest: Any, **__: Any) -> int:
+def _encoder_layer(x: Tensor, width: int, *rest: Tensor, **__: object) -> int:
     hidden = int(rest[12].shape[0])
     return _attention(x, x, x, width) + 2 * 2 * x.numel() * hidden
 
@@ -75,7 +81,7 @@ def _lengths(x: Tensor) -> list[int]:
 
 _aten = torch.ops.aten
 _flash = _aten._scaled_dot_product_flash_attention
-_FORMULAS: dict[Any, Callable[..., Any]] = {
+_FORMULAS: dict[object, Formula] = {
     _aten.linear: _linear,  # a kernel of its own for nested tensors and on MPS
     _aten.linear_backward: _linear_backward,
     _aten.mkldnn_rnn_layer: _recurrent_layer,

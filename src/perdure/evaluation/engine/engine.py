@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from ..executors import Inline
 from ..state.preserve import preserve_state
 from ..state.tensors import model_device
 from .cuda_graph import CudaGraph, CudaGraphError, same_bits
-from .eval_batches import EvalBatches, EvalResult
+from .eval_batches import EvalBatches, EvalResult, Values
 from .half_precision import HalfPrecision, HalfPrecisionError
 from .side_stream import SideStream
 from .worker import ProcessWorker
@@ -25,33 +25,16 @@ from .worker import ProcessWorker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from ..eval_set import EvalSet
     from ..executors import Executor
     from .scoring import Scorer
 
-__all__ = ["Background", "Engine"]
+__all__ = ["Engine"]
 
 MAX_PENDING = 32  # evaluations a GPU may have queued before the training process waits
 WHOLE_SET_BATCH_SIZE = 1000  # examples of a whole set that are in memory at a time
-
-
-class Background(Protocol):
-    """Evaluates snapshots next to training: a worker process, or another CUDA stream."""
-
-    def submit(self, model: nn.Module, batches: EvalBatches, step: int) -> None:
-        """Take a snapshot of `model` after `step` steps and have it evaluated."""
-
-    def collect(self, *, wait: bool = False) -> list[EvalResult]:
-        """Return completed evaluations in order; with `wait`, all of them."""
-
-    def next_error(self) -> Exception | None:
-        """Return the next error that the user's own code raised at a snapshot, each once."""
-
-    def close(self) -> None:
-        """Stop."""
 
 
 class _Pending(NamedTuple):
@@ -77,7 +60,7 @@ class Engine:
     def __init__(self, scorer: Scorer, executor: Executor, warn: Callable[[str], None]) -> None:
         self.scorer, self.executor, self.warn = scorer, executor, warn
         self._device = _worker_device(executor)
-        self._background: Background | None = None
+        self._background: ProcessWorker | SideStream | None = None
         self._runs_here = isinstance(executor, Inline)
         self._batches: EvalBatches | None = None  # prepared for the tasks of now
         self._evaluated: EvalBatches | None = None  # those that were evaluated here last
@@ -115,7 +98,7 @@ class Engine:
             error.add_note(f"while evaluating {names} after step {step}")
             raise
 
-    def _start_background(self, model: object) -> Background | None:
+    def _start_background(self, model: object) -> ProcessWorker | SideStream | None:
         if not isinstance(model, nn.Module):
             self.warn("the model has no tensors to take snapshots of; it is evaluated inline")
             self._runs_here = True
@@ -141,7 +124,7 @@ class Engine:
 
     def evaluate_now(
         self, model: object, tasks: Iterable[EvalSet], *, whole: bool
-    ) -> dict[str, NDArray[Any]]:
+    ) -> dict[str, Values]:
         """Return the values of the examples of each task: of whole sets, or of fixed subsets."""
         device = model_device(model)
         values = {}

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ..state.trees import map_tree, move_leaf, take_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from ..eval_set import EvalSet
     from .scoring import Rows, Scorer
 
-__all__ = ["EvalBatches", "EvalResult"]
+__all__ = ["EvalBatches", "EvalResult", "Values"]
+
+Values = NDArray[np.generic]  # one per example: correct or not, or a score
 
 
 class EvalBatches:
@@ -36,7 +37,7 @@ class EvalBatches:
         return self.scorer.group(rows, self.device)
 
     @cached_property
-    def _whole_sets(self) -> dict[str, Any]:
+    def _whole_sets(self) -> dict[str, tuple[object, object]]:
         whole = {task.name: task.rows(np.arange(task.size)) for task in self.tasks if task.resample}
         return {
             name: map_tree(lambda a: move_leaf(a, self.device), rows)
@@ -50,13 +51,12 @@ class EvalBatches:
         rows = [(task.name, *self._rows_of(task, step)) for task in self.tasks]
         return self.scorer.group(rows, self.device)
 
-    def _rows_of(self, task: EvalSet, step: int) -> tuple[Any, Any]:
+    def _rows_of(self, task: EvalSet, step: int) -> tuple[object, object]:
         if not task.resample:
             return task.fixed_rows()
-        x, y = take_rows(self._whole_sets[task.name], torch.as_tensor(task.indices(step)))
-        return x, y
+        return take_rows(self._whole_sets[task.name], torch.as_tensor(task.indices(step)))
 
-    def split(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def split(self, values: Values) -> dict[str, Values]:
         """Return the values of each task from those of all rows."""
         parts = zip(self.tasks, self._slices, strict=True)
         return {task.name: values[at] for task, at in parts}
@@ -67,5 +67,5 @@ class EvalResult(NamedTuple):
 
     step: int
     batches: EvalBatches
-    values: NDArray[Any]
+    values: Values
     seconds: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -37,10 +37,14 @@ class Span(NamedTuple):
     end: int
 
 
+TaskRows = tuple[str, object, object]  # the name of a task, its examples and labels
+T = TypeVar("T")
+
+
 class Rows:
     """Examples of one or more tasks that pass through the model together, in batches."""
 
-    def __init__(self, x: Any, y: Any, spans: list[Span], batch_size: int) -> None:
+    def __init__(self, x: object, y: object, spans: list[Span], batch_size: int) -> None:
         self.x, self.y, self.spans = x, y, spans
         self.modules_checked = False  # whether the modules that an evaluation calls are known
         self._class_masks: dict[int, Tensor] = {}
@@ -57,7 +61,7 @@ class Rows:
         self.batches = [(at, *map_tree(lambda a, at=at: a[at], (self.x, self.y))) for at in slices]
 
     @contextmanager
-    def copy_if_mutated(self, inputs: Any) -> Iterator[Any]:
+    def copy_if_mutated(self, inputs: T) -> Iterator[T]:
         """Yield inputs for a model: copies, unless a first pass showed that it keeps them."""
         if self._mutated is not False:
             inputs = map_tree(clone_leaf, inputs)
@@ -91,8 +95,8 @@ class Scorer:
 
     def __init__(
         self,
-        score: Callable[..., Any] | None = None,
-        forward: Callable[..., Any] | None = None,
+        score: Callable[..., object] | None = None,
+        forward: Callable[..., object] | None = None,
         batch_size: int | None = None,
     ) -> None:
         if forward is not None and not callable(forward):
@@ -111,9 +115,9 @@ class Scorer:
             raise ValueError("score is passed the model: classes have no effect next to it")
         self.classes[task] = classes
 
-    def group(self, tasks: Sequence[tuple[str, Any, Any]], device: torch.device) -> list[Rows]:
+    def group(self, tasks: Sequence[TaskRows], device: torch.device) -> list[Rows]:
         """Return (task, x, y) on `device`, joined where one forward pass can take several tasks."""
-        groups: list[list[tuple[str, Any, Any]]] = []
+        groups: list[list[TaskRows]] = []
         for task in tasks:
             fits = groups and row_layout(groups[-1][0][1:]) == row_layout(task[1:])
             if fits and not self._takes_task:
@@ -122,7 +126,7 @@ class Scorer:
                 groups.append([task])
         return [self._join(group, device) for group in groups]
 
-    def _join(self, group: list[tuple[str, Any, Any]], device: torch.device) -> Rows:
+    def _join(self, group: list[TaskRows], device: torch.device) -> Rows:
         spans, start = [], 0
         for name, x, _ in group:
             spans.append(Span(name, start, start + len(first_tensor(x))))
@@ -144,14 +148,14 @@ class Scorer:
                 self.batch_size = -(-min(rows.batch_size, len(rows)) // 2)
                 rows.set_batch_size(self.batch_size)
 
-    def _batch_values(self, model: object, rows: Rows, at: slice, x: Any, y: Any) -> Tensor:
+    def _batch_values(self, model: object, rows: Rows, at: slice, x: object, y: object) -> Tensor:
         if self.score is None:
             return correct(self.logits(model, rows, at, x), y, rows)
         with rows.copy_if_mutated((x, y)) as inputs:
             values = self.call(self.score, model, rows, *inputs)
         return _check_values(values, at.stop - at.start, rows)
 
-    def logits(self, model: object, rows: Rows, at: slice | Tensor, x: Any) -> Tensor:
+    def logits(self, model: object, rows: Rows, at: slice | Tensor, x: object) -> Tensor:
         """Return the outputs for the rows `at`, minus infinity for classes of other tasks."""
         with rows.copy_if_mutated(x) as inputs:
             outputs = class_scores(self.call(self.forward, model, rows, inputs))
@@ -161,7 +165,9 @@ class Scorer:
         extra_dims = (1,) * (outputs.dim() - 2)  # of an image with one label per pixel, say
         return outputs.masked_fill(mask.view(*mask.shape, *extra_dims), float("-inf"))
 
-    def call(self, function: Callable[..., Any], model: object, rows: Rows, *inputs: Any) -> Any:
+    def call(
+        self, function: Callable[..., object], model: object, rows: Rows, *inputs: object
+    ) -> object:
         """Return what score or forward returns, passing the name of the task if it takes it."""
         takes_task = self._takes_task and function is (self.score or self.forward)
         keywords = {"task": rows.spans[0].task} if takes_task else {}
@@ -171,14 +177,14 @@ class Scorer:
         return output
 
 
-def call_model(model: Callable[..., Any], x: Any) -> Any:
+def call_model(model: Callable[..., object], x: object) -> object:
     """Return `model(x)`; a dict is passed as keyword arguments, a tuple as positional ones."""
     if isinstance(x, dict):
         return model(**x)
     return model(*x) if isinstance(x, tuple) else model(x)
 
 
-def class_scores(output: Any) -> Tensor:
+def class_scores(output: object) -> Tensor:
     """Return the tensor of class scores in what a model returned, or raise."""
     if not isinstance(output, Tensor):
         if hasattr(output, "logits"):
@@ -196,12 +202,14 @@ def class_scores(output: Any) -> Tensor:
     return output
 
 
-def correct(logits: Tensor, y: Tensor, rows: Rows) -> Tensor:
+def correct(logits: Tensor, y: object, rows: Rows) -> Tensor:
     """Return which rows are classified correctly; a fraction where rows have many labels."""
-    if y.dtype.is_floating_point or y.shape != logits.shape[:1] + logits.shape[2:]:
+    expected = logits.shape[:1] + logits.shape[2:]
+    if not isinstance(y, Tensor) or y.dtype.is_floating_point or y.shape != expected:
+        got = f"{tuple(y.shape)} of {y.dtype}" if isinstance(y, Tensor) else type(y).__name__
         raise TypeError(
-            f"labels of task {rows.spans[0].task!r} are {tuple(y.shape)} of {y.dtype}, expected a "
-            f"class number for each of the outputs {tuple(logits.shape)}; pass score= for others"
+            f"labels of task {rows.spans[0].task!r} are {got}, expected a class number for each of "
+            f"the outputs {tuple(logits.shape)}; pass score= for others"
         )
     matches = logits.argmax(1) == y
     return matches if matches.dim() == 1 else matches.flatten(1).double().mean(1)

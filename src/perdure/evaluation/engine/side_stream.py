@@ -35,7 +35,7 @@ class SideStream:
         self._latest = engine.executor.mode == "latest"
         self._slots = 1 if self._latest else engine.executor.queue
         self._batches: EvalBatches | None = None
-        self._shapes: list[Any] = []
+        self._shapes: list[tuple[torch.Size, torch.dtype]] = []
         self._model: Any = None
         self._count = 0
         self._expected: dict[int, NDArray[Any]] = {}  # by step, of evaluations to verify
@@ -82,7 +82,9 @@ class SideStream:
             self._engine.evaluate(self._replica, batches, step)
             self._busy.append(self._stream.record_event())
 
-    def _prepare(self, model: nn.Module, batches: EvalBatches, shapes: list[Any]) -> None:
+    def _prepare(
+        self, model: nn.Module, batches: EvalBatches, shapes: list[tuple[torch.Size, torch.dtype]]
+    ) -> None:
         """Copy the model for new tasks, or because it is another one or has grown."""
         if self._stream is not None:
             self._stream.synchronize()

@@ -8,14 +8,14 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.nn.modules import module as module_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from .reachable import GENERATORS, reachable, unregistered_objects
+from .reachable import GENERATORS, RandomGenerator, reachable, unregistered_objects
 from .tensors import model_device
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ class CombinedModel(nn.Module):
 
     def __init__(
         self,
-        model: Any,
+        model: object,
         functions: Sequence[object],
         parts: Sequence[nn.Module],
-        generators: list[Any],
+        generators: list[RandomGenerator],
     ) -> None:
         super().__init__()
         self.user_model, self.parts = model, nn.ModuleList(parts)
@@ -50,7 +50,7 @@ class CombinedModel(nn.Module):
         own_parts = [*self.parts, *self.generators]
         return same and [*map(id, own_parts)] == [*map(id, (*parts, *generators))]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> CombinedModel:
+    def __deepcopy__(self, memo: dict[int, object]) -> CombinedModel:
         model = copy.deepcopy(self.user_model, memo)
         parts = [copy.deepcopy(part, memo) for part in self.parts]
         originals = {id(module) for module in self.modules()}
@@ -75,7 +75,7 @@ class ModelParts:
         self._last: CombinedModel | None = None
         self._declared_modules()
 
-    def combine(self, model: Any) -> Any:
+    def combine(self, model: object) -> object:
         """Return the model with its parts as one module; the model itself if it has them all."""
         if isinstance(model, DistributedDataParallel):
             model = model.module  # the wrapper's forward waits for the other processes
@@ -85,7 +85,7 @@ class ModelParts:
         objects = reachable(roots, (nn.Module, *GENERATORS)) + self._declared_modules()
         others = {id(obj): obj for obj in objects if id(obj) not in own}.values()
         parts = [obj for obj in others if isinstance(obj, nn.Module)]
-        generators = [obj for obj in others if not isinstance(obj, nn.Module)]
+        generators = [obj for obj in others if isinstance(obj, GENERATORS)]
         if parts or generators:
             if self._last is None or not self._last.consists_of(model, parts, generators):
                 self._last = CombinedModel(model, self._functions, parts, generators)
@@ -108,7 +108,7 @@ class ModelParts:
         return declared
 
 
-def user_model(model: Any) -> Any:
+def user_model(model: object) -> object:
     """Return the model as the user's functions know it."""
     return model.user_model if isinstance(model, CombinedModel) else model
 

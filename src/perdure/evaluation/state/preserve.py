@@ -73,7 +73,6 @@ def has_lazy_parameters(model: object) -> bool:
 @contextmanager
 def preserve_rng_and_buffers(modules: Sequence[nn.Module]) -> Iterator[None]:
     """Restore random states and buffers at the end."""
-    states = _random_states()
     buffers = [(module._buffers, dict(module._buffers)) for module in modules]
     tensors = [b for _, before in buffers for b in before.values() if b is not None]
     tensors += [  # an embedding with max_norm writes to its weight, also without gradients
@@ -84,7 +83,8 @@ def preserve_rng_and_buffers(modules: Sequence[nn.Module]) -> Iterator[None]:
     values = [(tensor, tensor.detach().clone()) for tensor in tensors]
     versions = [None if tensor.is_inference() else tensor._version for tensor in tensors]
     try:
-        yield
+        with _preserve_random_states():
+            yield
     finally:
         for now, before in buffers:
             now.clear()
@@ -93,7 +93,6 @@ def preserve_rng_and_buffers(modules: Sequence[nn.Module]) -> Iterator[None]:
             copy_into(tensor.data, value)
             if version is not None and tensor._version != version:
                 _set_version(tensor, version)
-        _restore_random_states(states)
 
 
 def _set_version(tensor: Tensor, version: int) -> None:
@@ -153,19 +152,18 @@ def _no_parametrization_cache() -> Iterator[None]:
         parametrize._cache_enabled, parametrize._cache = before
 
 
-def _random_states() -> tuple[Any, ...]:
-    """Return the states of all global generators."""
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda  # noqa: NPY002
-
-
-def _restore_random_states(states: tuple[Any, ...]) -> None:
-    """Restore what `_random_states` returned."""
-    python, numpy, cpu, cuda = states
-    random.setstate(python)
-    np.random.set_state(numpy)  # noqa: NPY002
-    torch.set_rng_state(cpu)
-    for device, state in enumerate(cuda or ()):
-        # Setting even the same state makes cuDNN draw other dropout for recurrent layers.
-        if not torch.equal(torch.cuda.get_rng_state(device), state):
-            torch.cuda.set_rng_state(state, device)
+@contextmanager
+def _preserve_random_states() -> Iterator[None]:
+    """Restore the states of all global generators at the end."""
+    python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+        torch.set_rng_state(cpu)
+        for device, state in enumerate(cuda):
+            # Setting even the same state makes cuDNN draw other dropout for recurrent layers.
+            if not torch.equal(torch.cuda.get_rng_state(device), state):
+                torch.cuda.set_rng_state(state, device)

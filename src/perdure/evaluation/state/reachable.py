@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, partial
 from itertools import chain
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = ["GENERATORS", "preserve_generators", "reachable", "unregistered_objects"]
 
-GENERATORS = (
-    torch.Generator,
-    np.random.Generator,
-    np.random.BitGenerator,
-    np.random.RandomState,
-    random.Random,
+T = TypeVar("T")
+RandomGenerator = (
+    torch.Generator
+    | np.random.Generator
+    | np.random.BitGenerator
+    | np.random.RandomState
+    | random.Random
 )
+GENERATORS: tuple[type[RandomGenerator], ...] = get_args(RandomGenerator)
 MAX_CONTAINER = 1000  # a longer list holds data, not parts of a model
 MAX_OBJECTS = 2000  # inspected, the nearest first: every evaluation does this
 ATOMS = frozenset(
@@ -43,7 +45,7 @@ CALL_HOOKS = ("_forward_hooks", "_forward_pre_hooks")  # those of them that a ca
 OWN_PACKAGE = __name__.rpartition(".")[0]
 
 
-def reachable(roots: Iterable[object], types: tuple[type, ...]) -> list[Any]:
+def reachable(roots: Iterable[object], types: tuple[type[T], ...]) -> list[T]:
     """Return the objects of these types that `roots` are or refer to, each once.
 
     The search follows attributes, elements of containers, the object of a bound method, the
@@ -69,7 +71,7 @@ def reachable(roots: Iterable[object], types: tuple[type, ...]) -> list[Any]:
 
 
 @contextmanager
-def preserve_generators(generators: Sequence[Any]) -> Iterator[None]:
+def preserve_generators(generators: Sequence[RandomGenerator]) -> Iterator[None]:
     """Restore the states of these generators at the end."""
     states = [_generator_state(generator) for generator in generators]
     try:
@@ -79,7 +81,7 @@ def preserve_generators(generators: Sequence[Any]) -> Iterator[None]:
             _set_generator_state(generator, state)
 
 
-def _references(thing: Any) -> Iterable[Any]:
+def _references(thing: object) -> Iterable[object]:
     """Return the objects that an object refers to."""
     if isinstance(thing, nn.Module):
         return [*thing._modules.values(), *unregistered_objects(thing)]  # noqa: SLF001
@@ -95,10 +97,11 @@ def _references(thing: Any) -> Iterable[Any]:
         return thing.func, thing.args, thing.keywords
     if isinstance(thing, FunctionType):
         return _function_references(thing)
-    return _attributes(thing) if _is_searched(thing.__class__) else ()
+    kind: type = thing.__class__  # not type(thing): a proxy names the class it stands for
+    return _attributes(thing) if _is_searched(kind) else ()
 
 
-def unregistered_objects(module: nn.Module) -> list[Any]:
+def unregistered_objects(module: nn.Module) -> list[object]:
     """Return the objects a module refers to besides its submodules, parameters and buffers.
 
     Every evaluation calls this for every module, so it has to be fast.
@@ -110,7 +113,7 @@ def unregistered_objects(module: nn.Module) -> list[Any]:
     return objects
 
 
-def _function_references(function: FunctionType) -> list[Any]:
+def _function_references(function: FunctionType) -> list[object]:
     if _is_library(function.__module__):
         return []
     references = [function.__defaults__, function.__kwdefaults__, function.__dict__]
@@ -136,11 +139,10 @@ def _global_names(code: CodeType) -> frozenset[str]:
     return frozenset(names)
 
 
-def _attributes(thing: Any) -> list[Any]:
+def _attributes(thing: object) -> list[object]:
+    kind: type = thing.__class__
     references = list(getattr(thing, "__dict__", {}).values())
-    return references + [
-        getattr(thing, name) for name in _slots(thing.__class__) if hasattr(thing, name)
-    ]
+    return references + [getattr(thing, name) for name in _slots(kind) if hasattr(thing, name)]
 
 
 @cache
@@ -161,7 +163,7 @@ def _is_library(module: str | None) -> bool:
     return name.partition(".")[0] in LIBRARIES or name.startswith(OWN_PACKAGE)
 
 
-def _generator_state(generator: Any) -> Any:
+def _generator_state(generator: RandomGenerator) -> object:
     if isinstance(generator, np.random.Generator):
         return generator.bit_generator.state
     if isinstance(generator, np.random.BitGenerator):
@@ -169,13 +171,15 @@ def _generator_state(generator: Any) -> Any:
     return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
 
 
-def _set_generator_state(generator: Any, state: Any) -> None:
+def _set_generator_state(generator: RandomGenerator, state: Any) -> None:
     if isinstance(generator, np.random.Generator):
         generator.bit_generator.state = state
     elif isinstance(generator, np.random.BitGenerator):
         generator.state = state
     elif isinstance(generator, random.Random):
         generator.setstate(state)
+    elif isinstance(generator, np.random.RandomState):  # noqa: SIM114
+        generator.set_state(state)
     # Setting even the same state may change what cuDNN draws: see preserve.py.
-    elif isinstance(state, tuple) or not torch.equal(generator.get_state(), state):
+    elif not torch.equal(generator.get_state(), state):
         generator.set_state(state)

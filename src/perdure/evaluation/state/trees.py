@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -28,30 +28,35 @@ __all__ = [
 ]
 
 
-def map_tree(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+T = TypeVar("T")  # a tree: the results have its structure
+
+
+def map_tree(function: Callable[..., object], tree: T, *others: T) -> T:
     """Return `tree` with `function` applied to each leaf (and the same leaves of the others).
 
     Example:
         >>> map_tree(lambda a, b: a + b, {"x": 1, "m": (2, 3)}, {"x": 10, "m": (20, 30)})
         {'x': 11, 'm': (22, 33)}
     """
+    return cast("T", _map(function, tree, *others))
+
+
+def _map(function: Callable[..., object], tree: Any, *others: Any) -> object:
     if isinstance(tree, Mapping):
-        return {k: map_tree(function, v, *(o[k] for o in others)) for k, v in tree.items()}
+        return {k: _map(function, v, *(o[k] for o in others)) for k, v in tree.items()}
     if isinstance(tree, tuple) or _is_sequence_of_trees(tree):
-        return tuple(
-            map_tree(function, part, *(other[k] for other in others)) for k, part in enumerate(tree)
-        )
+        return tuple(_map(function, part, *(o[k] for o in others)) for k, part in enumerate(tree))
     return function(tree, *others)
 
 
-def leaves(tree: object) -> list[Any]:
+def leaves(tree: object) -> list[object]:
     """Return the leaves of `tree` in order."""
-    result: list[Any] = []
+    result: list[object] = []
     map_tree(result.append, tree)
     return result
 
 
-def as_tensors(tree: object) -> Any:
+def as_tensors(tree: T) -> T:
     """Return `tree` with arrays and lists of numbers converted to tensors.
 
     Example:
@@ -69,7 +74,7 @@ def first_tensor(tree: object) -> Tensor:
     raise TypeError(f"expected examples as tensors, got {type(tree).__name__} without any")
 
 
-def join_rows(trees: list[Any]) -> Any:
+def join_rows(trees: list[T]) -> T:
     """Return the concatenated rows of all trees."""
     return map_tree(lambda *parts: torch.cat(parts), *trees) if len(trees) > 1 else trees[0]
 
@@ -84,7 +89,7 @@ def move_leaf(leaf: object, device: torch.device) -> object:
     return leaf.to(device) if isinstance(leaf, Tensor) else leaf
 
 
-def take_rows(tree: Any, index: Tensor) -> Any:
+def take_rows(tree: T, index: Tensor) -> T:
     """Return the rows of `tree` at `index`."""
     return map_tree(lambda a: a[index.to(a.device)], tree)
 
@@ -104,11 +109,12 @@ def nbytes(data: object) -> int:
     if type(data) is not bool and isinstance(data, Integral) and int(data) >= 0:
         return int(data)
     parts = [] if isinstance(data, list) and not data else leaves(data)
-    if not all(isinstance(leaf, Tensor | np.ndarray) for leaf in parts):
-        raise TypeError(f"{data!r:.60} has no size, expected tensors or a number of bytes")
-    return sum(
-        tensor_bytes(leaf) if isinstance(leaf, Tensor) else int(leaf.nbytes) for leaf in parts
-    )
+    total = 0
+    for leaf in parts:
+        if not isinstance(leaf, Tensor | np.ndarray):
+            raise TypeError(f"{data!r:.60} has no size, expected tensors or a number of bytes")
+        total += tensor_bytes(leaf) if isinstance(leaf, Tensor) else leaf.nbytes
+    return total
 
 
 def _row_type(leaf: object) -> object:
