@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the pictures of docs/pictures.md: sh docs/pictures.sh FOLDER (ten minutes on two cores, no download)
+# Makes the figures of docs/pictures.md: sh docs/pictures.sh FOLDER (ten minutes on two cores, no download)
 set -eu
 runs=$1
 here=$(dirname "$0")/pictures
