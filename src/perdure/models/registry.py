@@ -13,7 +13,7 @@ MODELS = {
     "zenke-conv": "perdure.models.zenke_conv:zenke_conv",
     "wide-vgg9": "perdure.models.wide_vgg9:wide_vgg9",
     "efficientnet-b1": "perdure.models.efficientnet_b1:efficientnet_b1",
-    "speech-mlp": "perdure.models.speech_mlp:speech_mlp",
+    "speech-mlp": "perdure.models.mlp:speech_mlp",
 }
 
 ABOUT = {

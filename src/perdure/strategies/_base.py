@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..data.examples import Batch, Examples
+from ..models import Network
+
 if TYPE_CHECKING:
-    import torch
+    from torch.optim import Optimizer
 
-    from ..data.examples import Batch, Examples
-    from ..models import Network
-
-__all__ = ["LossCallback", "LossTerm", "Rows", "Strategy"]
+__all__ = ["Batch", "Examples", "LossCallback", "LossTerm", "Network", "Rows", "Strategy"]
 
 Rows: TypeAlias = NDArray[np.int64]  # row numbers of training examples
 LossTerm: TypeAlias = Tensor | Iterable[Tensor | None]  # a loss, or the gradients themselves
@@ -64,12 +64,7 @@ class Strategy(ABC):
     penalty_weight: ClassVar[str | None] = None
 
     def __init__(
-        self,
-        model: Network,
-        optimizer: torch.optim.Optimizer,
-        examples: Examples,
-        *,
-        seed: int = 0,
+        self, model: Network, optimizer: Optimizer, examples: Examples, *, seed: int = 0
     ) -> None:
         self.model = model
         self.optimizer = optimizer

@@ -15,9 +15,7 @@ from ..evaluation.state.preserve import preserve_state
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ..data.examples import Batch, Examples
-    from ..models import Network
-    from ._base import Rows
+    from ._base import Batch, Examples, Network, Rows
 
 __all__ = ["estimate_importance", "iterate_batches", "trainable_weights"]
 

@@ -12,16 +12,14 @@ from typing_extensions import override
 
 from .._random_streams import random_stream
 from ..record import InputError
-from ._base import NO_ROWS, Strategy
+from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import trainable_weights
 from ._memory import reservoir_sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..data.examples import Batch, Examples
-    from ..models import Network
-    from ._base import LossCallback, Rows
+    from torch.optim import Optimizer
 
 __all__ = ["AGEM"]
 
@@ -53,7 +51,7 @@ class AGEM(Strategy):
     def __init__(
         self,
         model: Network,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         examples: Examples,
         *,
         seed: int = 0,

@@ -11,14 +11,12 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from .._random_streams import random_stream
-from ._base import NO_ROWS, Strategy
+from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..data.examples import Batch, Examples
-    from ..models import Network
-    from ._base import LossCallback, Rows
+    from torch.optim import Optimizer
 
 __all__ = ["Cumulative", "Guesser", "Joint", "Naive", "Random", "Single"]
 
@@ -35,9 +33,7 @@ def copy_initial_state(model: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def reset_model(
-    model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Tensor]
-) -> None:
+def reset_model(model: nn.Module, optimizer: Optimizer, state: dict[str, Tensor]) -> None:
     """Load `state` into a model in place and clear the state of its optimizer."""
     model.load_state_dict({**model.state_dict(), **state})
     optimizer.state.clear()
@@ -91,12 +87,7 @@ class Single(Naive):
     requires_boundaries: ClassVar[bool] = True
 
     def __init__(
-        self,
-        model: Network,
-        optimizer: torch.optim.Optimizer,
-        examples: Examples,
-        *,
-        seed: int = 0,
+        self, model: Network, optimizer: Optimizer, examples: Examples, *, seed: int = 0
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         self.initial = copy_initial_state(model)
@@ -128,7 +119,7 @@ class Cumulative(Naive):
     def __init__(
         self,
         model: Network,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         examples: Examples,
         *,
         seed: int = 0,
@@ -207,12 +198,7 @@ class Random(Strategy):
     """
 
     def __init__(
-        self,
-        model: Network,
-        optimizer: torch.optim.Optimizer,
-        examples: Examples,
-        *,
-        seed: int = 0,
+        self, model: Network, optimizer: Optimizer, examples: Examples, *, seed: int = 0
     ) -> None:
         guesser = Guesser(int(np.prod(examples.shape)), model.outputs, seed).to(examples.device)
         super().__init__(cast("Network", guesser), optimizer, examples, seed=seed)

@@ -12,14 +12,12 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from ..record import InputError
-from ._base import Strategy
+from ._base import Batch, Examples, LossCallback, Network, Rows, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..data.examples import Batch, Examples
-    from ..models import Network
-    from ._base import LossCallback, Rows
+    from torch.optim import Optimizer
 
 __all__ = ["CWRStar"]
 
@@ -50,12 +48,7 @@ class CWRStar(Strategy):
     requires_boundaries: ClassVar[bool] = True
 
     def __init__(
-        self,
-        model: Network,
-        optimizer: torch.optim.Optimizer,
-        examples: Examples,
-        *,
-        seed: int = 0,
+        self, model: Network, optimizer: Optimizer, examples: Examples, *, seed: int = 0
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         heads = list(model.head) if isinstance(model.head, nn.ModuleList) else [model.head]

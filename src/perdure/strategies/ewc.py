@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from .._random_streams import random_stream
 from ..record import InputError
-from ._base import Strategy
+from ._base import Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import estimate_importance, iterate_batches, trainable_weights
 from ._penalty import add_penalty_gradient, empty_buffers, penalty_gradient
 
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy as np
-
-    from ..data.examples import Batch, Examples
-    from ..models import Network
-    from ._base import LossCallback, Rows
+    from torch.optim import Optimizer
 
 __all__ = ["EWC", "fisher_diagonal"]
 
@@ -67,7 +64,7 @@ class EWC(Strategy):
     def __init__(
         self,
         model: Network,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         examples: Examples,
         *,
         seed: int = 0,

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from .._random_streams import random_stream
 from ..record import InputError
-from ._base import NO_ROWS, Strategy
+from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._memory import reservoir_sample
 from .baselines import copy_initial_state, reset_model
 
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
-
-    from ..data.examples import Batch, Examples
-    from ..models import Network
-    from ._base import LossCallback, Rows
+    from torch.optim import Optimizer
 
 __all__ = ["GDumb"]
 
@@ -61,7 +58,7 @@ class GDumb(Strategy):
     def __init__(
         self,
         model: Network,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         examples: Examples,
         *,
         seed: int = 0,

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from .._random_streams import random_stream
 from ..record import InputError
-from ._base import NO_ROWS, Strategy
+from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import trainable_weights
 from ._memory import reservoir_sample
 
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-    from ..data.examples import Batch, Examples
-    from ..models import Network
-    from ._base import LossCallback, Rows
+    from torch.optim import Optimizer
 
     Reals = NDArray[np.float64]
 
@@ -63,7 +60,7 @@ class GEM(Strategy):
     def __init__(
         self,
         model: Network,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         examples: Examples,
         *,
         seed: int = 0,

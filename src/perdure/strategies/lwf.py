@@ -13,15 +13,13 @@ from typing_extensions import override
 
 from ..evaluation.state.preserve import preserve_state
 from ..record import InputError
-from ._base import NO_ROWS, Strategy
+from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import iterate_batches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..data.examples import Batch, Examples
-    from ..models import Network
-    from ._base import LossCallback, Rows
+    from torch.optim import Optimizer
 
 __all__ = ["LwF"]
 
@@ -54,7 +52,7 @@ class LwF(Strategy):
     def __init__(
         self,
         model: Network,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         examples: Examples,
         *,
         seed: int = 0,

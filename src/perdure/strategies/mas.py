@@ -9,19 +9,15 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from ..record import InputError
-from ._base import Strategy
+from ._base import Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import estimate_importance, iterate_batches, trainable_weights
 from ._penalty import add_penalty_gradient, empty_buffers, penalty_gradient
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import torch
     from torch import Tensor
-
-    from ..data.examples import Batch, Examples
-    from ..models import Network
-    from ._base import LossCallback, Rows
+    from torch.optim import Optimizer
 
 __all__ = ["MAS"]
 
@@ -52,7 +48,7 @@ class MAS(Strategy):
     def __init__(
         self,
         model: Network,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         examples: Examples,
         *,
         seed: int = 0,

@@ -11,16 +11,12 @@ from typing_extensions import override
 from .._random_streams import random_stream
 from ..data.examples import concatenate
 from ..record import InputError
-from ._base import NO_ROWS, Strategy
+from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._memory import reservoir_sample
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
-
-    from ..data.examples import Batch, Examples
-    from ..models import Network
-    from ._base import LossCallback, Rows
+    from torch.optim import Optimizer
 
 __all__ = ["Replay"]
 
@@ -58,7 +54,7 @@ class Replay(Strategy):
     def __init__(
         self,
         model: Network,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         examples: Examples,
         *,
         seed: int = 0,

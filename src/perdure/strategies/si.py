@@ -11,16 +11,14 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from ..record import InputError
-from ._base import Strategy
+from ._base import Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import trainable_weights
 from ._penalty import empty_buffers, penalty_gradient
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..data.examples import Batch, Examples
-    from ..models import Network
-    from ._base import LossCallback, Rows
+    from torch.optim import Optimizer
 
 __all__ = ["SI"]
 
@@ -53,7 +51,7 @@ class SI(Strategy):
     def __init__(
         self,
         model: Network,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         examples: Examples,
         *,
         seed: int = 0,
