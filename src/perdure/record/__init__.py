@@ -10,14 +10,15 @@ from .inputs import read_input, read_vector
 from .io.append import RecordError
 from .io.append import replace as replace_file
 from .io.files import InputError, check_depth, open_regular, read_file, read_json
-from .io.text import visible
+from .io.text import csv_field, visible
 from .points import Points
 from .run import Run, open_run
-from .run_folder import RunFolder, RunStatus, list_runs
+from .run_folder import RunFolder, RunStatus
+from .run_index import list_runs
 from .run_metadata import JSON, RunMetadata
 from .score_input import InputOptions, ScoreInput
 from .summary_cache import RunSummary, load_summary
-from .writer import RunWriter, csv_field
+from .writer import RunWriter
 
 __all__ = [
     "JSON",

@@ -15,7 +15,7 @@ import msgspec
 
 from .formats.gradients import Gradients, read_gradients
 from .io.append import replace
-from .io.files import InputError, open_regular, read_file, read_json
+from .io.files import open_regular, read_file, read_json
 from .io.lock import is_locked
 from .io.safe_folder import open_run_folder, read_range, stat_file
 from .io.safe_folder import read_file as read_in_folder
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .io.safe_folder import FileStamp
 
-__all__ = ["RunFolder", "RunState", "RunStatus", "list_runs"]
+__all__ = ["RunFolder", "RunState", "RunStatus"]
 
 RUN_FILE = "run.json"
 POINTS_FILE = "points.csv"
@@ -275,30 +275,3 @@ class RunFolder:
         else:
             contents = msgspec.json.decode(self._read(name, MAX_JSON_IN_STORE))
         return contents
-
-
-def list_runs(store: str | os.PathLike[str]) -> list[RunFolder]:
-    """Return the runs in a folder of runs, sorted by name; a run is a list of itself.
-
-    Raises InputError if there are none, and OSError if the folder cannot be listed.
-
-    Example:
-        >>> import tempfile
-        >>> store = Path(tempfile.mkdtemp())
-        >>> for seed in (0, 1):
-        ...     (store / f"s{seed}").mkdir()
-        ...     _ = (store / f"s{seed}" / "run.json").write_text("{}")
-        >>> [run.name for run in list_runs(store)]
-        ['s0', 's1']
-    """
-    itself = RunFolder(store)
-    if itself.is_run():
-        return [itself]
-    folders = (RunFolder(path) for path in sorted(Path(store).iterdir()) if path.is_dir())
-    runs = [folder for folder in folders if folder.is_run()]
-    if not runs:
-        raise InputError(
-            f"{store}: no points.csv and no run folders in it, expected a run or a folder of runs; "
-            f"name files by a pattern: '{Path(store) / '*.csv'}'"
-        )
-    return runs

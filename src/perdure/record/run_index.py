@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from .io.files import InputError, find_matches, unreadable
 from .io.text import visible
-from .run_folder import RunFolder, list_runs
+from .run_folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .run_metadata import JSON, RunMetadata
 
-__all__ = ["RunRef", "find_runs", "flatten_config"]
+__all__ = ["RunRef", "find_runs", "flatten_config", "list_runs"]
 
 # Keys of a config that follow from the others, or may differ between seeds.
 DERIVED_KEYS = ("seed", "tasks", "task_classes", "examples", "normalised_by", "data", "deviations")
@@ -52,6 +52,33 @@ class RunRef:
     def on_validation_split(self) -> bool:
         """Whether it was evaluated on a part of the training data, to select hyperparameters."""
         return "validation_split" in self.config
+
+
+def list_runs(store: str | os.PathLike[str]) -> list[RunFolder]:
+    """Return the runs in a folder of runs, sorted by name; a run is a list of itself.
+
+    Raises InputError if there are none, and OSError if the folder cannot be listed.
+
+    Example:
+        >>> import tempfile
+        >>> store = Path(tempfile.mkdtemp())
+        >>> for seed in (0, 1):
+        ...     (store / f"s{seed}").mkdir()
+        ...     _ = (store / f"s{seed}" / "run.json").write_text("{}")
+        >>> [run.name for run in list_runs(store)]
+        ['s0', 's1']
+    """
+    itself = RunFolder(store)
+    if itself.is_run():
+        return [itself]
+    folders = (RunFolder(path) for path in sorted(Path(store).iterdir()) if path.is_dir())
+    runs = [folder for folder in folders if folder.is_run()]
+    if not runs:
+        raise InputError(
+            f"{store}: no points.csv and no run folders in it, expected a run or a folder of runs; "
+            f"name files by a pattern: '{Path(store) / '*.csv'}'"
+        )
+    return runs
 
 
 def find_runs(text: str) -> list[RunRef]:

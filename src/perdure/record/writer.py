@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict
 
@@ -21,6 +18,7 @@ from .io.append import (
     replace,
 )
 from .io.lock import Lock
+from .io.text import csv_field
 from .per_example_writer import PerExampleWriter, TaskPosition
 from .run_folder import (
     CHECKPOINT_FILE,
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 
     from .per_example_writer import Ids, PerExampleFile, Result
 
-__all__ = ["RunWriter", "WriterPosition", "csv_field"]
+__all__ = ["RunWriter", "WriterPosition"]
 
 POINTS_HEADER = b"step,trained,tested,kind,score,n\n"
 GRADIENTS_HEADER = b"step,trained,plasticity,stability\n"
@@ -256,19 +254,6 @@ class RunWriter:
         """Return the open files in the order they are written in: points after their results."""
         tables = [file for file in (self._points, self._gradients) if file is not None]
         return [*self._per_example.files.values(), *tables]
-
-
-@cache
-def csv_field(text: str) -> str:
-    """Return `text` as a field of a CSV line, quoted where it must be.
-
-    Example:
-        >>> csv_field("digits 0-1"), csv_field("a, b")
-        ('digits 0-1', '"a, b"')
-    """
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow([text])
-    return line.getvalue()
 
 
 def _remove_unfinished_files(folder: Path) -> None:

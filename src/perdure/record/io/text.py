@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Column", "ColumnSpec", "CsvTable", "as_text", "decode", "read_table", "visible"]
+__all__ = [
+    "Column",
+    "ColumnSpec",
+    "CsvTable",
+    "as_text",
+    "csv_field",
+    "decode",
+    "read_table",
+    "visible",
+]
 
 Column: TypeAlias = "NDArray[Any]"  # of the type that its specification converts to
 
@@ -62,6 +72,19 @@ def visible(text: str) -> str:
         True
     """
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", "\ufffd", text)
+
+
+@cache
+def csv_field(text: str) -> str:
+    """Return `text` as a field of a CSV line, quoted where it must be.
+
+    Example:
+        >>> csv_field("digits 0-1"), csv_field("a, b")
+        ('digits 0-1', '"a, b"')
+    """
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow([text])
+    return line.getvalue()
 
 
 def decode(data: bytes, source: str, *, growing: bool = False) -> str:
