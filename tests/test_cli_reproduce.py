@@ -34,7 +34,7 @@ def no_data(tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def all_data() -> Iterator[None]:
-    """Let every dataset be taken to be at hand, and nothing be run."""
+    """Pretend that every dataset is available, and let nothing be run."""
 
     def refuse(*_: Any, **__: Any) -> None:
         pytest.fail("something was run")
@@ -58,7 +58,7 @@ def called(*arguments: str | Path) -> Answer:
 
 
 def faked(name: str, store: Path, lows: dict[str, tuple[float, ...]]) -> None:
-    """Write finished runs of every cell: the first task falls to `lows`, one a seed."""
+    """Write finished runs of every cell: the first task falls to `lows`, one per seed."""
     study = make_study(find_published_result(name).study_dict(), name)
     for cell in study.cells:
         for each in study.make_configs(cell, {}):
@@ -86,7 +86,7 @@ def test_the_list_says_what_each_needs(no_data: None) -> None:
 
 
 @pytest.mark.usefixtures("all_data")
-def test_finished_runs_stand_beside_the_published_numbers(tmp_path: Path) -> None:
+def test_finished_runs_are_compared_with_the_published_numbers(tmp_path: Path) -> None:
     store = tmp_path / "store"
     faked("delange-rotated", store, dict.fromkeys(ROTATED, (0.6, 0.62, 0.64, 0.66, 0.68)))
     answer = called("delange-rotated", "--store", store, "--format", "json")
@@ -165,7 +165,7 @@ def _with_quick(result: Any, quick: dict[str, Any]) -> Any:
     return msgspec.structs.replace(result, quick=quick)
 
 
-def test_a_small_entry_runs_and_is_not_run_again(tmp_path: Path) -> None:
+def test_a_quick_version_runs_and_is_not_run_again(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with real_data():
         answer = called("delange-gem-mnist", "--quick", "--store", store, "--serial")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 STUDY = Path(__file__).parents[1] / "studies" / "stability_gap" / "tables.py"
-# Two tasks of four updates, tested after each; entered with a test before the first.
+# Two tasks of four updates, each evaluated before its first update and after every update.
 ROWS: list[tuple[int, str, str, str, float]] = [
     (0, "a", "a", "initial", 0.10),
     (1, "a", "a", "probe", 0.50), (2, "a", "a", "probe", 0.70),
@@ -54,7 +54,7 @@ def shifted(by: float) -> list[tuple[int, str, str, str, float]]:
 
 
 def of_cells(name: str, tmp: Path, seeds: Sequence[Any], **factors: str | None) -> Measurements:
-    """Return measurements of one cell, with a run for each list of points."""
+    """Return the measurements of one cell with one run per list of points."""
     folders = [finished(tmp / f"{k}", points) for k, points in enumerate(seeds)]
     return Measurements(find_published_result(name), [CellRuns(factors, folders)])
 
@@ -85,11 +85,11 @@ def test_without_any_sd_there_is_a_difference_only() -> None:
     assert (nothing.mean, nothing.difference, nothing.deviation) == (None, None, None)
 
 
-# As the paper's code counts.
+# Evaluations counted as in the paper's code.
 
 
 def papers_own(path: Path, every: int) -> str:
-    """Return points as the study of this repository rewrites them, with code of its own."""
+    """Return points as rewritten by studies/stability_gap, which has its own code for it."""
     spec = importlib.util.spec_from_file_location("stability_gap_tables", STUDY)
     assert spec is not None
     assert spec.loader is not None
@@ -113,24 +113,24 @@ def test_counting_as_de_lange_is_that_of_the_study(tmp_path: Path, every: int) -
 
 
 def test_counting_as_de_lange_by_hand(tmp_path: Path) -> None:
-    found = of_cells("delange-mnist", tmp_path, [ROWS], variant="n-1000")
+    measurements = of_cells("delange-mnist", tmp_path, [ROWS], variant="n-1000")
     where = {"variant": "n-1000"}
     # Task a rises from .10 before its first update to .90, b from 0 to .90.
-    assert found.values("wp10", where) == [pytest.approx(85.0)]
-    # By our definition the tests before the first updates do not count.
-    assert found.values("wp10", where, as_published=False) == [pytest.approx(60.0)]
+    assert measurements.values("wp10", where) == [pytest.approx(85.0)]
+    # By our definition the evaluations before the first updates do not count.
+    assert measurements.values("wp10", where, as_published=False) == [pytest.approx(60.0)]
     # Every other update: 1 and 3 of each task, so that the lowest, .20 after update 6, is missed.
-    assert found.values("min_acc", where) == [pytest.approx(20.0)]
-    assert found.values("min_acc", where, subsample=2) == [pytest.approx(40.0)]
+    assert measurements.values("min_acc", where) == [pytest.approx(20.0)]
+    assert measurements.values("min_acc", where, subsample=2) == [pytest.approx(40.0)]
 
 
 # Matching.
 
 
-def test_published_lines_get_the_runs_of_their_cell(tmp_path: Path) -> None:
+def test_published_rows_get_the_runs_of_their_cell(tmp_path: Path) -> None:
     runs = [ROWS, shifted(0.02)]
-    found = of_cells("delange-mnist", tmp_path, runs, strategy="replay", variant="n-1000")
-    rows = compare_with_published(found)
+    measurements = of_cells("delange-mnist", tmp_path, runs, strategy="replay", variant="n-1000")
+    rows = compare_with_published(measurements)
     assert len(rows) == 8 * 6
     first = next(row for row in rows if row.id == "min_acc")
     printed = find_published_result("delange-mnist").published[0]
@@ -140,8 +140,8 @@ def test_published_lines_get_the_runs_of_their_cell(tmp_path: Path) -> None:
     assert first.deviation is not None
     assert first.deviation[0] == pytest.approx((21.0 - mean) / (sd or 0))
     assert first.deviation[1] == "paper"
-    thinned = [row for row in rows if row.id == "min_acc" and row.details == "every 10"]
-    assert list(thinned[0].values) == [pytest.approx(40.0), pytest.approx(42.0)]
+    subsampled = [row for row in rows if row.id == "min_acc" and row.details == "every 10"]
+    assert list(subsampled[0].values) == [pytest.approx(40.0), pytest.approx(42.0)]
     not_run = [row for row in rows if row.cell == {"variant": "n-all"}]
     assert {row.not_measured for row in not_run} == {"no finished run of n-all"}
     training = [row for row in rows if row.not_measured == "evaluated on training examples"]
@@ -174,8 +174,8 @@ def test_ranks_and_other_variants_of_bwt(tmp_path: Path) -> None:
 
 def test_a_rank_needs_all_strategies(tmp_path: Path) -> None:
     factors = {"scenario": "m2i", "setting": "class", "model": "wide-vgg9", "strategy": "naive"}
-    found = of_cells("faber-vgg9", tmp_path, [of_matrix([[0.9], [0.1, 0.8]])], **factors)
-    ranks = [row for row in compare_with_published(found) if row.id == "rank"]
+    measurements = of_cells("faber-vgg9", tmp_path, [of_matrix([[0.9], [0.1, 0.8]])], **factors)
+    ranks = [row for row in compare_with_published(measurements) if row.id == "rank"]
     assert not any(row.values for row in ranks)
 
 
@@ -189,7 +189,7 @@ def test_scores_with_several_weights(tmp_path: Path) -> None:
         finished(tmp_path / f"{k}", of_matrix(each), setting="task", costs=costs)
         for k, each in enumerate(matrices)
     ]
-    found = Measurements(
+    measurements = Measurements(
         find_published_result("diaz-icifar100"), [CellRuns({"strategy": "naive"}, folders)]
     )  # fmt: skip
     # A, MS, SSS, CE, REM, BWT+, FWT of each run; CE has epsilon 5: .1 x 5.
@@ -202,28 +202,32 @@ def test_scores_with_several_weights(tmp_path: Path) -> None:
         for k in (0, 1)
     ]
     where = {"strategy": "naive"}
-    assert found.values("clscore", where, weights="W2") == [pytest.approx(x) for x in by_hand]
+    assert measurements.values("clscore", where, weights="W2") == [
+        pytest.approx(x) for x in by_hand
+    ]
     spread = w2["A"] * np.std(a, ddof=1) + w2["REM"] * np.std(rem, ddof=1)
-    assert found.values("clstability", where, weights="W2") == [pytest.approx(1 - spread)]
-    assert found.values("clscore", where) == found.values("clscore", where, weights="W1")
+    assert measurements.values("clstability", where, weights="W2") == [pytest.approx(1 - spread)]
+    assert measurements.values("clscore", where) == measurements.values(
+        "clscore", where, weights="W1"
+    )
 
 
-def test_a_cell_that_is_not_named_alone_is_our_mistake(tmp_path: Path) -> None:
+def test_factors_that_match_several_cells_are_our_mistake(tmp_path: Path) -> None:
     folder = finished(tmp_path / "run", ROWS)
     cells = [CellRuns({"variant": name}, [folder]) for name in ("n-1000", "n-all")]
-    found = Measurements(find_published_result("delange-mnist"), cells)
+    measurements = Measurements(find_published_result("delange-mnist"), cells)
     with pytest.raises(ValueError, match="matches 2 cells"):
-        found.find_cell({})
+        measurements.find_cell({})
     with pytest.raises(NotMeasuredError, match="no finished run of n-100"):
-        found.find_cell({"variant": "n-100"})
+        measurements.find_cell({"variant": "n-100"})
 
 
-def test_what_the_runs_say_of_themselves(tmp_path: Path) -> None:
+def test_deviations_that_the_runs_record(tmp_path: Path) -> None:
     folder = finished(tmp_path / "run", ROWS, deviations=["cifar10: 5000 of 50000"])
-    found = Measurements(
+    measurements = Measurements(
         find_published_result("delange-cifar10"), [CellRuns({"variant": "n-1000"}, [folder])]
     )
-    assert found.deviations == ["cifar10: 5000 of 50000"]
+    assert measurements.deviations == ["cifar10: 5000 of 50000"]
 
 
 # Claims.
@@ -244,9 +248,9 @@ def test_a_number_that_is_not_there_is_neither_yes_nor_no() -> None:
 
 @pytest.mark.parametrize("name", sorted(load_published_results()))
 def test_claims_without_runs_are_not_measured(name: str) -> None:
-    said = check_claims(Measurements(load_published_results()[name], []))
-    assert said
-    assert all(each.holds is None for each in said)
+    claims = check_claims(Measurements(load_published_results()[name], []))
+    assert claims
+    assert all(claim.holds is None for claim in claims)
 
 
 def _any_points(tasks: int, rng: np.random.Generator) -> list[tuple[int, str, str, str, float]]:
@@ -281,12 +285,12 @@ def test_with_every_cell_run_everything_is_measured(name: str, tmp_path: Path) -
         CellRuns({k: v or None for k, v in cell._asdict().items()}, folders[cell.setting])
         for cell in make_study(result.study, name).cells
     ]
-    found = Measurements(result, cells)
-    for row in compare_with_published(found):
+    measurements = Measurements(result, cells)
+    for row in compare_with_published(measurements):
         assert row.values or row.not_measured == "evaluated on training examples", row
-    assert list_measured_rows(found, result.ids)
-    assert all(each.holds is not None for each in check_claims(found))
-    written = write_figures(found, tmp_path / "out", name)
+    assert list_measured_rows(measurements, result.ids)
+    assert all(claim.holds is not None for claim in check_claims(measurements))
+    written = write_figures(measurements, tmp_path / "out", name)
     assert len(written) == len(result.figures)
     for path in written:
         assert len(path.read_text().splitlines()) > 2
@@ -303,12 +307,12 @@ def test_a_gap_that_grows_with_the_rotation(tmp_path: Path) -> None:
         ]  # fmt: skip
         folder = finished(tmp_path / str(phi), rows, setting="domain")
         cells.append(CellRuns({"scenario": f"rotated-mnist-{phi}"}, [folder]))
-    assert all(each.holds for each in check_claims(Measurements(result, cells)))
+    assert all(claim.holds for claim in check_claims(Measurements(result, cells)))
     cells[1], cells[2] = (
         cells[1]._replace(folders=cells[2].folders),
         cells[2]._replace(folders=cells[1].folders),
     )
-    held = [each.holds for each in check_claims(Measurements(result, cells))]
+    held = [claim.holds for claim in check_claims(Measurements(result, cells))]
     assert held == [True, True, True, False, True]
 
 
@@ -321,56 +325,56 @@ def test_rescaled_curves_show_the_plateaus_of_the_paper(tmp_path: Path) -> None:
         folder = finished(tmp_path / strategy, of_matrix(matrix), classes=[2] * tasks)
         cell = {"scenario": "split-tiny-imagenet", "strategy": strategy}
         cells.append(CellRuns(cell, [folder]))
-    said = {each.text: each for each in check_claims(Measurements(result, cells))}
-    flat = [each for text, each in said.items() if "plateau" in text and "tiny" in text]
-    assert [each.holds for each in flat] == [True, True]
-    assert said["split-cifar100, replay: RAA has no plateau"].holds is None
+    claims = {claim.text: claim for claim in check_claims(Measurements(result, cells))}
+    flat = [claim for text, claim in claims.items() if "plateau" in text and "tiny" in text]
+    assert [claim.holds for claim in flat] == [True, True]
+    assert claims["split-cifar100, replay: RAA has no plateau"].holds is None
 
 
-# Data behind figures.
+# Data of figures.
 
 
-def rows_of(found: Measurements, **figure: Any) -> list[dict[str, str]]:
-    header, rows = figure_rows(found, PublishedFigure(figure="x", **figure))
+def rows_of(measurements: Measurements, **figure: Any) -> list[dict[str, str]]:
+    header, rows = figure_rows(measurements, PublishedFigure(figure="x", **figure))
     text = io.StringIO()
     csv.writer(text).writerows([header, *rows])
     return list(csv.DictReader(io.StringIO(text.getvalue())))
 
 
-def test_curves_behind_a_figure(tmp_path: Path) -> None:
+def test_curves_of_a_figure(tmp_path: Path) -> None:
     runs = [ROWS, shifted(0.02)]
-    found = of_cells("delange-mnist", tmp_path, runs, strategy="replay", variant="n-1000")
-    rows = rows_of(found, kind="scores", variant="n-1000")
+    measurements = of_cells("delange-mnist", tmp_path, runs, strategy="replay", variant="n-1000")
+    rows = rows_of(measurements, kind="scores", variant="n-1000")
     low = next(row for row in rows if (row["tested"], row["step"]) == ("a", "6"))
     assert (low["mean"], low["runs"], low["strategy"]) == ("0.21", "2", "replay")
     assert float(low["sd"]) == pytest.approx(0.02 / math.sqrt(2), rel=1e-4)
     assert len(rows) == 8 + 4
-    assert {row["tested"] for row in rows_of(found, kind="scores", tasks=1)} == {"a"}
-    assert rows_of(found, kind="scores", variant="n-all") == []
+    assert {row["tested"] for row in rows_of(measurements, kind="scores", tasks=1)} == {"a"}
+    assert rows_of(measurements, kind="scores", variant="n-all") == []
 
 
-def test_forgetting_and_windowed_forgetting_behind_figure_9(tmp_path: Path) -> None:
+def test_forgetting_and_windowed_forgetting_of_figure_9(tmp_path: Path) -> None:
     run = open_run(finished(tmp_path / "run", ROWS))
     forgotten, dropped = forgetting_pairs(run)["b", "a"]
     assert forgotten == pytest.approx(0.88 - 0.78)
     assert dropped == pytest.approx(0.9 - 0.2)
 
 
-def test_norms_curves_and_matrices_behind_figures(tmp_path: Path) -> None:
+def test_norms_curves_and_matrices_of_figures(tmp_path: Path) -> None:
     norms = "step,trained,plasticity,stability\n1,a,2.5,\n2,a,2,0.5\n"
     folder = finished(tmp_path / "run", ROWS, gradients=norms, classes=[2, 2])
-    found = Measurements(
+    measurements = Measurements(
         find_published_result("michel-online"), [CellRuns({"strategy": "gem"}, [folder])]
     )
-    rows = rows_of(found, kind="gradients")
+    rows = rows_of(measurements, kind="gradients")
     assert [(row["term"], row["step"], row["mean"]) for row in rows] == [
         ("plasticity", "1", "2.5"), ("plasticity", "2", "2"), ("stability", "2", "0.5"),
     ]  # fmt: skip
-    curve = rows_of(found, kind="tasks", ids=["aa", "raa"])
+    curve = rows_of(measurements, kind="tasks", ids=["aa", "raa"])
     assert [(row["id"], row["after task"], row["mean"]) for row in curve] == [
         ("aa", "1", "0.88"), ("aa", "2", "0.82"), ("raa", "1", "0.44"), ("raa", "2", "0.82"),
     ]  # fmt: skip
-    matrix = rows_of(found, kind="matrix")
+    matrix = rows_of(measurements, kind="matrix")
     assert [(row["trained"], row["tested"], row["mean"]) for row in matrix] == [
         ("a", "a", "0.88"), ("b", "a", "0.78"), ("b", "b", "0.86"),
     ]  # fmt: skip

@@ -16,24 +16,24 @@ from perdure.scenarios import SCENARIOS
 from perdure.studies import make_study
 
 NAMES = sorted(load_published_results())
-AT_HAND = {
+SMALL_DATA = {
     "digits", "mnist", "fashion-mnist", "omniglot-magi", "svhn", "cifar10", "tiny-imagenet-10",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_both_studies_of_an_entry_can_be_run(name: str) -> None:
+def test_both_studies_of_a_published_result_can_be_run(name: str) -> None:
     result = load_published_results()[name]
     for quick in (False, True):
         study = make_study(result.study_dict(quick=quick), name)
         assert study.cells
         if quick:
             needed = {data for each in study.scenarios for data in SCENARIOS[each].data}
-            assert needed <= AT_HAND
+            assert needed <= SMALL_DATA
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_published_line_is_one_cell_of_the_study(name: str) -> None:
+def test_every_published_row_is_one_cell_of_the_study(name: str) -> None:
     result = load_published_results()[name]
     cells = [cell._asdict() for cell in make_study(result.study, name).cells]
     for row in result.published:
@@ -44,7 +44,7 @@ def test_every_published_line_is_one_cell_of_the_study(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_entry_says_what_it_is_and_what_is_checked(name: str) -> None:
+def test_every_published_result_is_described_and_has_claims(name: str) -> None:
     result = load_published_results()[name]
     assert result.hours > 0
     assert result.deviations
@@ -53,20 +53,20 @@ def test_every_entry_says_what_it_is_and_what_is_checked(name: str) -> None:
     assert result.published or result.extra_metrics
 
 
-def test_every_table_and_figure_has_an_entry() -> None:
+def test_every_table_and_figure_is_covered() -> None:
     tables: dict[str, set[str]] = defaultdict(set)
-    said: dict[str, str] = defaultdict(str)
+    figures: dict[str, str] = defaultdict(str)
     for result in load_published_results().values():
         tables[result.authors] |= {row.table for row in result.published}
-        said[result.authors] += " " + " ".join(figure.figure for figure in result.figures)
+        figures[result.authors] += " " + " ".join(figure.figure for figure in result.figures)
     assert tables["De Lange et al. 2023"] >= set("123456")
     assert tables["Diaz-Rodriguez et al. 2018"] == {"1", "3"}
     assert tables["Faber et al. 2023"] == set("3456")
     for number in range(2, 13):  # the figures with data of De Lange et al.
-        assert f" {number}" in said["De Lange et al. 2023"], number
-    assert "3" in said["Michel et al. 2023"]
-    assert "4" in said["Michel et al. 2023"]
-    assert "1b" in said["Diaz-Rodriguez et al. 2018"]
+        assert f" {number}" in figures["De Lange et al. 2023"], number
+    assert "3" in figures["Michel et al. 2023"]
+    assert "4" in figures["Michel et al. 2023"]
+    assert "1b" in figures["Diaz-Rodriguez et al. 2018"]
 
 
 def published(name: str, table: str, id_: str, **where: object) -> tuple[float, float | None]:
@@ -145,12 +145,12 @@ def test_worst_case_accuracies_are_lower_bounds_as_printed() -> None:
                 assert low <= wc_acc <= acc + 0.25, row
 
 
-def test_an_unknown_entry_names_the_near_ones() -> None:
+def test_an_unknown_name_is_refused_with_similar_ones() -> None:
     with pytest.raises(InputError, match=r"'delange-mnst'; did you mean delange-mnist"):
         find_published_result("delange-mnst")
 
 
-def test_the_small_study_replaces_and_leaves_out() -> None:
+def test_the_quick_study_replaces_keys_and_leaves_scenarios_out() -> None:
     plain: dict[str, Any] = {
         "about": "", "paper": "", "tables": "", "hours": 1.0, "unit": "share", "deviations": [],
         "quick_about": "", "published": [], "name": "made-up",

@@ -29,7 +29,7 @@ def lr_of(run: RunConfig) -> float:
 
 
 def by_lr(table: dict[float, Any]) -> Callable[[RunConfig], Any]:
-    """Return what answers from a table by learning rate, of one value or one a seed."""
+    """Return a function that looks scores up by learning rate: one value, or one per seed."""
 
     def answer(run: RunConfig) -> Any:
         found = table[lr_of(run)]
@@ -41,8 +41,8 @@ def by_lr(table: dict[float, Any]) -> Callable[[RunConfig], Any]:
 def chosen(answer: Callable[[RunConfig], Any], store: Path, **plain: Any) -> Any:
     """Return the choice of a study of naive alone."""
     mine = study(strategies=["naive"], **plain)
-    found = run_study(mine, store, Fake(answer), nobody)
-    return found.selections[mine.cells[0]]
+    status = run_study(mine, store, Fake(answer), nobody)
+    return status.selections[mine.cells[0]]
 
 
 def test_the_best_mean_is_chosen_and_not_the_best_seed(tmp_path: Path) -> None:
@@ -97,23 +97,23 @@ def test_a_point_whose_metric_is_undefined_is_out(tmp_path: Path) -> None:
 def test_a_cell_without_a_point_is_complete_but_not_whole(every: Any, tmp_path: Path) -> None:
     mine = study(strategies=["naive"], grid=LR, seeds=2, select={"metric": "bwt"})
     fake = Fake(lambda _: every)
-    found = run_study(mine, tmp_path, fake, nobody)
-    assert found.selections[mine.cells[0]].point is None
-    assert (found.complete, found.successful, found.done[mine.cells[0]]) == (True, False, [])
+    status = run_study(mine, tmp_path, fake, nobody)
+    assert status.selections[mine.cells[0]].point is None
+    assert (status.complete, status.successful, status.done[mine.cells[0]]) == (True, False, [])
     assert [run[2:] for run in fake.take()] == [(0, 0.1)] * 3  # nothing is run for the tables
 
 
 def test_searches_hold_data_out_and_what_is_reported_does_not(tmp_path: Path) -> None:
     fake = Fake(by_lr({0.1: flat(0.5), 0.2: flat(0.9), 0.3: flat(0.7)}))
     mine = study(strategies=["naive"], grid=LR, select={"validation_split": 0.25})
-    found = run_study(mine, tmp_path, fake, nobody)
+    status = run_study(mine, tmp_path, fake, nobody)
     search = [("naive", rate, 0, 0.25) for rate in (0.1, 0.2, 0.3)]
     reported = [("naive", 0.2, seed, 0.0) for seed in range(5)]
     assert fake.take() == search + reported
     assert [len(wave) for wave in fake.waves] == [3, 5]
-    names = [folder.name for folder in found.done[mine.cells[0]]]
+    names = [folder.name for folder in status.done[mine.cells[0]]]
     assert names == [each.folder for each in mine.make_configs(mine.cells[0], {"lr": 0.2})]
-    assert (found.finished, found.waiting, found.undecided, found.failed) == (8, [], [], {})
+    assert (status.finished, status.waiting, status.undecided, status.failed) == (8, [], [], {})
 
 
 def test_chosen_on_the_test_set_nothing_runs_twice(tmp_path: Path) -> None:
@@ -141,9 +141,9 @@ def test_more_seeds_to_select_by_than_there_are(tmp_path: Path) -> None:
 def test_a_grid_of_one_point_is_not_searched(tmp_path: Path) -> None:
     fake = Fake(lambda _: flat(0.5))
     mine = study(strategies=["naive"], grid={"lr": [0.1]}, seeds=2)
-    found = run_study(mine, tmp_path, fake, nobody)
+    status = run_study(mine, tmp_path, fake, nobody)
     assert fake.take() == [("naive", 0.1, 0, 0.0), ("naive", 0.1, 1, 0.0)]
-    assert found.selections[mine.cells[0]].trials == []
+    assert status.selections[mine.cells[0]].trials == []
 
 
 def test_each_cell_chooses_for_itself(tmp_path: Path) -> None:
@@ -151,8 +151,8 @@ def test_each_cell_chooses_for_itself(tmp_path: Path) -> None:
         return flat(lr_of(run) if run.strategy == "naive" else 1 - lr_of(run))
 
     mine = study(grid=LR, seeds=1)
-    found = run_study(mine, tmp_path, Fake(answer), nobody)
-    assert [found.selections[cell].point for cell in mine.cells] == [{"lr": 0.3}, {"lr": 0.1}]
+    status = run_study(mine, tmp_path, Fake(answer), nobody)
+    assert [status.selections[cell].point for cell in mine.cells] == [{"lr": 0.3}, {"lr": 0.1}]
 
 
 def test_what_is_finished_is_not_touched(tmp_path: Path) -> None:
@@ -198,12 +198,12 @@ def test_two_studies_share_their_runs(tmp_path: Path) -> None:
     run_study(study("one", seeds=2), tmp_path, fake, nobody)
     fake.take()
     two = study("two", seeds=3, strategies=["ewc", "joint"])
-    found = run_study(two, tmp_path, fake, nobody)
+    status = run_study(two, tmp_path, fake, nobody)
     assert fake.take() == [
         ("ewc", 0.02, 2, 0.0),
         *(("joint", 0.02, seed, 0.0) for seed in range(3)),
     ]
-    assert [len(found.done[cell]) for cell in two.cells] == [3, 3]
+    assert [len(status.done[cell]) for cell in two.cells] == [3, 3]
     assert {path.name for path in tmp_path.glob("*.json")} == {"one.study.json", "two.study.json"}
 
 
@@ -215,10 +215,10 @@ def test_variants_that_are_the_same_run_are_run_and_counted_once(tmp_path: Path)
     )  # fmt: skip
     before = study_status(mine, tmp_path)
     assert len(before.waiting) == len(set(before.waiting)) == 6  # two of naive, four of replay
-    found = run_study(mine, tmp_path, fake, nobody)
-    assert len(fake.take()) == found.finished == 6
-    assert [len(found.done[cell]) for cell in mine.cells] == [2, 2, 2, 2]
-    assert found.done[mine.cells[0]] == found.done[mine.cells[1]]
+    status = run_study(mine, tmp_path, fake, nobody)
+    assert len(fake.take()) == status.finished == 6
+    assert [len(status.done[cell]) for cell in mine.cells] == [2, 2, 2, 2]
+    assert status.done[mine.cells[0]] == status.done[mine.cells[1]]
 
 
 def failing(*wrong: int) -> Fake:
@@ -228,16 +228,16 @@ def failing(*wrong: int) -> Fake:
 
 def test_a_failure_is_written_down_and_stops_nobody(tmp_path: Path) -> None:
     fake, mine = failing(1), study(seeds=3)
-    found = run_study(mine, tmp_path, fake, nobody)
+    status = run_study(mine, tmp_path, fake, nobody)
     assert len(fake.take()) == 6
-    assert {path.name for path in found.failed} == {
+    assert {path.name for path in status.failed} == {
         mine.make_configs(cell, {})[1].folder for cell in mine.cells
     }
-    for folder, why in found.failed.items():
+    for folder, why in status.failed.items():
         said = json.loads((folder / "failed.json").read_text())
         assert (said["error"], said["code"], why) == ("it broke", 2, "it broke")
-    assert [len(found.done[cell]) for cell in mine.cells] == [2, 2]
-    assert (found.complete, found.successful) == (True, False)
+    assert [len(status.done[cell]) for cell in mine.cells] == [2, 2]
+    assert (status.complete, status.successful) == (True, False)
     run_study(mine, tmp_path, fake, nobody)
     assert fake.take() == []
 
@@ -249,9 +249,9 @@ def test_a_failure_is_tried_again_when_asked_and_once(tmp_path: Path) -> None:
     assert len(run_study(mine, tmp_path, still, nobody, retry_failed=True).failed) == 2
     assert still.take() == [("naive", 0.02, 1, 0.0), ("ewc", 0.02, 1, 0.0)]
     well = failing()
-    found = run_study(mine, tmp_path, well, nobody, retry_failed=True)
+    status = run_study(mine, tmp_path, well, nobody, retry_failed=True)
     assert well.take() == [("naive", 0.02, 1, 0.0), ("ewc", 0.02, 1, 0.0)]
-    assert (found.failed, found.successful) == ({}, True)
+    assert (status.failed, status.successful) == ({}, True)
 
 
 def test_a_run_that_was_finished_after_it_failed_counts_in_the_search(tmp_path: Path) -> None:
@@ -262,9 +262,9 @@ def test_a_run_that_was_finished_after_it_failed_counts_in_the_search(tmp_path: 
         mine.cells[0]
     ].point == {"lr": 0.1}
     fake = Fake(by_lr({**table, 0.2: flat(0.9)}))
-    found = run_study(mine, tmp_path, fake, nobody, retry_failed=True)
+    status = run_study(mine, tmp_path, fake, nobody, retry_failed=True)
     assert fake.take() == [("naive", 0.2, 0, 0.1), ("naive", 0.2, 0, 0.0)]
-    assert (found.selections[mine.cells[0]].point, found.failed) == ({"lr": 0.2}, {})
+    assert (status.selections[mine.cells[0]].point, status.failed) == ({"lr": 0.2}, {})
 
 
 @pytest.mark.parametrize(
@@ -278,8 +278,8 @@ def test_a_run_that_was_finished_after_it_failed_counts_in_the_search(tmp_path: 
 def test_what_could_go_on_later_has_not_failed(refusal: Failure, tmp_path: Path) -> None:
     mine = study(seeds=2)
     fake = Fake(lambda run: refusal if run.seed else flat(0.5))
-    found = run_study(mine, tmp_path, fake, nobody)  # and it does not try for ever
-    assert (found.failed, len(found.waiting), found.complete) == ({}, 2, False)
+    status = run_study(mine, tmp_path, fake, nobody)  # and it does not try for ever
+    assert (status.failed, len(status.waiting), status.complete) == ({}, 2, False)
     assert not list(tmp_path.rglob("failed.json"))
     fake.take()
     later = failing()
@@ -304,10 +304,10 @@ def test_the_next_call_goes_on_where_one_was_stopped(
     assert (part.finished, part.failed, part.complete) == (after, {}, False)
     assert part.undecided == (mine.cells if after < 3 else [])
     rest = Fake(by_lr(table))
-    found = run_study(mine, tmp_path / "part", rest, nobody)
+    status = run_study(mine, tmp_path / "part", rest, nobody)
     assert stopped.take() + rest.take() == runs
-    assert found.selections == expected.selections
-    assert [f.name for f in found.done[mine.cells[0]]] == [
+    assert status.selections == expected.selections
+    assert [f.name for f in status.done[mine.cells[0]]] == [
         f.name for f in expected.done[mine.cells[0]]
     ]
 
@@ -391,9 +391,9 @@ def test_scores_are_those_of_the_run_that_is_there(tmp_path: Path) -> None:
 
 def test_a_run_made_anew_changes_the_choice(tmp_path: Path) -> None:
     mine = study(strategies=["naive"], grid={"lr": [0.1, 0.2]}, seeds=1)
-    found = run_study(mine, tmp_path, Fake(by_lr({0.1: flat(0.5), 0.2: flat(0.9)})), nobody)
+    status = run_study(mine, tmp_path, Fake(by_lr({0.1: flat(0.5), 0.2: flat(0.9)})), nobody)
     cell = mine.cells[0]
-    assert found.selections[cell].point == {"lr": 0.2}
+    assert status.selections[cell].point == {"lr": 0.2}
     (search,) = mine.make_configs(cell, {"lr": 0.1}, search=True)
     made_run(tmp_path / search.folder, flat(0.95))
     assert study_status(mine, tmp_path).selections[cell].point == {"lr": 0.1}
@@ -404,13 +404,13 @@ def test_a_failure_whose_note_is_torn_is_still_one(tmp_path: Path) -> None:
     run_study(mine, tmp_path, failing(0), nobody)
     for note in tmp_path.rglob("failed.json"):
         note.write_text('{"err')
-    found = study_status(mine, tmp_path)
-    assert len(found.failed) == 2
-    assert all("cannot be read" in why for why in found.failed.values())
+    status = study_status(mine, tmp_path)
+    assert len(status.failed) == 2
+    assert all("cannot be read" in why for why in status.failed.values())
 
 
 def test_looking_writes_nothing_and_needs_no_store(tmp_path: Path) -> None:
     mine: Study = study(seeds=2, grid=LR)
-    found = study_status(mine, tmp_path / "none")
+    status = study_status(mine, tmp_path / "none")
     assert not (tmp_path / "none").exists()
-    assert (found.finished, len(found.waiting), found.undecided) == (0, 6, mine.cells)
+    assert (status.finished, len(status.waiting), status.undecided) == (0, 6, mine.cells)
