@@ -46,7 +46,7 @@ def main(connection: Connection) -> int:
     try:
         signal.signal(signal.SIGINT, partial(_on_interrupt, ignored))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by the parent
-        send = partial(_send, connection)
+        send = partial(_send, connection, threading.Lock())
         while True:
             send(ExitEvent(perform(job, send)))
             job = jobs.get()
@@ -65,9 +65,10 @@ def _on_interrupt(ignored: bool, *_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _send(connection: Connection, event: RunEvent) -> None:
+def _send(connection: Connection, lock: threading.Lock, event: RunEvent) -> None:
     try:
-        connection.send_bytes(encode_event(event))  # `send` would pickle
+        with lock:  # warnings may come from other threads
+            connection.send_bytes(encode_event(event))  # `send` would pickle
     except OSError:
         PARENT_GONE.set()
         signal.raise_signal(signal.SIGINT)
