@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from perdure import execution, studies
-from perdure.cli._progress import StudyProgress
+from perdure.cli._progress import StudyProgressView
 from perdure.record import RunWriter
 from perdure.report.live.store_watcher import StoreWatcher
 from perdure.studies import read_study
@@ -148,7 +148,7 @@ def test_at_any_time_the_states_of_all_runs_add_up(tmp_path: Path, more: str, ho
 
     said = []
     with patch.object(
-        StudyProgress, "_draw", lambda view, update_tables: said.append(view._status())
+        StudyProgressView, "_draw", lambda view, update_tables: said.append(view._status())
     ):
         bench.run(Fake(asked))
     check()
@@ -326,7 +326,7 @@ def test_looking_changes_nothing(bench: Bench) -> None:
 
 
 def test_nobody_listens_to_a_view_that_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with StudyProgress(studies.StudyStatus(), 2, list, show=False) as view:
+    with StudyProgressView(studies.StudyStatus(), 2, list, show=False) as view:
         view.on_round([])
     assert capsys.readouterr() == ("", "")
     assert view.seconds_left is None
@@ -336,7 +336,7 @@ def test_time_left_is_counted_by_kind(tmp_path: Path) -> None:
     fake = Fake(answer)
     mine = read_study(write(tmp_path, "mine.toml", TEXT.replace("grid.strength = [1, 2]", "")))
     clock = iter(range(0, 10_000, 4))
-    view = StudyProgress(studies.StudyStatus(), 2, list, show=False)
+    view = StudyProgressView(studies.StudyStatus(), 2, list, show=False)
     lefts: list[float | None] = []
 
     def on_event(job: Job, event: RunEvent) -> None:

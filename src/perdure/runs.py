@@ -253,10 +253,8 @@ def _notes_on_progress(finished: Sequence[Job], waiting: Sequence[Job]) -> list[
 
     notes = []
     if finished and not waiting:
-        notes.append(
-            f"finished before, read from {finished[0].folder.parent}; use `restart=True` to run "
-            "again"
-        )
+        store = finished[0].folder.parent
+        notes.append(f"finished before, read from {store}; use `restart=True` to run again")
     elif finished:
         notes.append(f"finished before: seed {_seeds(finished)}")
     begun = [job for job in waiting if job.folder.exists()]
@@ -293,9 +291,5 @@ def _warn_if_sparse(record: Run, every: int) -> list[str]:
     shortest = min((end - start for start, end in pairwise(ends)), default=every)
     if shortest >= every:
         return []
-    return [
-        (
-            f"a task has {shortest} iterations but is evaluated every {every} iterations, so drops "
-            "within a task are not seen; use a smaller `every=`"
-        )
-    ]
+    reason = f"a task has {shortest} iterations but is evaluated every {every} iterations"
+    return [f"{reason}, so drops within a task are not seen; use a smaller `every=`"]

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from ..runs import RunPlan
     from ..studies import StudyStatus
 
-__all__ = ["SeedProgress", "StudyProgress", "format_seconds"]
+__all__ = ["SeedProgressView", "StudyProgressView", "format_seconds"]
 
 STATUS_SECONDS = 10  # between two status lines of a study without a terminal
 TABLE_SECONDS = 5  # between two computations of a study's tables
 
 
-class SeedProgress:
+class SeedProgressView:
     """Shows the progress of each seed, its accuracy on the current task, and the time left.
 
     Args:
@@ -45,7 +45,7 @@ class SeedProgress:
         self._start = time.monotonic()
         self._jobs: Sequence[Job] = ()
 
-    def __enter__(self) -> SeedProgress:
+    def __enter__(self) -> SeedProgressView:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -111,7 +111,7 @@ class SeedProgress:
             _print_above(self._progress.console if self._progress is not None else None, text)
 
 
-class StudyProgress:
+class StudyProgressView:
     """Shows the counts of a study's runs, the running ones, the tables so far and the time left.
 
     Args:
@@ -139,7 +139,7 @@ class StudyProgress:
         self._tables: Sequence[TextTable] = ()
         self._live: Live | None = None
 
-    def __enter__(self) -> StudyProgress:
+    def __enter__(self) -> StudyProgressView:
         if self._show and _is_interactive():
             from rich.console import Console
             from rich.live import Live

@@ -23,7 +23,7 @@ from ._options import (
     require_training,
 )
 from ._output import print_json, print_lines, print_stderr, render_options
-from ._progress import SeedProgress
+from ._progress import SeedProgressView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,7 +177,7 @@ def run(
         configs = make_configs(scenario, strategy, seeds=seeds, **options)
         print_json([{"folder": str(store / c.folder), **to_builtins(c)} for c in configs])
         return 0
-    with SeedProgress(show=format_ != "json") as progress:
+    with SeedProgressView(show=format_ != "json") as progress:
         result = run_seeds(
             scenario, strategy, seeds=seeds, store=store, jobs=jobs, restart=restart,
             resume=resume, force=force, checkpoint_every=checkpoint_every,

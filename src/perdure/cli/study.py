@@ -23,7 +23,7 @@ from ._options import (
     require_training,
 )
 from ._output import print_json, print_lines, print_stderr, print_tables, render_options
-from ._progress import StudyProgress, format_seconds
+from ._progress import StudyProgressView, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -177,7 +177,7 @@ def run_with_progress(
         status = studies.study_status(study, store, before)  # a run is summarized once
         return study_tables(studies.build_rows(study, status))
 
-    with StudyProgress(before, max_parallel, make_tables, show=show) as progress:
+    with StudyProgressView(before, max_parallel, make_tables, show=show) as progress:
         return studies.run_study(
             study, store, execute, progress.on_event, on_round=progress.on_round,
             retry_failed=options.retry_failed, restart=options.restart, force=force,
