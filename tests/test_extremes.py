@@ -28,7 +28,7 @@ tables = st.tuples(st.integers(2, 12), st.integers(3, 20)).flatmap(
 )
 
 
-def hits_of(table: np.ndarray) -> PerExample:
+def results_of(table: np.ndarray) -> PerExample:
     return PerExample.pack(range(1, len(table) + 1), table)
 
 
@@ -42,12 +42,12 @@ def correlated(p: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
 
 @given(tables)
 def test_hits_unpack_count_and_compare_as_the_booleans_they_hold(table: np.ndarray) -> None:
-    hits = hits_of(table)
-    np.testing.assert_array_equal(hits[np.arange(len(table))], table)
-    np.testing.assert_allclose(hits.accuracy(), table.mean(axis=1))
-    np.testing.assert_allclose(hits.changed(1), (table != table[1]).mean(axis=1))
-    np.testing.assert_array_equal(hits.after(1).steps, np.arange(2, len(table) + 1))
-    np.testing.assert_array_equal(hits.after(1)[0], table[1])
+    results = results_of(table)
+    np.testing.assert_array_equal(results[np.arange(len(table))], table)
+    np.testing.assert_allclose(results.accuracy(), table.mean(axis=1))
+    np.testing.assert_allclose(results.changed(1), (table != table[1]).mean(axis=1))
+    np.testing.assert_array_equal(results.after(1).steps, np.arange(2, len(table) + 1))
+    np.testing.assert_array_equal(results.after(1)[0], table[1])
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_resampled_drops_are_those_of_all_pairs(
     starts, ends = rng.random(len(table)) < 0.7, rng.random(len(table)) < 0.7
     starts[0] = ends[0] = True  # at least one pair
     excess = _resample_weights(table.shape[1], 5, rng)
-    found = _largest_drops(hits_of(table), starts, ends, window, excess)
+    found = _largest_drops(results_of(table), starts, ends, window, excess)
     error = table @ excess.astype(np.float64)
     reach = window or len(table)
     for resample in range(5):
@@ -88,7 +88,7 @@ def test_resampled_drops_are_those_of_all_pairs(
 
 @given(tables)
 def test_paired_errors_are_those_of_the_differences(table: np.ndarray) -> None:
-    found = _paired_errors(hits_of(table), table.mean(axis=1), 0)
+    found = _paired_errors(results_of(table), table.mean(axis=1), 0)
     differences = table.astype(float) - table[0].astype(float)
     expected = differences.std(axis=1) / np.sqrt(table.shape[1])
     np.testing.assert_allclose(found, expected, atol=1e-9)
@@ -106,7 +106,7 @@ def coverage(p: np.ndarray, n: int, tasks: int, replications: int) -> dict[str, 
     rng = np.random.default_rng(3)
     held = {"min": 0, "drop": 0}
     for seed in range(replications):
-        drawn = [hits_of(correlated(p, n, rng)) for _ in range(tasks)]
+        drawn = [results_of(correlated(p, n, rng)) for _ in range(tasks)]
         low, high = interval_of_minimum(drawn, resamples=200, seed=seed)
         held["min"] += low <= p.min() <= high
         low, high = interval_of_drop(drawn, 10, resamples=200, seed=seed)
@@ -158,17 +158,17 @@ def two_tasks(n: int = 64) -> tuple[Stream, dict[str, PerExample]]:
     rng = np.random.default_rng(1)
     first = correlated(np.r_[np.full(20, 0.9), np.linspace(0.5, 0.9, 20)], n, rng)
     second = correlated(np.full(20, 0.8), n, rng)
-    hits = {
+    results = {
         "a": PerExample.pack(range(1, 41), first),
         "b": PerExample.pack(range(21, 41), second),
     }
-    tasks = {name: (mine.steps, mine.accuracy()) for name, mine in hits.items()}
-    return Stream(tasks, [("a", 20), ("b", 40)], sizes={"a": n, "b": n}), hits
+    tasks = {name: (mine.steps, mine.accuracy()) for name, mine in results.items()}
+    return Stream(tasks, [("a", 20), ("b", 40)], sizes={"a": n, "b": n}), results
 
 
 def test_a_summary_with_hits_has_intervals_and_without_has_bounds() -> None:
-    stream, hits = two_tasks()
-    found = summary(stream, per_example=hits)
+    stream, results = two_tasks()
+    found = summary(stream, per_example=results)
     extremes = {"min_acc", "wc_acc", "wf10", "wf100", "wfall"}
     assert set(found.intervals) == extremes
     assert not found.bias
@@ -179,21 +179,23 @@ def test_a_summary_with_hits_has_intervals_and_without_has_bounds() -> None:
 
 
 def test_the_interval_of_min_acc_is_of_the_older_task_after_it_was_learned() -> None:
-    stream, hits = two_tasks()
-    intervals, reason = extreme_intervals(stream, hits, ["min_acc", "wc_acc"])
-    later = PerExample(hits["a"].steps[20:], hits["a"].packed[20:], 64)
-    last = PerExample(hits["b"].steps[-1:], hits["b"].packed[-1:], 64)
+    stream, results = two_tasks()
+    intervals, reason = extreme_intervals(stream, results, ["min_acc", "wc_acc"])
+    later = PerExample(results["a"].steps[20:], results["a"].packed[20:], 64)
+    last = PerExample(results["b"].steps[-1:], results["b"].packed[-1:], 64)
     assert reason is None
     assert intervals["min_acc"] == interval_of_minimum([later])
     assert intervals["wc_acc"] == interval_of_minimum([later, last])
 
 
 def test_missing_hits_and_sizes_say_so() -> None:
-    stream, hits = two_tasks()
-    intervals, reason = extreme_intervals(stream, {"a": hits["a"]}, ["min_acc", "wc_acc", "wf10"])
+    stream, results = two_tasks()
+    intervals, reason = extreme_intervals(
+        stream, {"a": results["a"]}, ["min_acc", "wc_acc", "wf10"]
+    )
     assert set(intervals) == {"min_acc"}
     assert reason == "no per-example results of task 'b'"
-    found = summary(stream, per_example={"a": hits["a"]})
+    found = summary(stream, per_example={"a": results["a"]})
     assert any("no per-example results of task 'b'" in note for note in found.notes)
     assert "wf10" in found.bias
     unknown = Stream(stream.tasks, stream.spans, sizes={"b": 64})

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 HEADER = "step,trained,tested,kind,score,n\n"
 
 
-def hits_of(tasks: dict[str, range]) -> dict[str, PerExample]:
+def results_of(tasks: dict[str, range]) -> dict[str, PerExample]:
     rng = np.random.default_rng(0)
     return {
         name: PerExample.pack(steps, rng.random((len(steps), 60)) < 0.7)
@@ -44,22 +44,22 @@ def hits_of(tasks: dict[str, range]) -> dict[str, PerExample]:
 
 
 def everything(options: SummaryOptions) -> Summary:
-    """Summarise a run that has all there is: hits, sizes, costs, references."""
-    hits = hits_of({"a": range(1, 41), "b": range(21, 41)})
-    ends = hits_of({"a": range(2), "b": range(2)})
+    """Summarise a run that has everything: per-example results, sizes, costs, references."""
+    results = results_of({"a": range(1, 41), "b": range(21, 41)})
+    ends = results_of({"a": range(2), "b": range(2)})
     matrix = ScoreMatrix(
         np.array([ends[name].accuracy() for name in "ab"]).T, ["a", "b"], initial=[0.1, 0.1],
         joint=[0.9, 0.9], single=[0.9, 0.8], classes=[2, 2], sizes=[60, 60],
     )  # fmt: skip
     stream = Stream(
-        {name: (mine.steps, mine.accuracy()) for name, mine in hits.items()},
+        {name: (mine.steps, mine.accuracy()) for name, mine in results.items()},
         [("a", 20), ("b", 40)], before={"a": 0.1, "b": 0.15}, sizes={"a": 60, "b": 60},
     )  # fmt: skip
     return summary(
         matrix,
         stream=stream,
         costs=some_costs(),
-        per_example=hits,
+        per_example=results,
         per_example_at_ends=ends,
         options=options,
     )

@@ -205,10 +205,10 @@ def test_half_widths_are_those_of_the_intervals_from_hits() -> None:
     below, above = [], []
     for seed in range(20):
         few = [PerExample.pack(range(1, 4), rng.random((3, n)) < p) for _ in range(4)]
-        lowest = np.mean([hits.accuracy().min() for hits in few])
+        lowest = np.mean([results.accuracy().min() for results in few])
         below.append(lowest - interval_of_minimum(few, resamples=20, seed=seed)[0])
         more = [PerExample.pack(range(1, 11), rng.random((10, n)) < p) for _ in range(4)]
-        largest = np.mean([windowed_drop(hits.accuracy(), 10) for hits in more])
+        largest = np.mean([windowed_drop(results.accuracy(), 10) for results in more])
         above.append(interval_of_drop(more, 10, resamples=20, seed=seed)[1] - largest)
     assert plan(3, tasks=5, n=n, every=1).half_min_acc == pytest.approx(np.mean(below), rel=0.15)
     assert plan(10, tasks=4, n=n, every=1).half_wf == pytest.approx(np.mean(above), rel=0.1)

@@ -215,9 +215,11 @@ def test_pandas_columns_that_count_are_still_a_header(tmp_path: Path) -> None:
 
 
 def test_hits_hold_many_examples_without_a_table_of_them() -> None:
-    hits = PerExample.pack([1, 2], np.ones((2, 20_000), dtype=bool))
+    results = PerExample.pack([1, 2], np.ones((2, 20_000), dtype=bool))
     assert (
-        summary(Stream({"a": ([1, 2], [1.0, 1.0])}), per_example={"a": hits}).intervals["wf10"][0]
+        summary(Stream({"a": ([1, 2], [1.0, 1.0])}), per_example={"a": results}).intervals["wf10"][
+            0
+        ]
         == 0
     )
 

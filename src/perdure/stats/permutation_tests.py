@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["sign_flip_test", "two_sample_permutation"]
 
-MAX_EXACT = 200_000  # arrangements that are enumerated: 18 pairs, or 10 values and 10
+MAX_EXACT_ARRANGEMENTS = 200_000  # arrangements that are enumerated: 18 pairs, or 10 values and 10
 SAMPLING_SEED = 0  # fixed, so that the same data always give the same p value
 SAMPLED = 19_999  # arrangements that are sampled where there are more, next to the observed one
 
@@ -93,7 +93,7 @@ def _invert_test(
 
 def _sign_flips(n: int) -> Mask:
     """Return which differences change sign; the opposite of an arrangement is the same one."""
-    if 2 ** (n - 1) <= MAX_EXACT:
+    if 2 ** (n - 1) <= MAX_EXACT_ARRANGEMENTS:
         return ((np.arange(2 ** (n - 1))[:, None] >> np.arange(n)) & 1).astype(bool)
     flips = np.random.default_rng(SAMPLING_SEED).random((SAMPLED + 1, n)) < 0.5
     flips[flips.all(axis=1)] = False
@@ -104,7 +104,7 @@ def _sign_flips(n: int) -> Mask:
 @lru_cache(maxsize=8)
 def _relabellings(n: int, m: int) -> Mask:
     """Return which of n + m values get the first label."""
-    if comb(n + m, n) <= MAX_EXACT:
+    if comb(n + m, n) <= MAX_EXACT_ARRANGEMENTS:
         labelled = np.zeros((comb(n + m, n), n + m), dtype=bool)
         positions = np.array(list(combinations(range(n + m), n)))
         np.put_along_axis(labelled, positions, values=True, axis=1)

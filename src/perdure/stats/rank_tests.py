@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["mann_whitney", "signed_rank_test"]
 
-MAX_EXACT = 100  # values; beyond, the normal approximation of rank sums is accurate
+MAX_EXACT_VALUES = 100  # values; beyond, the normal approximation of rank sums is accurate
 
 
 def signed_rank_test(differences: ArrayLike, *, level: float = 0.95) -> DifferenceTest:
@@ -91,7 +91,7 @@ def _doubled_ranks(values: Floats) -> Integers:
 def _signed_rank_sums(ranks: Integers) -> Floats:
     """Return the probability of every sum of ranks, each included with probability one half."""
     total = int(ranks.sum())
-    if len(ranks) > MAX_EXACT:
+    if len(ranks) > MAX_EXACT_VALUES:
         return _normal_probabilities(total, total / 2, float((ranks**2).sum()) / 4)
     probabilities = np.zeros(total + 1)
     probabilities[0] = 1.0
@@ -106,7 +106,7 @@ def _signed_rank_sums(ranks: Integers) -> Floats:
 def _rank_sums(ranks: Integers, n: int) -> Floats:
     """Return the probability of every sum of n ranks, all choices of n being equally likely."""
     total, count = int(ranks.sum()), len(ranks)
-    if count > MAX_EXACT:
+    if count > MAX_EXACT_VALUES:
         variance = n * (count - n) / (count - 1) * float(ranks.var())
         return _normal_probabilities(total, n * float(ranks.mean()), variance)
     ways = np.zeros((n + 1, total + 1))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["burst_steps", "schedule_steps"]
 
-MAX_TASKS = 2000  # the limit of a score matrix
+MAX_PLANNED_TASKS = 2000  # the limit of a score matrix
 MAX_COUNT = 10**9  # iterations or examples, far beyond any run
 
 
@@ -97,7 +97,7 @@ def _burst_parts(
 def task_lengths(iterations: int | Sequence[int], tasks: int | None) -> tuple[int, ...]:
     """Return the iterations of each task, or raise if they are not one count per task."""
     if tasks is not None:
-        check_count("tasks", tasks, MAX_TASKS)
+        check_count("tasks", tasks, MAX_PLANNED_TASKS)
     if isinstance(iterations, int | np.integer):
         if tasks is None:
             raise ValueError(
@@ -110,7 +110,7 @@ def task_lengths(iterations: int | Sequence[int], tasks: int | None) -> tuple[in
             raise ValueError(
                 f"iterations has {len(lengths)} entries, expected {tasks}: one per task"
             )
-        check_count("number of tasks", len(lengths), MAX_TASKS)
+        check_count("number of tasks", len(lengths), MAX_PLANNED_TASKS)
     return tuple(check_count("iterations", count) for count in lengths)
 
 

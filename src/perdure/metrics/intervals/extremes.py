@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["interval_of_drop", "interval_of_minimum"]
 
 MAX_ENTRIES = 1 << 22  # of a temporary array
-TOLERANCE = 1e-12  # of equal accuracies
+ACCURACY_TOLERANCE = 1e-12  # of equal accuracies
 
 
 class _TaskExtreme(NamedTuple):
@@ -110,7 +110,7 @@ def _task_minimum(
     lowest_row = int(accuracy.argmin())
     value = float(accuracy[lowest_row])
     slack = sqrt(2 * log(steps)) * _paired_errors(task, accuracy, lowest_row)
-    near = np.flatnonzero(accuracy - slack <= value + TOLERANCE)
+    near = np.flatnonzero(accuracy - slack <= value + ACCURACY_TOLERANCE)
     errors = np.full(resamples, np.inf, dtype=np.float32)
     excess = _resample_weights(n, resamples, rng)
     for rows in _blocks(near, n + resamples):
@@ -135,8 +135,8 @@ def _task_drop(
     slack = 0.8 * sqrt(log(steps))
     highest = accuracy + slack * _paired_errors(task, accuracy, start)
     lowest = accuracy - slack * _paired_errors(task, accuracy, end)
-    ends = trailing_max(highest, window) - lowest >= value - TOLERANCE
-    starts = highest + trailing_max(-lowest[::-1], window)[::-1] >= value - TOLERANCE
+    ends = trailing_max(highest, window) - lowest >= value - ACCURACY_TOLERANCE
+    starts = highest + trailing_max(-lowest[::-1], window)[::-1] >= value - ACCURACY_TOLERANCE
     errors = _largest_drops(task, starts, ends, window, _resample_weights(n, resamples, rng))
     z = normal_quantile(level)
     variance = float(task.changed(start)[end]) - value**2

@@ -29,6 +29,7 @@ import numpy as np
 
 from ...stats import normal_quantile, wilson_interval
 from .end_statistics import end_statistics
+from .extremes import ACCURACY_TOLERANCE
 from .matrix_weights import LARGEST, LINEAR, Weights
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ __all__ = ["MatrixIntervals", "matrix_intervals"]
 
 Interval = tuple[float, float]
 NORMAL_SAMPLES = 2000
-TOLERANCE = 1e-12  # of equal scores
 RUN_SIGNS = (1, -1)  # of the two runs of a difference
 
 
@@ -229,7 +229,9 @@ def _largest_score(
         top = int(gaps.argmax())
         apart = contrasts - contrasts[top]
         error = np.sqrt(np.maximum(((apart @ covariance) * apart).sum(axis=1), 0.0))
-        near = contrasts[gaps + sqrt(2 * log(max(len(gaps), 2))) * error >= gaps[top] - TOLERANCE]
+        near = contrasts[
+            gaps + sqrt(2 * log(max(len(gaps), 2))) * error >= gaps[top] - ACCURACY_TOLERANCE
+        ]
         highest.append((errors @ near.T.astype(np.float32)).max(axis=1))
         fixed.append(errors @ contrasts[top].astype(np.float32))
         alone.append(len(near) == 1)
