@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from perdure.report.live.curves import CurvePoints, NewPoints
+from perdure.report.live.messages import CurvePoints, NewPoints
 from perdure.report.live.serve import LiveServer, open_port
 
 if TYPE_CHECKING:

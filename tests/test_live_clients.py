@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 
 from perdure.metrics import Stream
 from perdure.report.live import broadcaster as hub_module
-from perdure.report.live import curves, server
+from perdure.report.live import curves, messages, server
 from perdure.report.live import limits as patience
 from perdure.report.live.broadcaster import Broadcaster, encode_changes
 from perdure.report.live.curves import make_run_curves, to_curve_message
@@ -155,7 +155,7 @@ def test_what_waits_for_a_viewer_is_bounded_in_bytes() -> None:
             < hub_module.MAX_PENDING_BYTES + hub_module.MAX_POINTS_BYTES + 100
         )
     huge = encode_changes(StoreChanges(points={"r": new_points(1, hub_module.MAX_POINTS_BYTES)}))
-    assert huge.by_run["r"] == hub_module.encode_event(hub_module.CurvesChanged("r"))
+    assert huge.by_run["r"] == hub_module.encode_event(messages.CurvesChanged("r"))
 
 
 def asked_again(live: Live, path: str) -> tuple[int, dict[str, str], bytes]:

@@ -18,6 +18,7 @@ import pytest
 
 from perdure.record import InputError
 from perdure.report.live import broadcaster as hub_module
+from perdure.report.live import messages
 from perdure.report.live.broadcaster import Broadcaster, encode_changes
 from perdure.report.live.serve import open_port
 from perdure.report.live.store_watcher import StoreChanges
@@ -283,7 +284,7 @@ def test_who_does_not_keep_up_is_told_to_look_anew() -> None:
         hub.send(encode_changes(StoreChanges(points={"r": new_points(k)})))
     assert slow._pending.qsize() <= hub_module.MAX_PENDING
     waiting = [slow._pending.get_nowait() for _ in range(slow._pending.qsize())]
-    assert waiting[0] == hub_module.encode_event(hub_module.EventsDropped())
+    assert waiting[0] == hub_module.encode_event(messages.EventsDropped())
     assert b'"rows":9999' in (waiting[-1] or b"")
 
 

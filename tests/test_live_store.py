@@ -20,7 +20,7 @@ from perdure.record import (
 )
 from perdure.record.io import safe_folder
 from perdure.report.live import run_entry as entry_module
-from perdure.report.live.curves import CurvePoints
+from perdure.report.live.messages import CurvePoints
 from perdure.report.live.store_watcher import StoreWatcher
 from perdure.report.live.studies import StudyProgress
 from perdure.studies import make_study, run_study

@@ -16,7 +16,7 @@ from perdure.evaluation.live import Live
 from perdure.evaluation.progress import format_line
 from perdure.metrics import ACCURACY, METRICS, display_name
 from perdure.report import figures
-from perdure.report.curve_data import axis_label, merge_scales
+from perdure.report.labels import axis_label, merge_scales
 from perdure.report.live.store_watcher import StoreWatcher
 from perdure.report.load import open_methods
 from perdure.report.page import render_page

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ..colours import LineStyle
     from ._matrices import MeanAndSD
 
-__all__ = ["draw_task_lines"]
-
 
 def draw_task_lines(
     axes: Axes, curves: Mapping[str, MeanAndSD], styles: Mapping[str, LineStyle]

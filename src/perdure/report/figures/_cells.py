@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from ...metrics import ScoreScale
     from ._paper import Size
 
-__all__ = [
-    "draw_cells",
-    "make_change_colours",
-    "make_score_colours",
-    "name_cells",
-    "text_width",
-    "write_numbers",
-]
-
 # Colour-blind readers can distinguish both; cividis also works in black and white.
 SCORE_COLOURMAP, CHANGE_COLOURMAP = "cividis", "PuOr"
 MIN_LETTER_SIZE = 0.6  # relative to the font size; smaller numbers are not written

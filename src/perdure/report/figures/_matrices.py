@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...record import InputError
-from ..curve_data import merge_names, merge_scales
 from ..filtering import drop_other_task_counts, drop_unusable
+from ..labels import merge_names, merge_scales
 from ._panels import escape_text, shorten
 
 if TYPE_CHECKING:
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from ...record import ScoreInput
     from ..load import RunsByMethod
     from ._paper import Size
-
-__all__ = [
-    "MeanAndSD",
-    "average_runs",
-    "get_matrices",
-    "get_score_limits",
-    "merge_matrix_scales",
-    "short_task_names",
-    "wrap_name",
-]
 
 # Maximum length of a task's name on an axis.
 MAX_TASK_LETTERS = {"column": 14, "page": 22, "slide": 10}

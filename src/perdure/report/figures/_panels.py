@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from ..._html import select_extremes
 from ...record import InputError, visible
-from ..curve_data import axis_label
+from ..labels import axis_label
 from ._paper import SIZES, split_into_rows
 
 if TYPE_CHECKING:
@@ -28,26 +28,6 @@ if TYPE_CHECKING:
     from ..colours import LineStyle
     from ..curve_data import MeanCurve
     from ._paper import Size
-
-__all__ = [
-    "MAX_COLUMNS",
-    "MAX_PANELS",
-    "add_legend",
-    "band_key",
-    "check_panel_count",
-    "draw_band",
-    "draw_switches",
-    "escape_text",
-    "fit_scores",
-    "get_layout",
-    "line_key",
-    "percent_ticks",
-    "score_axis_label",
-    "share_axes",
-    "shorten",
-    "task_end_style",
-    "worst_style",
-]
 
 MAX_PANELS = 60
 MAX_POINTS = 1000  # per line: twice what a page's width can show

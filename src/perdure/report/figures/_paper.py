@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Size = Literal["column", "page", "slide"]
 
-__all__ = ["FORMATS", "SIZES", "add_title", "new_figure", "save", "split_into_rows"]
-
 FORMATS = ("pdf", "svg", "png")
 MISSING_GLYPH = r"Glyph (\d+) "  # the start of matplotlib's warning, repeated per letter
 # Width in inches and font size in points: a column and a page of a paper, a 16:9 slide.

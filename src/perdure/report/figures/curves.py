@@ -19,13 +19,10 @@ from ..curve_data import (
     first_learned_step,
     get_streams,
     mean_worst_score,
-    require_one_scale,
     scores_at_task_ends,
-    span_names,
-    task_names,
-    worst_label,
 )
 from ..filtering import drop_other_task_counts, drop_unusable
+from ..labels import require_one_scale, span_names, task_names, worst_label
 from ._panels import (
     MAX_COLUMNS,
     add_legend,

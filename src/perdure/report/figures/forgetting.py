@@ -9,8 +9,8 @@ import numpy as np
 from ...metrics import forgetting_pairs
 from ...record import InputError
 from ..colours import choose_styles
-from ..curve_data import merge_scales
 from ..filtering import drop_other_task_counts, drop_unusable
+from ..labels import merge_scales
 from ._panels import check_panel_count, escape_text, get_layout, percent_ticks, share_axes, shorten
 from ._paper import new_figure
 

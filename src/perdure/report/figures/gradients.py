@@ -11,8 +11,9 @@ import numpy as np
 
 from ...record import InputError, Run
 from ..colours import choose_styles
-from ..curve_data import MeanCurve, average_curves, find_switches, merge_names
+from ..curve_data import MeanCurve, average_curves, find_switches
 from ..filtering import drop_other_task_counts, drop_unusable
+from ..labels import merge_names
 from ._panels import (
     add_legend,
     band_key,

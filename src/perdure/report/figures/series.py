@@ -13,8 +13,9 @@ import numpy as np
 from ...metrics import SummaryOptions, display_name, find_metric
 from ...record import InputError
 from ..colours import LineStyle, sequential_colours
-from ..curve_data import explain_missing_stream, get_streams, require_one_scale
+from ..curve_data import explain_missing_stream, get_streams
 from ..filtering import drop_other_task_counts, drop_unusable
+from ..labels import require_one_scale
 from ..series_parameter import find_series_parameter
 from ._panels import escape_text, percent_ticks
 from .curves import CurveGroup, draw_curves

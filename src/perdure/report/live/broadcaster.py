@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from secrets import token_hex
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from .limits import max_connections
+from .messages import (
+    CurvesChanged,
+    EventsDropped,
+    ListChanged,
+    PointsAdded,
+    RowsChanged,
+    StudiesChanged,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from .curves import NewPoints
-    from .list_row import ListRow
+    from .messages import Event
     from .store_watcher import StoreChanges
-    from .studies import StudyProgress
 
 __all__ = [
     "Broadcaster",
     "EncodedChanges",
-    "Hello",
     "TooManyViewersError",
     "Viewer",
     "encode_changes",
@@ -34,62 +39,6 @@ MAX_PENDING_BYTES = 1 << 20  # of these events
 MAX_POINTS_BYTES = 256 << 10  # larger events are replaced by a request to fetch the curves
 MAX_CHANGED_ROWS = 500  # with more, the whole list is fetched
 KEEPALIVE_SECONDS = 15.0
-
-
-class Hello(msgspec.Struct):
-    """The first event: which server it is, and the revision of its list."""
-
-    kind: ClassVar[str] = "hello"
-    id: str
-    rev: int
-
-
-class RowsChanged(msgspec.Struct):
-    """Rows of the list that are new or different, and names of runs that are gone."""
-
-    kind: ClassVar[str] = "rows"
-    rows: list[ListRow]
-    gone: list[str]
-    rev: int
-
-
-class StudiesChanged(msgspec.Struct):
-    """The progress of all studies."""
-
-    kind: ClassVar[str] = "studies"
-    studies: list[StudyProgress]
-
-
-class PointsAdded(msgspec.Struct):
-    """New points of a run."""
-
-    kind: ClassVar[str] = "points"
-    name: str
-    points: NewPoints
-
-
-class CurvesChanged(msgspec.Struct):
-    """The curves of a run must be fetched again."""
-
-    kind: ClassVar[str] = "redraw"
-    name: str
-
-
-class ListChanged(msgspec.Struct):
-    """The list must be fetched again."""
-
-    kind: ClassVar[str] = "relist"
-
-
-class EventsDropped(msgspec.Struct):
-    """A viewer did not keep up: everything must be fetched again."""
-
-    kind: ClassVar[str] = "again"
-
-
-Event = (
-    Hello | RowsChanged | StudiesChanged | PointsAdded | CurvesChanged | ListChanged | EventsDropped
-)
 
 
 class TooManyViewersError(RuntimeError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import numpy as np
 
 from ..._html import select_extremes
@@ -13,6 +12,7 @@ from ...metrics import UndefinedMetricError, min_acc
 from ...record import Run, RunMetadata
 from ..colours import DASHES, choose_styles, task_colours
 from .list_row import escape_name
+from .messages import CurvePoints, CurvesMessage, NewPoints, TaskPoints, WorstScore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 __all__ = [
-    "CurvePoints",
-    "CurvesMessage",
-    "NewPoints",
     "PointsSummary",
     "RunCurves",
     "choose_run_styles",
@@ -42,14 +39,6 @@ MAX_TOTAL_POINTS = 200_000  # per run
 MAX_TASKS = 200
 
 
-class WorstScore(NamedTuple):
-    """The worst score of a task since it was learned, and its score when it was learned."""
-
-    step: int
-    score: float
-    learned: float | None
-
-
 @dataclass(frozen=True, eq=False)
 class RunCurves:
     """All curves of a run, from `rows` rows of a file that was read anew `restarts` times."""
@@ -61,47 +50,6 @@ class RunCurves:
     tasks_left_out: int
     rows: int
     restarts: int
-
-
-class CurvePoints(msgspec.Struct):
-    """Points of a curve."""
-
-    steps: list[int]
-    scores: list[float]
-
-
-class TaskPoints(msgspec.Struct):
-    """Points of the curve of a task, and its colour on light and dark ground."""
-
-    name: str
-    colour: str
-    dark: str
-    steps: list[int]
-    scores: list[float]
-
-
-class CurvesMessage(msgspec.Struct):
-    """The curves of a run for the browser; `spans` and `worst` refer to tasks by their number."""
-
-    restarts: int
-    rows: int
-    tasks_left_out: int
-    tasks: list[TaskPoints]
-    mean: CurvePoints
-    spans: list[tuple[int, int, int]]
-    worst: dict[int, WorstScore]
-
-
-class NewPoints(msgspec.Struct):
-    """The points of a run after its first `since` rows; `curves` are by number of the task."""
-
-    restarts: int
-    since: int
-    rows: int
-    curves: dict[int, CurvePoints]
-    mean: CurvePoints
-    spans: list[tuple[int, int, int]]
-    worst: dict[int, WorstScore]
 
 
 class PointsSummary(NamedTuple):

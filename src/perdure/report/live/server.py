@@ -19,9 +19,10 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from .auth import AuthMiddleware
-from .broadcaster import Hello, TooManyViewersError, encode_changes, encode_event
+from .broadcaster import TooManyViewersError, encode_changes, encode_event
 from .curves import choose_run_styles, lighten_for_dark
 from .limits import ChunkedResponses
+from .messages import Hello
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from .curves import NewPoints
     from .folder_scan import StoreFolder
     from .list_row import ListRow
+    from .messages import NewPoints
     from .studies import StudyRuns
 
 __all__ = ["StoreChanges", "StoreWatcher"]

@@ -10,13 +10,8 @@ import numpy as np
 from ..._html import select_extremes
 from ...metrics.criteria import CRITERIA
 from ..colours import choose_styles, task_colours
-from ..curve_data import (
-    average_curves,
-    find_switches,
-    mean_worst_score,
-    scores_at_task_ends,
-    task_names,
-)
+from ..curve_data import average_curves, find_switches, mean_worst_score, scores_at_task_ends
+from ..labels import task_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

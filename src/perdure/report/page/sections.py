@@ -11,7 +11,7 @@ import numpy as np
 from ... import __version__
 from ..._html import render_heatmap
 from ...metrics import ACCURACY, better_direction, display_name, find_metric, parse_id
-from ..curve_data import axis_label, merge_scales
+from ..labels import axis_label, merge_scales
 from ..load import get_config
 from ..tables.scores import ARROWS, format_metric, group_reasons
 from .costs import CostsTable, make_costs_table

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...metrics import summary_of_runs
-from ..curve_data import merge_names
+from ..labels import merge_names
 from ..load import get_config
 
 if TYPE_CHECKING:
