@@ -326,7 +326,9 @@ def test_everything_a_strategy_may_keep_comes_back(tmp_path: Path) -> None:
     draws = [each.kept[5][4][0].random(4).tolist() for each in (one, other)]
     assert draws[0] == draws[1]
     one.kept = [weight]
-    with pytest.raises(TypeError, match="a parameter of its model, expected a copy"):
+    with pytest.raises(
+        TypeError, match="a parameter of its model as an attribute, expected a copy"
+    ):
         save_checkpoint(tmp_path, one, Position())
 
 
