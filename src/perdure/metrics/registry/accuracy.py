@@ -11,7 +11,7 @@ __all__ = ["ACCURACY_METRICS"]
 ACCURACY_METRICS: dict[str, Metric] = {
     "acc": Metric(
         "average accuracy", r"\mathrm{ACC}", r"\frac1T \sum_j R_{T,j}",
-        f"{GEM} eq. 2; {MICHEL} eq. 1; {DELANGE} sec. 3.3; {TUTORIAL} (AA)",
+        f"{GEM} eq. 2; {MICHEL} eq. 1; {DELANGE} sec. 3.3; {TUTORIAL}, AA",
         "matrix", accuracy.acc, is_score=True, curve=accuracy.aa_curve,
         distinction="Printed as accuracy, ACC, AA or AA_K. Every task has the same weight; "
         "acc.pooled weights by examples, acc.lower averages over all steps, acc.incremental "
@@ -29,7 +29,7 @@ ACCURACY_METRICS: dict[str, Metric] = {
         "tasks dominate."),
     "acc.lower": Metric(
         "accuracy over time", "A", r"\frac{2}{T(T+1)} \sum_{i \ge j} R_{i,j}",
-        f"{DIAZ} eq. 2; {FABER} eq. 1, whose printed denominator T(T-1)/2 is a slip",
+        f"{DIAZ} eq. 2; {FABER} eq. 1, whose printed denominator T(T-1)/2 is wrong",
         "matrix", accuracy.acc_lower, is_score=True,
         distinction="Díaz-Rodríguez et al.'s A and the ACC of the M2I/I2M tables. Faber et al. "
         "print the divisor N(N-1)/2 in eq. 1, which would let accuracy exceed 1; their code "
@@ -54,7 +54,7 @@ ACCURACY_METRICS: dict[str, Metric] = {
         "class-incremental streams, so it lies above acc."),
     "acc.learning": Metric(
         "learning accuracy", r"\mathrm{LA}", r"\frac1T \sum_i R_{i,i}",
-        f"{TUTORIAL} (LA)", "matrix", accuracy.acc_learning, is_score=True,
+        f"{TUTORIAL}, LA", "matrix", accuracy.acc_learning, is_score=True,
         distinction="The tutorial's LA, CLEAR's in-domain accuracy.",
         interpretation="How well each task is learned when it is trained, whatever is lost later.",
         rule_of_thumb="Good above .9 (tutorial)."),

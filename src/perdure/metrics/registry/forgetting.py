@@ -14,7 +14,7 @@ FORGETTING_METRICS: dict[str, Metric] = {
     "forgetting.best": Metric(
         "forgetting from the best score before the end", r"\mathrm{AF}",
         r"\frac{1}{T-1} \sum_{j<T} \big(\max_{j \le l < T} R_{l,j} - R_{T,j}\big)",
-        f"{MICHEL} eq. 2; {TUTORIAL} (FM, its formula)",
+        f"{MICHEL} eq. 2; {TUTORIAL}, FM, its formula",
         "matrix", forgetting.forgetting_best, low=-1, better="lower", curve=forgetting.af_curve,
         distinction="The reference is the best score since learning and before the end. "
         "forgetting.learned takes the score when learned, forgetting.peak includes the final "
@@ -30,7 +30,7 @@ FORGETTING_METRICS: dict[str, Metric] = {
     "forgetting.peak": Metric(
         "forgetting from the peak", r"\mathrm{F}_{\mathrm{peak}}",
         r"\frac{1}{T-1} \sum_{j<T} \big(\max_{j \le l \le T} R_{l,j} - R_{T,j}\big)",
-        f"{TUTORIAL} (FM, its code)", "matrix", forgetting.forgetting_peak, better="lower",
+        f"{TUTORIAL}, FM, its code", "matrix", forgetting.forgetting_peak, better="lower",
         distinction="The tutorial's code (its formula is forgetting.best); PILOT's and nearly "
         "Mammoth's forgetting.",
         interpretation="Never negative: improvement counts as 0."),
@@ -53,20 +53,20 @@ FORGETTING_METRICS: dict[str, Metric] = {
     "memory_stability": Metric(
         "memory stability (variance)", r"\mathrm{MS}_{\mathrm{var}}",
         r"\frac{1}{T-1} \sum_{j<T} \mathrm{Var}(R_{j,j}, \dots, R_{T,j})",
-        f"{TUTORIAL} (MS)", "matrix", forgetting.memory_stability, high=0.25, better="lower", unit="squared score",
+        f"{TUTORIAL}, MS", "matrix", forgetting.memory_stability, high=0.25, better="lower", unit="squared score",
         distinction="The tutorial's MS. Díaz-Rodríguez et al.'s MS is model size (ms).",
         interpretation="Low is good; it does not tell whether scores fell or rose. In squared "
         "scores: times 10,000 in squared percentage points."),
     "intransigence": Metric(
         "intransigence", r"\mathrm{IM}", r"\frac{1}{T-1} \sum_{j \ge 2} (J_j - R_{j,j})",
-        f"{TUTORIAL} (IM)",
+        f"{TUTORIAL}, IM",
         "matrix", forgetting.intransigence, low=-1, better="lower", needs=("joint",),
         distinction="Relative to a model trained on all tasks at once; intransigence.single is "
         "relative to a model trained on that task alone. The tutorial allows both readings.",
         interpretation="0 or below is good; positive: learned worse because of earlier tasks."),
     "intransigence.single": Metric(
         "intransigence relative to single-task models", r"\mathrm{IM}_{\mathrm{single}}",
-        r"\frac{1}{T-1} \sum_{j \ge 2} (S_j - R_{j,j})", f"{TUTORIAL} (IM, trained from scratch)",
+        r"\frac{1}{T-1} \sum_{j \ge 2} (S_j - R_{j,j})", f"{TUTORIAL}, IM, trained from scratch",
         "matrix", forgetting.intransigence_single, low=-1, better="lower", needs=("single",),
         distinction="The reading 'trained from scratch' of the tutorial's IM.",
         interpretation="0 or below is good; positive: learned worse because of earlier tasks."),

@@ -11,7 +11,7 @@ __all__ = ["TRANSFER_METRICS"]
 TRANSFER_METRICS: dict[str, Metric] = {
     "bwt": Metric(
         "backward transfer", r"\mathrm{BWT}", r"\frac{1}{T-1} \sum_{j<T} (R_{T,j} - R_{j,j})",
-        f"{GEM} eq. 3; {TUTORIAL} (BWT)", "matrix", transfer.bwt, low=-1,
+        f"{GEM} eq. 3; {TUTORIAL}, BWT", "matrix", transfer.bwt, low=-1,
         curve=transfer.bwt_curve,
         distinction="GEM's backward transfer: the final score against the diagonal. bwt.all "
         "averages over all later steps, bwt.consecutive is 2/T of it, and acc.below is printed "
@@ -30,7 +30,7 @@ TRANSFER_METRICS: dict[str, Metric] = {
     "bwt.consecutive": Metric(
         "backward transfer between consecutive tasks", r"\mathrm{BWT}_\Delta",
         r"\frac{2}{T(T-1)} \sum_{i>j} (R_{i,j} - R_{i-1,j}) = \frac{2}{T}\,\mathrm{BWT}",
-        "no paper; the M2I/I2M authors' analysis code and so their tables",
+        "no paper; the analysis code of the M2I/I2M authors, and so their tables",
         "matrix", transfer.bwt_consecutive, low=-1,
         distinction="What the M2I/I2M tables print as BWT, though their eq. 2 defines bwt.all. "
         "The sum telescopes: times T/2 it is GEM's bwt.",
@@ -73,7 +73,7 @@ TRANSFER_METRICS: dict[str, Metric] = {
     "fwt.learned": Metric(
         "gain over the untrained model", r"\mathrm{FWT}_{\mathrm{LA}}",
         r"\frac{1}{T-1} \sum_{j \ge 2} (R_{j,j} - b_j)",
-        f"{TUTORIAL} (FWT)", "matrix", transfer.fwt_learned, low=-1, needs=("initial",),
+        f"{TUTORIAL}, FWT", "matrix", transfer.fwt_learned, low=-1, needs=("initial",),
         distinction="The tutorial's FWT: measured after learning, so it is mostly learning, not "
         "transfer.",
         interpretation="Positive for any model that learns at all."),
