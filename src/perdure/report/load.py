@@ -32,8 +32,8 @@ def open_methods(
         pool: allow runs under one name to differ in more than the seed.
 
     Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "mine.csv"
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "mine.csv"
         >>> _ = path.write_text("0.9,\n0.6,0.8\n")
         >>> methods, notes = open_methods([str(path)])
         >>> methods["mine"][0].matrix.scores[1, 0]
