@@ -1,4 +1,7 @@
-"""A config to one finished run: the training loop, checkpoints, early stopping."""
+"""A config to one finished run: the training loop, checkpoints, early stopping.
+
+To read it from top to bottom: `config`, `run`, `setup`, `loop`.
+"""
 
 from .changes import ResumeError, check_resumable, find_data_changes, find_version_changes
 from .checkpoint import load_checkpoint, save_checkpoint
