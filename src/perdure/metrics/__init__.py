@@ -1,4 +1,4 @@
-"""Arrays in, numbers out: every metric as a pure function. NumPy and SciPy only."""
+"""Metrics as pure functions of arrays, and summaries of runs; NumPy, SciPy and stats only."""
 
 from .criteria import *
 from .functional.accuracy import *

@@ -156,7 +156,7 @@ def intransigence(matrix: ArrayLike, joint: ArrayLike) -> Value:
 
 
 def intransigence_single(matrix: ArrayLike, single: ArrayLike) -> Value:
-    r"""Return `intransigence` against models trained on one task alone.
+    r"""Return `intransigence` relative to models trained on one task alone.
 
     Example:
         >>> round(intransigence_single([[0.9, 0.1], [0.6, 0.8]], single=[0.9, 0.9]), 6)

@@ -75,8 +75,8 @@ def gap_depth(stream: Stream) -> Value:
         ...                  spans=[("a", 1), ("b", 3)]))
         0.5
     """
-    dips_ = _defined_dips(stream)
-    return _mean(stream, dips_, dips_.depth)
+    columns = _defined_dips(stream)
+    return _mean_value(stream, columns, columns.depth)
 
 
 def gap_area(stream: Stream) -> Value:
@@ -88,8 +88,8 @@ def gap_area(stream: Stream) -> Value:
         ...                 spans=[("a", 1), ("b", 3)]))
         0.75
     """
-    dips_ = _defined_dips(stream)
-    return _mean(stream, dips_, dips_.area)
+    columns = _defined_dips(stream)
+    return _mean_value(stream, columns, columns.area)
 
 
 def gap_recovery(stream: Stream) -> Value:
@@ -101,16 +101,16 @@ def gap_recovery(stream: Stream) -> Value:
         ...                     spans=[("a", 1), ("b", 3)]))
         2.0
     """
-    dips_ = _dips_with_recovery(stream)
-    median = _median(dips_.recovery)
+    columns = _dips_with_recovery(stream)
+    median = _median(columns.recovery)
     if np.isinf(median):
-        never, total = int(np.isinf(dips_.recovery).sum()), len(dips_.recovery)
+        never, total = int(np.isinf(columns.recovery).sum()), len(columns.recovery)
         raise UndefinedMetricError(
             f"{never} of {total} dips never recovered: the median is unknown"
         )
-    per_task = np.array([_median(times) for times in _by_task(stream, dips_, dips_.recovery)])
+    per_task = np.array([_median(times) for times in _by_task(stream, columns, columns.recovery)])
     per_task[np.isinf(per_task)] = np.nan
-    return Value(median, per_task, _medians_by_span(stream, dips_))
+    return Value(median, per_task, _medians_by_span(stream, columns))
 
 
 def gap_recovered(stream: Stream) -> Value:
@@ -122,8 +122,8 @@ def gap_recovered(stream: Stream) -> Value:
         ...                      spans=[("a", 1), ("b", 3)]))
         0.0
     """
-    dips_ = _dips_with_recovery(stream)
-    return _mean(stream, dips_, np.isfinite(dips_.recovery).astype(np.float64))
+    columns = _dips_with_recovery(stream)
+    return _mean_value(stream, columns, np.isfinite(columns.recovery).astype(np.float64))
 
 
 _CACHE: WeakKeyDictionary[Stream, _DipColumns] = WeakKeyDictionary()  # four metrics use them
@@ -137,7 +137,7 @@ def _cached_dips(stream: Stream) -> _DipColumns:
 
 
 def _find_dips(stream: Stream) -> _DipColumns:
-    """Return the same, dips_ in one pass over each task's scores."""
+    """Return every dip, in one pass over the scores of each task."""
     stream.require_boundaries()
     ends = np.array([last for _, last in stream.spans])
     trained = np.array([stream.positions[task] for task, _ in stream.spans])
@@ -201,10 +201,10 @@ def _measure_dips(
 
 
 def _defined_dips(stream: Stream) -> _DipColumns:
-    dips_ = _cached_dips(stream)
-    if not len(dips_.span):
+    columns = _cached_dips(stream)
+    if not len(columns.span):
         raise UndefinedMetricError("no older task was evaluated both at a switch and after it")
-    return dips_
+    return columns
 
 
 def _dips_with_recovery(stream: Stream) -> _DipColumns:
@@ -213,25 +213,25 @@ def _dips_with_recovery(stream: Stream) -> _DipColumns:
     return _defined_dips(stream)
 
 
-def _mean(stream: Stream, dips_: _DipColumns, values: NDArray[np.float64]) -> Value:
-    per_task = [np.mean(x) if len(x) else np.nan for x in _by_task(stream, dips_, values)]
-    counts = _counts_by_span(stream, dips_)
+def _mean_value(stream: Stream, columns: _DipColumns, values: NDArray[np.float64]) -> Value:
+    per_task = [np.mean(x) if len(x) else np.nan for x in _by_task(stream, columns, values)]
+    counts = _counts_by_span(stream, columns)
     curve = divide(np.append(0.0, np.cumsum(values))[counts], counts)
     return Value(average(values), np.array(per_task), curve)
 
 
 def _by_task(
-    stream: Stream, dips_: _DipColumns, values: NDArray[np.float64]
+    stream: Stream, columns: _DipColumns, values: NDArray[np.float64]
 ) -> list[NDArray[np.float64]]:
     """Return the values of the dips of each task."""
-    order = np.argsort(dips_.task, kind="stable")
-    ends = np.cumsum(np.bincount(dips_.task, minlength=len(stream.names)))
+    order = np.argsort(columns.task, kind="stable")
+    ends = np.cumsum(np.bincount(columns.task, minlength=len(stream.names)))
     return np.split(values[order], ends[:-1])
 
 
-def _counts_by_span(stream: Stream, dips_: _DipColumns) -> NDArray[np.intp]:
+def _counts_by_span(stream: Stream, columns: _DipColumns) -> NDArray[np.intp]:
     """Return the number of dips by the end of each span."""
-    return np.searchsorted(dips_.span, np.arange(len(stream.spans)), side="right")
+    return np.searchsorted(columns.span, np.arange(len(stream.spans)), side="right")
 
 
 def _median(times: NDArray[np.float64]) -> float:
@@ -241,20 +241,20 @@ def _median(times: NDArray[np.float64]) -> float:
     return float(lower + upper) / 2  # infinite if either is: unknown
 
 
-def _medians_by_span(stream: Stream, dips_: _DipColumns) -> NDArray[np.float64]:
+def _medians_by_span(stream: Stream, columns: _DipColumns) -> NDArray[np.float64]:
     """Return the median recovery of the dips by the end of each span, NaN where unknown.
 
     Sorting at every span would take time proportional to spans times dips. Instead all dips are
     sorted once, those known so far are marked, and counts per block locate the median.
     """
-    count, curve = len(dips_.recovery), np.full(len(stream.spans), np.nan)
-    order = np.argsort(dips_.recovery, kind="stable")
-    times, width = dips_.recovery[order], isqrt(count) + 1
+    count, curve = len(columns.recovery), np.full(len(stream.spans), np.nan)
+    order = np.argsort(columns.recovery, kind="stable")
+    times, width = columns.recovery[order], isqrt(count) + 1
     ranks = np.empty(count, dtype=np.intp)
     ranks[order] = np.arange(count)
     marked, blocks = np.zeros(count, dtype=bool), np.zeros(count // width + 1, dtype=np.intp)
     start = 0
-    for k, end in enumerate(_counts_by_span(stream, dips_).tolist()):
+    for k, end in enumerate(_counts_by_span(stream, columns).tolist()):
         marked[ranks[start:end]] = True
         blocks += np.bincount(ranks[start:end] // width, minlength=len(blocks))
         start = end

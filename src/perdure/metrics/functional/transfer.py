@@ -146,7 +146,7 @@ def fwt_gem(matrix: ArrayLike, initial: ArrayLike) -> Value:
 
 
 def fwt_learned(matrix: ArrayLike, initial: ArrayLike) -> Value:
-    r"""Return the mean over $j \ge 2$ of $R_{j,j} - b_j$: learned against untrained.
+    r"""Return the mean over $j \ge 2$ of $R_{j,j} - b_j$: the gain over the untrained model.
 
     Example:
         >>> round(fwt_learned([[0.9, 0.3], [0.6, 0.8]], initial=[0.1, 0.1]), 6)
