@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import perdure
-from perdure.record import RecordError, open_run, read_input, replace_file, writer
+from perdure.record import RecordError, open_run, per_example_writer, read_input, replace_file
 
 from .cli_helpers import run, scored
 from .writer_helpers import Disk, Interrupt, disk, name_of
@@ -435,7 +435,7 @@ def test_an_evaluation_whose_hits_cannot_begin_is_not_lost(
             raise RecordError(f"{path}: no space left on device")
         real(path, data)
 
-    monkeypatch.setattr(writer, "replace", replace)
+    monkeypatch.setattr(per_example_writer, "replace", replace)
     loop = watched(tmp_path, data())
     step = loop.step
 

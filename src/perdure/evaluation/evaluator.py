@@ -110,16 +110,14 @@ class Evaluator:
         record = record if isinstance(record, Record) else Record(record)
         config = config_as_json(config)
         evaluation = {
-            "every": every if isinstance(every, int) else repr(every),
+            "every": every if isinstance(every, int) else repr(every), "unseen": unseen,
             "subset": subset.size, "resample": subset.resample, "seed": subset.seed,
-            "unseen": unseen, "initial": initial,
-            "score": score.recorded_name, "executor": executor.to_json(),
+            "initial": initial, "score": score.recorded_name, "executor": executor.to_json(),
         }  # fmt: skip
         run = {"setting": config.get("setting"), "evaluation": evaluation, "config": config}
         self._recorder = Recorder(run, score.named_scale, per_example=record.per_example)
-        self._engine = Engine(
-            Scorer(score.function, forward, executor.batch_size), executor, self.warn
-        )
+        scorer = Scorer(score.function, forward, executor.batch_size)
+        self._engine = Engine(scorer, executor, self.warn)
         self._parts = ModelParts((score.function, forward), modules)
         self._tasks = EvalTasks(subset, unseen=unseen, engine=self._engine)
         self._tasks.add_all(tasks)
@@ -155,9 +153,8 @@ class Evaluator:
     ) -> AbstractContextManager[None]:  # fmt: skip
         """Return a context manager that calls `begin` and `end`; use it with `with`."""
         self._lifecycle.announced = str(name)
-        return self._task_block(
-            partial(self.begin, name, model, train_data=train_data, stored_samples=stored_samples)
-        )
+        costs = {"train_data": train_data, "stored_samples": stored_samples}
+        return self._task_block(partial(self.begin, name, model, **costs))
 
     @contextmanager
     def _task_block(self, begin: Callable[[], None]) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What an evaluator can be told beyond plain values: subsets, tasks, scores and records."""
+"""Options of an evaluator that are more than plain values: subsets, tasks, scores and records."""
 
 from __future__ import annotations
 

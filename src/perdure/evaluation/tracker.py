@@ -74,7 +74,7 @@ class RunTracker:
         self._trained_at: dict[int, str | None] = {}  # the task of each step being evaluated
 
     def open(self, record: Record, *, progress: bool | None) -> None:
-        """Begin or resume the record; a mistake that is found before leaves no folder."""
+        """Begin or resume the record; an invalid state leaves no folder."""
         state = None if record.resume is None else _check_state(record.resume, self._tasks.sets)
         self.recorder.open(record)
         if state is not None:

@@ -117,7 +117,7 @@ class HalfPrecision:
         if bool(wrong.any()):
             raise HalfPrecisionError(
                 f"a verification found {int(wrong.sum())} of {len(full)} predictions that differ "
-                "from full precision although the bound said they could not; evaluations since "
+                "from full precision although the bound excluded it; evaluations since "
                 "the last verification may be off by as much"
             )
 

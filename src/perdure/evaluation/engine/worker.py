@@ -16,16 +16,7 @@ import torch
 from ..executors import Worker
 from ..state.tensors import unique_tensors, unshareable_kind
 from .eval_batches import EvalResult
-from .worker_process import (
-    FAILED,
-    HALF_PRECISION_OFF,
-    HEADER,
-    OK,
-    POLL_SECONDS,
-    STOP,
-    serve,
-    shared_like,
-)
+from .worker_process import HEADER, POLL_SECONDS, STOP, Status, serve, shared_like
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -129,7 +120,7 @@ class ProcessWorker:
         if self._pipe is None:
             return  # no process could be started: `_drain` evaluates what was not posted
         try:
-            self._pipe.send_bytes(HEADER.pack(slot, step, 0.0, OK, 0))
+            self._pipe.send_bytes(HEADER.pack(slot, step, 0.0, Status.OK, 0))
         except OSError:
             self._handle_death()
 
@@ -196,10 +187,10 @@ class ProcessWorker:
         dtype_at = HEADER.size + length
         for message in reply[HEADER.size : dtype_at].decode().splitlines():
             self._engine.warn(message)
-        if status == FAILED:
+        if status == Status.FAILED:
             self._evaluate_snapshot(slot, step)
             return
-        if status == HALF_PRECISION_OFF:
+        if status == Status.HALF_PRECISION_OFF:
             self._engine.disable_half_precision()
         dtype = reply[dtype_at : dtype_at + 3].decode()
         values = np.frombuffer(reply, dtype, offset=dtype_at + 3)
@@ -218,7 +209,7 @@ class ProcessWorker:
         del self._slot_of[step]
 
     def _evaluate_snapshot(self, slot: int, step: int) -> None:
-        """Evaluate a snapshot in this process; an error of the user's own code is kept."""
+        """Evaluate a snapshot in this process; an error of the user's own code is raised later."""
         del self._slot_of[step]
         try:
             self._results[step] = self._evaluate_with(self._snapshots[slot], step)
@@ -250,15 +241,14 @@ class ProcessWorker:
 
     def _handle_death(self) -> None:
         """Report that the process died, and have its unfinished snapshots evaluated."""
-        assert self._process is not None
-        assert self._model is not None
+        assert self._process is not None and self._model is not None  # noqa: PT018
         self._process.join(POLL_SECONDS)
         exit_code, unfinished = self._process.exitcode, dict(self._slot_of)
         self._deaths += 1
         self._stop()
         event = (
             f"the evaluation process died (exit code {exit_code}) with {len(unfinished)} "
-            "evaluation(s) unfinished"
+            "evaluation(s) pending"
         )
         shapes = [(tensor.shape, tensor.dtype) for tensor in unique_tensors(self._model)]
         if shapes != self._shapes:
@@ -278,11 +268,10 @@ class ProcessWorker:
     def _start(self) -> None:
         try:
             context = multiprocessing.get_context("fork")
-            pipe, theirs = context.Pipe()
-            arguments = (theirs, pipe, self._engine, self._model, self._batches, self._snapshots)
-            self._process = context.Process(
-                target=serve, args=(*arguments, torch.get_num_threads(), os.getpid()), daemon=True
-            )
+            pipe, worker_pipe = context.Pipe()
+            work = self._engine, self._model, self._batches, self._snapshots
+            arguments = worker_pipe, pipe, *work, torch.get_num_threads(), os.getpid()
+            self._process = context.Process(target=serve, args=arguments, daemon=True)
             with warnings.catch_warnings():  # Python 3.12 warns of forks with threads: see serve
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._process.start()
@@ -293,7 +282,7 @@ class ProcessWorker:
             self._give_up()
             self._process = None
             return
-        theirs.close()
+        worker_pipe.close()
         self._pipe = pipe
 
     def _stop(self) -> None:
@@ -301,7 +290,7 @@ class ProcessWorker:
         self._pipe = self._process = None
         if pipe is not None:
             with suppress(OSError):
-                pipe.send_bytes(HEADER.pack(STOP, 0, 0.0, OK, 0))
+                pipe.send_bytes(HEADER.pack(STOP, 0, 0.0, Status.OK, 0))
             pipe.close()
         if process is not None and process.pid is not None:  # None if it never started
             process.join(1.0)

@@ -7,6 +7,7 @@ import os
 import signal
 import struct
 import threading
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import torch
@@ -21,14 +22,19 @@ if TYPE_CHECKING:
     from .engine import Engine
     from .eval_batches import EvalBatches
 
-__all__ = [
-    "FAILED", "HALF_PRECISION_OFF", "HEADER", "OK", "POLL_SECONDS", "STOP", "serve", "shared_like",
-]  # fmt: skip
+__all__ = ["HEADER", "POLL_SECONDS", "STOP", "Status", "serve", "shared_like"]
 
 HEADER = struct.Struct("<qqdii")  # slot, step, seconds, status, length of the warnings
-OK, FAILED, HALF_PRECISION_OFF = range(3)  # the last: OK, and half precision was disabled
 STOP = -1  # in place of a slot: nothing follows
 POLL_SECONDS = 5.0  # between checks whether the other process is alive
+
+
+class Status(IntEnum):
+    """How an evaluation ended."""
+
+    OK = 0
+    FAILED = 1
+    HALF_PRECISION_OFF = 2  # it succeeded, and half precision was disabled
 
 
 def shared_like(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -54,7 +60,7 @@ def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
 
 def serve(
     pipe: Connection,
-    theirs: Connection,
+    parent_pipe: Connection,
     engine: Engine,
     model: nn.Module,
     batches: EvalBatches,
@@ -67,7 +73,7 @@ def serve(
     This runs in a new thread: OpenMP's threads do not survive a fork, but a new thread gets new
     ones.
     """
-    theirs.close()
+    parent_pipe.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training process handles interrupts
 
     def loop() -> None:
@@ -103,10 +109,10 @@ def _reply(engine: Engine, model: nn.Module, batches: EvalBatches, slot: int, st
         engine.evaluate(model, batches, step)
         result = engine.collect_here(wait=True)[0]
     except Exception:  # of the user's own code, which fails in the training process as well
-        return HEADER.pack(slot, step, 0.0, FAILED, 0)
+        return HEADER.pack(slot, step, 0.0, Status.FAILED, 0)
     warnings = "\n".join(messages).encode()
     dtype = result.values.dtype.str.encode()  # |b1, <f4 or <f8: three letters
     disabled = half_precision and not engine.uses_half_precision
-    status = HALF_PRECISION_OFF if disabled else OK
+    status = Status.HALF_PRECISION_OFF if disabled else Status.OK
     header = HEADER.pack(slot, step, result.seconds, status, len(warnings))
     return header + warnings + dtype + result.values.tobytes()

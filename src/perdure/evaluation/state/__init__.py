@@ -1,1 +1,1 @@
-"""The state of a model and of random generators: found, clone_leaf and restored."""
+"""The state of models and of random generators: finding, copying and restoring it."""
