@@ -1,8 +1,9 @@
-"""What watching a training loop costs, against a floor written out by hand.
+"""What evaluating while training costs, compared with a minimal loop written by hand.
 
-The work is Split MNIST with replay, tested after every iteration (De Lange et al. 2023): an MLP
-784-400-400-10, SGD, 256 new and 256 replayed rows, five tasks, 1000 fixed rows of every seen task
-tested each time. The rows are made up, in MNIST's shape; only screening's cost depends on them.
+The work is Split MNIST with replay, evaluated after every iteration (De Lange et al. 2023): an MLP
+784-400-400-10, SGD, 256 new and 256 replayed rows, five tasks, and 1000 fixed rows of every task
+seen so far. The rows are synthetic, in MNIST's shape; only the cost of half precision depends on
+them.
 
 python benchmarks/watching.py            # prints a Markdown table
 python benchmarks/watching.py --only floor --iterations 30 --repeats 1
@@ -30,30 +31,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 TASKS, CLASSES, PIXELS, HIDDEN = 5, 10, 784, 400
-BATCH = 256  # new rows an iteration; from the second task on as many replayed ones
-ROWS, KEPT, TESTED = 12_000, 200, 1000  # a task's training rows, those replayed, and its tests
-CHUNK = 500  # rows evaluated at once: 250 and less are slower, 1000 and more no faster
+BATCH = 256  # new rows per iteration, and as many replayed ones from the second task on
+ROWS, KEPT, TESTED = 12_000, 200, 1000  # per task: training rows, replayed rows, test rows
+CHUNK = 500  # rows per forward pass: 250 or fewer are slower, 1000 or more are not faster
 LR = 0.01
 
 
 class Work(NamedTuple):
-    """The rows, all tasks' in one tensor, and which of them each iteration trains on."""
+    """The rows of all tasks, and which of them each iteration trains on."""
 
     train_x: Tensor
     train_y: Tensor
     test_x: Tensor
     test_y: Tensor
-    plans: list[Tensor]  # for each task: iterations x batch
+    plans: list[Tensor]  # per task: iterations x batch
 
 
 class Variant(NamedTuple):
-    """One way of doing the work: its parts, as the clock calls them."""
+    """One way to do the work, in the parts that are timed."""
 
-    train: Callable[[Tensor], object]  # given the rows of the batch
-    evaluate: Callable[[int], object]  # given the number of tasks seen
-    scores: Callable[[], Sequence[float]]  # what the last evaluation found, when it is settled
+    train: Callable[[Tensor], object]  # takes the rows of the batch
+    evaluate: Callable[[int], object]  # takes the number of tasks seen
+    scores: Callable[[], Sequence[float]]  # of the last evaluation, once it is settled
     task: Callable[[int], AbstractContextManager[object]] = lambda _: nullcontext()
-    settle: Callable[[], object] = lambda: None  # waits for what is still being tested elsewhere
+    settle: Callable[[], object] = lambda: (
+        None
+    )  # waits for evaluations that are still running elsewhere
     close: Callable[[], object] = lambda: None
 
 
