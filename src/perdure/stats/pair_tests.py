@@ -81,67 +81,35 @@ MEAN = "mean difference"
 MEDIAN = "median difference (Hodges-Lehmann)"
 INVERTED = "by inverting the test"
 
+# fmt: off
 PAIRED = {
     "t": PairTest(
-        name="paired t-test",
-        compute=paired_t,
-        min_seeds=2,
-        min_p=_zero,
-        assumption="seeds are independent and their differences roughly normal",
-        estimate=MEAN,
-        interval="Student's t",
-    ),
+        "paired t-test", paired_t, min_seeds=2, min_p=_zero, estimate=MEAN, interval="Student's t",
+        assumption="seeds are independent and their differences roughly normal"),
     "permutation": PairTest(
-        name="sign-flip permutation test",
-        compute=sign_flip_test,
-        min_seeds=1,
-        min_p=_min_sign_flip_p,
+        "sign-flip permutation test", sign_flip_test, min_seeds=1, min_p=_min_sign_flip_p,
         assumption="seeds are independent and their differences symmetric",
-        estimate=MEAN,
-        interval=INVERTED,
-    ),
+        estimate=MEAN, interval=INVERTED),
     "wilcoxon": PairTest(
-        name="Wilcoxon signed-rank test",
-        compute=signed_rank_test,
-        min_seeds=1,
-        min_p=_min_sign_flip_p,
+        "Wilcoxon signed-rank test", signed_rank_test, min_seeds=1, min_p=_min_sign_flip_p,
         assumption="seeds are independent and their differences symmetric",
-        estimate=MEDIAN,
-        interval=INVERTED,
-    ),
+        estimate=MEDIAN, interval=INVERTED),
 }
 UNPAIRED = {
     "t": PairTest(
-        name="Welch's t-test",
-        paired=False,
-        compute=welch_t,
-        min_seeds=2,
-        min_p=_zero,
+        "Welch's t-test", welch_t, paired=False, min_seeds=2, min_p=_zero,
         assumption="runs are independent and roughly normal; variances may differ",
-        estimate=MEAN,
-        interval="Welch's t",
-    ),
+        estimate=MEAN, interval="Welch's t"),
     "permutation": PairTest(
-        name="two-sample permutation test",
-        paired=False,
-        compute=two_sample_permutation,
-        min_seeds=1,
-        min_p=_min_relabelling_p,
-        assumption="runs are independent and, under the null hypothesis, identically distributed",
-        estimate=MEAN,
-        interval=INVERTED,
-    ),
+        "two-sample permutation test", two_sample_permutation, paired=False, min_seeds=1,
+        min_p=_min_relabelling_p, estimate=MEAN, interval=INVERTED,
+        assumption="runs are independent and, under the null hypothesis, identically distributed"),
     "wilcoxon": PairTest(
-        name="Mann-Whitney test",
-        paired=False,
-        compute=mann_whitney,
-        min_seeds=1,
-        min_p=_min_rank_sum_p,
+        "Mann-Whitney test", mann_whitney, paired=False, min_seeds=1, min_p=_min_rank_sum_p,
         assumption="runs are independent and their distributions differ at most by a shift",
-        estimate=MEDIAN,
-        interval=INVERTED,
-    ),
+        estimate=MEDIAN, interval=INVERTED),
 }
+# fmt: on
 
 
 def find_pair_test(test: str = "t", *, unpaired: bool = False) -> PairTest:
