@@ -126,13 +126,14 @@ def average_task(streams: Sequence[Stream], task: int) -> MeanCurve:
 def average_after_switch(streams: Sequence[Stream], task: int, switch: int, most: int) -> MeanCurve:
     """Return the scores on a task up to `most` iterations after a switch, which is step 0.
 
-    Nothing from runs that had not learned the task by then; nothing of the task after the next.
+    Runs that had not learned the task by then are left out, and so is everything after the next
+    switch.
 
     Example:
         >>> from perdure.metrics import Stream
         >>> stream = Stream({"a": ([1, 2, 3, 4], [0.5, 0.75, 0.25, 0.5])}, [("a", 2), ("a", 4)])
-        >>> found = average_after_switch([stream], 0, 0, most=1)
-        >>> found.steps, found.mean
+        >>> curve = average_after_switch([stream], 0, 0, most=1)
+        >>> curve.steps, curve.mean
         (array([0, 1]), array([0.75, 0.25]))
     """
     curves = []
@@ -140,7 +141,7 @@ def average_after_switch(streams: Sequence[Stream], task: int, switch: int, most
         if switch + 1 >= len(stream.spans) or task >= len(stream.names):
             continue
         name, start = stream.names[task], stream.spans[switch].last
-        if name not in {visit.task for visit in stream.spans[: switch + 1]}:
+        if name not in {span.task for span in stream.spans[: switch + 1]}:
             continue
         end = min(start + most, stream.spans[switch + 1].last)
         steps, scores = stream.tasks[name]

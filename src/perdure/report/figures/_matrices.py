@@ -110,7 +110,7 @@ def short_task_names(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tu
 
 
 def wrap_name(name: str, letters: float) -> str:
-    """Return a name wrapped into lines of at most so many letters, as a panel's title."""
+    """Return a name wrapped into lines of at most `letters` letters, as a panel's title."""
     return "\n".join(map(escape_text, wrap(name, max(int(letters), 8)))) or "-"
 
 

@@ -105,7 +105,7 @@ def ranks(
     lines = above + BAR_STEP * len(grouped.groups) + len(mean) / 2 + title.count("\n")
     with new_figure(size, _height(lines, size)) as figure:
         axes = figure.axes[0]
-        colours = {name: look.colour for name, look in choose_styles(methods).items()}
+        colours = {name: style.colour for name, style in choose_styles(methods).items()}
         tags = {name: _tag(name, grouped.letters, MAX_NAME_LETTERS[size]) for name in mean}
         _draw_names(axes, mean, tags, colours, 0.6 + BAR_STEP * len(grouped.groups))
         _draw_bars(axes, grouped.groups, mean)

@@ -1,1 +1,1 @@
-"""The live page: a folder of runs as it stands, read-only, in a browser."""
+"""The live page: a read-only view of a folder of runs in a browser."""

@@ -41,7 +41,7 @@ MAX_TASKS = 200
 
 @dataclass(frozen=True, eq=False)
 class RunCurves:
-    """All curves of a run, from `rows` rows of a file that was read anew `restarts` times."""
+    """All curves of a run, from `rows` rows; `restarts` counts how often its file was replaced."""
 
     tasks: dict[str, Curve]
     mean: Curve  # over the tasks learned so far

@@ -27,7 +27,7 @@ PORT_ATTEMPTS = 100  # ports from the default on
 
 
 class LiveServer(uvicorn.Server):
-    """The live page of a store on a port; `serve_here` serves until it is told to stop.
+    """The live page of a store on a port; `serve_here` serves until it is stopped.
 
     Args:
         store: folder of the runs.
@@ -63,7 +63,7 @@ class LiveServer(uvicorn.Server):
         )  # fmt: skip
 
     def serve_here(self) -> None:
-        """Serve until the program is told to stop."""
+        """Serve until the program is stopped."""
         self.run(sockets=[self._port])
 
     def end(self) -> None:

@@ -176,14 +176,14 @@ def _describe_runs(methods: Sequence[MethodSummary]) -> str:
 
 def _name_scores(scales: Sequence[ScoreScale]) -> ScoreNames:
     scale = merge_scales(scales)
-    one_way = len({each.lower_is_better for each in scales}) == 1
+    one_way = len({one.lower_is_better for one in scales}) == 1
     return ScoreNames(
         name=scale.label,
         axis=axis_label(scale) if one_way else scale.label,
         worst=scale.worst if one_way else "worst",
         percent=scale.percent,
-        lower=any(each.lower_is_better for each in scales),
-        accuracy=any(each.label == ACCURACY.label for each in scales),
+        lower=any(one.lower_is_better for one in scales),
+        accuracy=any(one.label == ACCURACY.label for one in scales),
     )
 
 
