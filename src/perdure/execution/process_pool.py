@@ -63,7 +63,7 @@ def run_in_processes(
         max_parallel: How many run at a time; by default as many as the cores hold.
         retries: How often a run whose process was killed resumes in another one.
     """
-    waiting, workers = list(jobs), list[_Worker]()
+    waiting, workers = list(jobs), list[_PoolProcess]()
     killed, datasets = Counter[int](), set[str]()
 
     def report(job: Job, event: RunEvent) -> None:
@@ -93,8 +93,8 @@ def run_in_processes(
                     worker.job = None
                     if event.code < 0 and killed[id(job)] < retries:
                         killed[id(job)] += 1
-                        signal_name = f"signal {-event.code}"
-                        report(job, NoteEvent(f"its process was killed by {signal_name}; resuming"))
+                        note = f"its process was killed by signal {-event.code}; resuming"
+                        report(job, NoteEvent(note))
                         job.overwrite, job.resume = False, True
                         waiting.insert(0, job)
                         continue
@@ -104,7 +104,7 @@ def run_in_processes(
             _end(workers)
 
 
-class _Worker:
+class _PoolProcess:
     """A process that does one job after another."""
 
     def __init__(self, threads: int) -> None:
@@ -136,12 +136,12 @@ class _Worker:
             return ExitEvent(self.process.wait())
 
 
-def _wait_for_any(workers: Sequence[_Worker]) -> list[_Worker]:
+def _wait_for_any(workers: Sequence[_PoolProcess]) -> list[_PoolProcess]:
     ready = wait([worker.connection for worker in workers])
     return [worker for worker in workers if worker.connection in ready]
 
 
-def _fits(job: Job, workers: Sequence[_Worker], max_parallel: int | None) -> bool:
+def _fits(job: Job, workers: Sequence[_PoolProcess], max_parallel: int | None) -> bool:
     """Return whether a job can start next to those that are running."""
     busy = [worker.threads for worker in workers if worker.job]
     if not busy:
@@ -162,14 +162,14 @@ def _decode_data(job: Job, datasets: set[str]) -> None:
             load(name)
 
 
-def _assign(job: Job, workers: list[_Worker]) -> None:
+def _assign(job: Job, workers: list[_PoolProcess]) -> None:
     """Give a job to an idle process with its number of threads, or to a new one."""
     idle = [worker for worker in workers if not worker.job]
     worker = next((w for w in idle if w.threads == job.config.threads), None)
     if worker is None:
         _end(idle)  # they were started with another number of threads
         workers[:] = [worker for worker in workers if worker.job]
-        worker = _Worker(job.config.threads)
+        worker = _PoolProcess(job.config.threads)
         workers.append(worker)
     worker.start(job)
 
@@ -184,7 +184,7 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end(workers: Sequence[_Worker]) -> None:
+def _end(workers: Sequence[_PoolProcess]) -> None:
     """End processes by closing their connections; kill those that do not end in time."""
     for worker in workers:
         worker.connection.close()
