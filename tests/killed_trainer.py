@@ -42,8 +42,8 @@ class Side:
         os.fsync(self._file)
 
 
-def train(evaluator: perdure.Evaluator, side: Side) -> None:
-    """Learn three tasks by gradient descent with a little replay."""
+def train(evaluator: perdure.Evaluator, side: Side, holds: list[str]) -> None:
+    """Learn three tasks by gradient descent with a little replay; wait for SIGCONT at `holds`."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
         torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(32, 6)
@@ -64,6 +64,8 @@ def train(evaluator: perdure.Evaluator, side: Side) -> None:
                 evaluator.step(model)
                 step += 1
                 side.say(f"step {step}")
+                if f"step {step}" in holds:
+                    signal.raise_signal(signal.SIGSTOP)
             side.say(f"ends {name}")
         side.say(f"left {name}")
         kept.append((x[:8], y[:8]))
@@ -80,7 +82,7 @@ def run(folder: str, side_file: str, where: str, then: str) -> None:
         record=Path(folder),
         executor=kind(verify_every=25),
     ) as evaluator:
-        train(evaluator, side)
+        train(evaluator, side, then.split(","))
         side.say("closing")
     side.say("closed")
     if then == "stay":
