@@ -259,10 +259,10 @@ class RunFolder:
         if self._descriptor is not None:
             return stat_file(self._descriptor, name)
         try:
-            found = os.stat(f"{self._path}/{name}")  # noqa: PTH116
+            status = os.stat(f"{self._path}/{name}")  # noqa: PTH116
         except OSError:
             return None
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
     def _read(self, name: str, limit: int) -> bytes:
         if self._descriptor is None:

@@ -1,4 +1,4 @@
-"""The runs and files that a path or a pattern stands for, with their configs."""
+"""Finding runs: those in a folder, and those that a path or a pattern matches."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def list_runs(store: str | os.PathLike[str]) -> list[RunFolder]:
 
 
 def find_runs(text: str) -> list[RunRef]:
-    r"""Return the runs and files that a path or a pattern stands for; a store is all its runs.
+    r"""Return the runs and files that a path or a pattern matches; a store matches all its runs.
 
     Example:
         >>> import tempfile

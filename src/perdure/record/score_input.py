@@ -48,18 +48,12 @@ class InputOptions:
     def matrix_fields(self) -> MatrixFields:
         """Return the stated fields as arguments of ScoreMatrix, percent as fractions."""
         fields = MatrixFields()
-        if self.setting is not None:
-            fields["setting"] = self.setting
-        if self.classes is not None:
-            fields["classes"] = self.classes
-        if self.sizes is not None:
-            fields["sizes"] = self.sizes
-        if self.initial is not None:
-            fields["initial"] = self.to_fractions(self.initial)
-        if self.joint is not None:
-            fields["joint"] = self.to_fractions(self.joint)
-        if self.single is not None:
-            fields["single"] = self.to_fractions(self.single)
+        for name in ("setting", "classes", "sizes"):
+            if (value := getattr(self, name)) is not None:
+                fields[name] = value
+        for key in ("initial", "joint", "single"):
+            if (scores := getattr(self, key)) is not None:
+                fields[key] = self.to_fractions(scores)
         return fields
 
     def to_fractions(self, scores: ArrayLike) -> ArrayLike:

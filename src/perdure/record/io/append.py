@@ -1,6 +1,6 @@
 """Writing into a run folder: files that only grow, and files that are replaced.
 
-No link is followed: a store may hold links that somebody else has planted.
+No link is followed: anyone who can write to a store may have planted links in it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading inside a store that may hold anything: no links, no pipes, nothing without a limit."""
+"""Reading inside a folder that may hold anything: no links, no pipes, and up to a limit."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ FileStamp = tuple[int, int, int]  # inode, size, time of change in ns
 
 
 class FileTooLargeError(OSError):
-    """A file is longer than anything we would write."""
+    """Raised for a file that is longer than any that we write."""
 
 
 @contextmanager
 def open_folder(path: str, *, folder: int | None = None) -> Iterator[int]:
-    """Open a folder, or raise OSError if `path` is a link or no folder."""
+    """Open a folder, or raise OSError if `path` is a link or not a folder."""
     file = os.open(path, FLAGS | getattr(os, "O_DIRECTORY", 0), dir_fd=folder)
     try:
         yield file
@@ -43,42 +43,42 @@ def open_folder(path: str, *, folder: int | None = None) -> Iterator[int]:
 
 @contextmanager
 def open_run_folder(path: str) -> Iterator[int]:
-    """Open a run's folder, or raise OSError if it or the folder it lies in is a link."""
+    """Open the folder of a run, or raise OSError if it or its parent is a link."""
     shelf, name = os.path.split(path)
     with open_folder(shelf) as outer, open_folder(name, folder=outer) as inner:
         yield inner
 
 
 def stat_file(folder: int, name: str) -> FileStamp | None:
-    """Return a plain file's inode, size and time of change in ns; None if there is none."""
+    """Return inode, size and time of change in ns of a regular file; None if there is none."""
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def read_file(folder: int, name: str, limit: int) -> bytes:
-    """Return all of a plain file, or raise OSError."""
+    """Return all of a regular file of at most `limit` bytes, or raise OSError."""
     data = read_range(folder, name, 0, limit + 1)
     if len(data) > limit:
         raise FileTooLargeError(f"more than {limit >> 20} MiB")
     return data
 
 
-def read_range(folder: int, name: str, start: int, most: int) -> bytes:
-    """Return at most so many bytes of a plain file from `start`, or raise OSError."""
+def read_range(folder: int, name: str, start: int, size: int) -> bytes:
+    """Return at most `size` bytes of a regular file from `start`, or raise OSError."""
     file = os.open(name, FLAGS, dir_fd=folder)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise OSError("not a plain file")
+            raise OSError("not a regular file")
         parts: list[bytes] = []
-        while most > 0 and (part := os.pread(file, min(most, 1 << 20), start)):
+        while size > 0 and (part := os.pread(file, min(size, 1 << 20), start)):
             parts.append(part)
             start += len(part)
-            most -= len(part)
+            size -= len(part)
         return b"".join(parts)
     finally:
         os.close(file)
