@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .ranks import average_ranks
 from .t_tests import ROUNDING, DifferenceTest
 
 if TYPE_CHECKING:
@@ -82,10 +83,8 @@ def _doubled_ranks(values: Floats) -> Integers:
     """Return twice the rank of each value: whole numbers even where ties share their ranks."""
     if not len(values):
         return np.zeros(0, dtype=np.int64)
-    from scipy.stats import rankdata  # imported here: it takes a second
-
     tolerance = ROUNDING * max(np.abs(values).max(), 1e-300)
-    return np.asarray(2 * rankdata(np.round(values / tolerance)), dtype=np.int64)
+    return np.asarray(2 * average_ranks(np.round(values / tolerance)), dtype=np.int64)
 
 
 def _signed_rank_sums(ranks: Integers) -> Floats:

@@ -31,13 +31,26 @@ def mean_ranks(
         >>> mean_ranks({"er": [0.8, 0.9], "ewc": [0.5, 0.6], "lwf": [0.8, 0.7]})
         {'er': 1.25, 'ewc': 3.0, 'lwf': 1.75}
     """
-    from scipy.stats import rankdata  # imported here: it takes a second
-
     scores = np.array([round_values(values) for values in methods.values()])
     if not np.isfinite(scores).all():
         raise ValueError(f"ranks need finite numbers, got {dict(methods)}")
-    ranks = rankdata(scores if lower_is_better else -scores, axis=0)
+    ranks = average_ranks(scores if lower_is_better else -scores)
     return dict(zip(methods, ranks.mean(axis=1).tolist(), strict=True))
+
+
+def average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the ranks along the first axis, 1 for the smallest; ties share their mean rank.
+
+    It is `scipy.stats.rankdata` by hand: importing scipy.stats takes longer than a comparison.
+
+    Example:
+        >>> average_ranks(np.array([0.8, 0.5, 0.8]))
+        array([2.5, 1. , 2.5])
+    """
+    below = (values[:, None] > values[None]).sum(axis=1)
+    tied = (values[:, None] == values[None]).sum(axis=1)
+    ranks: NDArray[np.float64] = below + (tied + 1) / 2
+    return ranks
 
 
 def round_values(values: ArrayLike) -> NDArray[np.float64]:
