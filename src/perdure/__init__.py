@@ -39,7 +39,14 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from . import strategies as strategies
     from . import studies as studies
     from . import training as training
-    from .comparison import compare as compare
+    from .api.comparison import compare as compare
+    from .api.grouped_scores import GroupedScores as GroupedScores
+    from .api.grouped_scores import ScoreGroup as ScoreGroup
+    from .api.grouped_scores import score_groups as score_groups
+    from .api.runs import ConfigOptions as ConfigOptions
+    from .api.runs import RunResult as RunResult
+    from .api.runs import run as run
+    from .api.scores import score as score
     from .evaluation import Alarm as Alarm
     from .evaluation import AlarmTriggered as AlarmTriggered
     from .evaluation import Burst as Burst
@@ -55,9 +62,6 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from .evaluation import burst as burst
     from .evaluation import every as every
     from .evaluation import gradient_norm as gradient_norm
-    from .grouped_scores import GroupedScores as GroupedScores
-    from .grouped_scores import ScoreGroup as ScoreGroup
-    from .grouped_scores import score_groups as score_groups
     from .record import InputError as InputError
     from .record import InputOptions as InputOptions
     from .record import RecordError as RecordError
@@ -68,24 +72,20 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from .record import list_runs as list_runs
     from .record import open_run as open_run
     from .report.tables import ComparisonReport as ComparisonReport
-    from .runs import ConfigOptions as ConfigOptions
-    from .runs import RunResult as RunResult
-    from .runs import run as run
-    from .scores import score as score
 
 __version__ = "0.1.0"
 
 # Where each name that is imported on first use is defined.
 _LIGHT = {
-    "comparison": ("compare",),
-    "grouped_scores": ("GroupedScores", "ScoreGroup", "score_groups"),
+    "api.comparison": ("compare",),
+    "api.grouped_scores": ("GroupedScores", "ScoreGroup", "score_groups"),
     "record": (
         "InputError", "InputOptions", "RecordError", "Run", "RunFolder", "RunMetadata",
         "RunStatus", "list_runs", "open_run",
     ),
     "report.tables": ("ComparisonReport",),
-    "runs": ("ConfigOptions", "RunResult", "run"),
-    "scores": ("score",),
+    "api.runs": ("ConfigOptions", "RunResult", "run"),
+    "api.scores": ("score",),
 }  # fmt: skip
 _NEEDS_TORCH = {
     "evaluation": (

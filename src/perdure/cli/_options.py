@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from ..api.scores import make_scale
 from ..metrics import criteria_weights, find_metric
 from ..record import InputError, InputOptions, read_vector
-from ..scores import make_scale
 from ._output import STDIN
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.progress import Progress, TaskID
 
+    from ..api.runs import RunPlan
     from ..execution import Job, ProgressEvent, RunEvent
     from ..report.tables import TextTable
-    from ..runs import RunPlan
     from ..studies import StudyStatus
 
 __all__ = ["SeedProgressView", "StudyProgressView", "format_seconds"]

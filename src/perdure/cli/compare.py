@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..comparison import compare as compare_groups
+from ..api.comparison import compare as compare_groups
 from ..record import InputError
 from ..record.grouping import format_seeds
 from ..report.sources import check_percent

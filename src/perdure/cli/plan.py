@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 from cyclopts import Parameter
 
+from ..api.reference_run import read_reference_run, scores_on_schedule
 from ..metrics import format_id
 from ..record import InputError
 from ..record.points import PROBE
-from ..reference_run import read_reference_run, scores_on_schedule
 from ..report.tables import TextTable
 from ..stats import plan as plan_evaluations
 from ._options import IntList, IntOrAll, IntPair, PositiveInt, TableFormat
@@ -20,7 +20,7 @@ from ._output import STDIN, print_json, print_lines, print_notes, print_tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..reference_run import ReferenceRun
+    from ..api.reference_run import ReferenceRun
     from ..stats import EvaluationPlan
 
     Scores = dict[str, float]

@@ -28,9 +28,9 @@ from ._progress import SeedProgressView
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..api.runs import RunResult
     from ..execution import Job
     from ..metrics import RunsSummary, Summary
-    from ..runs import RunResult
     from ..training import RunConfig
 
 __all__ = ["run"]
@@ -168,8 +168,8 @@ def run(
         format_: Output format.
     """
     require_training()
-    from ..runs import make_configs
-    from ..runs import run as run_seeds
+    from ..api.runs import make_configs
+    from ..api.runs import run as run_seeds
 
     options = asdict(stream) | asdict(training) | asdict(evaluation)
     options["settings"] = _parse_settings(set_)

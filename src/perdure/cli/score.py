@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..grouped_scores import score_groups, tool_rows
+from ..api.grouped_scores import score_groups, tool_rows
+from ..api.scores import make_options
 from ..record import InputError
 from ..report.sources import check_percent
 from ..report.tables import make_score_tables, make_tool_table
 from ..report.tables.scores import group_reasons, stack_tables
-from ..scores import make_options
 from ._options import (
     DEFAULT_FILE_OPTIONS,
     FileOptions,
@@ -42,7 +42,7 @@ from ._output import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ..grouped_scores import ScoreGroup
+    from ..api.grouped_scores import ScoreGroup
     from ..report.tables import TextTable
 
 __all__ = ["score"]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from cyclopts import App, Parameter
 
+from ..api.study_cache import load_finished_study, save_finished_study
 from ..record import InputError
 from ..report.tables.study import study_tables
-from ..study_cache import load_finished_study, save_finished_study
 from ._options import (
     DEFAULT_EXECUTION_OPTIONS,
     ExecutionOptions,

@@ -17,7 +17,8 @@ from .intervals.summary_intervals import (
     add_example_intervals,
     add_stream_intervals,
 )
-from .registry import METRICS, NEEDS, Metric, parse_id
+from .registry import METRICS, parse_id
+from .registry.metric import NEEDS, Metric
 from .score_matrix import ACCURACY, ZERO_UPPER, ScoreMatrix, ScoreScale
 from .stream import Stream
 from .summary_types import CURVE_NAMES, Summary, SummaryOptions, to_list

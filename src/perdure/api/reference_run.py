@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .metrics import Stream, UndefinedMetricError, format_id, min_acc, wf
-from .record import InputError, read_input
-from .record.points import INITIAL, PROBE
-from .stats import schedule_steps
+from ..metrics import Stream, UndefinedMetricError, format_id, min_acc, wf
+from ..record import InputError, read_input
+from ..record.points import INITIAL, PROBE
+from ..stats import schedule_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .record import Points, ScoreInput
+    from ..record import Points, ScoreInput
 
 __all__ = ["ReferenceRun", "read_reference_run", "scores_on_schedule"]
 

@@ -7,13 +7,13 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import __version__
-from .record import RecordError, RunFolder, read_file, read_json, replace_file
+from .. import __version__
+from ..record import RecordError, RunFolder, read_file, read_json, replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .studies import Study, StudyStatus
+    from ..studies import Study, StudyStatus
 
 __all__ = ["FinishedStudy", "load_finished_study", "save_finished_study"]
 

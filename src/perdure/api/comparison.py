@@ -7,10 +7,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._suggestions import suggest_names
-from .metrics import UndefinedMetricError, compare_methods, difference_of_runs, options_for
-from .record import InputError, InputOptions, read_input
-from .record.comparability import (
+from .._suggestions import suggest_names
+from ..metrics import UndefinedMetricError, compare_methods, difference_of_runs, options_for
+from ..record import InputError, InputOptions, read_input
+from ..record.comparability import (
     check_same_scale,
     check_same_tasks,
     describe_differences,
@@ -20,20 +20,20 @@ from .record.comparability import (
     pair_runs,
     select_finished,
 )
-from .record.grouping import find_groups
-from .report.tables import ComparisonReport
-from .report.tables.example_differences import ExampleComparison
-from .report.tables.study import COLUMNS
-from .stats import find_pair_test
+from ..record.grouping import find_groups
+from ..report.tables import ComparisonReport
+from ..report.tables.example_differences import ExampleComparison
+from ..report.tables.study import COLUMNS
+from ..stats import find_pair_test
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .metrics import Summary
-    from .record import ScoreInput
-    from .record.grouping import Groups
-    from .record.run_index import RunRef
-    from .stats import IntervalMethod, PairTestName
+    from ..metrics import Summary
+    from ..record import ScoreInput
+    from ..record.grouping import Groups
+    from ..record.run_index import RunRef
+    from ..stats import IntervalMethod, PairTestName
 
     Seed = int | str
     Summaries = dict[str, dict[Seed, Summary]]

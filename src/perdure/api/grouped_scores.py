@@ -6,20 +6,20 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .metrics import RunsSummary, Summary, ToolRow, as_tool, summary_of_runs
-from .record import InputError, RunFolder, ScoreInput, read_input
-from .record.grouping import find_groups, seeds_note
-from .record.run_index import RunRef
+from ..metrics import RunsSummary, Summary, ToolRow, as_tool, summary_of_runs
+from ..record import InputError, RunFolder, ScoreInput, read_input
+from ..record.grouping import find_groups, seeds_note
+from ..record.run_index import RunRef
 from .scores import select_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import BinaryIO
 
-    from .metrics import SummaryOptions
-    from .record import InputOptions
-    from .record.grouping import Groups
-    from .stats import IntervalMethod
+    from ..metrics import SummaryOptions
+    from ..record import InputOptions
+    from ..record.grouping import Groups
+    from ..stats import IntervalMethod
 
 __all__ = ["GroupedScores", "ScoreGroup", "score_groups", "tool_rows"]
 

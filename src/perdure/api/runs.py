@@ -6,18 +6,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
-from .metrics import summary_of_runs
-from .record import InputError, open_run
+from ..metrics import summary_of_runs
+from ..record import InputError, open_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
-    from .execution import Job, RunEvent
-    from .metrics import RunsSummary, Summary
-    from .record import Run
-    from .scenarios.scenario import Provenance
-    from .training import RunConfig
+    from ..execution import Job, RunEvent
+    from ..metrics import RunsSummary, Summary
+    from ..record import Run
+    from ..scenarios.scenario import Provenance
+    from ..training import RunConfig
 
 __all__ = ["ConfigOptions", "RunPlan", "RunResult", "make_configs", "run"]
 
@@ -148,7 +148,7 @@ def run(
         >>> "acc" in result.summary.metrics, len(result.folders)
         (True, 1)
     """
-    from . import execution, training
+    from .. import execution, training
 
     if not checkpoint_every >= 0:
         raise InputError(f"`checkpoint_every=` is {checkpoint_every:g}, expected 0 or more seconds")
@@ -188,7 +188,7 @@ def make_configs(
         >>> [config.seed for config in make_configs("split-digits", "naive", seeds=2)]
         [0, 1]
     """
-    from . import training
+    from .. import training
 
     online = options.pop("online", False)
     device = training.resolve_device(options.pop("device", "auto"))
@@ -208,7 +208,7 @@ def _ignore(job: Job, event: RunEvent) -> None:
 
 def _check_resumable(waiting: Sequence[Job], *, restart: bool) -> None:
     """Raise unless every run that is not finished can resume."""
-    from .execution import can_resume
+    from ..execution import can_resume
 
     if restart:
         raise InputError("`restart=True` and `resume=True` exclude each other; give one")
@@ -220,7 +220,7 @@ def _check_resumable(waiting: Sequence[Job], *, restart: bool) -> None:
 
 
 def _notes_on_changes(finished: Sequence[Job], provenance: Mapping[str, Provenance]) -> list[str]:
-    from . import training
+    from .. import training
 
     notes = []
     for job in finished:
@@ -240,7 +240,7 @@ def _notes_on_changes(finished: Sequence[Job], provenance: Mapping[str, Provenan
 def _notes_on_last_run(
     waiting: Sequence[Job], provenance: Mapping[str, Provenance], store: Path
 ) -> list[str]:
-    from . import execution, training
+    from .. import execution, training
 
     last = execution.find_last_run(waiting[0].config.scenario, store) if waiting else None
     if last is None or not (changes := training.find_data_changes(last, provenance)):
@@ -249,7 +249,7 @@ def _notes_on_last_run(
 
 
 def _notes_on_progress(finished: Sequence[Job], waiting: Sequence[Job]) -> list[str]:
-    from .execution import can_resume
+    from ..execution import can_resume
 
     notes = []
     if finished and not waiting:

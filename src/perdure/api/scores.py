@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .metrics import (
+from ..metrics import (
     ACCURACY,
     ScoreMatrix,
     ScoreScale,
@@ -16,9 +16,9 @@ from .metrics import (
     criteria_weights,
     parse_id,
 )
-from .metrics import summary as summarize
-from .record import InputError, InputOptions, read_input
-from .record.run_index import find_runs
+from ..metrics import summary as summarize
+from ..record import InputError, InputOptions, read_input
+from ..record.run_index import find_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from .metrics import RunsSummary, Setting, Summary
+    from ..metrics import RunsSummary, Setting, Summary
 
 __all__ = ["make_options", "make_scale", "score", "select_metrics"]
 

@@ -1,0 +1,1 @@
+"""The functions behind `import perdure`: score, compare and run in one call."""
