@@ -42,14 +42,14 @@ class StreamOptions:
     """Options of the stream of tasks.
 
     Attributes:
-        setting: What is incremental: classes (one shared head), tasks (one head per task) or
-            domains.
+        setting: What is incremental: `class` (one shared head), `task` (one head per task) or
+            `domain`.
         order: Order of the classes: a seed to shuffle them, or all classes listed, as in 3,1,4,…
-        boundaries: Task boundaries: `sharp`, `blurred` (neighbouring tasks share examples), or
+        boundaries: Task boundaries: `sharp`, `blurred` (neighboring tasks share examples), or
             `none` (a stream without boundaries).
-        blur: Fraction of examples that blurred tasks share, or by which the tasks of a stream
-            overlap.
-        image_size: Height and width of the images of m2i and i2m, for small trials.
+        blur: With `--boundaries blurred`, the fraction of examples that neighboring tasks share;
+            with `none`, the fraction of a task during which the next one fades in.
+        image_size: Height and width of the images of the scenarios m2i and i2m, for small trials.
     """
 
     setting: Literal["class", "task", "domain"] | None = None
@@ -66,14 +66,17 @@ class TrainingOptions:
 
     Attributes:
         model: Name of the network, see `perdure list models`, or `module:factory` of your own.
-        optimizer: Optimizer: SGD with momentum 0.9, or Adam.
+        optimizer: Optimizer: SGD with momentum 0.9, or Adam. Set its learning rate with
+            `--set lr=0.05`.
         epochs: Number of epochs per task.
-        iterations: Number of iterations per task, instead of epochs.
-        online: Train for a single epoch per task.
+        iterations: Number of iterations (training steps) per task, instead of epochs.
+        online: Train for a single epoch per task, the same as `--epochs 1`.
         batch: Number of new examples per iteration.
         mask_unseen: Mask the outputs of classes that have not been seen yet.
-        patience: Stop a task after INT epochs without a better score on its early-stopping data.
-        early_stopping_split: Fraction of each task's training data held out for early stopping.
+        patience: Stop a task early after INT epochs without a better score on its early-stopping
+            data. Off by default.
+        early_stopping_split: Fraction of each task's training data held out for early stopping,
+            only used with `--patience`.
         threads: Number of CPU threads per run.
         device: Device to train on: cpu, cuda, cuda:1, or auto.
     """
@@ -100,11 +103,13 @@ class EvaluationOptions:
         every: Evaluate every INT iterations.
         subset: Number of test examples per task in each evaluation, or `all`. The whole test set
             is evaluated at the end of each task in any case.
-        resample: Draw a new subset for every evaluation instead of a fixed one. This biases
-            minima.
+        resample: Draw a new subset for every evaluation instead of a fixed one. The minima of
+            noisy scores are then too low.
         unseen: Also evaluate tasks that have not been learned yet.
-        per_example: Record which examples were classified correctly; intervals need it.
-        gradients: Record the gradient norms of both loss terms every INT iterations.
+        per_example: Record which examples were classified correctly, as confidence intervals
+            require.
+        gradients: Record the gradient norms of the loss on new data and of the loss that protects
+            earlier tasks every INT iterations.
         validation_split: Fraction of the training data to evaluate on instead of the test set, for
             choosing hyperparameters.
     """
@@ -143,23 +148,27 @@ def run(
 
     Without arguments, `perdure run` trains `replay` on `split-digits` with three seeds. A seed that
     is already finished in the store is not run again; one that was interrupted resumes from its
-    last checkpoint and ends with the same weights, bit for bit. Options you do not set default to
-    the values published for the scenario.
+    last checkpoint and ends with the same weights, bit for bit. Options without a default below
+    (setting, model, optimizer, epochs, batch, hyperparameters) default to the values published for
+    the scenario; `--dry-run` prints them.
+
+    Example: `perdure run split-mnist replay --seeds 5 --epochs 2 --set lr=0.05`
 
     Args:
         scenario: Name of the scenario; see `perdure list scenarios`.
         strategy: Name of the strategy, see `perdure list strategies`, or `module:Class` of your
             own.
-        seeds: Number of seeds, or a list of seeds such as 0,3,5.
+        seeds: Number of seeds (5 means the seeds 0 to 4), or a list of seeds such as 0,3,5.
         set_: Set a hyperparameter of the strategy, the optimizer or the model, for example
-            `--set lr=.01 --set alpha=.3`; `perdure explain STRATEGY` lists them.
+            `--set lr=.01 --set alpha=.3`; `perdure explain STRATEGY` lists those of a strategy.
         stream: Options of the stream of tasks.
         training: Options of the training loop.
         evaluation: Options of the evaluation during training.
         jobs: Number of seeds to run in parallel. Defaults to what the CPU cores allow.
         store: Folder in which runs are stored.
-        restart: Restart every seed from scratch, finished or not.
-        resume: Only resume interrupted runs; fail if there is nothing to resume.
+        restart: Restart every seed from scratch, finished or not; earlier results are replaced.
+        resume: Do not start new runs: only resume interrupted ones, and fail if one cannot be
+            resumed. (By default, `run` does both.)
         force: Resume even if the data or software versions have changed. The result may then not
             be bit-identical.
         checkpoint_every: Seconds between checkpoints. A checkpoint is also written at the end of

@@ -34,18 +34,35 @@ class Strategy(ABC):
             rows_to_learn = strategy.begin_task(task, rows)
             for new in shuffled_batches(rows_to_learn):
                 batches = [strategy.examples.take(r) for r in strategy.select_rows(new)]
-                loss = strategy.step(*batches)
+                loss = strategy.step(*batches, on_loss_terms=…)
             strategy.end_task(task, rows)
 
-    Only `step` has to be implemented. A strategy neither evaluates nor logs.
+    A stream without boundaries is a single task. Only `step` has to be implemented; this is that
+    of fine-tuning::
+
+        def step(self, new, *others, on_loss_terms=None):
+            loss = cross_entropy(self.model(new.x, new.task), new.y)
+            if on_loss_terms is not None:
+                on_loss_terms(loss, [])  # no stability term
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            return loss.detach()
+
+    `self.model(x, task)` returns the logits of all classes, with the unseen ones masked if the run
+    is configured so. The model is in training mode, on the same device as the batches. A strategy
+    neither evaluates nor logs.
 
     Training examples are identified by their row numbers: `self.examples.take(rows)` returns them
-    as a batch (`x`, `y`, `task`), `self.examples.labels[rows]` returns their labels. A strategy's
-    hyperparameters are the keyword-only arguments of its constructor.
+    as a batch (`x`, `y`, `task`), `self.examples.labels[rows]` returns their labels. The
+    keyword-only arguments of a strategy's constructor are its hyperparameters, except for `seed`,
+    which every constructor accepts and passes on.
 
     Attributes are saved in checkpoints if they hold tensors, arrays, NumPy generators, numbers,
-    strings, or lists and dicts of these. Names that start with an underscore are not saved: use
-    them for what the constructor computes again.
+    strings, or lists and dicts of these; attributes of other types raise an error when a checkpoint
+    is written. On resume the constructor runs first, with a new model, and the saved attributes
+    replace those it has set. Attributes whose names start with an underscore are not saved: use
+    them for what the constructor computes from its arguments.
 
     Args:
         model: the network to train.
@@ -54,13 +71,14 @@ class Strategy(ABC):
         seed: the seed of the strategy's random streams.
     """
 
-    #: Whether the strategy requires task boundaries, so that it cannot learn a stream without them.
+    #: Whether the strategy requires task boundaries and cannot learn a stream without them.
     requires_boundaries: ClassVar[bool] = False
-    #: Whether the examples of all tasks are available from the first task on.
+    #: Whether the strategy may train on examples of later tasks, as joint training does.
     trains_on_all_tasks: ClassVar[bool] = False
     #: Whether the model changes only in `end_task`, so that early stopping cannot apply.
     trains_at_task_end: ClassVar[bool] = False
-    #: The hyperparameter to lower if training diverges, besides the learning rate.
+    #: The name of the hyperparameter that weights a penalty: if training diverges, the error
+    #: message suggests lowering it.
     penalty_weight: ClassVar[str | None] = None
 
     def __init__(
@@ -90,30 +108,32 @@ class Strategy(ABC):
 
     @abstractmethod
     def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
-        """Update the model on one batch and return the detached loss, a single number.
+        """Perform one training step and return the detached loss, a tensor with one element.
 
-        A loss that is not finite stops the run. The loop does not wait for a loss on the GPU: it
-        checks the losses of several steps together.
+        Do not call `.item()`, which would synchronize the GPU: the loop checks the losses of
+        several steps together, and stops the run if one of them is not finite.
 
         Args:
-            new: the current batch of the task.
+            new: a batch of new examples of the current task.
             others: the other batches that `select_rows` selected.
-            on_loss_terms: if given, call it before the update with the plasticity and the stability
-                term, each a loss or a list of gradients (`[]` if there is none). The loop records
-                their gradient norms (De Lange et al. 2023, eq. 8 and 9).
+            on_loss_terms: if given, call `on_loss_terms(plasticity, stability)` before `backward`.
+                Plasticity is the loss on new data, stability the loss that protects earlier tasks,
+                without its weight; each may also be a list of gradients (`[]` for none). The loop
+                records their gradient norms (De Lange et al. 2023, eq. 8 and 9); the graph is
+                retained and no `.grad` is touched.
         """
 
     def end_task(self, task: int, rows: Rows) -> None:  # noqa: B027 - optional
         """Update the strategy's state at the end of a task; `rows` as in `begin_task`."""
 
-    # What the strategy stores, for the memory costs of a run:
+    # What the strategy stores; only used to report the memory costs of a run:
 
     def memory_rows(self) -> Rows:
         """Return the rows of earlier tasks that are stored for later use."""
         return NO_ROWS
 
     def regularizer_state(self) -> Sequence[Tensor]:
-        """Return the tensors that belong to the model besides its weights, such as importances."""
+        """Return the tensors of a regularizer, such as importances or reference weights."""
         return ()
 
     def auxiliary_tensors(self) -> Sequence[Tensor]:
