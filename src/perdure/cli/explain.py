@@ -55,7 +55,7 @@ def _strategy(name: str) -> str:
         ("stores", entry.keeps),
         ("costs", f"compared with naive: {entry.costs}"),
         ("paper", entry.paper or "none: a baseline that every study needs"),
-        ("options", "; ".join(_hyperparameters(name))),
+        ("options", "; ".join(_hyperparameters(name)) + " (set with --set NAME=VALUE)"),
         *(("presets", text) for text in _presets(name)),
         ("run", f"perdure run split-digits {name}"),
         (

@@ -81,7 +81,7 @@ def score(
 
     Args:
         files: Score matrix (CSV, TSV, JSON, NPY or NPZ; row i is measured after learning task i),
-            points.csv, run folder, folder of runs, or - for standard input.
+            evaluation log (points.csv), run folder, folder of runs, or - for standard input.
         metrics: Print only these metrics, and exit with code 1 if one of them is undefined.
         as_: Print what another tool or paper would print, such as `avalanche` or `mammoth`; see
             `perdure list tools`.
@@ -90,19 +90,21 @@ def score(
         pool: Average runs that differ in more than the seed.
         inputs: How to read and show the scores.
         classes: Number of classes that each task introduces, as in 2,2,2.
-        setting: What is incremental. If you do not set it, no metric is refused because of it.
+        setting: Continual learning setting: class-incremental (no task id at test time),
+            task-incremental (the task id is given) or domain-incremental (the same classes, new
+            inputs). By default, metrics that depend on it assume `class`.
         initial: Scores of the untrained model, one per task.
         joint: Scores of a model trained on all tasks at once, one per task.
         single: Scores of models trained on a single task each, one per task.
         sizes: Number of test examples per task.
-        costs: A costs.csv; give the option once per file.
-        per_example: A per_example/ folder; give the option once per file.
-        weights: Weights of the criteria of clscore, such as A=.4,REM=.6, by id or by the names of
-            Díaz-Rodríguez et al. 2018.
-        epsilon: Factor of ce.
-        window: Number of evaluations in the windows of wf and wp.
+        costs: File costs.csv of a run. Repeat the option for each scored file.
+        per_example: Folder with per-example results. Repeat the option for each scored file.
+        weights: Weights of the criteria in the CLscore (clscore), such as A=.4,REM=.6, by id or by
+            the names of Díaz-Rodríguez et al. 2018.
+        epsilon: The factor epsilon in computational efficiency (ce).
+        window: Window sizes, in evaluations, of windowed forgetting (wf) and plasticity (wp).
         subsample: Use only every INT-th evaluation of a points.csv.
-        beta: Number of batches per task that lca considers.
+        beta: Number of batches per task in the learning curve area (lca).
         interval: Confidence interval over seeds: Student's t, or the BCa bootstrap.
     """
     if not files:

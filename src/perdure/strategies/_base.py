@@ -110,8 +110,9 @@ class Strategy(ABC):
     def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         """Perform one training step and return the detached loss, a tensor with one element.
 
-        Do not call `.item()`, which would synchronize the GPU: the loop checks the losses of
-        several steps together, and stops the run if one of them is not finite.
+        The loss is only used to detect divergence; penalties may be left out. Do not call
+        `.item()`, which would synchronize the GPU: the loop checks the losses of several steps
+        together, and stops the run if one of them is not finite.
 
         Args:
             new: a batch of new examples of the current task.
@@ -133,9 +134,9 @@ class Strategy(ABC):
         return NO_ROWS
 
     def regularizer_state(self) -> Sequence[Tensor]:
-        """Return the tensors of a regularizer, such as importances or reference weights."""
+        """Return tensors kept between tasks, such as importances, for the metric `ms`."""
         return ()
 
     def auxiliary_tensors(self) -> Sequence[Tensor]:
-        """Return other tensors held in memory, such as another model's weights or outputs."""
+        """Return other tensors held in memory, such as a teacher's weights, for `ms.copies`."""
         return ()

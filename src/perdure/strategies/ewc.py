@@ -31,8 +31,9 @@ class EWC(Strategy):
     """Penalizes changes of weights in proportion to how much the old tasks depend on them.
 
     The loss is the loss of the batch + strength / 2 x the sum of F (weight - anchor)^2, where F is
-    the diagonal of the Fisher matrix, computed from all examples of a task at its end. Plasticity
-    is the first term, stability half the sum without its strength; its gradient is written out.
+    the diagonal of the Fisher matrix, computed from all examples of a task at its end. The
+    plasticity term is the loss of the batch, the stability term half that sum, without `strength`.
+    The gradient of the penalty is computed in closed form, without autograd.
 
     `separate` has one penalty per task, each with its own anchor (Kirkpatrick et al. 2017). Up to a
     constant, their sum is a single penalty around the mean of the anchors weighted by F. Only this
