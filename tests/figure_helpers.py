@@ -10,7 +10,7 @@ import numpy as np
 from perdure.report.figures import save
 from perdure.report.load import open_methods
 
-from .shown_helpers import store
+from .report_helpers import store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

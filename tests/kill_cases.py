@@ -260,8 +260,8 @@ def heading() -> str:
     versions = f"torch {torch.__version__}, numpy {np.__version__}"
     return f"""\
 # SIGKILL at random moments of runs of split-digits. Each is then resumed by the same command and
-# compared with an uninterrupted run (tests/test_kills.py): points, per-example results, gradients,
-# the sha256 of the weights, run.json, and costs except seconds and peaks.
+# compared with an uninterrupted run (tests/test_training_kills.py): points, per-example results,
+# gradients, the sha256 of the weights, run.json, and costs except seconds and peaks.
 # All of them: {" ".join(SHORT)} --checkpoint-every 0.03
 # {datetime.now(UTC):%Y-%m-%d}, perdure {perdure.__version__}, {versions}
 #

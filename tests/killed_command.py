@@ -1,4 +1,4 @@
-"""`perdure run` in processes to be killed: started by test_kills.py, PyTorch is imported once.
+"""`perdure run` in processes to be killed by test_training_kills.py; PyTorch is imported once.
 
 Each is a process of its own that does what the command does, its runs inside it. It may be told to
 kill itself at a moment that nobody outside could hit: in the middle of a write, say.

@@ -1,4 +1,4 @@
-"""A small training loop to be killed: started by test_killed.py, it says how far it has come."""
+"""A small training loop to be killed by test_evaluator_kills.py: it says how far it has come."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from perdure.metrics import ScoreMatrix
 from perdure.record import Run, ScoreInput
 from perdure.report.load import open_methods
 
-from .shown_helpers import store
+from .report_helpers import store
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,7 @@ from perdure.report.load import open_methods
 from . import cli_helpers
 from .cli_helpers import environment
 from .figure_helpers import check_files, curve, data, edges, ends, parts, rows, spread, tasks_of
-from .shown_helpers import store
+from .report_helpers import store
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from perdure.report.figures import forgetting
 
 from . import cli_helpers
 from .figure_helpers import check_files, curve, ends, folders, real, rows, tasks_of
-from .shown_helpers import store
+from .report_helpers import store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from perdure.report.figures import gradients
 
 from . import cli_helpers
 from .figure_helpers import check_files, edges, ends, folders, parts, real, rows, spread
-from .shown_helpers import store
+from .report_helpers import store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from perdure.training import run as learn
 
 from .cli_helpers import refused, run
 from .matrix_figure_helpers import image_of, line, real, scores_of
-from .shown_helpers import store
+from .report_helpers import store
 
 if TYPE_CHECKING:
     from pathlib import Path

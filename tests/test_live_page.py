@@ -13,8 +13,8 @@ from perdure.report.colours import choose_styles, task_colours
 
 from .browser_helpers import Visit, browser, colours_of, serious_faults, visit
 from .live_helpers import HEADER, Live, append, make_run, serving
+from .report_helpers import store as real_store
 from .score_name_helpers import loss_run
-from .shown_helpers import store as real_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

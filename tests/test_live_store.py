@@ -26,7 +26,7 @@ from perdure.report.live.studies import StudyProgress
 from perdure.studies import make_study, run_study
 
 from .live_helpers import HEADER, SMALL, append, make_run
-from .shown_helpers import store as real_store
+from .report_helpers import store as real_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

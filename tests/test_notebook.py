@@ -13,7 +13,7 @@ import perdure
 from perdure._html import HEIGHT, LEFT_MARGIN, WIDTH, render_curves, select_extremes
 from perdure.metrics import ScoreScale, summary_of_runs
 
-from .shown_helpers import store
+from .report_helpers import store
 
 HOSTILE = "<script>alert(1)</script>&\"'"
 SCORES = [[0.9, np.nan, np.nan], [0.6, 0.85, np.nan], [0.45, 0.7, 0.95]]

@@ -25,7 +25,7 @@ from perdure.record.io.lock import Lock
 from .cli_helpers import environment, run, says
 from .strategy_helpers import blobs, short_config
 from .study_helpers import flat, made_run
-from .test_resume_runs import on, stopped, whole
+from .test_training_resume import on, stopped, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable

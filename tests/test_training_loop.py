@@ -326,4 +326,4 @@ def masked(shape: tuple[int, int, int], outputs: int) -> nn.Module:
 
 
 def test_buffers_that_are_not_finite_do_not_stop_a_run() -> None:
-    done("naive", blobs(), model="tests.test_experiments_loop:masked")
+    done("naive", blobs(), model="tests.test_training_loop:masked")

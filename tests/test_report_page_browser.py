@@ -11,7 +11,7 @@ from perdure.report.load import open_methods
 from perdure.report.page import render_page
 
 from .browser_helpers import browser, colours_of, serious_faults, visit
-from .shown_helpers import store
+from .report_helpers import store
 
 if TYPE_CHECKING:
     from pathlib import Path

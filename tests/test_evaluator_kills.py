@@ -298,8 +298,8 @@ def as_text(log: list[tuple[int, str, str, int, str]]) -> str:
     )
     lines = [
         "# SIGKILL at random moments of a run of 3 tasks and 90 steps, tested after every step.",
-        "# Written by `make test-slow` (tests/test_killed.py), which checks that what was complete",
-        "# before the kill is there, bit for bit, and that nothing is left behind.",
+        "# Written by `make test-slow` (tests/test_evaluator_kills.py), which checks that what was",
+        "# complete before the kill is there, bit for bit, and that nothing is left behind.",
         f"# {versions}",
         "number  killed   place   after steps  found in the record",
         *(f"{k:6}  {who:7}  {where:6}  {at:11}  {found}" for k, who, where, at, found in log),

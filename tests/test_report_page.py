@@ -22,7 +22,7 @@ from perdure.report.page.plot_data import make_curve_data
 from perdure.report.page.provenance import make_command
 
 from .cli_helpers import run, write
-from .shown_helpers import store
+from .report_helpers import store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -344,7 +344,7 @@ class Halved(find_strategy("ewc")):  # type: ignore[misc]
 
 
 def test_a_class_that_builds_on_another_has_its_hyperparameters_too() -> None:
-    name = "tests.test_experiments_description:Halved"
+    name = "tests.test_training_config:Halved"
     what = make_config("split-digits", name, settings={"half": "0.25", "mode": "online"})
     assert what.options == {
         "half": 0.25, "strength": 1000.0, "mode": "online", "decay": 1.0, "labels": "sampled",
