@@ -17,6 +17,10 @@ import tokenize
 from collections import Counter
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ROOT = Path(__file__).parents[1]
 SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
@@ -78,16 +82,30 @@ def modules_loaded(checkout: Path) -> int:
     return len(set(names))
 
 
+def repeated_classes(nodes: Iterable[ast.AST]) -> list[str]:
+    """Return the names that stand for more than one class."""
+    names = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    return sorted(name for name, count in names.items() if count > 1)
+
+
+def modules_per_package(source: Path) -> Counter[Path]:
+    """Return how many modules each package has, `__init__.py` not counted."""
+    return Counter(path.parent for path in source.rglob("*.py") if path.name != "__init__.py")
+
+
+def parse_all(source: Path) -> list[ast.AST]:
+    """Return every node of every module."""
+    trees = (ast.parse(path.read_text("utf-8")) for path in sorted(source.rglob("*.py")))
+    return [node for tree in trees for node in ast.walk(tree)]
+
+
 def shape(checkout: Path) -> dict[str, str]:
     """Return each row of the table for one checkout."""
     source = checkout / "src" / "perdure"
     paths = sorted(source.rglob("*.py"))
-    trees = {path: ast.parse(path.read_text("utf-8")) for path in paths}
-    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    nodes = parse_all(source)
     functions = [node for node in nodes if isinstance(node, Function)]
-    classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
-    packages = Counter(path.parent for path in paths if path.name != "__init__.py")
-    largest, most = packages.most_common(1)[0]
+    largest, most = modules_per_package(source).most_common(1)[0]
     lengths = {path: len(path.read_text("utf-8").splitlines()) for path in paths}
     evaluator = next(
         node for node in nodes if isinstance(node, ast.ClassDef) and node.name == "Evaluator"
@@ -101,7 +119,7 @@ def shape(checkout: Path) -> dict[str, str]:
         "modules in the largest package": f"{most} ({largest.relative_to(source.parent)})",
         "longest file, lines": f"{max(lengths.values())}",
         "files over 300 lines": str(sum(length > 300 for length in lengths.values())),
-        "class names used more than once": str(sum(count > 1 for count in classes.values())),
+        "class names used more than once": str(len(repeated_classes(nodes))),
         "modules that name run.json": str(sum(map(reads_run_json, paths))),
         "parameters of Evaluator": str(parameters),
         "functions with Any in their signature": f"{with_any / len(functions):.1%}",
