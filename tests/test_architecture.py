@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
-from benchmarks import shape
-
+shape = import_module("benchmarks.shape")
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "perdure"
 
