@@ -131,7 +131,7 @@ def main() -> None:
     size, extra = memory_of_summary(1_000_000, 20)
     rows.append(("stream of 1,000,000 x 20 in memory", f"{size:.0f} MiB"))
     rows.append(
-        ("most memory its summary takes beside it", f"{extra:.0f} MiB ({extra / size:.2f} x)")
+        ("most memory its summary takes on top of it", f"{extra:.0f} MiB ({extra / size:.2f} x)")
     )
     rows.append(("points.csv, lines read in a second", f"{reading_speed(500_000):,.0f}"))
     scores = np.random.default_rng(0).random(1_000_000)

@@ -64,7 +64,7 @@ def described(strategy: str, seed: int) -> dict[str, Any]:
 
 
 def report(folder: Path) -> None:
-    """Time a report of 100 runs: made, opened until it is drawn, and drawn anew."""
+    """Time a report of 100 runs: made, opened until it is drawn, and drawn again."""
     made(folder / "runs", methods=10, seeds=10)
     begin = time.perf_counter()
     file = folder / "report.html"

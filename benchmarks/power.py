@@ -72,7 +72,7 @@ def heavy(rng: np.random.Generator, shape: tuple[int, int], better: float) -> tu
 
 
 def accuracy(level: float, examples: int, between: float = 0.3) -> Draw:
-    """Return accuracies near 1, counted over so many examples; `between` is in logits."""
+    """Return accuracies near 1, counted over n examples; `between` is in logits."""
     inside = level * (1 - level) * between
     spread = np.sqrt(inside**2 + level * (1 - level) / examples)
 

@@ -65,7 +65,7 @@ def measure(threads: int, iterations: int, block: int) -> tuple[float, float]:
 
 
 def side_by_side(seeds: int, iterations: int) -> tuple[float, float]:
-    """Return seconds that so many seeds take as processes, and the cores they keep busy."""
+    """Return seconds that n seeds take as processes, and the cores they keep busy."""
     with TemporaryDirectory() as store:
         before, start = os.times(), time.perf_counter()
         command = [

@@ -57,7 +57,7 @@ def in_third_task(name: str, scenario: Scenario, options: dict[str, str]) -> Str
 
 
 def steps(strategy: Strategy, rows: np.ndarray, task: int, count: int) -> float:
-    """Return the seconds that so many steps take, choosing and taking examples included."""
+    """Return the seconds that `steps` steps take, choosing and taking examples included."""
     start = time.perf_counter()
     for k in range(count):
         first, *others = strategy.select_rows(rows[256 * k : 256 * (k + 1)])

@@ -360,11 +360,11 @@ def main() -> None:
     from bench import _processor  # here, as it imports perdure
 
     parser = argparse.ArgumentParser(description="What watching a training loop costs.")
-    parser.add_argument("--iterations", type=int, default=60, help="iterations a task")
+    parser.add_argument("--iterations", type=int, default=60, help="iterations per task")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--block", type=int, default=20, help="iterations before the next's turn")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", nargs="+", choices=VARIANTS, help="beside the floor")
+    parser.add_argument("--only", nargs="+", choices=VARIANTS, help="in addition to the floor")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     names = [name for name in VARIANTS if name == "floor" or name in (args.only or VARIANTS)]
@@ -375,7 +375,9 @@ def main() -> None:
 
     print(f"PyTorch {torch.__version__}, Python {platform.python_version()}")
     print(f"{_processor()}, {os.cpu_count()} cores, {args.threads} threads, {platform.system()}")
-    print(f"{args.iterations} iterations a task, repeats: {args.repeats}; {company_note(others)}\n")
+    print(
+        f"{args.iterations} iterations per task, repeats: {args.repeats}; {company_note(others)}\n"
+    )
     print(TABLE_HEAD)
     pooled = {name: cost(pool([run[name] for run in runs])) for name in names}
     matmul = statistics.median(chain.from_iterable(matmuls))

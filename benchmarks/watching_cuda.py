@@ -112,10 +112,10 @@ def run(make: Callable[[], nn.Module], work: Work, place: dict[str, Any] | None)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="What watching costs on a GPU.")
-    parser.add_argument("--iterations", type=int, default=200, help="iterations a task")
+    parser.add_argument("--iterations", type=int, default=200, help="iterations per task")
     args = parser.parse_args()
     print(f"PyTorch {torch.__version__}, {torch.cuda.get_device_name()}")
-    print(f"{args.iterations} iterations a task, batch {BATCH} and as many replayed\n")
+    print(f"{args.iterations} iterations per task, batch {BATCH} and as many replayed\n")
     print("| model | variant | ms an iteration | of which evaluation |\n|---|---|---:|---:|")
     on_cpu = make_work(args.iterations)
     x, y, test_x, test_y = (tensor.cuda() for tensor in on_cpu[:4])

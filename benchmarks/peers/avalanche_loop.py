@@ -6,8 +6,8 @@
 the floor is timed in the same process, before and after each of Avalanche's tasks. To Avalanche's
 advantage a test batch is a whole task, and there is no logger and no metric but a task's accuracy.
 
-Avalanche imports torchvision, whose compiled part is linked against CUDA and does not load beside a
-PyTorch without it. Its import then fails for want of two operators that nothing here calls, so
+Avalanche imports torchvision, whose compiled part is linked against CUDA and does not load next
+to a PyTorch without it. Its import then fails for want of two operators that nothing here calls, so
 they are declared.
 """
 
@@ -124,14 +124,16 @@ def run(iterations: int) -> tuple[watching.Samples, watching.Samples]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Avalanche at the work of watching.py.")
-    parser.add_argument("--iterations", type=int, default=30, help="iterations a task, at most 46")
+    parser.add_argument(
+        "--iterations", type=int, default=30, help="iterations per task, at most 46"
+    )
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     with warnings.catch_warnings(record=True), watching.company() as others:
         ours, theirs = map(watching.cost, run(args.iterations))
     print(f"\nPyTorch {torch.__version__}, {args.threads} threads")
-    print(f"{args.iterations} iterations a task; {watching.company_note(others)}\n")
+    print(f"{args.iterations} iterations per task; {watching.company_note(others)}\n")
     print(watching.TABLE_HEAD)
     print(watching.table_row("floor, in Avalanche's environment", ours, ours.total))
     name = f"Avalanche {avalanche.__version__}, tensors in memory"

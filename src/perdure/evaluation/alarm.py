@@ -133,7 +133,7 @@ def interval_end(live: Live, metric: str, *, upper: bool) -> float:
 
 
 def _noise(score: float, n: int, evaluations: int, parts: int, *, upper: bool) -> float:
-    """Return how far beyond `score`, the extreme of so many evaluations, the truth may lie."""
+    """Return how far beyond `score`, the extreme of many evaluations, the truth may lie."""
     from scipy.special import betaincinv  # imported here: only a rule that is close needs it
 
     error, correct = _error_probability(evaluations, parts), round(score * n)

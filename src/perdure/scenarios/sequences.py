@@ -46,7 +46,7 @@ def chain_datasets(
         members: datasets, by name, loaded, or as a `DatasetTask`.
         size: height and width to which all images are resized (bilinear, antialiased).
         channels: the number of channels; grey images are repeated.
-        max_per_class: use the first so many training and test images per class; None for all.
+        max_per_class: use only the first N training and test images per class; None for all.
         setting: what is incremental.
         name: the name in the run's record.
 

@@ -210,7 +210,7 @@ class CostMeter:
             self._add("seconds_train", -seconds)
 
     def add_evaluated(self, task: str, examples: int) -> None:
-        """Note that so many examples of `task` were evaluated."""
+        """Add the number of examples of `task` that were evaluated."""
         evaluated = self._state.evaluated_examples
         evaluated[task] = evaluated.get(task, 0) + examples
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows", "Scorer", "correct"]
 
-CPU_BATCH_SIZE = 500  # activations of so many examples stay in the cache
+CPU_BATCH_SIZE = 500  # the activations of this many examples stay in the cache
 CUDA_BATCH_SIZE = 1 << 14
 
 

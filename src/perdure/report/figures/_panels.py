@@ -53,7 +53,7 @@ def percent_ticks(scale: ScoreScale, *axes: Axis) -> None:
 
 
 def check_panel_count(count: int, what: str) -> int:
-    """Return the number of panels, or raise InputError if nobody could read so many."""
+    """Return the number of panels, or raise InputError if there are too many to read."""
     if count > MAX_PANELS:
         raise InputError(f"{what} would be {count} panels, expected at most {MAX_PANELS}")
     return count
