@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow test-processors fuzz check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-peers coverage power pins lock clean
+.PHONY: demo test test-quick test-slow test-processors fuzz check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-peers coverage power pins lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -15,6 +15,10 @@ demo: .venv/train
 # other.
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
+
+# Two minutes on two cores, to run while working; `make test` decides.
+test-quick: .venv/dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not long" -n 2 --dist loadfile -q
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -m slow

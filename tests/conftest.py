@@ -30,6 +30,18 @@ hypothesis.settings.register_profile("calm", deadline=None, suppress_health_chec
 hypothesis.settings.load_profile("calm")
 
 
+# Modules that start processes, browsers or clusters, or train for long: `make test-quick` leaves
+# them out, `make test` runs them.
+LONG_MODULES = """
+cli_run cli_run_processes compare_tests data_cache data_hub data_load evaluator_alarm
+evaluator_executors evaluator_failures evaluator_intruders evaluator_kills evaluator_laws
+evaluator_layers evaluator_record evaluator_resume examples execution_ray figures_curves figures_matrix figures_real
+fuzz hostile_files live_clients live_page many_tasks report_broken_runs report_page
+report_page_browser scenarios_named strategies strategies_contract strategies_costs
+study_end_to_end study_status training_checkpoint training_kills training_resume trust_imports trust_stores writer_lock zoo
+""".split()  # noqa: SIM905 - a list to read
+
+
 class NeedsTorch:
     """Skips what imports PyTorch, where there is none: a module of tests, or a test."""
 
@@ -42,6 +54,13 @@ class NeedsTorch:
 
 if find_spec("torch") is None:
     sys.meta_path.insert(0, NeedsTorch)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of long modules."""
+    for item in items:
+        if item.path.stem.removeprefix("test_") in LONG_MODULES:
+            item.add_marker("long")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -279,9 +279,9 @@ def test_source_json_guards_what_was_fetched(home: Path) -> None:
         load("mnist")
     for wrong in ("[]", '{"files": ""}', '{"files": []}', '{"files": {"a": {"sha256": 1}}}'):
         (folder / "source.json").write_text(wrong)
-        with pytest.raises(InputError, match="not what `perdure data fetch` writes"):
+        with pytest.raises(InputError, match="was not written by `perdure data fetch`"):
             load("mnist")
-        with pytest.raises(InputError, match="not what `perdure data fetch` writes"):
+        with pytest.raises(InputError, match="was not written by `perdure data fetch`"):
             verify("mnist")
 
 
