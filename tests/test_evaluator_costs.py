@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import time
+import warnings
+import weakref
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -270,3 +274,48 @@ def test_work_that_is_no_step_is_counted_once(place: str, tmp_path: Path) -> Non
             if place == "last":
                 work()
     assert costs(tmp_path / "run")["a"]["flops_train"] == 5 * 4000 + 2000
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_what_is_excluded_inside_another_block_is_excluded_once(
+    levels: int, tmp_path: Path
+) -> None:
+    model, x = nn.Linear(10, 10), torch.rand(10, 10)
+    evaluator = Evaluator({"a": (x, torch.arange(10))}, record=tmp_path / "run")
+    with evaluator, evaluator.task("a", model):
+        for _ in range(3):
+            model(x).sum().backward()
+            with ExitStack() as stack:
+                for _ in range(levels):
+                    stack.enter_context(evaluator.costs.exclude_from_costs())
+                x @ x
+            evaluator.step(model)
+    assert costs(tmp_path / "run")["a"]["flops_train"] == 3 * 4000
+
+
+def test_a_function_has_no_costs_of_one_pass_and_the_reason_is_given(tmp_path: Path) -> None:
+    x = torch.rand(10, 10)
+
+    def model(inputs: Tensor) -> Tensor:
+        return 2 * inputs
+
+    evaluator = Evaluator({"a": (x, torch.arange(10))}, record=tmp_path / "run")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with evaluator, evaluator.task("a", model, train_data=10):
+            evaluator.step(model)
+    (note,) = [note for note in evaluator.notes if "flops_one_pass" in note]
+    assert "expected a torch.nn.Module" in note
+
+
+def test_an_evaluator_that_is_dropped_is_freed_at_once(tmp_path: Path) -> None:
+    """Its lock and files are released without waiting for a garbage collection."""
+    gc.collect()
+    gc.disable()
+    try:
+        evaluator = Evaluator({"a": (torch.rand(4, 2), torch.arange(4))}, record=tmp_path / "run")
+        gone = weakref.ref(evaluator)
+        del evaluator
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from perdure.execution import Job, NoteEvent, ProgressEvent
 from perdure.execution.collector import Collector
+from perdure.execution.jobs import decode_job, encode_job
 from perdure.execution.run_archive import lock_run, pack_run, remove_run, unpack_run
 from perdure.record import InputError, RecordError
 from perdure.training import make_config, run
@@ -176,3 +178,9 @@ def test_a_disk_that_refuses_is_said(tmp_path: Path) -> None:
     collector = Collector([job(tmp_path / "run")])
     collector.start_attempt(0, 0, sees_store=False)
     assert "exists" in (collector.store_files(0, 0, {"run.json": b"{}"}) or "")
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 120.0, inf])
+def test_a_job_arrives_as_it_was_sent(tmp_path: Path, seconds: float) -> None:
+    job = Job(SHORT, tmp_path / "run", checkpoint_every=seconds, overwrite="unfinished")
+    assert decode_job(encode_job(job)) == job

@@ -117,7 +117,7 @@ class Evaluator:
         run = {"setting": config.get("setting"), "evaluation": evaluation, "config": config}
         self._recorder = Recorder(run, score.named_scale, per_example=record.per_example)
         scorer = Scorer(score.function, forward, executor.batch_size)
-        self._engine = Engine(scorer, executor, self.warn)
+        self._engine = Engine(scorer, executor, self._recorder.warn)
         self._parts = ModelParts((score.function, forward), modules)
         self._tasks = EvalTasks(subset, unseen=unseen, engine=self._engine)
         self._tasks.add_all(tasks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import traceback
 import warnings
@@ -68,17 +69,17 @@ class Job(msgspec.Struct, omit_defaults=True):
                     self.code = code or 1
 
 
-_DECODER = msgspec.json.Decoder(Job, dec_hook=lambda kind, value: kind(value))  # of Path
+# The json of the standard library, because msgspec writes an infinite `checkpoint_every` as null.
 
 
 def encode_job(job: Job) -> bytes:
     """Return a job as JSON."""
-    return msgspec.json.encode(job, enc_hook=str)
+    return json.dumps(msgspec.to_builtins(job, enc_hook=str)).encode()
 
 
 def decode_job(data: bytes) -> Job:
     """Return the job that `encode_job` was given."""
-    return _DECODER.decode(data)
+    return msgspec.convert(json.loads(data), Job, dec_hook=lambda kind, value: kind(value))
 
 
 def perform(

@@ -39,7 +39,6 @@ def connect_to_ray(address: str, jobs: Sequence[Job]) -> Iterator[None]:
         return
     from ray.job_config import JobConfig
 
-    max(job.config.threads for job in jobs)
     here = address == "auto"
     cpus = None
     if here:

@@ -36,9 +36,11 @@ def find_data_changes(folder: Path, data: Mapping[str, Provenance]) -> list[str]
         data: The data of the run's scenario today.
     """
     run = RunFolder(folder)
-    digests = _read_metadata(run).data_digests()
+    metadata = _read_metadata(run)
+    digests = metadata.data_digests()
     before = {name: files for name, files in digests.items() if isinstance(files, dict)}
-    if not before:
+    # A scenario of the user's own may name no data: {}.
+    if len(before) < len(digests) or not isinstance(metadata.config.get("data"), dict):
         raise InputError(f"{run.metadata_path} does not say which data was used; {RESTART}")
     changes = []
     for name, dataset in data.items():

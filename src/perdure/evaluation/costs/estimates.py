@@ -35,7 +35,8 @@ def training_pass_flops(model: object, task: EvalSet, scorer: Scorer) -> float:
 
     Gradients are returned, not accumulated: those of the model stay as they are.
     """
-    assert isinstance(model, nn.Module)
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"the model is {type(model).__name__}, expected a torch.nn.Module")
     trainable = [p for p in model.parameters() if p.requires_grad]
     with preserve_state(model):
         rows = _few_rows(model, task, scorer)

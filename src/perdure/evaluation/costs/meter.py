@@ -59,7 +59,7 @@ class CostMeter:
         self.count_flops, self._warn = count_flops, warn
         self._state = _CostState()
         self._row: CostRow = {}  # of the current task; empty between tasks
-        self._steps = StepFlops(lambda reason: self._report_unmeasurable("flops_train", reason))
+        self._steps = StepFlops()
         self._lap_start = 0.0
         self._excluded_seconds = 0.0
 
@@ -114,7 +114,7 @@ class CostMeter:
     def exclude_from_costs(self) -> Iterator[None]:
         """Exclude the time and operations of this block, such as saving a checkpoint."""
         start, flops = time.perf_counter(), self._steps.so_far
-        excluded_before = self._excluded_seconds
+        excluded_before, excluded_flops = self._excluded_seconds, self._steps.excluded
         try:
             yield
         finally:
@@ -123,7 +123,8 @@ class CostMeter:
             self._lap_start += seconds
             self._excluded_seconds += seconds
             self._add("seconds_eval", seconds)
-            self._steps.exclude(self._steps.so_far - flops)
+            nested_flops = self._steps.excluded - excluded_flops
+            self._steps.exclude(max(0.0, self._steps.so_far - flops - nested_flops))
 
     # What follows is for the evaluator.
 
@@ -188,11 +189,13 @@ class CostMeter:
         if self._row:
             if self.count_flops:
                 self._steps.start()
+                self._report_step_problem()
             self._add("seconds_eval", self._lap())
 
     def pause(self, *, stepped: bool) -> None:
         """Count the time from here on as evaluation; `stepped` says that a step was taken."""
         flops = self._steps.stop()
+        self._report_step_problem()
         if not self._row:
             return
         self._add("seconds_train", self._lap())
@@ -257,6 +260,7 @@ class CostMeter:
     def close(self) -> None:
         """Stop counting."""
         self._steps.stop()
+        self._report_step_problem()
 
     def _lap(self) -> float:
         """Return the seconds since the last call."""
@@ -267,6 +271,10 @@ class CostMeter:
         before = self._row.get(column)
         if before is not None:
             self._row[column] = max(before + amount, 0.0)
+
+    def _report_step_problem(self) -> None:
+        if self._steps.problem is not None:
+            self._report_unmeasurable("flops_train", self._steps.problem)
 
     def _report_unmeasurable(self, column: str, reason: str) -> None:
         if column not in self._state.unmeasurable:

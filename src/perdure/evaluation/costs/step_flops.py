@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import msgspec
 import torch
 
 from .flops import FlopCounter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["StepFlops", "can_count"]
 
@@ -29,13 +25,13 @@ class StepFlops:
 
     A counted step stands for those that follow, up to the next counted one.
 
-    Args:
-        unmeasurable: called with the reason if operations cannot be counted.
+    Attributes:
+        problem: why operations cannot be counted, None if they can.
     """
 
-    def __init__(self, unmeasurable: Callable[[str], None]) -> None:
+    def __init__(self) -> None:
         self.state = StepFlopsState()
-        self._unmeasurable = unmeasurable
+        self.problem: str | None = None
         self._counter: FlopCounter | None = None
         self._excluded = 0.0
 
@@ -49,6 +45,11 @@ class StepFlops:
         """Operations counted in the current step."""
         return float(self._counter.total) if self._counter is not None else 0.0
 
+    @property
+    def excluded(self) -> float:
+        """Operations of the current step that do not count as training."""
+        return self._excluded
+
     def exclude(self, flops: float) -> None:
         """Do not count these operations of the current step as training."""
         self._excluded += flops
@@ -61,9 +62,9 @@ class StepFlops:
         if not (next_step <= 3 or is_power_of_ten or self.state.differs):
             return
         if _is_compiled():  # a counter would make the step run uncompiled: other bits
-            self._unmeasurable("compiled code cannot be counted without changing it")
+            self.problem = "compiled code cannot be counted without changing it"
         elif torch._C._len_torch_dispatch_stack():  # noqa: SLF001 - see flops.py
-            self._unmeasurable("another dispatch mode is active around the step")
+            self.problem = "another dispatch mode is active around the step"
         else:
             self._counter = FlopCounter()
             self._counter.start()
@@ -76,7 +77,7 @@ class StepFlops:
             return None
         flops = counter.stop() - excluded
         if counter.problem:
-            self._unmeasurable(counter.problem)
+            self.problem = counter.problem
             return None
         return flops
 
