@@ -141,7 +141,10 @@ def test_data_is_decoded_once_and_loaded_once_per_process(
     (tmp_path / "sitecustomize.py").write_text(COUNTING.format(log=str(tmp_path / "log")))
     monkeypatch.setenv("PERDURE_DATA", str(tmp_path / "mirror"))
     monkeypatch.setenv("PERDURE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
+    monkeypatch.setenv(
+        "PYTHONPATH",
+        os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    )
     options: dict[str, Any] = {"epochs": 1, "batch": 10, "every": 5, "settings": {"hidden": "8"}}
     configs = [make_config("split-mnist", "naive", seed=k, **options) for k in range(4)]
     jobs = [Job(config, tmp_path / config.folder) for config in configs]

@@ -274,7 +274,8 @@ def test_source_json_guards_what_was_fetched(home: Path) -> None:
     data[len(data) // 2] ^= 1
     (folder / "test.parquet").write_bytes(data)
     with pytest.raises(
-        InputError, match=r"test\.parquet: sha256 is .*fetch mnist again with `force=True`"
+        InputError,
+        match=r"test\.parquet: sha256 is .*`perdure data fetch mnist` with `force=True`",
     ):
         load("mnist")
     for wrong in ("[]", '{"files": ""}', '{"files": []}', '{"files": {"a": {"sha256": 1}}}'):

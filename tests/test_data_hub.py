@@ -448,7 +448,7 @@ def test_fresh_replaces_a_damaged_copy_and_a_failure_keeps_the_old_one(
     path = tmp_path / "cache" / "mnist" / "train.parquet"
     path.write_bytes(path.read_bytes()[:-1])
     before = cached(tmp_path)
-    with pytest.raises(InputError, match="fetch mnist again with `force=True`"):
+    with pytest.raises(InputError, match="again: `perdure data fetch mnist` with `force=True`"):
         load("mnist")
     hub.served[TEST] = b"short"
     with pytest.raises(InputError, match="discarded"):

@@ -405,7 +405,7 @@ def test_names_do_not_cover_each_other() -> None:
         (
             {"a": [0.5] * 2, "b": [0.6] * 2},
             {"unpaired": True, "test": "nemenyi"},
-            "needs `unpaired=False`",
+            "leave out `unpaired=True`",
         ),
     ],
 )

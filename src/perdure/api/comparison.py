@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -45,7 +46,7 @@ MAX_EXAMPLE_COMPARISONS = 5  # methods of one run each: nobody reads the tables 
 
 
 def compare(
-    *groups: str,
+    *groups: str | Path,
     metrics: Sequence[str] | None = None,
     test: PairTestName = "t",
     unpaired: bool = False,
@@ -94,9 +95,15 @@ def compare(
             raise InputError(f"`{name}=` is {value:g}, expected a number between 0 and 1")
     if finished and unfinished:
         raise InputError("`finished=True` and `unfinished=True` exclude each other; choose one")
+    if not groups:
+        raise InputError("nothing to compare; name runs, folders of runs or files")
     ids = metrics or COLUMNS
     methods, notes = _find_methods(
-        groups, finished=finished, unfinished=unfinished, force=force, pool=pool
+        [os.fspath(group) for group in groups],
+        finished=finished,
+        unfinished=unfinished,
+        force=force,
+        pool=pool,
     )
     if against is not None and against not in methods:
         raise InputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +11,7 @@ from ..metrics import RunsSummary, Summary, ToolRow, as_tool, summary_of_runs
 from ..record import InputError, RunFolder, ScoreInput, read_input
 from ..record.grouping import find_groups, seeds_note
 from ..record.run_index import RunRef
-from .scores import select_metrics
+from .scores import make_options, select_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +42,7 @@ class GroupedScores(NamedTuple):
 
 
 def score_groups(
-    *sources: str,
+    *sources: str | Path,
     metrics: Sequence[str] | None = None,
     inputs: InputOptions | None = None,
     options: SummaryOptions | None = None,
@@ -60,7 +61,7 @@ def score_groups(
         sources: Paths or patterns, or NAME=PATH,PATH… to name a group.
         metrics: Ids of the metrics to keep; all if None.
         inputs: How to read files that are not run folders.
-        options: How to summarize; see `make_options`.
+        options: How to summarize, as a `perdure.SummaryOptions`.
         interval: Interval over seeds: Student's t, or the BCa bootstrap.
         pool: Average runs that differ in more than the seed.
         costs: A costs.csv per source.
@@ -76,8 +77,12 @@ def score_groups(
         >>> round(group.summary.metrics["acc"], 3), len(group.summaries)
         (0.725, 2)
     """
-    extras = _extra_files(sources, costs, per_example)
-    groups, notes = _find_groups(sources, pool=pool)
+    if not sources:
+        raise InputError("nothing to score; name matrices, logs, runs or folders of runs")
+    paths = [os.fspath(source) for source in sources]
+    options = make_options(metrics) if options is None else options
+    extras = _extra_files(paths, costs, per_example)
+    groups, notes = _find_groups(paths, pool=pool)
     scored: dict[str, ScoreGroup] = {}
     for name, refs in groups.items():
         try:

@@ -190,6 +190,9 @@ def make_configs(
     """
     from .. import training
 
+    chosen = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise InputError(f"`seeds=` is {seeds!r:.40}, expected a number from 1, or each seed once")
     online = options.pop("online", False)
     device = training.resolve_device(options.pop("device", "auto"))
     if sum((options.get("epochs") is not None, options.get("iterations") is not None, online)) > 1:
@@ -198,7 +201,7 @@ def make_configs(
         options["epochs"] = 1
     return [
         training.make_config(scenario, strategy, seed=seed, device=device, **options)
-        for seed in (range(seeds) if isinstance(seeds, int) else seeds)
+        for seed in chosen
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ __all__ = ["make_options", "make_scale", "score", "select_metrics"]
 def score(
     source: str | Path | ArrayLike | ScoreMatrix | Stream,
     *,
-    metrics: Sequence[str] | None = None,
+    metrics: str | Sequence[str] | None = None,
     transposed: bool = False,
     percent: bool = False,
     upper: Literal["measured"] | None = None,
@@ -50,7 +51,7 @@ def score(
     per_example: str | Path | None = None,
     weights: Mapping[str, float] | None = None,
     epsilon: float = 1.0,
-    window: Sequence[int | None] = (10, 100, None),
+    window: int | Sequence[int | None] = (10, 100, None),
     subsample: int = 1,
     beta: int = 10,
 ) -> Summary:
@@ -86,6 +87,8 @@ def score(
         >>> score([[90, 10], [60, 85]], percent=True).metrics["acc"]
         0.725
     """
+    metrics = [metrics] if isinstance(metrics, str) else metrics
+    window = [window] if isinstance(window, int) else window
     options = make_options(metrics, window=window, beta=beta, epsilon=epsilon, weights=weights)
     inputs = InputOptions(
         transposed=transposed, percent=percent, setting=setting,
@@ -98,8 +101,14 @@ def score(
             _single_path(source), inputs, costs=_path(costs), per_example=_path(per_example)
         ).summary(options)
     elif isinstance(source, Stream):
+        _check_unused(inputs, "a Stream", costs=costs, per_example=per_example)
         summary = summarize(None, stream=source, options=options)
     else:
+        if isinstance(source, ScoreMatrix):
+            _check_unused(inputs, "a ScoreMatrix", costs=costs, per_example=per_example)
+        else:
+            log_only = InputOptions(subsample=inputs.subsample)
+            _check_unused(log_only, "an array", costs=costs, per_example=per_example)
         matrix = source if isinstance(source, ScoreMatrix) else _matrix(source, inputs)
         summary = summarize(matrix, options=options)
     select_metrics(summary, metrics or ())
@@ -145,6 +154,16 @@ def make_scale(
     if limits is None:
         return ScoreScale(-math.inf, math.inf, lower_is_better=True) if lower_is_better else None
     return ScoreScale(*limits, lower_is_better=lower_is_better)
+
+
+def _check_unused(inputs: InputOptions, kind: str, **files: object) -> None:
+    """Raise InputError if something is given that has no effect on this kind of source."""
+    defaults = InputOptions()
+    names = {field.name: field.name for field in fields(inputs)} | {"scale": "range"}
+    given = [n for f, n in names.items() if getattr(inputs, f) != getattr(defaults, f)]
+    given += [name for name, value in files.items() if value is not None]
+    if given:
+        raise InputError(f"`{given[0]}=` has no effect on {kind}; leave it out, or score a file")
 
 
 def _matrix(scores: ArrayLike, inputs: InputOptions) -> ScoreMatrix:

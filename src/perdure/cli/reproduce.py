@@ -72,7 +72,7 @@ def reproduce(
             output or store / "tables",
             quick=quick,
             missing_data=missing,
-            failed={folder.name: error for folder, error in status.failed.items()},
+            failed={folder.name: render_options(error) for folder, error in status.failed.items()},
         )
         reports.append(report)
         if format_ != "json":

@@ -22,7 +22,7 @@ from ._options import (
     TextFormat,
     require_training,
 )
-from ._output import print_json, print_lines, print_stderr, render_options
+from ._output import print_json, print_lines, print_stderr, render_all, render_options
 from ._progress import SeedProgressView
 
 if TYPE_CHECKING:
@@ -194,6 +194,7 @@ def run(
         )  # fmt: skip
     if result.summary is not None:
         if format_ == "json":
+            render_all(result.summary)
             print_json(
                 {
                     "runs": [str(folder) for folder in result.folders],

@@ -108,7 +108,7 @@ def status_(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "t
     if format_ == "json":
         plain = {
             "total": status.total, "done": status.finished, "searched": status.searched,
-            "failed": {folder.name: error for folder, error in status.failed.items()},
+            "failed": _failures(status),
             "running": running, "waiting": waiting, "undecided": len(status.undecided),
         }  # fmt: skip
         print_json(plain)
@@ -268,6 +268,10 @@ def _print_report(
     print_lines("", f"runs: {store}")
 
 
+def _failures(status: StudyStatus) -> dict[str, str]:
+    return {folder.name: render_options(error) for folder, error in status.failed.items()}
+
+
 def _as_json(
     study: Study,
     rows: Sequence[StudyRow],
@@ -283,7 +287,7 @@ def _as_json(
             }
             for row in rows
         ],
-        "failed": {folder.name: error for folder, error in status.failed.items()},
+        "failed": _failures(status),
         "waiting": [folder.name for folder in status.waiting],
         "undecided": [str(cell) for cell in status.undecided],
         "guidelines": [

@@ -143,7 +143,7 @@ def _verify_hashes(files: DatasetFiles) -> dict[str, dict[Path, str]]:
         if sha256 != expected:
             raise InputError(
                 f"{path}: sha256 is {sha256[:16]}…, expected {expected[:16]}… as in source.json; "
-                f"fetch {files.folder.name} again with `force=True`"
+                f"fetch it again: `perdure data fetch {files.folder.name}` with `force=True`"
             )
     return hashes
 

@@ -132,8 +132,8 @@ def read_source_info(folder: Path) -> SourceInfo:
         return SourceInfo(files={})
     except (OSError, ValueError, msgspec.ValidationError):
         raise InputError(
-            f"{path}: was not written by `perdure data fetch`; remove it, or fetch again with "
-            "`force=True`"
+            f"{path}: was not written by `perdure data fetch`; remove it, or call `perdure "
+            f"data fetch {path.parent.name}` with `force=True`"
         ) from None
 
 

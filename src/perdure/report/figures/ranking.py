@@ -87,7 +87,7 @@ def ranks(
     if not 0 < alpha < 1:
         raise InputError(f"alpha is {alpha:g}, expected a number between 0 and 1")
     if test == "nemenyi" and unpaired:
-        raise InputError("Nemenyi's test ranks methods seed by seed; it needs `unpaired=False`")
+        raise InputError("Nemenyi's test ranks methods seed by seed; leave out `unpaired=True`")
     unpaired = unpaired or test == "welch"
     values, scale = _get_values(methods, metric, unpaired=unpaired)
     comparison = compare_methods(
