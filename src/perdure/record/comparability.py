@@ -79,7 +79,8 @@ def pair_runs(
         if not set(first).intersection(*others):
             listed = "; ".join(f"{name} has {format_seeds(mine)}" for name, mine in by_seed.items())
             raise InputError(
-                f"no seed is in all groups: {listed:.400}; expected runs of the same seeds"
+                f"no seed is in all groups: {listed:.400}; expected runs of the same seeds. "
+                "Use `unpaired=True` to compare them without pairing"
             )
         return by_seed, "seed"
     counts = {name: len(runs) for name, runs in groups.items()}
