@@ -89,7 +89,7 @@ def test_bca_level_and_alpha(runs: Path) -> None:
 def test_text_says_what_the_numbers_rest_on(runs: Path, tmp_path: Path) -> None:
     text = printed(runs)
     says(
-        text, "split-x, class-incremental, 2 tasks: 3 methods, seeds 0-8", "paired by run.json",
+        text, "split-x, class-incremental, 2 tasks: 3 methods, seeds 0-8", "paired by the seed",
         "over the 9 seeds of each method",
         "paired t-test, two-sided; it assumes that seeds are independent and",
         "their differences roughly normal; Holm's correction over 3 pairs within each metric",
@@ -196,7 +196,12 @@ def test_markdown(runs: Path) -> None:
     assert re.fullmatch(r"\*\*0\.\d{4} ± 0\.\d{4}\*\*<sup>a</sup>", rows[2][1])
     assert re.fullmatch(r"0\.\d{4} ± 0\.\d{4}<sup>b</sup>", rows[3][1])
     assert text.count("**") == 4
-    says(text, "- seeds are paired by run.json", "- paired t-test", "9 seeds of each")
+    says(
+        text,
+        "- runs are paired by the seed in",
+        "- paired t-test",
+        "9 seeds of each",
+    )
     more = printed(runs, "--format", "markdown", "--details")
     says(
         more, "**95% interval**", "**mean rank over seeds**", "**p after Holm", "**acc differences"
@@ -206,7 +211,13 @@ def test_markdown(runs: Path) -> None:
 def test_latex(runs: Path) -> None:
     text = printed(runs, "--format", "latex", "--metrics", "acc,forgetting.learned,wc_acc")
     comments = [line for line in text.splitlines() if line.startswith("% ")]
-    says(" ".join(comments), "paired by run.json", "9 seeds", r"\usepackage{booktabs}", "explain")
+    says(
+        " ".join(comments),
+        "paired by the seed",
+        "9 seeds",
+        r"\usepackage{booktabs}",
+        "explain",
+    )
     body = text.splitlines()[len(comments) :]
     assert body[:4] == [
         r"\begin{tabular}{lrrr}", r"\toprule",
@@ -281,7 +292,7 @@ def test_matrices_are_paired_by_file_order(tmp_path: Path) -> None:
         {key: pytest.approx(value) if isinstance(value, float) else value
          for key, value in pair.items()} for pair in expected["pairs"]
     ]  # fmt: skip
-    says(printed(*files, "--percent"), "seeds are paired by file order", "2 tasks: 3 methods\n")
+    says(printed(*files, "--percent"), "runs are paired by file order", "2 tasks: 3 methods\n")
 
 
 def test_losses_are_better_when_lower(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,20 @@ def on(what: RunConfig, folder: Path, **more: Any) -> Path:
     """Return the folder of a run of blobs that went on to its end."""
     training.run(what, folder, scenario=blobs(), resume=True, **more)
     return folder
+
+
+def test_a_scenario_that_names_no_data_resumes(tmp_path: Path) -> None:
+    """A scenario of the user's own: what run.json says of its data is {}."""
+    what, scenario = short_config("naive"), replace(blobs(), data={})
+    with pytest.raises(Stopped):
+        training.run(
+            what, tmp_path / "run", scenario=scenario, checkpoint_every=0,
+            on_checkpoint=stops_after(3),
+        )  # fmt: skip
+    training.run(what, tmp_path / "run", scenario=scenario, resume=True)
+    training.run(what, tmp_path / "whole", scenario=scenario)
+    points = [(tmp_path / name / "points.csv").read_bytes() for name in ("run", "whole")]
+    assert points[0] == points[1]
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -132,8 +132,8 @@ def _describe_seeds(report: ComparisonReport) -> list[str]:
             f"ranks and tests over the {_count_seeds(common)} that all methods have",
         ]
     if report.paired_by == "seed":
-        return [*lines, "seeds are paired by run.json"]
-    return [*lines, "seeds are paired by file order: the first of each group, then the second, …"]
+        return [*lines, "runs are paired by the seed in their run.json"]
+    return [*lines, "runs are paired by file order: the first of each group, then the second, …"]
 
 
 def _describe_marks(report: ComparisonReport) -> list[str]:
