@@ -226,3 +226,18 @@ def test_a_study_names_what_failed(store: Path, tmp_path: Path) -> None:
     assert f"left out: {store / bad.folder}: the run failed: {FAILURE}" in answer.err
     assert "line 2: score is 'abc'" in answer.err
     assert "1 runs of the study are not finished" in answer.err
+
+
+def test_finished_leaves_the_others_out_and_says_so(store: Path, tmp_path: Path) -> None:
+    make(store / "gem-2", points(2), done=False, seed=2)
+    page = tmp_path / "report.html"
+    whole = run("report", str(store), "-o", str(page))
+    assert "gem (2 tasks)" in page.read_text()
+    finished = run("report", str(store), "--finished", "-o", str(page))
+    assert "(2 tasks)" not in page.read_text()
+    assert "--finished" in page.read_text()  # in the command that makes the page again
+    assert "left out: 1 unfinished run: " in finished.err
+    assert "gem-2" in finished.err
+    assert "left out" not in whole.err
+    only = make(tmp_path / "other" / "si-0", done=False)
+    assert "drop --finished" in refused("report", str(only), "--finished", "-o", str(page))

@@ -26,6 +26,7 @@ def report(
     title: str | None = None,
     store: Path = Path("runs"),
     pool: Flag = False,
+    finished: Flag = False,
     inputs: FileOptions = DEFAULT_FILE_OPTIONS,
     test: PairTestName = "t",
     unpaired: Flag = False,
@@ -44,6 +45,7 @@ def report(
         title: Title of the page.
         store: Folder in which the runs of a study are stored.
         pool: Average runs under one NAME that differ in more than the seed.
+        finished: Leave unfinished runs out.
         inputs: How to read and show the scores.
         test: Test of every pair of methods, as in `perdure compare`.
         unpaired: Do not pair runs by seed.
@@ -68,10 +70,10 @@ def report(
         raise InputError(
             f"{error.name} is not installed, expected it for pages; pip install 'perdure[report]'"
         ) from None
-    methods, notes = open_sources(sources, inputs.make(), store, pool=pool)
+    methods, notes = open_sources(sources, inputs.make(), store, pool=pool, finished=finished)
     command = _arguments(
         sources, output=None if output == Path("report.html") else output, title=title,
-        store=None if store == Path("runs") else store, pool=pool,
+        store=None if store == Path("runs") else store, pool=pool, finished=finished,
         transposed=inputs.transposed, upper=inputs.upper, percent=inputs.percent,
         lower_is_better=inputs.lower_is_better,
         range=None if inputs.range_ is None else "{:g},{:g}".format(*inputs.range_),

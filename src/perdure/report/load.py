@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..record import InputError, Run, RunFolder, open_run, read_input
+from ..record.comparability import select_finished
 from ..record.grouping import find_groups, pooling_notes
 from .filtering import summarize_reasons
 
@@ -21,7 +22,11 @@ __all__ = ["get_config", "get_strategy", "index_by_seed", "open_methods"]
 
 
 def open_methods(
-    arguments: Sequence[str], options: InputOptions | None = None, *, pool: bool = False
+    arguments: Sequence[str],
+    options: InputOptions | None = None,
+    *,
+    pool: bool = False,
+    finished: bool = False,
 ) -> tuple[dict[str, list[ScoreInput]], list[str]]:
     r"""Return methods by name, each with its runs, and notes on runs that were left out.
 
@@ -30,6 +35,7 @@ def open_methods(
             Unnamed runs that differ only in the seed form one method.
         options: how to read files that are not run folders.
         pool: allow runs under one name to differ in more than the seed.
+        finished: leave unfinished runs out.
 
     Example:
         >>> import pathlib, tempfile
@@ -40,6 +46,9 @@ def open_methods(
         np.float64(0.6)
     """
     groups, notes = find_groups(arguments, pool=pool)
+    if finished:
+        groups, unfinished = select_finished(groups)
+        notes += _unfinished_notes(unfinished, nothing_left=not groups)
     notes += pooling_notes(groups)
     methods: dict[str, list[ScoreInput]] = {}
     reasons: list[str] = []
@@ -60,6 +69,17 @@ def open_methods(
         raise InputError(summarize_reasons(reasons))
     notes += [f"left out: {reason}" for reason in reasons]
     return methods, [*notes, *_failure_notes(methods)]
+
+
+def _unfinished_notes(paths: Sequence[str], *, nothing_left: bool) -> list[str]:
+    """Return a note on the unfinished runs; raise if there are no others."""
+    if nothing_left:
+        raise InputError(
+            f"{paths[0]}: not finished, and no other run is either; expected a finished run; "
+            "drop `finished=True` to show what there is"
+        )
+    runs = "1 unfinished run" if len(paths) == 1 else f"{len(paths)} unfinished runs"
+    return [f"left out: {runs}: {', '.join(paths[:3])}{', …' * (len(paths) > 3)}"] if paths else []
 
 
 def _failure_notes(methods: RunsByMethod) -> list[str]:

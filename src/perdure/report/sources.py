@@ -19,7 +19,12 @@ __all__ = ["check_percent", "open_sources"]
 
 
 def open_sources(
-    sources: Sequence[str], inputs: InputOptions, store: Path, *, pool: bool = False
+    sources: Sequence[str],
+    inputs: InputOptions,
+    store: Path,
+    *,
+    pool: bool = False,
+    finished: bool = False,
 ) -> tuple[dict[str, list[ScoreInput]], list[str]]:
     """Return methods by name, each with its runs, and notes on what was left out.
 
@@ -28,6 +33,7 @@ def open_sources(
         inputs: How to read files that are not run folders.
         store: Folder in which the runs of studies are stored.
         pool: Let runs under one name differ in more than the seed.
+        finished: Leave unfinished runs out, as is always done for a study.
     """
     for source in sources:
         if source.endswith(".toml") and "=" in source and not Path(source).exists():
@@ -36,7 +42,10 @@ def open_sources(
             )
     files = [source for source in sources if source.endswith(".toml")]
     others = [source for source in sources if source not in files]
-    methods, notes = open_methods(others, inputs, pool=pool) if others else ({}, [])
+    methods: dict[str, list[ScoreInput]] = {}
+    notes: list[str] = []
+    if others:
+        methods, notes = open_methods(others, inputs, pool=pool, finished=finished)
     for file in files:
         study_methods, study_notes = _open_study(Path(file), store)
         if twice := study_methods.keys() & methods.keys():
