@@ -14,10 +14,11 @@ from ..record import InputError, RecordError
 from ._output import STDIN, print_stderr
 from .compare import compare
 from .data import data_app
-from .explain import explain
-from .list_ import list_app
 from .plan import plan
 from .plot import plot
+from .reference.completion import completion
+from .reference.explain import explain
+from .reference.list_ import list_app
 from .report import report
 from .reproduce import reproduce
 from .run import run
@@ -44,6 +45,7 @@ app.command(study_app)
 app.command(reproduce)
 app.command(list_app)
 app.command(data_app)
+app.command(completion)
 
 
 def main() -> None:

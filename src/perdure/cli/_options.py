@@ -14,6 +14,7 @@ from ..api.scores import make_scale
 from ..metrics import criteria_weights, find_metric
 from ..record import InputError, InputOptions, read_vector
 from ._output import STDIN
+from .reference.names import MetricName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -198,7 +199,7 @@ Windows = Annotated[tuple[int | None, ...], _parameter(_parse_windows, "INT,…,
 Weights = Annotated[dict[str, float], _parameter(_parse_weights, "NAME=FLOAT,…")]
 Seeds = Annotated[int | list[int], _parameter(_parse_seeds, "INT|INT,…")]
 Order = Annotated[int | list[int], _parameter(_parse_order, "INT|INT,…")]
-MetricIds = Annotated[list[str], _parameter(_parse_metric_ids, "ID,…")]
+MetricIds = Annotated[list[MetricName], _parameter(_parse_metric_ids, "ID,…")]
 
 
 @Parameter(name="*", group="Scores in files")

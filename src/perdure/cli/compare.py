@@ -35,6 +35,7 @@ from ._output import (
     print_wrapped,
     render_all,
 )
+from .reference.names import PathText
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,7 @@ __all__ = ["compare"]
 
 
 def compare(
-    *groups: str,
+    *groups: PathText,
     metrics: MetricIds | None = None,
     test: PairTestName = "t",
     unpaired: Flag = False,

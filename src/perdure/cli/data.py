@@ -13,6 +13,7 @@ from ..record import InputError
 from ..report.tables import TextTable
 from ._options import Flag, TextFormat
 from ._output import print_json, print_lines, print_stderr
+from .reference.names import DatasetName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,10 @@ def list_(*, format_: TextFormat = "text") -> None:
 
 @data_app.command
 def fetch(
-    *names: str, revision: str | None = None, force: Flag = False, format_: TextFormat = "text"
+    *names: DatasetName,
+    revision: str | None = None,
+    force: Flag = False,
+    format_: TextFormat = "text",
 ) -> int:
     """Download datasets into the cache unless they are present; an interrupted download resumes.
 
@@ -74,7 +78,7 @@ def fetch(
 
 
 @data_app.command(name="where")
-def where_(*names: str, format_: TextFormat = "text") -> None:
+def where_(*names: DatasetName, format_: TextFormat = "text") -> None:
     """Print where datasets are: source, folder, files with their sha256, and decoded arrays.
 
     Args:
@@ -94,7 +98,7 @@ def where_(*names: str, format_: TextFormat = "text") -> None:
 
 
 @data_app.command(name="verify")
-def verify_(*names: str, format_: TextFormat = "text") -> int:
+def verify_(*names: DatasetName, format_: TextFormat = "text") -> int:
     """Compare every file with its recorded sha256, and exit with code 1 if one differs.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
@@ -26,6 +26,7 @@ from ._options import (
     check_paths,
 )
 from ._output import print_lines, print_stderr
+from .reference.names import PathText, name_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,12 +51,17 @@ KINDS: dict[str, str] = {
     "ranks": "mean ranks over seeds; bars join methods that the test cannot separate",
 }
 
+if TYPE_CHECKING:
+    KindName: TypeAlias = str
+else:
+    KindName = name_type(*KINDS)
+
 MAX_DPI = 2400  # a slide of more would take gigabytes
 
 
 def plot(
-    kind: str | None = None,
-    *sources: str,
+    kind: KindName | None = None,
+    *sources: PathText,
     output: Annotated[str | None, Parameter(("--output", "-o"))] = None,
     size: Literal["column", "page", "slide"] = "page",
     dpi: PositiveInt = 200,

@@ -13,6 +13,7 @@ from ..report.sources import open_sources
 from ..stats import PairTestName
 from ._options import DEFAULT_FILE_OPTIONS, FileOptions, Flag, check_paths
 from ._output import print_lines, print_stderr
+from .reference.names import PathText
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ __all__ = ["report"]
 
 
 def report(
-    *sources: str,
+    *sources: PathText,
     output: Annotated[Path, Parameter(("--output", "-o"))] = Path("report.html"),
     title: str | None = None,
     store: Path = Path("runs"),

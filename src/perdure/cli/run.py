@@ -24,6 +24,7 @@ from ._options import (
 )
 from ._output import print_json, print_lines, print_stderr, render_all, render_options
 from ._progress import SeedProgressView
+from .reference.names import ModelName, ScenarioName, StrategyName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,7 @@ class TrainingOptions:
         device: Device to train on: cpu, cuda, cuda:1, or auto.
     """
 
-    model: Annotated[str | None, Parameter(metavar="NAME")] = None
+    model: Annotated[ModelName | None, Parameter(metavar="NAME")] = None
     optimizer: Literal["sgd", "adam"] | None = None
     epochs: PositiveInt | None = None
     iterations: PositiveInt | None = None
@@ -127,8 +128,8 @@ STREAM, TRAINING, EVALUATION = StreamOptions(), TrainingOptions(), EvaluationOpt
 
 
 def run(
-    scenario: str = "split-digits",
-    strategy: str = "replay",
+    scenario: ScenarioName = "split-digits",
+    strategy: StrategyName = "replay",
     *,
     seeds: Seeds = 3,
     set_: Annotated[list[str] | None, Parameter("--set", negative="", metavar="NAME=VALUE")] = None,

@@ -38,6 +38,7 @@ from ._output import (
     render_all,
     render_options,
 )
+from .reference.names import PathText, ToolName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,9 +52,9 @@ Paths = Annotated[list[Path] | None, Parameter(negative="")]
 
 
 def score(
-    *files: str,
+    *files: PathText,
     metrics: MetricIds | None = None,
-    as_: Annotated[str | None, Parameter("--as", metavar="TOOL")] = None,
+    as_: Annotated[ToolName | None, Parameter("--as", metavar="TOOL")] = None,
     per_task: Flag = False,
     format_: TableFormat = "text",
     pool: Flag = False,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import textwrap
 
-from .._suggestions import suggest_names
-from ..metrics import DIAGNOSIS, METRICS, NEEDS, parse_id
-from ..record import InputError
-from ..scenarios import SCENARIOS
-from ..strategies import STRATEGIES
-from ._output import print_lines
+from ..._suggestions import suggest_names
+from ...metrics import DIAGNOSIS, METRICS, NEEDS, parse_id
+from ...record import InputError
+from ...scenarios import SCENARIOS
+from ...strategies import STRATEGIES
+from .._output import print_lines
+from .names import TermName
 
 __all__ = ["explain"]
 
@@ -20,7 +21,7 @@ LEGEND = {
 }
 
 
-def explain(*ids: str) -> None:
+def explain(*ids: TermName) -> None:
     """Explain metrics and strategies.
 
     For a metric: its formula, source, requirements, similar metrics and interpretation. For a
@@ -69,8 +70,8 @@ def _strategy(name: str) -> str:
 def _hyperparameters(name: str) -> list[str]:
     """Return every hyperparameter with its default, which needs PyTorch."""
     try:
-        from ..strategies import find_strategy
-        from ..training.hyperparameters import list_hyperparameters
+        from ...strategies import find_strategy
+        from ...training.hyperparameters import list_hyperparameters
 
         options = list_hyperparameters(find_strategy(name), skip=("seed",))
     except ModuleNotFoundError:

@@ -6,12 +6,12 @@ import sys
 
 from cyclopts import App
 
-from ..metrics import METRICS, TOOLS
-from ..models import MODELS, describe_model
-from ..report.tables import TextTable
-from ..report.tables.scores import ARROWS
-from ..scenarios import SCENARIOS
-from ..strategies import STRATEGIES
+from ...metrics import METRICS, TOOLS
+from ...models import MODELS, describe_model
+from ...report.tables import TextTable
+from ...report.tables.scores import ARROWS
+from ...scenarios import SCENARIOS
+from ...strategies import STRATEGIES
 
 __all__ = ["list_app"]
 

@@ -1,0 +1,1 @@
+"""Commands about names: what there is, what it means, and completing it in a shell."""
