@@ -74,7 +74,7 @@ class Noisy(Body):
 
     def forward(self, x: Tensor) -> Any:
         noise = random.random() + float(np.random.rand()) + torch.rand(CLASSES)  # noqa: NPY002
-        return self.body(x) + 0.1 * noise
+        return self.body(x) + 0.1 * noise.to(x.device)
 
 
 class Counting(Body):

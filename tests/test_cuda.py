@@ -41,7 +41,7 @@ def train(watch: dict[str, Any] | None, model: nn.Module | None = None, record: 
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     evaluator = None
     if watch is not None:
-        evaluator = perdure.Evaluator(data, subset=150, record=record, **watch)
+        evaluator = perdure.Evaluator(data, record=record, **{"subset": 150, **watch})
     torch.manual_seed(2)
     for name, (x, y) in data.items():
         x, y = x.cuda(), y.cuda()
@@ -72,7 +72,7 @@ PLACES: dict[str, dict[str, Any]] = {
     "stream": {"executor": perdure.Worker()},
     "stream, latest": {"executor": perdure.Worker(mode="latest")},
     "half precision": {"executor": perdure.Inline(half_precision=True)},
-    "resampled": {"subset": perdure.Subset(resample=True)},
+    "resampled": {"subset": perdure.Subset(150, resample=True)},
     "not metered": {"count_flops": False},
 }
 

@@ -214,7 +214,7 @@ class Making(Body):
     """Makes a layer with weights at every forward."""
 
     def forward(self, x: Tensor) -> Any:
-        return self.body(nn.LayerNorm(FEATURES)(x))
+        return self.body(nn.LayerNorm(FEATURES, device=x.device)(x))
 
 
 def scored_by_features() -> Subject:

@@ -181,8 +181,8 @@ class PlainTensor(Body):
 
     def forward(self, x: Tensor) -> Any:
         if self.training:
-            self.average = 0.5 * self.average + 0.5 * x.detach().mean(0)
-        return self.body(x - self.average)
+            self.average = 0.5 * self.average.to(x.device) + 0.5 * x.detach().mean(0)
+        return self.body(x - self.average.to(x.device))
 
 
 class Counter(Body):
@@ -323,7 +323,8 @@ class Amp(nn.Module):
 def averaged() -> Subject:
     """What is tested is the running average of what is trained."""
     net = normed()
-    average = torch.optim.swa_utils.AveragedModel(net, use_buffers=True)
+    # On CUDA, PyTorch cannot average the count of batches that batch norm keeps.
+    average = torch.optim.swa_utils.AveragedModel(net, use_buffers=device() == "cpu")
     return Subject(
         [net, average],
         model=average,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,7 +12,7 @@ from ..state.preserve import preserve_state
 from ..state.tensors import unique_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = ["CudaGraph", "CudaGraphError", "same_bits"]
 
@@ -30,8 +31,7 @@ class CudaGraph:
         try:
             self._addresses = _addresses(model)
             side = torch.cuda.Stream(device)
-            side.wait_stream(torch.cuda.current_stream(device))
-            with preserve_state(model), torch.cuda.stream(side):
+            with preserve_state(model), _switch_stream(side):
                 before = _side_effects(model, device)
                 compute()  # libraries initialise on a first call, which cannot be captured
                 if _side_effects(model, device) != before:  # a replay would not undo it
@@ -43,7 +43,6 @@ class CudaGraph:
                 # Other threads (a loader that pins memory, say) continue with their own CUDA calls.
                 with torch.cuda.graph(self._graph, stream=side, capture_error_mode="thread_local"):
                     self._values = compute()
-            torch.cuda.current_stream(device).wait_stream(side)
         except CudaGraphError:
             raise
         except RuntimeError as error:
@@ -58,6 +57,18 @@ class CudaGraph:
         """Return the values for the weights of now; the next replay overwrites them."""
         self._graph.replay()
         return self._values
+
+
+@contextmanager
+def _switch_stream(side: torch.cuda.Stream) -> Iterator[None]:
+    """Work on `side`, after what was submitted so far and before what is submitted later."""
+    current = torch.cuda.current_stream(side.device)
+    side.wait_stream(current)
+    try:
+        with torch.cuda.stream(side):
+            yield
+    finally:
+        current.wait_stream(side)
 
 
 def _release_generator(device: torch.device) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..executors import Worker
+from ..state.model_parts import UnknownModuleError
 from ..state.preserve import preserve_state
 from ..state.tensors import all_tensors, copy_into
 
@@ -79,8 +80,13 @@ class SideStream:
             self._stream.wait_event(taken)
             for own, current in zip(all_tensors(self._replica), snapshot, strict=True):
                 copy_into(own, current)
-            self._engine.evaluate(self._replica, batches, step)
+            try:
+                self._engine.evaluate(self._replica, batches, step)
+            except UnknownModuleError:  # of `modules=`, or refused below
+                self._disable("its forward pass reaches modules that a copy of it does not hold")
             self._busy.append(self._stream.record_event())
+        if self._disabled:
+            self._engine.evaluate(model, batches, step)
 
     def _prepare(
         self, model: nn.Module, batches: EvalBatches, shapes: list[tuple[torch.Size, torch.dtype]]
@@ -94,10 +100,7 @@ class SideStream:
         try:
             self._replica = copy.deepcopy(model).to(batches.device)
         except (RuntimeError, TypeError) as error:
-            self._engine.warn(
-                f"the model cannot be copied ({error}); it is evaluated on the training stream"
-            )
-            self._disabled = True
+            self._disable(str(error))
             return
         self._snapshots = [
             [
@@ -107,6 +110,12 @@ class SideStream:
             for _ in range(self._slots)
         ]
         torch.cuda.synchronize(batches.device)
+
+    def _disable(self, reason: str) -> None:
+        self._engine.warn(
+            f"the model cannot be copied ({reason}); it is evaluated on the training stream"
+        )
+        self._disabled = True
 
     def collect(self, *, wait: bool = False) -> list[EvalResult]:
         """Return completed evaluations in order; with `wait`, all of them."""

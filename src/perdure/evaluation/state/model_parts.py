@@ -108,6 +108,10 @@ class ModelParts:
         return declared
 
 
+class UnknownModuleError(TypeError):
+    """Raised when an evaluation calls a module that is not part of the model."""
+
+
 def user_model(model: object) -> object:
     """Return the model as the user's functions know it."""
     return model.user_model if isinstance(model, CombinedModel) else model
@@ -130,7 +134,7 @@ def refuse_unknown_modules(model: object) -> Iterator[None]:
         if id(module) in known or threading.get_ident() != thread:
             return
         if any(t is not None for t in (*module._parameters.values(), *module._buffers.values())):  # noqa: SLF001
-            raise TypeError(
+            raise UnknownModuleError(
                 f"the evaluation calls {type(module).__name__}, which is not part of the model: it "
                 "would be evaluated in training mode; name it: Evaluator(…, modules=[it, …])"
             )
