@@ -202,7 +202,7 @@ def test_hyperparameters_of_another_strategy_are_refused() -> None:
         (("split-digit", "naive"), {}, "did you mean split-digits"),
         (("nothing-like-it", "naive"), {}, "perdure list scenarios"),
         (("split-digits", "cumulativ"), {}, "did you mean cumulative"),
-        (("split-digits", "naive"), {"optimizer": "rmsprop"}, "expected sgd or adam"),
+        (("split-digits", "naive"), {"optimizer": "rmsprop"}, "expected sgd, adam or adamw"),
         (("split-digits", "naive"), {"model": "mpl"}, "expected mlp"),
     ],
 )

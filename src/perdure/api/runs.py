@@ -28,7 +28,9 @@ class ConfigOptions(TypedDict, total=False):
     Attributes:
         settings: Hyperparameters of the strategy, the optimizer and the model by name.
         model: Name of the network, or "module:factory" of your own.
-        optimizer: "sgd" (with momentum 0.9) or "adam".
+        optimizer: "sgd" (with momentum 0.9), "adam" or "adamw".
+        lr: Learning rate, as in `settings`.
+        schedule: How the learning rate changes in each task: "constant", "cosine" or "step".
         epochs: Number of epochs per task.
         iterations: Number of iterations per task, instead of epochs.
         online: Train for a single epoch per task.
@@ -54,7 +56,9 @@ class ConfigOptions(TypedDict, total=False):
 
     settings: Mapping[str, object]
     model: str | None
-    optimizer: Literal["sgd", "adam"] | None
+    optimizer: Literal["sgd", "adam", "adamw"] | None
+    lr: float | None
+    schedule: Literal["constant", "cosine", "step"]
     epochs: int | None
     iterations: int | None
     online: bool
@@ -199,6 +203,10 @@ def make_configs(
         raise InputError("`epochs=`, `iterations=` and `online=True` exclude each other; give one")
     if online:
         options["epochs"] = 1
+    if (lr := options.pop("lr", None)) is not None:
+        if "lr" in (options.get("settings") or {}):
+            raise InputError("`lr=` and `settings={'lr': …}` set the same; give one")
+        options["settings"] = {**(options.get("settings") or {}), "lr": lr}
     return [
         training.make_config(scenario, strategy, seed=seed, device=device, **options)
         for seed in chosen

@@ -67,8 +67,12 @@ class TrainingOptions:
 
     Attributes:
         model: Name of the network, see `perdure list models`, or `module:factory` of your own.
-        optimizer: Optimizer: SGD with momentum 0.9, or Adam. Set its learning rate with
-            `--set lr=0.05`.
+        optimizer: Optimizer: SGD with momentum 0.9, Adam or AdamW (with weight decay 0.01). Set
+            its other hyperparameters with `--set weight_decay=0.05`.
+        lr: Learning rate.
+        schedule: How the learning rate changes in each task: `constant`; `cosine`, down to 0; or
+            `step`, times 0.1 (`--set gamma=0.1`) every `--set decay_every=INT` iterations. With
+            `--set warmup=INT`, it first grows linearly for INT iterations.
         epochs: Number of epochs per task.
         iterations: Number of iterations (training steps) per task, instead of epochs.
         online: Train for a single epoch per task, the same as `--epochs 1`.
@@ -83,11 +87,13 @@ class TrainingOptions:
     """
 
     model: Annotated[ModelName | None, Parameter(metavar="NAME")] = None
-    optimizer: Literal["sgd", "adam"] | None = None
+    optimizer: Literal["sgd", "adam", "adamw"] | None = None
+    lr: float | None = None
+    schedule: Literal["constant", "cosine", "step"] = "constant"
     epochs: PositiveInt | None = None
     iterations: PositiveInt | None = None
     online: Flag = False
-    batch: PositiveInt | None = None
+    batch: Annotated[PositiveInt | None, Parameter(name=("--batch-size", "--batch"))] = None
     mask_unseen: Flag = False
     patience: PositiveInt | None = None
     early_stopping_split: float = 0.1
@@ -153,7 +159,7 @@ def run(
     (setting, model, optimizer, epochs, batch, hyperparameters) default to the values published for
     the scenario; `--dry-run` prints them.
 
-    Example: `perdure run split-mnist replay --seeds 5 --epochs 2 --set lr=0.05`
+    Example: `perdure run split-mnist replay --seeds 5 --epochs 2 --lr 0.05`
 
     Args:
         scenario: Name of the scenario; see `perdure list scenarios`.
@@ -250,6 +256,12 @@ def _print_failures(failed: Sequence[Job]) -> None:
         print_stderr(f"seed {', '.join(str(job.config.seed) for job in alike)} failed: {error}")
 
 
+def _describe_schedule(config: RunConfig) -> str:
+    warmup = config.schedule_options.get("warmup")
+    decay = "" if config.schedule == "constant" else f" {config.schedule}"
+    return decay + (f" warmup {warmup}" if warmup else "")
+
+
 def _describe_config(config: RunConfig) -> str:
     """Return in one line how a run is trained."""
     length = (
@@ -259,7 +271,7 @@ def _describe_config(config: RunConfig) -> str:
     )
     parts = [
         config.model,
-        f"{config.optimizer} lr {config.optimizer_options['lr']:g}",
+        f"{config.optimizer} lr {config.optimizer_options['lr']:g}{_describe_schedule(config)}",
         f"batch {config.batch}",
         f"{length} per task",
     ]

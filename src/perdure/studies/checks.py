@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from ..record import InputError
 from ..scenarios import SETTINGS, find_scenario
 from ..strategies import find_strategy
 from ..training.config import OPTIMIZERS, RunConfig, list_setting_names
+from ..training.schedules import SCHEDULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,8 +33,8 @@ __all__ = [
 
 FACTORS = ("scenario", "setting", "model", "strategy", "variant")  # a later one overrides
 NOT_RUN_OPTIONS = {
-    "scenario", "strategy", "model", "setting", "seed", "optimizer_options", "options",
-    "model_options", "code", "validation_split",
+    "scenario", "strategy", "model", "setting", "seed", "optimizer_options",
+    "schedule_options", "options", "model_options", "code", "validation_split",
 }  # fmt: skip
 RUN_OPTIONS = [field for field in RunConfig.__struct_fields__ if field not in NOT_RUN_OPTIONS]
 LENGTHS = ("epochs", "iterations")
@@ -43,11 +45,14 @@ MAX_RUNS = 100_000
 def hyperparameters_of(cell: Cell, fixed: Values, grid: Grid | None = None) -> list[str]:
     """Return the names of the hyperparameters of a cell's strategy, optimizer and model."""
     default = find_scenario(cell.scenario).defaults_for(cell.setting).optimizer
+    optimizers = (grid or {}).get("optimizer", [fixed.get("optimizer", default)])
+    schedules = (grid or {}).get("schedule", [fixed.get("schedule", "constant")])
     names: dict[str, None] = {}
-    for optimizer in (grid or {}).get("optimizer", [fixed.get("optimizer", default)]):
-        # An unknown optimizer is rejected later, when the config is made.
+    for optimizer, schedule in product(optimizers, schedules):
+        # An unknown optimizer or schedule is rejected later, when the config is made.
         known = optimizer if isinstance(optimizer, str) and optimizer in OPTIMIZERS else "sgd"
-        names |= dict.fromkeys(list_setting_names(cell.strategy, cell.model, known))
+        shape = schedule if isinstance(schedule, str) and schedule in SCHEDULES else "constant"
+        names |= dict.fromkeys(list_setting_names(cell.strategy, cell.model, known, shape))
     return list(names)
 
 

@@ -18,6 +18,7 @@ from ..scenarios import find_scenario
 from ..strategies import find_strategy
 from .config_checks import check_config
 from .hyperparameters import Hyperparameter, describe_types, list_hyperparameters, parse_value
+from .schedules import SCHEDULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ __all__ = ["OPTIMIZERS", "RunConfig", "list_setting_names", "make_config"]
 OPTIMIZERS: dict[str, dict[str, float]] = {
     "sgd": {"lr": 0.01, "momentum": 0.9, "weight_decay": 0.0},
     "adam": {"lr": 0.001, "weight_decay": 0.0},
+    "adamw": {"lr": 0.001, "weight_decay": 0.01},
 }
 
 
@@ -44,6 +46,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     batch: int
     optimizer: str
     optimizer_options: dict[str, float]
+    schedule: Literal["constant", "cosine", "step"] = "constant"  # of the learning rate, per task
+    schedule_options: dict[str, int | float]
     options: dict[str, Any]  # of the strategy
     model_options: dict[str, Any]
     mask_unseen: bool = False
@@ -79,6 +83,7 @@ def make_config(
     settings: Mapping[str, object] | None = None,
     model: str | None = None,
     optimizer: str | None = None,
+    schedule: str = "constant",
     epochs: int | None = None,
     iterations: int | None = None,
     batch: int | None = None,
@@ -92,9 +97,11 @@ def make_config(
     Args:
         scenario: One of `perdure.scenarios.SCENARIOS`.
         strategy: One of `perdure.strategies.STRATEGIES`, or "module:Class".
-        settings: Hyperparameters of strategy, optimizer and model by name; values may be text.
+        settings: Hyperparameters of strategy, optimizer, schedule and model by name; values may be
+            text.
         model: One of `perdure.models.MODELS`, or "module:factory".
-        optimizer: "sgd" or "adam".
+        optimizer: "sgd", "adam" or "adamw".
+        schedule: How the learning rate changes in each task: "constant", "cosine" or "step".
         epochs: Passes over the training data per task.
         iterations: Iterations per task, instead of epochs.
         batch: New examples per iteration.
@@ -113,15 +120,18 @@ def make_config(
         iterations = defaults.iterations
     model, optimizer = model or defaults.model, optimizer or defaults.optimizer
     if optimizer not in list(OPTIMIZERS):  # a study may contain a list, which has no hash
-        raise InputError(f"optimizer is {optimizer!r:.40}, expected sgd or adam")
+        raise InputError(f"optimizer is {optimizer!r:.40}, expected sgd, adam or adamw")
+    if schedule not in list(SCHEDULES):
+        raise InputError(f"schedule is {schedule!r:.40}, expected constant, cosine or step")
     strategy_class, factory = find_strategy(strategy), find_factory(model)
-    strategy_options, optimizer_options, model_options = _resolve_settings(
+    strategy_options, optimizer_options, schedule_options, model_options = _resolve_settings(
         settings or {},
         [
             _Owner(strategy, list_hyperparameters(strategy_class, skip=("seed",)),
                    defaults.strategies.get(strategy, {})),
             _Owner(optimizer, _list_optimizer_hyperparameters(optimizer),
                    {"lr": defaults.lr} if optimizer == defaults.optimizer else {}),
+            _Owner(f"schedule {schedule}", SCHEDULES[schedule], {}),
             _Owner(model, list_hyperparameters(factory),
                    defaults.model_options if model == defaults.model else {}),
         ],
@@ -139,6 +149,8 @@ def make_config(
             "batch": defaults.batch if batch is None else batch,
             "optimizer": optimizer,
             "optimizer_options": optimizer_options,
+            "schedule": schedule,
+            "schedule_options": schedule_options,
             "options": strategy_options,
             "model_options": model_options,
             "code": {name: _hash_source(value) for name, value in named if ":" in name},
@@ -149,15 +161,18 @@ def make_config(
 
 
 @cache
-def list_setting_names(strategy: str, model: str, optimizer: str) -> tuple[str, ...]:
+def list_setting_names(
+    strategy: str, model: str, optimizer: str, schedule: str = "constant"
+) -> tuple[str, ...]:
     """Return the hyperparameters that `make_config` accepts as settings.
 
     Example:
         >>> list_setting_names("ewc", "mlp", "adam")
-        ('strength', 'mode', 'decay', 'labels', 'lr', 'weight_decay', 'hidden')
+        ('strength', 'mode', 'decay', 'labels', 'lr', 'weight_decay', 'warmup', 'hidden')
     """
     own = list_hyperparameters(find_strategy(strategy), skip=("seed",))
-    return (*own, *OPTIMIZERS[optimizer], *list_hyperparameters(find_factory(model)))
+    trained_with = (*OPTIMIZERS[optimizer], *SCHEDULES[schedule])
+    return (*own, *trained_with, *list_hyperparameters(find_factory(model)))
 
 
 class _Owner(NamedTuple):

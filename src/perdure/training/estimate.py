@@ -36,7 +36,7 @@ def make_duration_key(config: RunConfig) -> bytes:
         True
     """
     fields = msgspec.to_builtins(config)
-    for name in ("seed", "validation_split", "optimizer_options"):
+    for name in ("seed", "validation_split", "optimizer_options", "schedule_options"):
         del fields[name]
     options = config.options.items()
     fields["options"] = {name: value for name, value in options if not isinstance(value, float)}

@@ -14,6 +14,7 @@ from ..scenarios import order_drifting_stream
 from .contract import check_batches, check_rows
 from .divergence import DivergenceCheck
 from .early_stopping import EarlyStopping, split_for_early_stopping
+from .schedules import Schedule, set_learning_rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +46,7 @@ class TrainingPlan(NamedTuple):
     early_stopping_split: float = 0.1  # fraction of each task's examples that is held out
     boundaries: bool = True  # False: one stream, in which tasks have no known ends
     blur: float = 0.0  # of a stream without boundaries
+    schedule: Schedule = Schedule()  # of the learning rate
 
 
 class Phase(NamedTuple):
@@ -112,6 +114,9 @@ def train(
             should_stop = partial(stopping.should_stop, strategy, held_out)
             for new in iterate_batches(rows, plan, index, skip=done, should_stop=should_stop):
                 first, *others = check_batches(strategy, strategy.select_rows(new))
+                if not plan.schedule.is_constant:
+                    factor = plan.schedule.factor(done, count_steps(rows, plan))
+                    set_learning_rates(strategy.optimizer, factor)
                 loss = strategy.step(
                     strategy.examples.take(first, only_task),
                     *(strategy.examples.take(other) for other in others),

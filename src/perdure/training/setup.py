@@ -22,6 +22,7 @@ from ..scenarios import (
 )
 from ..strategies import find_strategy
 from .loop import TrainingPlan
+from .schedules import Schedule
 
 if TYPE_CHECKING:
     import os
@@ -116,6 +117,7 @@ def build_learner(config: RunConfig, scenario: Scenario) -> tuple[Strategy, Trai
         early_stopping_split=config.early_stopping_split,
         boundaries=config.boundaries != "none",
         blur=config.blur,
+        schedule=Schedule(config.schedule, **config.schedule_options),  # type: ignore[arg-type]
     )
     torch.manual_seed(config.seed)
     network = build(
@@ -142,8 +144,9 @@ def build_learner(config: RunConfig, scenario: Scenario) -> tuple[Strategy, Trai
 def _build_optimizer(config: RunConfig, network: Network) -> torch.optim.Optimizer:
     options: dict[str, Any] = dict(config.optimizer_options)
     # Fused: one pass over the weights per step.
-    if config.optimizer == "adam":
-        return torch.optim.Adam(network.parameters(), **options, fused=True)
+    if config.optimizer in ("adam", "adamw"):
+        kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
+        return kind(network.parameters(), **options, fused=True)
     # Fused SGD fails if a weight has its first gradient after others, as the next task's head has.
     return torch.optim.SGD(network.parameters(), **options, fused=network.opened is None)
 

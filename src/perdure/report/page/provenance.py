@@ -19,8 +19,8 @@ FACTS = ("scenario", "setting", "strategy", "model", "optimizer", "epochs", "bat
 
 # Options of `perdure run` that are named after their field, with the value they have by default.
 OPTIONS: dict[str, object] = {
-    "model": None, "setting": None, "batch": None, "optimizer": None, "every": None,
-    "image_size": None, "boundaries": "sharp", "blur": 0.0, "patience": None,
+    "model": None, "setting": None, "batch": None, "optimizer": None, "schedule": "constant",
+    "every": None, "image_size": None, "boundaries": "sharp", "blur": 0.0, "patience": None,
     "early_stopping_split": 0.0, "validation_split": 0.0, "gradients": None, "threads": 1,
     "device": None,
 }  # fmt: skip
@@ -88,7 +88,7 @@ def make_command(config: Mapping[str, object], seeds: Sequence[int]) -> str | No
         words += _option("order", _format(config["order"]))
     words += [_flag(field) for field in FLAGS if config.get(field)]
     words += [_flag("no_per_example")] if config.get("per_example") is False else []
-    for group in ("optimizer_options", "options", "model_options"):
+    for group in ("optimizer_options", "schedule_options", "options", "model_options"):
         values = config.get(group)
         for name, value in values.items() if isinstance(values, dict) else ():
             words += _option("set", f"{name}={_format(value)}")
