@@ -37,6 +37,7 @@ __all__ = ["KINDS", "plot"]
 
 # The kinds of figures; the function of the same name in report.figures draws each.
 KINDS: dict[str, str] = {
+    "averages": "average accuracy and forgetting after each task, a line per method with its band",
     "curves": "scores per task during training, with task switches, min-ACC and task ends",
     "gradients": "gradient norms of the stability term and of the plasticity term",
     "forgetting": "final forgetting against the largest drop on the way, with Pearson's rho",
@@ -105,7 +106,8 @@ def plot(
         zoom: For curves and gradients: draw only the first INT iterations after each task switch.
         term: For gradients: the term of the loss. Defaults to stability.
         window: For forgetting: number of evaluations within which a drop counts. Defaults to 10.
-        metrics: For series: metrics to draw. Defaults to acc,min_acc.
+        metrics: For averages and series: metrics to draw. Defaults to acc,forgetting.best and to
+            acc,min_acc.
         pool: Average runs under one NAME that differ in more than the seed.
         inputs: How to read and show the scores.
         classes: Number of classes that each task introduces, as in 2,2,2, for files that do not
@@ -142,7 +144,7 @@ def plot(
     )  # fmt: skip
     input_options = replace(inputs.make(), classes=classes, setting=setting)
     methods, notes = open_sources(sources, input_options, store, pool=pool)
-    from ..report.figures import add_title, save
+    from ..report.figures import add_title, get_caption, save
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -155,6 +157,8 @@ def plot(
             _print_notes([note for note in notes if note.startswith("left out: ")], caught)
             raise
     _print_notes(notes, caught)
+    if caption := get_caption(figure):
+        print_stderr(f"caption: {caption}")
     print_lines(f"wrote {path}")
     return 0
 

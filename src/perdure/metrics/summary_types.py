@@ -106,6 +106,10 @@ class Summary:
     bias: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
+    def curve(self, id_: str) -> list[float | None] | None:
+        """Return a metric after each task, None if it has no such curve."""
+        return self.curves.get(CURVE_NAMES.get(id_, id_))
+
     def keep_only(self, ids: Sequence[str]) -> None:
         """Drop everything that does not belong to the given ids."""
         drop_other_ids(self, ids)

@@ -1,7 +1,7 @@
 """Colours and dashes of methods, the same in every figure and readable for colour-blind people.
 
 Seven hues after Okabe and Ito, without yellow (unreadable on white). Methods of one family share
-a hue and differ in their dashes, so that black-and-white prints can be read too.
+a hue and differ in their dashes; hues have markers, so that black-and-white prints can be read.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ __all__ = ["DASHES", "HUES", "LineStyle", "choose_styles", "sequential_colours",
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY = HUES
 DASHES = ("solid", "dashed", "dotted", "dashdot")  # matplotlib's names
+MARKERS = dict(zip(HUES, "os^DvPX", strict=True))  # matplotlib's names, one per hue
 
 # From dark blue to yellow (cividis), for ordered quantities such as memory sizes or many tasks.
 ORDERED_COLOURS = (
@@ -37,6 +38,11 @@ class LineStyle(NamedTuple):
     def plotly(self) -> str:
         """The dashes under plotly's name."""
         return {"solid": "solid", "dashed": "dash", "dotted": "dot"}.get(self.dashes, "dashdot")
+
+    @property
+    def marker(self) -> str:
+        """The marker of points, by hue: hues that look alike in grey have different markers."""
+        return MARKERS.get(self.colour, "o")
 
 
 STRATEGY_STYLES = {

@@ -1,8 +1,8 @@
 """Figures, one function per kind: each takes runs by method and returns a matplotlib figure."""
 
-from ._paper import add_title, save
 from .criteria_charts import fixed, spider
 from .curves import curves
+from .drawing.paper import add_title, get_caption, save
 from .forgetting import forgetting
 from .four_panels import panels
 from .gradients import gradients
@@ -10,13 +10,16 @@ from .heatmap_grids import changes, heatmaps
 from .ranking import ranks
 from .rescaling import guessing, rescaled
 from .series import series
+from .task_averages import averages
 
 __all__ = [
     "add_title",
+    "averages",
     "changes",
     "curves",
     "fixed",
     "forgetting",
+    "get_caption",
     "gradients",
     "guessing",
     "heatmaps",

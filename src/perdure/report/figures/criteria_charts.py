@@ -16,10 +16,17 @@ from ...metrics.score_matrix import ZERO_UPPER
 from ..colours import choose_styles
 from ..filtering import drop_other_task_counts, drop_unusable
 from ..load import get_strategy
-from ._by_task import draw_task_lines
-from ._matrices import average_runs, get_matrices, merge_matrix_scales, wrap_name
-from ._panels import add_legend, band_key, escape_text, line_key, percent_ticks, score_axis_label
-from ._paper import SIZES, new_figure, split_into_rows
+from .drawing.by_task import draw_task_lines
+from .drawing.matrices import average_runs, get_matrices, merge_matrix_scales, wrap_name
+from .drawing.panels import (
+    add_legend,
+    band_key,
+    escape_text,
+    line_key,
+    percent_ticks,
+    score_axis_label,
+)
+from .drawing.paper import SIZES, new_figure, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
     from ...record import ScoreInput
     from ..colours import LineStyle
     from ..load import RunsByMethod
-    from ._paper import Size
+    from .drawing.paper import Size
 
 __all__ = ["fixed", "spider"]
 

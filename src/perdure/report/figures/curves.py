@@ -23,7 +23,7 @@ from ..curve_data import (
 )
 from ..filtering import drop_other_task_counts, drop_unusable
 from ..labels import require_one_scale, span_names, task_names, worst_label
-from ._panels import (
+from .drawing.panels import (
     MAX_COLUMNS,
     add_legend,
     band_key,
@@ -40,7 +40,7 @@ from ._panels import (
     task_end_style,
     worst_style,
 )
-from ._paper import new_figure
+from .drawing.paper import new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ...metrics import Stream
     from ...record import ScoreInput
     from ..load import RunsByMethod
-    from ._paper import Size
+    from .drawing.paper import Size
 
 __all__ = ["curves"]
 

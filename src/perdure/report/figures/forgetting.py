@@ -11,8 +11,15 @@ from ...record import InputError
 from ..colours import choose_styles
 from ..filtering import drop_other_task_counts, drop_unusable
 from ..labels import merge_scales
-from ._panels import check_panel_count, escape_text, get_layout, percent_ticks, share_axes, shorten
-from ._paper import new_figure
+from .drawing.panels import (
+    check_panel_count,
+    escape_text,
+    get_layout,
+    percent_ticks,
+    share_axes,
+    shorten,
+)
+from .drawing.paper import new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
     from ...record import ScoreInput
     from ..colours import LineStyle
     from ..load import RunsByMethod
-    from ._paper import Size
+    from .drawing.paper import Size
 
     Pairs = list[dict[tuple[int, int], tuple[float, float]]]  # one per run
 

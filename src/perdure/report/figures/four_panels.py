@@ -14,8 +14,8 @@ import numpy as np
 from ..._suggestions import suggest_names
 from ...record import InputError
 from ..colours import BLUE, ORANGE, VERMILION, task_colours
-from ._cells import draw_cells, make_score_colours, name_cells, text_width, write_numbers
-from ._matrices import (
+from .drawing.cells import draw_cells, make_score_colours, name_cells, text_width, write_numbers
+from .drawing.matrices import (
     MeanAndSD,
     average_runs,
     get_matrices,
@@ -23,8 +23,8 @@ from ._matrices import (
     merge_matrix_scales,
     short_task_names,
 )
-from ._panels import escape_text, percent_ticks, score_axis_label
-from ._paper import SIZES, new_figure
+from .drawing.panels import escape_text, percent_ticks, score_axis_label
+from .drawing.paper import SIZES, new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ...metrics import ScoreMatrix, ScoreScale
     from ..load import RunsByMethod
-    from ._paper import Size
+    from .drawing.paper import Size
 
 __all__ = ["panels"]
 

@@ -14,7 +14,7 @@ from ..colours import choose_styles
 from ..curve_data import MeanCurve, average_curves, find_switches
 from ..filtering import drop_other_task_counts, drop_unusable
 from ..labels import merge_names
-from ._panels import (
+from .drawing.panels import (
     add_legend,
     band_key,
     check_panel_count,
@@ -25,7 +25,7 @@ from ._panels import (
     share_axes,
     shorten,
 )
-from ._paper import new_figure
+from .drawing.paper import new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ...record.formats.gradients import Gradients
     from ..curve_data import Curve
     from ..load import RunsByMethod
-    from ._paper import Size
+    from .drawing.paper import Size
 
     Norms = Mapping[str, Sequence[Gradients]]  # of the runs of each method
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...record import InputError
-from ._cells import (
+from .drawing.cells import (
     draw_cells,
     make_change_colours,
     make_score_colours,
@@ -18,7 +18,7 @@ from ._cells import (
     text_width,
     write_numbers,
 )
-from ._matrices import (
+from .drawing.matrices import (
     average_runs,
     get_matrices,
     get_score_limits,
@@ -26,8 +26,8 @@ from ._matrices import (
     short_task_names,
     wrap_name,
 )
-from ._panels import escape_text, percent_ticks, score_axis_label
-from ._paper import SIZES, new_figure, split_into_rows
+from .drawing.panels import escape_text, percent_ticks, score_axis_label
+from .drawing.paper import SIZES, new_figure, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from ...metrics import ScoreMatrix
     from ..load import RunsByMethod
-    from ._paper import Size
+    from .drawing.paper import Size
 
 __all__ = ["changes", "heatmaps"]
 

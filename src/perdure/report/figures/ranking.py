@@ -19,8 +19,8 @@ from ...stats import (
 from ..colours import choose_styles
 from ..filtering import drop_other_task_counts, drop_unusable
 from ..load import index_by_seed
-from ._panels import shorten
-from ._paper import SIZES, new_figure
+from .drawing.panels import shorten
+from .drawing.paper import SIZES, new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ...record import ScoreInput
     from ...stats import PairTestName
     from ..load import RunsByMethod
-    from ._paper import Size
+    from .drawing.paper import Size
 
     Seed = int | str
     Values = dict[str, dict[Seed, float]]

@@ -13,10 +13,10 @@ from matplotlib.ticker import MaxNLocator
 
 from ...metrics import UndefinedMetricError, aa_curve, af_curve, beta, gamma, raa_curve, raf_curve
 from ..colours import BLUE, VERMILION, choose_styles
-from ._by_task import draw_task_lines
-from ._matrices import MeanAndSD, average_runs, get_matrices, merge_matrix_scales
-from ._panels import add_legend, band_key, escape_text, percent_ticks
-from ._paper import new_figure, split_into_rows
+from .drawing.by_task import draw_task_lines
+from .drawing.matrices import MeanAndSD, average_runs, get_matrices, merge_matrix_scales
+from .drawing.panels import add_legend, band_key, escape_text, percent_ticks
+from .drawing.paper import new_figure, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ...metrics import ScoreMatrix, Setting
     from ..colours import LineStyle
     from ..load import RunsByMethod
-    from ._paper import Size
+    from .drawing.paper import Size
 
     Curve = Callable[[ScoreMatrix], NDArray[np.float64]]
 

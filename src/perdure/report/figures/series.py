@@ -17,8 +17,8 @@ from ..curve_data import explain_missing_stream, get_streams
 from ..filtering import drop_other_task_counts, drop_unusable
 from ..labels import require_one_scale
 from ..series_parameter import find_series_parameter
-from ._panels import escape_text, percent_ticks
 from .curves import CurveGroup, draw_curves
+from .drawing.panels import escape_text, percent_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ...record import ScoreInput
     from ..load import RunsByMethod
     from ..series_parameter import SeriesParameter
-    from ._paper import Size
+    from .drawing.paper import Size
 
     RunValues = list[list[float]]  # a metric of each run, by value of the hyperparameter
 

@@ -12,10 +12,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from ..._html import select_extremes
-from ...record import InputError, visible
-from ..labels import axis_label
-from ._paper import SIZES, split_into_rows
+from ...._html import select_extremes
+from ....record import InputError, visible
+from ...labels import axis_label
+from .paper import SIZES, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-    from ...metrics import ScoreScale
-    from ..colours import LineStyle
-    from ..curve_data import MeanCurve
-    from ._paper import Size
+    from ....metrics import ScoreScale
+    from ...colours import LineStyle
+    from ...curve_data import MeanCurve
+    from .paper import Size
 
 MAX_PANELS = 60
 MAX_POINTS = 1000  # per line: twice what a page's width can show

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...record import InputError
-from ..filtering import drop_other_task_counts, drop_unusable
-from ..labels import merge_names, merge_scales
-from ._panels import escape_text, shorten
+from ....record import InputError
+from ...filtering import drop_other_task_counts, drop_unusable
+from ...labels import merge_names, merge_scales
+from .panels import escape_text, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from ...metrics import ScoreMatrix, ScoreScale
-    from ...record import ScoreInput
-    from ..load import RunsByMethod
-    from ._paper import Size
+    from ....metrics import ScoreMatrix, ScoreScale
+    from ....record import ScoreInput
+    from ...load import RunsByMethod
+    from .paper import Size
 
 # Maximum length of a task's name on an axis.
 MAX_TASK_LETTERS = {"column": 14, "page": 22, "slide": 10}

@@ -12,7 +12,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
-from ...record import InputError
+from ....record import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -88,6 +88,16 @@ def add_title(figure: Figure, title: str) -> None:
         figure.legends[0].set_title(text, prop=FontProperties(size=size))
     else:
         figure.suptitle(text, fontsize=size)
+
+
+def set_caption(figure: Figure, caption: str) -> None:
+    """Keep what a caption must state: the definitions drawn, the bands, and lines that coincide."""
+    figure.set_label(caption)
+
+
+def get_caption(figure: Figure) -> str:
+    """Return what the caption of a figure must state, an empty string if nothing special."""
+    return str(figure.get_label() or "")
 
 
 def save(figure: Figure, path: str | Path, dpi: int = 200) -> Path:

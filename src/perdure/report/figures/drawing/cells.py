@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.colors import Normalize, TwoSlopeNorm
 
-from ._paper import SIZES
+from .paper import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
     from numpy.typing import NDArray
 
-    from ...metrics import ScoreScale
-    from ._paper import Size
+    from ....metrics import ScoreScale
+    from .paper import Size
 
 # Colour-blind readers can distinguish both; cividis also works in black and white.
 SCORE_COLOURMAP, CHANGE_COLOURMAP = "cividis", "PuOr"

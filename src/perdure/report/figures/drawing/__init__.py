@@ -1,0 +1,1 @@
+"""What figures share: sizes, panels, legends, cells, and lines after each task."""

@@ -1,0 +1,224 @@
+"""Metrics after each task, one line per method: the figure that most papers show."""
+
+from __future__ import annotations
+
+import re
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...metrics import display_name, find_metric, options_for
+from ...record import InputError
+from ..colours import choose_styles
+from ..filtering import drop_other_task_counts, drop_unusable
+from .drawing.by_task import as_lines, draw_task_lines
+from .drawing.matrices import average_runs
+from .drawing.overlaps import choose_widths, list_overlaps
+from .drawing.panels import add_legend, band_key, escape_text, percent_ticks, shorten
+from .drawing.paper import SIZES, new_figure, set_caption
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from ...metrics import ScoreScale, Summary
+    from ..load import RunsByMethod
+    from .drawing.matrices import MeanAndSD
+    from .drawing.paper import Size
+
+    Curves = dict[str, MeanAndSD]  # by method
+
+__all__ = ["averages"]
+
+DEFAULT_METRICS = ("acc", "forgetting.best")
+MAX_METRICS = 6
+MAX_LEGEND_LETTERS = {"column": 22, "page": 36, "slide": 28}
+LONG_NAME = 24  # letters of a metric's name, from which its first words label the axis
+
+
+def averages(
+    methods: RunsByMethod, *, size: Size = "page", metrics: Sequence[str] = DEFAULT_METRICS
+) -> Figure:
+    """Return average accuracy and forgetting after each task, one line per method.
+
+    The value after k tasks is the metric of the first k tasks, as if learning had stopped there.
+    Lines are means over the runs of a method, with a band of one SD. No class counts are needed.
+
+    Args:
+        methods: runs or score matrices by method, as returned by `open_methods`.
+        size: a column or a page of a paper, or a slide.
+        metrics: ids of the metrics to draw, one panel each.
+
+    Example:
+        >>> from perdure.metrics import ScoreMatrix
+        >>> from perdure.record import ScoreInput
+        >>> figure = averages({"er": [ScoreInput(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))]})
+        >>> [axes.lines[0].get_ydata().round(2).tolist() for axes in figure.axes]
+        [[0.9, 0.7], [nan, 0.3]]
+    """
+    ids = tuple(dict.fromkeys(metrics))
+    if not 1 <= len(ids) <= MAX_METRICS:
+        raise InputError(f"{len(ids)} metrics to draw, expected 1 to {MAX_METRICS}")
+    for id_ in ids:
+        try:
+            find_metric(id_)
+        except ValueError as error:
+            raise InputError(f"metrics: {error}") from None
+    summaries, scale = _summarize(methods, ids)
+    curves = {id_: _average(summaries, id_) for id_ in ids}
+    _check_drawn(curves, summaries)
+    rows = len(ids) if size == "column" else -(-len(ids) // 3)
+    columns = -(-len(ids) // rows)
+    lines = [as_lines(own) for own in curves.values()]
+    with new_figure(size, _height(rows, columns, size), rows, columns) as figure:
+        for axes, id_ in zip(figure.axes, ids, strict=False):
+            _draw_metric(axes, id_, curves[id_], summaries, scale, size)
+            draw_task_lines(axes, curves[id_], choose_styles(methods), choose_widths(lines))
+            axes.set_xlim(*_task_limits(curves))
+        for axes in figure.axes[len(ids) :]:
+            axes.set_visible(False)
+        for axes in figure.axes[max(len(ids) - columns, 0) : len(ids)]:
+            axes.set_xlabel("tasks learned")
+        figure.align_ylabels()
+        panels = zip(figure.axes, curves.values(), strict=False)
+        drawn = {
+            name: line for axes, own in panels for name, line in zip(own, axes.lines, strict=True)
+        }
+        for name, line in drawn.items():
+            line.set_label(shorten(name, MAX_LEGEND_LETTERS[size]))
+        add_legend(figure, [*drawn.values(), *band_key(map(len, summaries.values()))])
+    set_caption(figure, _make_caption(ids, summaries, scale, list_overlaps(lines)))
+    return figure
+
+
+def _summarize(
+    methods: RunsByMethod, ids: Sequence[str]
+) -> tuple[dict[str, list[Summary]], ScoreScale]:
+    """Return the summaries of each method's runs; runs without any of the metrics are left out."""
+    options = options_for(ids)
+    every: dict[int, Summary] = {}
+
+    def find_problem(run: object) -> str:
+        result = every[id(run)]
+        if any(result.curve(id_) for id_ in ids):
+            return ""
+        reason = result.undefined.get(ids[0], "it has no value after each task")
+        return f"{ids[0]} is undefined: {reason}"
+
+    for runs in methods.values():
+        every |= {id(run): run.summary(options) for run in runs}
+    usable = drop_other_task_counts(drop_unusable(methods, find_problem), together=False)
+    summaries = {name: [every[id(run)] for run in runs] for name, runs in usable.items()}
+    first_name, first = next((name, several[0]) for name, several in summaries.items())
+    for name, several in summaries.items():
+        if any(one.scale != first.scale for one in several):
+            raise InputError(
+                f"{name} has scores of another range or direction than {first_name}, expected the "
+                "same kind of score everywhere"
+            )
+    return summaries, first.scale
+
+
+def _average(summaries: Mapping[str, Sequence[Summary]], id_: str) -> Curves:
+    """Return the mean and SD of a metric after each task; methods without it are left out."""
+    curves = {name: [one.curve(id_) for one in several] for name, several in summaries.items()}
+    return {
+        name: average_runs([_as_array(curve) for curve in several if curve])
+        for name, several in curves.items()
+        if all(several)
+    }
+
+
+def _as_array(curve: Sequence[float | None]) -> NDArray[np.float64]:
+    return np.array([np.nan if value is None else value for value in curve])
+
+
+def _check_drawn(curves: Mapping[str, Curves], summaries: Mapping[str, Sequence[Summary]]) -> None:
+    """Raise if a metric that was asked for has no value after each task for any method."""
+    for id_, own in curves.items():
+        reasons = [one.undefined.get(id_) for several in summaries.values() for one in several]
+        if not own and not any(reasons):
+            raise InputError(
+                f"{id_} has no value after each task, expected metrics such as acc, bwt or "
+                "forgetting.best"
+            )
+
+
+def _draw_metric(
+    axes: Axes,
+    id_: str,
+    curves: Curves,
+    summaries: Mapping[str, Sequence[Summary]],
+    scale: ScoreScale,
+    size: Size,
+) -> None:
+    """Label a panel, and say for which methods its metric is undefined."""
+    metric = find_metric(id_)
+    in_percent = scale.percent and metric.unit == "score"
+    axes.set_ylabel(escape_text(_short_name(id_, scale)) + " (%)" * in_percent)
+    axes.set_title(escape_text(id_), loc="right", color="#6b6b6b")
+    if in_percent:
+        percent_ticks(scale, axes.yaxis)
+    missing = [name for name in summaries if name not in curves]
+    letters = int(SIZES[size][0] * 72 / SIZES[size][1] / 2)
+    if missing and curves:
+        text = f"undefined for {', '.join(map(escape_text, missing))}"
+        axes.set_title(fill(text, letters), loc="left")
+    elif missing:
+        reason = f"undefined: {summaries[missing[0]][0].undefined[id_]}"
+        axes.text(
+            0.5, 0.5, fill(reason, letters // 2), ha="center", va="center",
+            transform=axes.transAxes,
+        )  # fmt: skip
+
+
+def _short_name(id_: str, scale: ScoreScale) -> str:
+    """Return the name of a metric for an axis; the id in the corner states the definition.
+
+    Example:
+        >>> from perdure.metrics import ACCURACY
+        >>> _short_name("acc", ACCURACY), _short_name("forgetting.best", ACCURACY)
+        ('average accuracy', 'forgetting')
+    """
+    name = display_name(find_metric(id_), scale)
+    if len(name) <= LONG_NAME:
+        return name
+    return re.split(r" (?:from|since|between|over|relative|as|on|of) |: ", name)[0]
+
+
+def _task_limits(curves: Mapping[str, Curves]) -> tuple[float, float]:
+    """Return the limits of the x axis: from the first to the last task, in every panel."""
+    most = max((len(curve.mean) for own in curves.values() for curve in own.values()), default=1)
+    room = 0.05 * max(most - 1, 1)
+    return 1 - room, most + room
+
+
+def _height(rows: int, columns: int, size: Size) -> float:
+    """Return the height relative to the width: panels a third wider than high."""
+    if size == "slide":
+        return 0.5 if columns > 1 else 0.5625
+    panel = 0.72 / columns if columns > 1 else (0.66 if size == "column" else 0.5)
+    return min(rows * panel + 0.05, 1.25 * 7 / SIZES[size][0])
+
+
+def _make_caption(
+    ids: Sequence[str],
+    summaries: Mapping[str, Sequence[Summary]],
+    scale: ScoreScale,
+    overlaps: str,
+) -> str:
+    """Return what a caption must state: the definitions, and what the bands are."""
+    listed = "; ".join(f"{id_}: {display_name(find_metric(id_), scale)}" for id_ in ids)
+    counts = sorted({len(several) for several in summaries.values()})
+    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    band = (
+        f"lines are means over {runs} runs, bands one SD"
+        if counts[-1] > 1
+        else "one run per method"
+    )
+    parts = [f"{listed}, of the tasks learned so far", band, overlaps]
+    return "; ".join(part for part in parts if part)
