@@ -1,4 +1,4 @@
-"""Suggestions for misspelled names."""
+"""Names as people type them: spelling that does not matter, and suggestions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["suggest_names"]
+__all__ = ["normalize_name", "suggest_names"]
+
+
+def normalize_name(name: str) -> str:
+    """Return a name without case, spaces, hyphens and underscores.
+
+    Example:
+        >>> normalize_name("WC-ACC"), normalize_name("Backward Transfer")
+        ('wcacc', 'backwardtransfer')
+    """
+    return "".join(character for character in name.casefold() if character not in " -_")
 
 
 def suggest_names(name: str, known: Iterable[str]) -> str:

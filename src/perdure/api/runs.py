@@ -165,6 +165,7 @@ def run(
         _check_resumable(waiting, restart=restart)
     provenance = training.load_provenance(scenario, fetch=bool(waiting))
     notes = [
+        *(f"{strategy}: {name}" for name in {config.strategy for config in configs} - {strategy}),
         *_notes_on_changes(finished, provenance),
         *_notes_on_last_run(waiting, provenance, store),
         *_notes_on_progress(finished, waiting),

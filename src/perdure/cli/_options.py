@@ -6,15 +6,15 @@ import math
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
 from ..api.scores import make_scale
-from ..metrics import criteria_weights, find_metric
+from ..metrics import criteria_weights
 from ..record import InputError, InputOptions, read_vector
 from ._output import STDIN
-from .reference.names import MetricName
+from .reference.names import MetricList, MetricText, parse_metric_id, parse_metric_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +33,7 @@ __all__ = [
     "IntOrAll",
     "IntPair",
     "MetricIds",
+    "MetricName",
     "NonNegativeInt",
     "Order",
     "PositiveInt",
@@ -154,13 +155,6 @@ def _parse_weights(text: str, option: str) -> dict[str, float]:
     return weights
 
 
-def _parse_metric_ids(text: str, option: str) -> list[str]:  # noqa: ARG001  (as all parsers)
-    ids = [part.strip() for part in text.split(",")] if text else []
-    for id_ in ids:
-        find_metric(id_)
-    return ids
-
-
 def _parameter(parse: Callable[[str, str], object], metavar: str | None = None) -> Parameter:
     """Return a parameter whose one word `parse(text, option)` turns into a value."""
 
@@ -199,7 +193,12 @@ Windows = Annotated[tuple[int | None, ...], _parameter(_parse_windows, "INT,…,
 Weights = Annotated[dict[str, float], _parameter(_parse_weights, "NAME=FLOAT,…")]
 Seeds = Annotated[int | list[int], _parameter(_parse_seeds, "INT|INT,…")]
 Order = Annotated[int | list[int], _parameter(_parse_order, "INT|INT,…")]
-MetricIds = Annotated[list[MetricName], _parameter(_parse_metric_ids, "ID,…")]
+if TYPE_CHECKING:
+    MetricIds: TypeAlias = MetricList
+    MetricName: TypeAlias = str
+else:
+    MetricIds = Annotated[list[MetricText], _parameter(parse_metric_ids, "ID,…")]
+    MetricName = Annotated[MetricText, _parameter(parse_metric_id, "ID")]
 
 
 @Parameter(name="*", group="Scores in files")

@@ -74,7 +74,8 @@ def compare(
     Args:
         groups: NAME=PATH,PATH… or PATH: run folders, folders of runs, score matrices, points.csv
             files, or patterns of such. A path without a name belongs to the name before it.
-        metrics: Compare by these metrics only, and exit with code 1 if one of them is undefined.
+        metrics: Compare by these metrics only: ids, or a pattern such as 'forgetting.*'. Exits with
+            code 1 if one that is named is undefined, or all that match a pattern.
         test: Test of every pair, paired by seed: Student's t-test, a sign permutation test, or
             Wilcoxon's signed-rank test; `welch` is the unpaired t-test. See docs/statistics.md.
         unpaired: Do not pair runs by seed: `t` becomes Welch's test, `permutation` the two-sample
@@ -115,7 +116,8 @@ def compare(
         _print_examples(
             report, ids, format_, percent=inputs.percent, digits=decimals, details=details
         )
-    return 1 if report.undefined and (metrics or not report.metrics) else 0
+    missing = metrics.missing(report.metrics) if metrics else not report.metrics
+    return 1 if report.undefined and missing else 0
 
 
 def _print(

@@ -13,6 +13,8 @@ from msgspec import to_builtins
 
 from ..record import InputError
 from ..report.tables import make_headline_table, make_task_table
+from ..scenarios import SCENARIOS
+from ..strategies import STRATEGIES, resolve_strategy
 from ._options import (
     Flag,
     IntOrAll,
@@ -183,6 +185,7 @@ def run(
         dry_run: Print the complete configuration of each run without running it.
         format_: Output format.
     """
+    strategy = _resolve_names(scenario, strategy)
     require_training()
     from ..api.runs import make_configs
     from ..api.runs import run as run_seeds
@@ -214,6 +217,21 @@ def run(
             _print(result, result.summary)
     _print_failures(result.failed)
     return max((2 if job.code == 2 else 1 for job in result.failed), default=0)
+
+
+def _resolve_names(scenario: str, strategy: str) -> str:
+    """Return the strategy that a name stands for; raise if it is where the scenario belongs."""
+    taken = resolve_strategy(scenario)
+    if scenario not in SCENARIOS and taken in STRATEGIES and not Path(scenario).exists():
+        default = next(iter(SCENARIOS))
+        raise InputError(
+            f"{scenario!r:.60} is a strategy, and the scenario comes first: `perdure run {default} "
+            f"{taken}` trains it on digits; `perdure list scenarios` lists the others"
+        )
+    taken = resolve_strategy(strategy)
+    if taken != strategy:
+        print_stderr(f"note: {strategy}: {taken}")
+    return taken
 
 
 def _parse_settings(pairs: list[str] | None) -> dict[str, str]:

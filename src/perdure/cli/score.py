@@ -83,7 +83,8 @@ def score(
     Args:
         files: Score matrix (CSV, TSV, JSON, NPY or NPZ; row i is measured after learning task i),
             evaluation log (points.csv), run folder, folder of runs, or - for standard input.
-        metrics: Print only these metrics, and exit with code 1 if one of them is undefined.
+        metrics: Print only these metrics: ids, or a pattern such as 'forgetting.*'. Exits with code
+            1 if one that is named is undefined, or all that match a pattern.
         as_: Print what another tool or paper would print, such as `avalanche` or `mammoth`; see
             `perdure list tools`.
         per_task: Also print the values per task and the values after each task.
@@ -134,14 +135,16 @@ def score(
         _print_as(groups, as_, format_, notes, percent=percent)
         return 0
     _print_scores(groups, format_, notes, percent=percent, per_task=per_task)
-    return _report_missing(groups, metrics or [], format_)
+    return _report_missing(groups, metrics, format_)
 
 
-def _report_missing(groups: Mapping[str, ScoreGroup], metrics: Sequence[str], format_: str) -> int:
+def _report_missing(
+    groups: Mapping[str, ScoreGroup], metrics: MetricIds | None, format_: str
+) -> int:
     """Return 1 if a metric that was asked for is undefined; next to a paper's table, say why."""
     code = 0
     for name, group in groups.items():
-        missing = [id_ for id_ in metrics if id_ not in group.summary.metrics]
+        missing = metrics.missing(group.summary.metrics) if metrics else []
         code = 1 if missing else code
         if missing and format_ in ("markdown", "latex", "csv"):
             prefix = f"{name}: " if len(groups) > 1 else ""

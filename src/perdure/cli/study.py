@@ -66,6 +66,7 @@ def run_(
     from .. import studies, training
 
     study = studies.read_study(file)
+    print_stderr(*(f"note: {note}" for note in study.notes))
     if dry_run:
         _print_estimates(study, store, execution, format_)
         return 0
@@ -102,6 +103,7 @@ def status_(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "t
     from .. import studies
 
     study = studies.read_study(file)
+    print_stderr(*(f"note: {note}" for note in study.notes))
     status = studies.study_status(study, store)
     running = [folder.name for folder in status.running]
     waiting = status.remaining - len(running)
@@ -137,13 +139,14 @@ def report(
     Args:
         file: Study file (TOML).
         store: Folder in which runs are stored.
-        metrics: Metrics to print.
+        metrics: Metrics to print: ids, or a pattern such as 'forgetting.*'.
         format_: Output format. LaTeX tables use booktabs.
     """
     require_training()
     from .. import studies
 
     study = studies.read_study(file)
+    print_stderr(*(f"note: {note}" for note in study.notes))
     _print_report(study, store, studies.study_status(study, store), format_, metrics or [])
     return 0
 

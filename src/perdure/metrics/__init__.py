@@ -18,6 +18,7 @@ from .intervals.matrix_intervals import *
 from .intervals.run_difference import *
 from .intervals.stream_intervals import *
 from .methods import *
+from .metric_names import *
 from .per_example import *
 from .registry import *
 from .runs import *

@@ -3,7 +3,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .registry import STRATEGIES, StrategyInfo, find_strategy
+from .registry import (
+    STRATEGIES,
+    STRATEGY_ALIASES,
+    StrategyInfo,
+    find_strategy,
+    resolve_strategy,
+)
 
 if TYPE_CHECKING:
     from ._base import LossCallback, LossTerm, Rows, Strategy
@@ -25,6 +31,7 @@ __all__ = [
     "MAS",
     "SI",
     "STRATEGIES",
+    "STRATEGY_ALIASES",
     "CWRStar",
     "Cumulative",
     "GDumb",
@@ -40,6 +47,7 @@ __all__ = [
     "Strategy",
     "StrategyInfo",
     "find_strategy",
+    "resolve_strategy",
 ]
 
 _CLASSES = {info.class_name: name for name, info in STRATEGIES.items()}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from .._suggestions import suggest_names
+from .._suggestions import normalize_name, suggest_names
 from .._user_modules import import_user_attribute
 from ..record import InputError
 
 if TYPE_CHECKING:
     from ._base import Strategy
 
-__all__ = ["STRATEGIES", "StrategyInfo", "find_strategy"]
+__all__ = ["STRATEGIES", "STRATEGY_ALIASES", "StrategyInfo", "find_strategy", "resolve_strategy"]
 
 
 class StrategyInfo(NamedTuple):
@@ -110,6 +110,45 @@ STRATEGIES: dict[str, StrategyInfo] = {
         "less: after the first task only the last layer is trained",
     ),
 }  # fmt: skip
+
+STRATEGY_ALIASES = {  # by normalized name
+    "finetune": "naive",
+    "finetuning": "naive",
+    "sequential": "naive",
+    "sgd": "naive",
+    "lowerbound": "naive",
+    "er": "replay",
+    "experiencereplay": "replay",
+    "rehearsal": "replay",
+    "multitask": "joint",
+    "jointtraining": "joint",
+    "offline": "joint",
+    "upperbound": "joint",
+    "independent": "single",
+    "singletask": "single",
+    "randomguessing": "random",
+    "elasticweightconsolidation": "ewc",
+    "synapticintelligence": "si",
+    "memoryawaresynapses": "mas",
+    "learningwithoutforgetting": "lwf",
+    "gradientepisodicmemory": "gem",
+    "averagedgem": "agem",
+    "cwr*": "cwr-star",
+}
+
+
+def resolve_strategy(name: str) -> str:
+    """Return the name of the strategy that people call `name`; unknown names are returned as given.
+
+    Example:
+        >>> resolve_strategy("er"), resolve_strategy("A-GEM"), resolve_strategy("mine:Own")
+        ('replay', 'agem', 'mine:Own')
+    """
+    if name in STRATEGIES:
+        return name
+    word = normalize_name(name)
+    by_word = {normalize_name(known): known for known in STRATEGIES}
+    return by_word.get(word) or STRATEGY_ALIASES.get(word, name)
 
 
 def find_strategy(name: str) -> type[Strategy]:

@@ -7,11 +7,11 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from .._suggestions import suggest_names
-from ..metrics import METRICS, SummaryOptions, parse_id
+from ..metrics import METRICS, SummaryOptions, parse_id, resolve_metric
 from ..models import find_factory
 from ..record import InputError
 from ..scenarios import SETTINGS, find_scenario
-from ..strategies import find_strategy
+from ..strategies import find_strategy, resolve_strategy
 from ..training.config import OPTIMIZERS, RunConfig, list_setting_names
 from ..training.schedules import SCHEDULES
 
@@ -29,6 +29,7 @@ __all__ = [
     "check_study",
     "hyperparameters_of",
     "overridden",
+    "resolve_aliases",
 ]
 
 FACTORS = ("scenario", "setting", "model", "strategy", "variant")  # a later one overrides
@@ -68,7 +69,7 @@ def overridden(name: str) -> tuple[str, ...]:
 
 def check_keys(plain: Mapping[str, object], kind: type[msgspec.Struct], where: str = "") -> None:
     """Raise for an unknown key, and for an unknown word under `on` or `settings`."""
-    known = [field for field in kind.__struct_fields__ if field != "name"]
+    known = [field for field in kind.__struct_fields__ if field not in ("name", "notes")]
     for name in plain:
         if name not in known:
             raise InputError(
@@ -83,6 +84,34 @@ def check_keys(plain: Mapping[str, object], kind: type[msgspec.Struct], where: s
                     f"{where}{name} has {value!r:.40}; {suggest_names(value, words)}"
                     f"expected {' or '.join(words)}"
                 )
+
+
+def resolve_aliases(plain: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+    """Return a study with the names of its strategies and metrics, and a note per alias.
+
+    Example:
+        >>> resolve_aliases({"strategies": ["er"], "strategy": {"er": {"memory": 50}}})
+        ({'strategies': ['replay'], 'strategy': {'replay': {'memory': 50}}}, ['er: replay'])
+    """
+    study = dict(plain)
+    notes: dict[str, str] = {}
+    if isinstance(names := plain.get("strategies"), list):
+        taken = {name: resolve_strategy(name) for name in names if isinstance(name, str)}
+        notes |= taken
+        study["strategies"] = [taken.get(name, name) for name in names]
+    if isinstance(tables := plain.get("strategy"), dict):
+        study["strategy"] = {resolve_strategy(name): table for name, table in tables.items()}
+        notes |= {name: resolve_strategy(name) for name in tables}
+        if len(tables) > len({resolve_strategy(name) for name in tables}):
+            raise InputError("two tables [strategy.NAME] are of one strategy, expected one")
+    select = plain.get("select")
+    if isinstance(select, dict) and isinstance(metric := select.get("metric"), str):
+        try:
+            notes[metric] = resolve_metric(metric)
+        except ValueError as error:
+            raise InputError(f"[select] metric: {error}") from None
+        study["select"] = {**select, "metric": notes[metric]}
+    return study, [f"{name}: {taken}" for name, taken in notes.items() if taken != name]
 
 
 def check_study(study: Study) -> None:

@@ -15,7 +15,15 @@ from ..record import InputError, check_depth, read_file
 from ..scenarios import Setting, find_scenario
 from ..training.config import RunConfig, make_config
 from ..training.setup import resolve_device
-from .checks import FACTORS, RUN_OPTIONS, check_keys, check_study, hyperparameters_of, overridden
+from .checks import (
+    FACTORS,
+    RUN_OPTIONS,
+    check_keys,
+    check_study,
+    hyperparameters_of,
+    overridden,
+    resolve_aliases,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,6 +95,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     strategy: dict[str, Values] = {}
     variant: dict[str, Values] = {}
     select: SelectionRule = SelectionRule()
+    notes: list[str] = []  # on aliases in the file
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -234,7 +243,8 @@ def make_study(plain: Mapping[str, object], name: str) -> Study:
         check_keys(plain, Study)
         if isinstance(select := plain.get("select", {}), dict):
             check_keys(select, SelectionRule, "[select]: ")
-        study = msgspec.convert({**plain, "name": name}, Study)
+        canonical, notes = resolve_aliases(plain)
+        study = msgspec.convert({**canonical, "name": name, "notes": notes}, Study)
         check_study(study)
     except ValueError as error:
         raise InputError(f"study {name}: {error}") from None

@@ -15,7 +15,7 @@ from .._suggestions import suggest_names
 from ..models import find_factory
 from ..record import InputError
 from ..scenarios import find_scenario
-from ..strategies import find_strategy
+from ..strategies import find_strategy, resolve_strategy
 from .config_checks import check_config
 from .hyperparameters import Hyperparameter, describe_types, list_hyperparameters, parse_value
 from .schedules import SCHEDULES
@@ -113,7 +113,7 @@ def make_config(
         >>> run.options["alpha"], run.options["memory"], run.optimizer_options["lr"], run.epochs
         (0.5, 2000, 0.01, 10)
     """
-    spec = find_scenario(scenario)
+    spec, strategy = find_scenario(scenario), resolve_strategy(strategy)
     defaults = spec.defaults_for(setting)
     lengths = (epochs, iterations, options.get("patience"))
     if lengths == (None, None, None) and options.get("boundaries") != "none":

@@ -1,136 +1,185 @@
-"""`perdure explain`: what a metric or a strategy is."""
+"""`perdure explain`: what a metric, a family, a tool's name or a strategy is."""
 
 from __future__ import annotations
 
-import textwrap
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from ..._suggestions import suggest_names
-from ...metrics import DIAGNOSIS, METRICS, NEEDS, parse_id
+from cyclopts import Parameter
+
+from ..._suggestions import normalize_name, suggest_names
+from ...metrics import (
+    FAMILIES,
+    METRIC_ALIASES,
+    METRICS,
+    NEEDS,
+    TOOLS,
+    family_members,
+    find_metric,
+    metric_symbol,
+    parse_id,
+    plain_formula,
+)
 from ...record import InputError
-from ...scenarios import SCENARIOS
-from ...strategies import STRATEGIES
-from .._output import print_lines
+from ...strategies import STRATEGIES, resolve_strategy
+from .._output import print_json, print_lines, print_stderr
 from .names import TermName
+from .pages import (
+    candidates_page,
+    family_page,
+    metric_page,
+    printed_as,
+    strategy_page,
+    tool_metrics,
+    tool_page,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 __all__ = ["explain"]
 
-CURVES = {"aa": "acc", "af": "forgetting.best"}
-LEGEND = {
-    "matrix": "R_{i,j} score on task j after task i; T tasks; b untrained, J joint, S single model",
-    "stream": "A(E_i, f_n) score on task i after iteration n; t_i last iteration of task i",
-}
+ExplainFormat = Annotated[Literal["text", "latex", "json"], Parameter("--format")]
 
 
-def explain(*ids: TermName) -> None:
-    """Explain metrics and strategies.
+def explain(*terms: TermName, format_: ExplainFormat = "text") -> None:
+    """Explain metrics, families of metrics, the names that other tools print, and strategies.
 
     For a metric: its formula, source, requirements, similar metrics and interpretation. For a
-    strategy: what it does, stores and costs, its paper, and its hyperparameters.
+    family such as `forgetting` or `'acc.*'`: its members, how they differ and when to use which.
+    For a tool such as `avalanche`, or a name it prints such as `StreamBWT`: the metric that it is
+    here. For a strategy: what it does, stores and costs, its paper, and its hyperparameters.
 
     Args:
-        ids: Ids of metrics (`perdure list metrics`) or names of strategies (`perdure list
-            strategies`).
+        terms: Ids of metrics (`perdure list metrics`), families, tools (`perdure list tools`),
+            names that tools print, or strategies (`perdure list strategies`).
+        format_: Output format. `latex` prints the formulas of metrics in LaTeX; `json` prints
+            metrics with both.
     """
-    if not ids:
+    if not terms:
         raise InputError(
-            "nothing to explain; name a metric such as wc_acc (`perdure list metrics`) or a "
-            "strategy such as ewc (`perdure list strategies`)"
+            "nothing to explain; name a metric such as wc_acc (`perdure list metrics`), a family "
+            "such as forgetting, a tool such as avalanche (`perdure list tools`) or a strategy "
+            "such as ewc (`perdure list strategies`)"
         )
-    pages = [_strategy(id_) if id_ in STRATEGIES else _metric(id_) for id_ in ids]
-    print_lines(*"\n\n".join(pages).split("\n"))
+    if format_ == "text":
+        print_lines(*"\n\n".join(map(_page, terms)).split("\n"))
+        return
+    ids = dict.fromkeys(id_ for term in terms for id_ in _metric_ids(term))
+    if format_ == "json":
+        print_json([_metric_to_dict(id_) for id_ in ids])
+        return
+    for id_ in ids:
+        formula = f"{metric_symbol(id_)} = {find_metric(id_).formula}"
+        print_lines(f"% {id_}: {find_metric(id_).name}", rf"\[ {formula} \]")
 
 
-def _metric(id_: str) -> str:
-    try:
-        return _page(CURVES.get(id_, id_))
-    except ValueError as error:
-        both = suggest_names(id_, [*STRATEGIES, *METRICS]).strip()
-        if not both or not str(error).startswith("no metric has the id"):
-            raise
-        raise InputError(f"no metric or strategy is called {id_!r:.60}; {both}") from None
+def _page(term: str) -> str:
+    """Return the page of the first kind of thing that has the name."""
+    strategy = resolve_strategy(term)
+    if strategy in STRATEGIES:
+        return strategy_page(strategy) if strategy == term else _taken(term, strategy)
+    if term in TOOLS:
+        return tool_page(term)
+    word = term.casefold().removesuffix(".*")
+    if word in FAMILIES and (term.endswith(".*") or word not in METRICS):
+        return _with_tools(family_page(word), term, family_members(word))
+    id_ = _find_id(term)
+    if id_ is not None:
+        return _with_tools(metric_page(id_), term, [id_])
+    candidates = METRIC_ALIASES.get(normalize_name(term), ())
+    if candidates:
+        single = len(candidates) == 1
+        text = metric_page(candidates[0]) if single else candidates_page(term, candidates)
+        return _with_tools(text, term, candidates)
+    if lines := _tool_lines(term):
+        return "\n".join([f"{term}: a name that tools print", *lines])
+    raise _unknown(term)
 
 
-def _strategy(name: str) -> str:
-    entry = STRATEGIES[name]
-    parts = [
-        ("stores", entry.keeps),
-        ("costs", f"compared with naive: {entry.costs}"),
-        ("paper", entry.paper or "none: a baseline that every study needs"),
-        ("options", "; ".join(_hyperparameters(name)) + " (set with --set NAME=VALUE)"),
-        *(("presets", text) for text in _presets(name)),
-        ("run", f"perdure run split-digits {name}"),
-        (
-            "code",
-            f"perdure.strategies.{entry.module}, which also documents what its paper leaves open",
-        ),
+def _taken(term: str, strategy: str) -> str:
+    print_stderr(f"note: {term}: {strategy}")
+    return strategy_page(strategy)
+
+
+def _find_id(term: str) -> str | None:
+    """Return the id that a term is, in any case."""
+    for id_ in (term, term.casefold()):
+        try:
+            parse_id(id_)
+        except ValueError:
+            continue
+        return id_
+    return None
+
+
+def _with_tools(page: str, term: str, ids: Collection[str]) -> str:
+    """Return a page, and below it what else tools print under that very name."""
+    if lines := _tool_lines(term, besides=ids):
+        return "\n".join([page, "", f"  tools that print {term} for something else", *lines])
+    return page
+
+
+def _tool_lines(term: str, besides: Collection[str] = ()) -> list[str]:
+    """Return what each tool computes under a name, unless it is one of the ids `besides`."""
+    lines: list[str] = []
+    for tool, metrics in TOOLS.items():
+        names = {
+            metric.name
+            for metric in metrics
+            if normalize_name(metric.name) == normalize_name(term) and metric.id not in besides
+        }
+        for name in names:
+            lines += ["", f"  {tool}", *("  " + line for line in tool_metrics(tool, name))]
+    return lines
+
+
+def _unknown(term: str) -> InputError:
+    printed = [metric.name for metrics in TOOLS.values() for metric in metrics]
+    known = [*METRICS, *FAMILIES, *STRATEGIES, *TOOLS, *printed]
+    hint = suggest_names(term, known) or (
+        "see `perdure list metrics`, `perdure list tools` and `perdure list strategies`"
+    )
+    return InputError(f"no metric, family, tool or strategy is called {term!r:.60}; {hint.strip()}")
+
+
+def _metric_ids(term: str) -> list[str]:
+    """Return the ids of the metrics that a term stands for, for formats of formulas."""
+    word = term.casefold().removesuffix(".*")
+    if term in TOOLS:
+        return [metric.id for metric in TOOLS[term] if metric.id is not None]
+    if word in FAMILIES and (term.endswith(".*") or word not in METRICS):
+        return family_members(word)
+    id_ = _find_id(term)
+    if id_ is not None:
+        return [id_]
+    if candidates := METRIC_ALIASES.get(normalize_name(term)):
+        return list(candidates)
+    named = [
+        metric.id
+        for metrics in TOOLS.values()
+        for metric in metrics
+        if metric.id is not None and normalize_name(metric.name) == normalize_name(term)
     ]
-    return "\n".join([f"{name}: {entry.about}", *_lines(parts)])
+    if named:
+        return named
+    if resolve_strategy(term) in STRATEGIES:
+        raise InputError(f"{term!r:.60} is a strategy, which has no formula; use --format text")
+    raise _unknown(term)
 
 
-def _hyperparameters(name: str) -> list[str]:
-    """Return every hyperparameter with its default, which needs PyTorch."""
-    try:
-        from ...strategies import find_strategy
-        from ...training.hyperparameters import list_hyperparameters
-
-        options = list_hyperparameters(find_strategy(name), skip=("seed",))
-    except ModuleNotFoundError:
-        return ["hyperparameters are shown if PyTorch is installed: pip install 'perdure[train]'"]
-    return [f"{key}={_plain(default)}" for key, (_, default) in options.items()] or ["none"]
-
-
-def _presets(name: str) -> list[str]:
-    """Return the values that scenarios set in place of the defaults."""
-    by_values: dict[str, list[str]] = {}
-    for scenario, named in SCENARIOS.items():
-        for setting in dict.fromkeys((named.setting, *named.defaults_by_setting)):
-            if preset := named.defaults_for(setting).strategies.get(name):
-                values = " ".join(f"{key}={_plain(value)}" for key, value in preset.items())
-                command = (
-                    scenario if setting == named.setting else f"{scenario} --setting {setting}"
-                )
-                by_values.setdefault(values, []).append(command)
-    return [f"{values} for {', '.join(scenarios)}" for values, scenarios in by_values.items()]
-
-
-def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value).lower()
-
-
-def _page(id_: str) -> str:
-    base = parse_id(id_).base
-    metric = METRICS[base]
-    needs = "; ".join(NEEDS[need] for need in metric.needs)
-    parts = [
-        ("formula", metric.formula),
-        ("symbol", metric.symbol),
-        ("source", metric.source),
-        ("range", f"{metric.low:g} to {metric.high:g} for accuracies; {metric.better} is better"),
-        ("from", {"runs": "the other metrics"}.get(metric.input, f"the {metric.input}")),
-        ("needs", needs or "nothing else"),
-        ("scores", {"any": "any, losses too"}.get(metric.accepts, metric.accepts)),
-        ("where", LEGEND.get(metric.input, "")),
-        ("differs", metric.distinction),
-        ("reading", f"{metric.rule_of_thumb} {metric.interpretation}".strip()),
-    ]
-    shown = [part for part in parts if metric.input in LEGEND or part[0] not in ("scores", "where")]
-    lines = [f"{id_}: {metric.name}", *_lines(shown)]
-    if base in ("acc", "acc.learning", "bwt"):
-        lines += [
-            "",
-            "  together (Evaluation Metrics for Continual Learning, tutorial)",
-            textwrap.indent(DIAGNOSIS, "  "),
-        ]
-    return "\n".join(lines)
-
-
-def _lines(parts: list[tuple[str, str]]) -> list[str]:
-    """Return labels and texts as wrapped lines."""
-    return [
-        line
-        for label, text in parts
-        for line in textwrap.wrap(
-            text, 96, initial_indent=f"  {label:<9}", subsequent_indent=" " * 11,
-            break_on_hyphens=False,
-        )
-    ]  # fmt: skip
+def _metric_to_dict(id_: str) -> dict[str, object]:
+    metric = find_metric(id_)
+    return {
+        "id": id_,
+        "name": metric.name,
+        "symbol": metric_symbol(id_),
+        "formula": metric.formula,
+        "plain_formula": plain_formula(metric.formula),
+        "source": metric.source,
+        "input": metric.input,
+        "needs": [NEEDS[need] for need in metric.needs],
+        "better": metric.better,
+        "distinction": metric.distinction,
+        "interpretation": f"{metric.rule_of_thumb} {metric.interpretation}".strip(),
+        "printed_as": printed_as(id_),
+    }

@@ -6,10 +6,13 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from ..._suggestions import normalize_name
 from .accuracy import ACCURACY_METRICS
+from .aliases import FAMILIES, METRIC_ALIASES, MetricFamily
 from .costs import COSTS_METRICS
 from .forgetting import FORGETTING_METRICS
 from .metric import NEEDS, Metric
+from .plain_formula import plain_formula
 from .rescaled import RESCALED_METRICS
 from .stream import STREAM_METRICS
 from .transfer import TRANSFER_METRICS
@@ -19,24 +22,34 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIAGNOSIS",
+    "FAMILIES",
+    "GROUPS",
     "METRICS",
+    "METRIC_ALIASES",
     "NEEDS",
     "Metric",
+    "MetricFamily",
     "MetricId",
     "better_direction",
     "display_name",
+    "family_members",
     "find_metric",
     "format_id",
+    "metric_symbol",
     "parse_id",
+    "plain_formula",
 ]
 
+GROUPS: dict[str, dict[str, Metric]] = {
+    "accuracy": ACCURACY_METRICS,
+    "transfer": TRANSFER_METRICS,
+    "forgetting and retention": FORGETTING_METRICS,
+    "relative to guessing": RESCALED_METRICS,
+    "during training": STREAM_METRICS,
+    "efficiency": COSTS_METRICS,
+}
 METRICS: dict[str, Metric] = {
-    **ACCURACY_METRICS,
-    **TRANSFER_METRICS,
-    **FORGETTING_METRICS,
-    **RESCALED_METRICS,
-    **STREAM_METRICS,
-    **COSTS_METRICS,
+    id_: metric for group in GROUPS.values() for id_, metric in group.items()
 }
 
 # How acc.learning, bwt and acc are read together, from Evaluation Metrics for Continual Learning.
@@ -75,11 +88,38 @@ def parse_id(id_: str) -> MetricId:
                 return MetricId(base, {metric.parameter: None})
     word = id_.lower()
     similar = (
-        get_close_matches(word, METRICS, n=3)
+        METRIC_ALIASES.get(normalize_name(id_))
+        or (word in FAMILIES and family_members(word))
+        or get_close_matches(word, METRICS, n=3)
         or [other for other, metric in METRICS.items() if word in metric.name][:3]
     )
     hint = f"did you mean {' or '.join(similar)}?" if similar else "see `perdure list metrics`"
     raise ValueError(f"no metric has the id {id_!r}; {hint}")
+
+
+def family_members(family: str) -> list[str]:
+    """Return the ids of a family: those that are its name, or start with it and a dot.
+
+    Example:
+        >>> family_members("intransigence")
+        ['intransigence', 'intransigence.single']
+    """
+    return [id_ for id_ in METRICS if id_ == family or id_.startswith(f"{family}.")]
+
+
+def metric_symbol(id_: str) -> str:
+    r"""Return the symbol of a metric in LaTeX, for math mode; `wf10` has its window in it.
+
+    Example:
+        >>> metric_symbol("bwt"), metric_symbol("wf10"), metric_symbol("wfall")
+        ('\\mathrm{BWT}', '\\mathrm{WF}^{10}', '\\mathrm{WF}^{\\mathrm{all}}')
+    """
+    base, arguments = parse_id(id_)
+    symbol = METRICS[base].symbol
+    for value in arguments.values():
+        text = r"\mathrm{all}" if value is None else str(value)
+        symbol = re.sub(r"(w|\\beta)$", "", symbol) + f"{{{text}}}"
+    return symbol
 
 
 def format_id(base: str, value: int | None) -> str:
