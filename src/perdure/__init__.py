@@ -1,6 +1,7 @@
 """perdure measures what a model retains while it keeps learning.
 
-- `score`, `score_groups` and `compare` compute metrics from arrays, files and recorded runs.
+- `score`, `score_groups` and `compare` compute metrics from arrays, files and recorded runs;
+  `which` says which definitions give a number.
 - `Evaluator` evaluates every task while your own training loop runs.
 - `run` trains a strategy on a scenario; `list_runs` and `open_run` read what was recorded.
 - `plan` predicts what an evaluation schedule costs and how precise it is.
@@ -40,6 +41,9 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from . import studies as studies
     from . import training as training
     from .api.comparison import compare as compare
+    from .api.definitions import DefinitionMatch as DefinitionMatch
+    from .api.definitions import DefinitionMatches as DefinitionMatches
+    from .api.definitions import which as which
     from .api.grouped_scores import GroupedScores as GroupedScores
     from .api.grouped_scores import ScoreGroup as ScoreGroup
     from .api.grouped_scores import score_groups as score_groups
@@ -78,6 +82,7 @@ __version__ = "0.1.0"
 # Where each name that is imported on first use is defined.
 _LIGHT = {
     "api.comparison": ("compare",),
+    "api.definitions": ("DefinitionMatch", "DefinitionMatches", "which"),
     "api.grouped_scores": ("GroupedScores", "ScoreGroup", "score_groups"),
     "record": (
         "InputError", "InputOptions", "RecordError", "Run", "RunFolder", "RunMetadata",

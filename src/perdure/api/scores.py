@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ..metrics import RunsSummary, Setting, Summary
 
-__all__ = ["make_options", "make_scale", "score", "select_metrics"]
+__all__ = ["make_matrix", "make_options", "make_scale", "score", "select_metrics"]
 
 
 def score(
@@ -109,7 +109,7 @@ def score(
         else:
             log_only = InputOptions(subsample=inputs.subsample)
             _check_unused(log_only, "an array", costs=costs, per_example=per_example)
-        matrix = source if isinstance(source, ScoreMatrix) else _matrix(source, inputs)
+        matrix = source if isinstance(source, ScoreMatrix) else make_matrix(source, inputs)
         summary = summarize(matrix, options=options)
     select_metrics(summary, metrics or ())
     return summary
@@ -166,7 +166,8 @@ def _check_unused(inputs: InputOptions, kind: str, **files: object) -> None:
         raise InputError(f"`{given[0]}=` has no effect on {kind}; leave it out, or score a file")
 
 
-def _matrix(scores: ArrayLike, inputs: InputOptions) -> ScoreMatrix:
+def make_matrix(scores: ArrayLike, inputs: InputOptions) -> ScoreMatrix:
+    """Return an array as a matrix, with what is stated about it."""
     return ScoreMatrix(
         inputs.to_fractions(scores),
         transposed=inputs.transposed,

@@ -19,6 +19,7 @@ from .plot import plot
 from .reference.completion import completion
 from .reference.explain import explain
 from .reference.list_ import list_app
+from .reference.which import which
 from .report import report
 from .reproduce import reproduce
 from .run import run
@@ -35,6 +36,7 @@ app = App(
 )
 app.command(score)
 app.command(compare)
+app.command(which)
 app.command(explain)
 app.command(plan)
 app.command(plot)
