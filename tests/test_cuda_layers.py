@@ -60,7 +60,7 @@ def test_training_in_half_precision_is_untouched(name: str) -> None:
     check(LAYERS[name], data(), forward=partial(torch.autocast, "cuda", torch.bfloat16))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"embedding-bag"}))
 def test_training_of_our_models_is_untouched(name: str) -> None:
     check(partial(shipped, name), pictures(), steps=2)
 

@@ -271,11 +271,11 @@ def test_an_error_of_the_factory_itself_is_not_changed(write: Write) -> None:
 
 def test_a_network_that_gives_something_else(write: Write) -> None:
     few = write("def net(shape, outputs): return nn.Sequential(nn.Flatten(), nn.Linear(16, 2))")
-    refusal(f"{few}:net", "returns (2, 2) for two images", "expected a tensor of (2, 3)")
+    refusal(f"{few}:net", "returns (2, 2) for two examples", "expected a tensor of (2, 3)")
     deep = write("def net(shape, outputs): return nn.Linear(4, outputs)")
     refusal(f"{deep}:net", "returns (2, 1, 4, 3)", "expected a tensor of (2, 3)")
     pair = write(forward("return self.last(x), x"))
     refusal(f"{pair}:Net", "returns tuple", "expected a tensor of (2, 3)")
     fails = write("def net(shape, outputs): return nn.Sequential(nn.Flatten(), nn.Linear(9, 3))")
-    error = refusal(f"{fails}:net", "fails for images of (1, 4, 4)", "RuntimeError", "2x16 and 9x3")
+    error = refusal(f"{fails}:net", "fails for inputs of (1, 4, 4)", "RuntimeError", "2x16 and 9x3")
     assert isinstance(error.__cause__, RuntimeError)

@@ -27,7 +27,7 @@ def domain(name: str, **_: object) -> Dataset:
 
 
 def test_the_domains_share_their_classes_and_come_in_the_papers_order() -> None:
-    with patch("perdure.scenarios.registry.load", domain):
+    with patch("perdure.scenarios.make.load", domain):
         scenario = make_scenario("mini-domainnet")
     assert [task.name for task in scenario.tasks] == [
         f"mini-domainnet-{each}" for each in ("clipart", "painting", "real", "sketch")
@@ -49,7 +49,7 @@ def test_domains_with_other_classes_are_refused() -> None:
         return replace(made, classes=("z", *made.classes[1:])) if "real" in name else made
 
     with (
-        patch("perdure.scenarios.registry.load", other),
+        patch("perdure.scenarios.make.load", other),
         pytest.raises(InputError, match="mini-domainnet: the datasets have different classes"),
     ):
         make_scenario("mini-domainnet")

@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from .api.grouped_scores import GroupedScores as GroupedScores
     from .api.grouped_scores import ScoreGroup as ScoreGroup
     from .api.grouped_scores import score_groups as score_groups
-    from .api.runs import ConfigOptions as ConfigOptions
+    from .api.run_options import ConfigOptions as ConfigOptions
     from .api.runs import RunResult as RunResult
     from .api.runs import run as run
     from .api.scores import score as score
@@ -89,7 +89,8 @@ _LIGHT = {
         "RunStatus", "list_runs", "open_run",
     ),
     "report.tables": ("ComparisonReport",),
-    "api.runs": ("ConfigOptions", "RunResult", "run"),
+    "api.run_options": ("ConfigOptions",),
+    "api.runs": ("RunResult", "run"),
     "api.scores": ("score",),
 }  # fmt: skip
 _NEEDS_TORCH = {

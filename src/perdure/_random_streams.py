@@ -25,6 +25,8 @@ RANDOM_STREAMS: Final = {
     "gdumb_order": 8,  # the order in which GDumb trains on its memory
     "validation_split": 8,  # the examples held out for validation
     "class_order": 9,  # the order of the classes
+    "task_order": 10,  # the task orders of `--orders`, one after the other
+    "own_test_split": 11,  # the test set of your own data that has none
     "pixel_permutations": 784,  # the permutations of permuted-mnist
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..metrics import summary_of_runs
 from ..record import InputError, open_run
@@ -18,68 +18,9 @@ if TYPE_CHECKING:
     from ..record import Run
     from ..scenarios.scenario import Provenance
     from ..training import RunConfig
+    from .run_options import ConfigOptions
 
-__all__ = ["ConfigOptions", "RunPlan", "RunResult", "make_configs", "run"]
-
-
-class ConfigOptions(TypedDict, total=False):
-    """Options of a run; those that are not set default to the values published for the scenario.
-
-    Attributes:
-        settings: Hyperparameters of the strategy, the optimizer and the model by name.
-        model: Name of the network, or "module:factory" of your own.
-        optimizer: "sgd" (with momentum 0.9), "adam" or "adamw".
-        lr: Learning rate, as in `settings`.
-        schedule: How the learning rate changes in each task: "constant", "cosine" or "step".
-        epochs: Number of epochs per task.
-        iterations: Number of iterations per task, instead of epochs.
-        online: Train for a single epoch per task.
-        batch: Number of new examples per iteration.
-        setting: What is incremental: "class", "task" or "domain".
-        mask_unseen: Mask the outputs of classes that have not been seen yet.
-        order: Order of the classes: a seed to shuffle them, or all classes.
-        image_size: Height and width of the images of m2i and i2m.
-        boundaries: Task boundaries: "sharp", "blurred" or "none".
-        blur: Fraction of examples that blurred tasks share, or by which tasks overlap.
-        patience: Number of epochs without a better score after which a task stops.
-        early_stopping_split: Fraction of each task's training data held out for early stopping.
-        validation_split: Fraction of the training data to evaluate on instead of the test set.
-        every: Number of iterations between evaluations.
-        subset: Number of test examples per task in each evaluation; None for all.
-        resample: Draw a new subset for every evaluation.
-        unseen: Also evaluate tasks that have not been learned yet.
-        per_example: Record which examples were classified correctly.
-        gradients: Number of iterations between records of the gradient norms.
-        threads: Number of CPU threads per run.
-        device: "cpu", "cuda", "cuda:1", or "auto".
-    """
-
-    settings: Mapping[str, object]
-    model: str | None
-    optimizer: Literal["sgd", "adam", "adamw"] | None
-    lr: float | None
-    schedule: Literal["constant", "cosine", "step"]
-    epochs: int | None
-    iterations: int | None
-    online: bool
-    batch: int | None
-    setting: Literal["class", "task", "domain"] | None
-    mask_unseen: bool
-    order: int | Sequence[int] | None
-    image_size: int | None
-    boundaries: Literal["sharp", "blurred", "none"]
-    blur: float
-    patience: int | None
-    early_stopping_split: float
-    validation_split: float
-    every: int
-    subset: int | None
-    resample: bool
-    unseen: bool
-    per_example: bool
-    gradients: int | None
-    threads: int
-    device: str
+__all__ = ["RunPlan", "RunResult", "make_configs", "run"]
 
 
 class RunPlan(NamedTuple):
@@ -133,7 +74,8 @@ def run(
     from its last checkpoint.
 
     Args:
-        scenario: One of `perdure.scenarios.SCENARIOS`.
+        scenario: One of `perdure.scenarios.SCENARIOS`, the path of your own data (a folder of
+            images, .npz or .parquet), or "module:function" that returns a scenario.
         strategy: One of `perdure.strategies.STRATEGIES`, or "module:Class" of your own.
         seeds: Number of seeds, or a list of seeds.
         store: Folder in which runs are stored.
@@ -163,9 +105,10 @@ def run(
         job.force, job.checkpoint_every = force, checkpoint_every
     if resume:
         _check_resumable(waiting, restart=restart)
-    provenance = training.load_provenance(scenario, fetch=bool(waiting))
+    provenance = training.load_provenance(configs[0], fetch=bool(waiting))
     notes = [
         *(f"{strategy}: {name}" for name in {config.strategy for config in configs} - {strategy}),
+        *_notes_on_own_data(configs[0]),
         *_notes_on_changes(finished, provenance),
         *_notes_on_last_run(waiting, provenance, store),
         *_notes_on_progress(finished, waiting),
@@ -258,6 +201,22 @@ def _notes_on_last_run(
     if last is None or not (changes := training.find_data_changes(last, provenance)):
         return []
     return [f"the data differs from that of {last} ({'; '.join(changes)})"]
+
+
+def _notes_on_own_data(config: RunConfig) -> list[str]:
+    """Return what was found out about your own data, and how it is divided into tasks."""
+    from ..data.own import ReadOptions
+    from ..scenarios import find_scenario
+
+    if config.data_path is None:
+        return []
+    options = ReadOptions(config.input, config.channels, config.image_size)
+    own = find_scenario(config.data_path, options).own
+    assert own is not None
+    tasks = config.num_tasks or own.tasks
+    counted = f"{own.examples:,} training examples, {own.classes} classes, {tasks} tasks"
+    hint = "" if own.has_tasks or config.num_tasks else "; `num_tasks=` sets another number"
+    return [f"{config.scenario}: {counted}{hint}", *own.notes]
 
 
 def _notes_on_progress(finished: Sequence[Job], waiting: Sequence[Job]) -> list[str]:

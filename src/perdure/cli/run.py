@@ -52,14 +52,21 @@ class StreamOptions:
             `none` (a stream without boundaries).
         blur: With `--boundaries blurred`, the fraction of examples that neighboring tasks share;
             with `none`, the fraction of a task during which the next one fades in.
-        image_size: Height and width of the images of the scenarios m2i and i2m, for small trials.
+        num_tasks: Number of tasks that the classes are divided into.
+        image_size: Height and width of the images of the scenarios m2i and i2m, for small trials,
+            and of your own images.
+        input: What your own arrays are, if their shape allows several: images, features or tokens.
+        channels: Where the channels of your own images are, if their shape allows both.
     """
 
     setting: Literal["class", "task", "domain"] | None = None
     order: Order | None = None
     boundaries: Literal["sharp", "blurred", "none"] = "sharp"
     blur: float = 0.1
+    num_tasks: Annotated[PositiveInt | None, Parameter(name=("--num-tasks", "--tasks"))] = None
     image_size: PositiveInt | None = None
+    input: Literal["images", "features", "tokens"] | None = None
+    channels: Literal["first", "last"] | None = None
 
 
 @Parameter(name="*", group="Training")
@@ -164,7 +171,9 @@ def run(
     Example: `perdure run split-mnist replay --seeds 5 --epochs 2 --lr 0.05`
 
     Args:
-        scenario: Name of the scenario; see `perdure list scenarios`.
+        scenario: Name of the scenario, see `perdure list scenarios`; or your own data: a folder of
+            images (a folder per class, or train/ and test/ of such), an .npz or .parquet file, or
+            `module:function` of your own that returns a scenario.
         strategy: Name of the strategy, see `perdure list strategies`, or `module:Class` of your
             own.
         seeds: Number of seeds (5 means the seeds 0 to 4), or a list of seeds such as 0,3,5.

@@ -76,8 +76,8 @@ def run_(
         for device in {config.device for _, config in status.planned}:
             training.resolve_device(device)
     if status.waiting or status.undecided:  # missing data is an error before anything starts
-        for scenario in study.scenarios:
-            training.load_provenance(scenario)
+        for config in {config.scenario: config for _, config in status.planned}.values():
+            training.load_provenance(config)
     status = run_with_progress(
         study, store, status, execution, show=format_ != "json", force=force,
         checkpoint_every=checkpoint_every,

@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from ._parquet import ImageBatch, ParquetFile
     from .registry import DatasetInfo
 
-__all__ = ["DecodedSplit", "decode", "decoded_folder", "freeze"]
+__all__ = [
+    "DecodedSplit",
+    "decode",
+    "decode_into_cache",
+    "decoded_folder",
+    "decoded_name",
+    "freeze",
+]
 
 DAMAGE_ERRORS = (OSError, EOFError, ValueError, KeyError, TypeError)  # of reading a damaged file
 FORMAT_VERSION = 1  # raise it if images are decoded differently: they then get other files
@@ -45,9 +52,14 @@ class DecodedSplit(NamedTuple):
 
 def decoded_folder(name: str, split: str, info: DatasetInfo, hashes: Sequence[str]) -> Path:
     """Return the folder of a decoded split, named after its files' hashes and image size."""
-    identity = json.dumps([FORMAT_VERSION, info.shape, info.fit, list(hashes)])
-    key = hashlib.sha256(identity.encode()).hexdigest()[:32]
-    return cache_folder() / "decoded" / f"{name}-{split}-{key}"
+    return decoded_name(f"{name}-{split}", [info.shape, info.fit, list(hashes)])
+
+
+def decoded_name(title: str, key: Sequence[object]) -> Path:
+    """Return the folder of decoded images that depend on `key` alone."""
+    identity = json.dumps([FORMAT_VERSION, *key])
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
+    return cache_folder() / "decoded" / f"{title}-{digest}"
 
 
 def decode(
@@ -68,12 +80,26 @@ def decode(
                     yield x, y
                     advance(len(y))
 
+    return decode_into_cache(folder, decode_batches, (count, *info.shape), classes, (name, split))
+
+
+def decode_into_cache(
+    folder: Path,
+    decode_batches: Callable[[], Iterable[ImageBatch]],
+    shape: tuple[int, ...],
+    classes: tuple[str, ...],
+    title: tuple[str, str],
+) -> DecodedSplit:
+    """Return the split in a folder of the cache, written if necessary; or from memory if not."""
+    with suppress(*DAMAGE_ERRORS):
+        return _open(folder)
     try:
-        return _store(folder, decode_batches, (count, *info.shape), classes)
+        return _store(folder, decode_batches, shape, classes)
     except OSError as error:
         with suppress(*DAMAGE_ERRORS):
             return _open(folder)  # another process has written it in the meantime
         reason = (error.strerror or str(error)).lower()
+        name, split = title
         note = f"{name}: {cache_folder()} cannot be written ({reason}): {split} decoded in memory"
         batches = list(decode_batches())
         x, y = np.concatenate([x for x, _ in batches]), np.concatenate([y for _, y in batches])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,15 +30,24 @@ if TYPE_CHECKING:
 
     from .paths import DatasetFiles
 
-__all__ = ["Dataset", "Split", "load"]
+__all__ = ["Dataset", "Inputs", "PerChannel", "Split", "load"]
 
+INPUTS = (("uint8", 4), ("float32", 4), ("float32", 2), ("int64", 2))  # types and dimensions
 DataSource = Literal["bundled", "cache", "mirror", "hub", "own"]
 
 
-class Split(NamedTuple):
-    """Images (N, C, H, W) and labels (N,), read-only and memory-mapped if possible."""
+Inputs: TypeAlias = "NDArray[Any]"  # uint8, float32 or int64
+PerChannel = tuple[float, ...]
 
-    x: NDArray[np.uint8]
+
+class Split(NamedTuple):
+    """Examples and labels (N,), read-only and memory-mapped if possible.
+
+    The examples are images (N, C, H, W) as bytes from 0 to 255 or as float32, features (N, F) as
+    float32, or tokens (N, L) as int64.
+    """
+
+    x: Inputs
     y: NDArray[np.int64]
 
 
@@ -54,13 +63,15 @@ class Dataset:
     revision: str | None = None
     sha256: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    normalization: tuple[PerChannel, PerChannel] | None = None  # mean and std of each channel
 
     def __post_init__(self) -> None:
         for split, (x, y) in (("train", self.train), ("test", self.test)):
-            if x.dtype != np.uint8 or x.ndim != 4:
+            if (x.dtype.name, x.ndim) not in INPUTS or x.dtype != self.train.x.dtype:
                 raise InputError(
-                    f"{self.name}: {split} images are {x.dtype} {x.shape}, expected uint8 from 0 "
-                    "to 255 of shape (N, C, H, W)"
+                    f"{self.name}: {split} examples are {x.dtype} {x.shape}, expected images as "
+                    "uint8 from 0 to 255 or float32 of shape (N, C, H, W), features as float32 "
+                    "(N, F), or tokens as int64 (N, L)"
                 )
             if y.shape != (len(x),) or y.dtype != np.int64:
                 raise InputError(

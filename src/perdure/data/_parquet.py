@@ -20,7 +20,19 @@ if TYPE_CHECKING:
 
     from .registry import DatasetInfo
 
-__all__ = ["ImageBatch", "ParquetFile", "missing_package", "open_parquet", "read_images"]
+__all__ = [
+    "DUCKDB_LIMITS",
+    "MAX_PIXELS",
+    "ImageBatch",
+    "ParquetFile",
+    "class_names",
+    "escape_glob",
+    "import_duckdb",
+    "missing_package",
+    "open_parquet",
+    "read_images",
+    "unreadable",
+]
 
 BATCH_SIZE = 512  # images in memory at a time
 MAX_PIXELS = 1 << 26  # per image
@@ -46,8 +58,8 @@ def missing_package(package: str) -> InputError:
 
 def open_parquet(path: Path) -> ParquetFile:
     """Return the description of a Parquet file without reading its images."""
-    duckdb = _import_duckdb()
-    name = _escape_glob(path)
+    duckdb = import_duckdb()
+    name = escape_glob(path)
     try:
         connection = duckdb.connect(config=DUCKDB_LIMITS)
         columns = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", name).fetchall()
@@ -56,7 +68,7 @@ def open_parquet(path: Path) -> ParquetFile:
             "SELECT value FROM parquet_kv_metadata(?) WHERE key = 'huggingface'::BLOB", name
         ).fetchall()
     except duckdb.Error as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
     types = {str(row[0]): str(row[1]) for row in columns}
     image = _find_column(path, types, ("image", "img"))
     label = _find_column(path, types, ("label", "fine_label"))
@@ -66,12 +78,12 @@ def open_parquet(path: Path) -> ParquetFile:
         )
     if not rows:
         raise InputError(f"{path}: has no rows, expected images")
-    return ParquetFile(path, int(rows), image, label, _class_names(metadata, label))
+    return ParquetFile(path, int(rows), image, label, class_names(metadata, label))
 
 
 def read_images(file: ParquetFile, info: DatasetInfo, classes: int) -> Iterator[ImageBatch]:
     """Yield the images (n, C, H, W) and labels of a file in order."""
-    duckdb = _import_duckdb()
+    duckdb = import_duckdb()
     query = (  # one window at a time: a single query would hold the whole file in memory
         f'SELECT "{file.image}".bytes, "{file.label}"::BIGINT '  # noqa: S608
         "FROM read_parquet(?, file_row_number = true) "
@@ -80,11 +92,11 @@ def read_images(file: ParquetFile, info: DatasetInfo, classes: int) -> Iterator[
     try:
         connection = duckdb.connect(config=DUCKDB_LIMITS)
         for first in range(0, file.rows, BATCH_SIZE):
-            window = [*_escape_glob(file.path), first, first + BATCH_SIZE]
+            window = [*escape_glob(file.path), first, first + BATCH_SIZE]
             rows = connection.execute(query, window).fetchall()
             yield _decode_rows(file.path, first, rows, info, classes)
     except duckdb.Error as error:
-        raise _unreadable(file.path, error) from None
+        raise unreadable(file.path, error) from None
 
 
 def _decode_rows(
@@ -147,7 +159,7 @@ def _find_column(path: Path, types: dict[str, str], names: tuple[str, ...]) -> s
     raise InputError(f"{path}: columns are {', '.join(types):.100}, expected {' or '.join(names)}")
 
 
-def _class_names(metadata: Sequence[tuple[bytes]], label: str) -> tuple[str, ...] | None:
+def class_names(metadata: Sequence[tuple[bytes]], label: str) -> tuple[str, ...] | None:
     """Return the class names in the huggingface metadata, or None."""
     try:
         names = json.loads(metadata[0][0])["info"]["features"][label]["names"]
@@ -156,19 +168,17 @@ def _class_names(metadata: Sequence[tuple[bytes]], label: str) -> tuple[str, ...
     return tuple(map(str, names)) if isinstance(names, list) else None
 
 
-def _escape_glob(path: Path) -> list[str]:
+def escape_glob(path: Path) -> list[str]:
     """Return a path as a query parameter; DuckDB would expand stars and brackets."""
     return [glob.escape(str(path))]
 
 
-def _unreadable(path: Path, error: Exception) -> InputError:
+def unreadable(path: Path, error: Exception, fix: str = "download it again") -> InputError:
     reason = str(error).splitlines()[0]
-    return InputError(
-        f"{path}: cannot be read as a Parquet file ({reason:.200}); download it again"
-    )
+    return InputError(f"{path}: cannot be read as a Parquet file ({reason:.200}); {fix}")
 
 
-def _import_duckdb() -> ModuleType:
+def import_duckdb() -> ModuleType:
     try:
         import duckdb
         import PIL  # noqa: F401 - a missing Pillow is reported before decoding

@@ -1,4 +1,4 @@
-"""Training examples on a device: stored as bytes, normalized when a batch is taken."""
+"""Training examples on a device: stored as they are, normalized when a batch is taken."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from ._load import Inputs
 
 __all__ = ["Batch", "Examples", "concatenate"]
 
@@ -32,10 +34,12 @@ class Examples:
     """The examples of a scenario, identified by their row numbers.
 
     Args:
-        x: the images as bytes, (N, C, H, W).
-        y: the correct output of each image.
-        task: the task of each image.
-        mean: what is subtracted from x / 255 per channel: one row for all tasks, or one per task.
+        x: images (N, C, H, W) as bytes or float32, features (N, F) as float32, or tokens (N, L)
+            as int64, which are not normalized.
+        y: the correct output of each example.
+        task: the task of each example.
+        mean: what is subtracted from x (bytes: x / 255) per channel or feature: one row for all
+            tasks, or one per task.
         std: what the difference is divided by, likewise.
         heads: whether the model has one head per task, so that batches carry their tasks.
         device: where the examples are stored.
@@ -51,7 +55,7 @@ class Examples:
 
     def __init__(
         self,
-        x: NDArray[np.uint8],
+        x: Inputs,
         y: NDArray[np.int64],
         task: NDArray[np.int64],
         *,
@@ -70,8 +74,10 @@ class Examples:
         std_ = torch.tensor(std, dtype=torch.float64)
         mean_ = torch.tensor(mean, dtype=torch.float64)
         # (x / 255 - mean) / std in one multiplication and one addition
-        self._gain = (1 / (255 * std_)).float()[:, :, None, None].to(self.device)
-        self._bias = (-mean_ / std_).float()[:, :, None, None].to(self.device)
+        unit = 255 if x.dtype == np.uint8 else 1
+        size = (*std_.shape, *[1] * (len(self.shape) - 1))
+        self._gain = (1 / (unit * std_)).float().view(size).to(self.device)
+        self._bias = (-mean_ / std_).float().view(size).to(self.device)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -79,7 +85,12 @@ class Examples:
     @property
     def bytes_each(self) -> int:
         """The bytes needed to store one example and its label."""
-        return int(np.prod(self.shape)) + self.labels.itemsize
+        return int(np.prod(self.shape)) * self._x.itemsize + self.labels.itemsize
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type in which the examples are stored."""
+        return self._x.dtype
 
     def take(self, rows: NDArray[np.int64], task: int | None = None) -> Batch:
         """Return the normalized examples at `rows`, as a copy that may be written to.
@@ -95,8 +106,9 @@ class Examples:
             tasks = self._task[chosen]
             gain, bias = gain[tasks], bias[tasks]
         # Selecting flat rows and normalizing in place is four times as fast on a CPU.
-        x = self._x.flatten(1).index_select(0, chosen).view(-1, *self.shape).float()
-        x.mul_(gain).add_(bias)
+        x = self._x.flatten(1).index_select(0, chosen).view(-1, *self.shape)
+        if self.dtype is not torch.int64:  # tokens
+            x = x.float().mul_(gain).add_(bias)
         if not self._heads:
             return Batch(x, self._y[chosen])
         return Batch(x, self._y[chosen], self._task[chosen] if task is None else task)

@@ -157,6 +157,8 @@ def _decode_data(job: Job, datasets: set[str]) -> None:
     Processes that start at the same time would otherwise each decode it.
     """
     with suppress(Exception):  # the run will fail with it, and others do not
+        if job.config.data_path is not None:
+            return  # decoded when the config was made
         for name in set(find_scenario(job.config.scenario).data) - datasets:
             datasets.add(name)
             load(name)

@@ -18,7 +18,7 @@ import msgspec
 
 from .. import __version__
 from ..record import InputError, RunFolder, replace_file
-from ..training.setup import load_scenario
+from ..training.setup import ScenarioKey, load_scenario, make_scenario_key
 from .collector import Collector
 from .events import ExitEvent, FailureEvent, NoteEvent
 from .jobs import PROGRESS_SECONDS, explain_error
@@ -101,7 +101,7 @@ class _Driver:
         self._jobs, self._on_event = jobs, on_event
         self._gpus_per_run, self._tokens = gpus_per_run, tokens
         self._sent = [msgspec.structs.replace(j, folder=j.folder.absolute()) for j in jobs]
-        self._scenarios: dict[str, ObjectRef[Scenario]] = {}  # in Ray's object store
+        self._scenarios: dict[ScenarioKey, ObjectRef[Scenario]] = {}  # in Ray's object store
         self._functions: dict[tuple[int, float], _RemoteRun] = {}  # by CPUs and GPUs
         self._running: dict[ObjectRef[int], tuple[int, int]] = {}  # index and attempt
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
@@ -154,7 +154,7 @@ class _Driver:
         import ray
 
         config = job.config
-        key = repr((config.scenario, config.setting, config.order, config.image_size))
+        key = make_scenario_key(config)
         if key not in self._scenarios:
             self._scenarios[key] = ray.put(load_scenario(config))
         return self._scenarios[key]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..evaluation.state.preserve import has_lazy_parameters, preserve_state
 from ..record import InputError
-from ._check import check_integer, check_integers, check_shape, format_error
+from ._check import check_input_shape, check_integer, check_integers, format_error
 from ._factory import call_factory, find_factory
 from .network import Network
 
@@ -23,11 +23,12 @@ INPUT_SEED = 0  # of the random inputs that a new network is tried with
 
 def build(
     name: str,
-    shape: tuple[int, int, int],
+    shape: tuple[int, ...],
     outputs: int,
     *,
     heads: Sequence[int] | None = None,
     mask_unseen: bool = False,
+    tokens: bool = False,
     **options: object,
 ) -> Network:
     """Return a network with its last `nn.Linear` as the head.
@@ -39,10 +40,11 @@ def build(
     Args:
         name: one of `MODELS`, or "module:factory" for your own, which is called as
             `factory(shape, outputs, **options)`.
-        shape: channels, height and width of the images.
+        shape: channels, height and width of the images, or the number of features or tokens.
         outputs: the number of classes.
         heads: the number of classes of each task, for one head per task; None for a shared head.
         mask_unseen: hide the classes of tasks that were not opened yet.
+        tokens: the inputs are tokens, whole numbers from 0.
         options: hyperparameters of the factory.
 
     Example:
@@ -52,15 +54,16 @@ def build(
         >>> network(torch.zeros(3, 1, 28, 28), 4).shape
         torch.Size([3, 10])
     """
-    shape, outputs = check_shape(shape), check_integer("outputs", outputs)
+    shape, outputs = check_input_shape(shape), check_integer("outputs", outputs)
     sizes = None if heads is None else check_integers("heads", heads)
     if sizes is not None and sum(sizes) != outputs:
         raise InputError(
             f"heads is {list(sizes)}, {sum(sizes)} classes in total, expected {outputs} outputs"
         )
     network = call_factory(find_factory(name), name, shape, outputs, options)
-    _check_scores(network, name, shape, outputs)
-    body, head = _separate_head(network, shape, outputs)
+    examples = _make_inputs(network, shape, tokens=tokens)
+    _check_scores(network, name, examples, outputs)
+    body, head = _separate_head(network, examples, outputs)
     if sizes is None:
         return Network(body, head, outputs, mask_unseen=mask_unseen)
     if not isinstance(head, nn.Linear):
@@ -71,18 +74,19 @@ def build(
     return Network(body, _split_head(head, sizes), outputs, mask_unseen=mask_unseen)
 
 
-def _make_inputs(network: nn.Module, shape: tuple[int, int, int]) -> Tensor:
-    """Return two random images, without using the global generator."""
+def _make_inputs(network: nn.Module, shape: tuple[int, ...], *, tokens: bool) -> Tensor:
+    """Return two random examples, without using the global generator."""
     images = torch.rand(
         2, *shape, generator=torch.Generator().manual_seed(INPUT_SEED), device="cpu"
     )
     like: Tensor = next(network.parameters(), images)
+    if tokens:  # every vocabulary has the first token
+        return torch.zeros(2, *shape, dtype=torch.int64, device=like.device)
     return images.to(like.device, like.dtype)
 
 
-def _check_scores(network: nn.Module, name: str, shape: tuple[int, int, int], outputs: int) -> None:
+def _check_scores(network: nn.Module, name: str, examples: Tensor, outputs: int) -> None:
     """Raise unless the network returns one score per example and class."""
-    examples = _make_inputs(network, shape)
     try:
         if has_lazy_parameters(network):  # its first forward pass initializes it
             with torch.no_grad():
@@ -92,15 +96,17 @@ def _check_scores(network: nn.Module, name: str, shape: tuple[int, int, int], ou
             scores = network(examples)
     except Exception as error:
         raise InputError(
-            f"model {name!r} fails for images of {shape}: {format_error(error)}"
+            f"model {name!r} fails for inputs of {tuple(examples.shape[1:])}: {format_error(error)}"
         ) from error
     expected = f"expected a tensor of (2, {outputs}): one score per class"
     if not isinstance(scores, Tensor):
         raise InputError(
-            f"model {name!r} returns {type(scores).__name__} for two images, {expected}"
+            f"model {name!r} returns {type(scores).__name__} for two examples, {expected}"
         )
     if scores.shape != (2, outputs):
-        raise InputError(f"model {name!r} returns {tuple(scores.shape)} for two images, {expected}")
+        raise InputError(
+            f"model {name!r} returns {tuple(scores.shape)} for two examples, {expected}"
+        )
 
 
 class _StandIn(nn.Module):
@@ -116,7 +122,7 @@ class _StandIn(nn.Module):
 
 
 def _separate_head(
-    network: nn.Module, shape: tuple[int, int, int], outputs: int
+    network: nn.Module, examples: Tensor, outputs: int
 ) -> tuple[nn.Module, nn.Module]:
     """Return body and head; the head is the identity if the last operation is not an `nn.Linear`.
 
@@ -133,7 +139,6 @@ def _separate_head(
     path, head = candidates[-1]
     above, _, name = path.rpartition(".")
     parent, stand_in = network.get_submodule(above), _StandIn(outputs)
-    examples = _make_inputs(network, shape)
     try:
         with preserve_state(network):
             expected = network(examples)

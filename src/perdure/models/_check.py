@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_fraction",
+    "check_input_shape",
     "check_integer",
     "check_integers",
     "check_min_side",
@@ -74,9 +75,22 @@ def check_shape(shape: Sequence[int]) -> tuple[int, int, int]:
         channels, height, width = (check_integer("shape", size) for size in shape)
     except (TypeError, ValueError):
         raise InputError(
-            f"shape is {shape!r:.60}, expected channels, height and width like (1, 28, 28)"
+            f"shape is {shape!r:.60}, expected channels, height and width like (1, 28, 28); for "
+            "features use the model mlp, for tokens embedding-bag"
         ) from None
     return channels, height, width
+
+
+def check_input_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of an image, or the number of features or tokens, or raise.
+
+    Example:
+        >>> check_input_shape([1, 28, 28]), check_input_shape([20])
+        ((1, 28, 28), (20,))
+    """
+    if isinstance(shape, list | tuple) and len(shape) == 1:
+        return (check_integer("shape", shape[0]),)
+    return check_shape(shape)
 
 
 def check_min_side(name: str, shape: tuple[int, int, int], minimum: int) -> None:

@@ -38,7 +38,7 @@ def find_factory(name: str) -> Callable[..., object]:
 def call_factory(
     factory: Callable[..., object],
     name: str,
-    shape: tuple[int, int, int],
+    shape: tuple[int, ...],
     outputs: int,
     options: Mapping[str, object],
 ) -> nn.Module:

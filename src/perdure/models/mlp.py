@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from ._check import check_integer, check_integers, check_shape
+from ._check import check_input_shape, check_integer, check_integers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,14 +17,14 @@ __all__ = ["mlp", "speech_mlp"]
 
 
 def mlp(
-    shape: tuple[int, int, int], outputs: int, *, hidden: int | str | Sequence[int] = (400, 400)
+    shape: tuple[int, ...], outputs: int, *, hidden: int | str | Sequence[int] = (400, 400)
 ) -> nn.Sequential:
     """Return a network of dense layers, by default two hidden layers of 400 ReLU.
 
     Most papers use this network for variants of MNIST. PyTorch's default initialization is used.
 
     Args:
-        shape: channels, height and width of the images.
+        shape: channels, height and width of the images, or the number of features.
         outputs: the number of classes.
         hidden: the sizes of the hidden layers, also as text: "400,400" or "400x400".
 
@@ -39,14 +39,14 @@ def mlp(
           (5): Linear(in_features=50, out_features=10, bias=True)
         )
     """
-    sizes = [prod(check_shape(shape)), *check_integers("mlp: hidden", hidden)]
+    sizes = [prod(check_input_shape(shape)), *check_integers("mlp: hidden", hidden)]
     layers: list[nn.Module] = [nn.Flatten()]
     for size, following in pairwise(sizes):
         layers += [nn.Linear(size, following), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers, nn.Linear(sizes[-1], check_integer("outputs", outputs)))
 
 
-def speech_mlp(shape: tuple[int, int, int], outputs: int, *, hidden: int = 1024) -> nn.Sequential:
+def speech_mlp(shape: tuple[int, ...], outputs: int, *, hidden: int = 1024) -> nn.Sequential:
     """Return a network with one hidden layer of ReLU, 1024 by default.
 
     Cossu et al. (2021) use it with 40 Mel coefficients at 101 time steps, 4040 numbers in total.

@@ -14,6 +14,7 @@ MODELS = {
     "wide-vgg9": "perdure.models.wide_vgg9:wide_vgg9",
     "efficientnet-b1": "perdure.models.efficientnet_b1:efficientnet_b1",
     "speech-mlp": "perdure.models.mlp:speech_mlp",
+    "embedding-bag": "perdure.models.embedding_bag:embedding_bag",
 }
 
 ABOUT = {
@@ -23,6 +24,7 @@ ABOUT = {
     "wide-vgg9": "VGG with six convolutions, BatchNorm, three dense layers (De Lange et al. 2021)",
     "efficientnet-b1": "inverted bottlenecks with squeeze-excitation (Tan & Le 2019)",
     "speech-mlp": "one hidden layer of 1024 ReLU, for speech features",
+    "embedding-bag": "the mean of token embeddings, one hidden layer of 128 ReLU, for text",
 }
 
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["RunRef", "find_runs", "flatten_config", "list_runs"]
 
 # Keys of a config that follow from the others, or may differ between seeds.
-DERIVED_KEYS = ("seed", "tasks", "task_classes", "examples", "normalised_by", "data", "deviations")
+DERIVED_KEYS = (
+    "seed", "tasks", "task_classes", "examples", "normalised_by", "data", "data_path", "deviations",
+)  # fmt: skip
 TEST_SET = ("validation_split", 0)  # evaluated on the test set, as most runs: not worth naming
 # How a run was evaluated, as far as it changes the numbers; where and in what batches does not.
 EVALUATION_KEYS = ("every", "subset", "resample", "unseen", "initial", "score")

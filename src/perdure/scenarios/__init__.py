@@ -1,7 +1,9 @@
 """Scenarios: datasets as an ordered stream of tasks, by class, by domain or by dataset."""
 
 from .domains import make_permutations, make_rotations, map_domains
-from .registry import SCENARIOS, ScenarioSpec, TrainingDefaults, find_scenario, make_scenario
+from .make import find_scenario, make_scenario
+from .own import OwnScenario, is_own, locate_own
+from .registry import SCENARIOS, ScenarioSpec, TrainingDefaults
 from .scenario import SETTINGS, Provenance, Scenario, Setting, Task, get_provenance
 from .sequences import DatasetTask, chain_datasets
 from .split import order_classes, split
@@ -12,6 +14,7 @@ __all__ = [
     "SCENARIOS",
     "SETTINGS",
     "DatasetTask",
+    "OwnScenario",
     "Provenance",
     "Scenario",
     "ScenarioSpec",
@@ -23,6 +26,8 @@ __all__ = [
     "find_scenario",
     "get_provenance",
     "hold_out_validation",
+    "is_own",
+    "locate_own",
     "make_permutations",
     "make_rotations",
     "make_scenario",

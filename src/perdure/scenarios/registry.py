@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from .._suggestions import suggest_names
-from ..data import load
-from ..record import InputError
-from .domains import make_permutations, make_rotations, map_domains
-from .sequences import DatasetTask, chain_datasets
-from .split import split
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from .scenario import Scenario, Setting
+    from .own import OwnScenario
+    from .scenario import Setting
 
-__all__ = ["SCENARIOS", "ScenarioSpec", "TrainingDefaults", "find_scenario", "make_scenario"]
+__all__ = ["MNIST_SIZE", "SCENARIOS", "HyperparameterValue", "ScenarioSpec", "TrainingDefaults"]
 
 
 HyperparameterValue: TypeAlias = "int | float | str | bool | None"
@@ -41,13 +34,14 @@ class ScenarioSpec(NamedTuple):
     """What is known about a scenario before its data are loaded."""
 
     about: str
-    kind: Literal["split", "rotated", "permuted", "sequence"]
+    kind: Literal["split", "rotated", "permuted", "sequence", "own"]
     data: tuple[str, ...]
     setting: Setting
     defaults: TrainingDefaults
     tasks: int
     options: Mapping[str, int] = MappingProxyType({})  # phi, size, max_per_class
     defaults_by_setting: Mapping[Setting, TrainingDefaults] = MappingProxyType({})  # if they differ
+    own: OwnScenario | None = None  # what is known about a user's own data
 
     def defaults_for(self, setting: Setting | None) -> TrainingDefaults:
         """Return the training defaults in a setting; None is the published setting."""
@@ -198,91 +192,3 @@ SCENARIOS: dict[str, ScenarioSpec] = {
               strategies={"replay": {"alpha": 0.5, "memory": 3000}}), 15,
     ),
 }  # fmt: skip
-
-# Mean and std as in the benchmark's released code, which does not normalize the last two.
-_M2I_NORMAL = {
-    "mnist": (0.1307, 0.3081),
-    "fashion-mnist": (0.1307, 0.3081),
-    "cifar10": (0.9221, 0.2681),
-    "omniglot-magi": (0.9221, 0.2681),
-    "svhn": (0.0, 1.0),
-    "tiny-imagenet-10": (0.0, 1.0),
-}
-
-
-def find_scenario(name: str) -> ScenarioSpec:
-    """Return what is known about a scenario, or raise an error that suggests similar names.
-
-    Example:
-        >>> find_scenario("split-mnist").tasks
-        5
-    """
-    if name not in SCENARIOS:
-        raise InputError(
-            f"scenario {name!r:.60} is not known; {suggest_names(name, SCENARIOS)}"
-            "`perdure list scenarios` lists them"
-        )
-    return SCENARIOS[name]
-
-
-def make_scenario(
-    name: str,
-    *,
-    setting: Setting | None = None,
-    order: Sequence[int] | int | None = None,
-    size: int | None = None,
-) -> Scenario:
-    """Return the named scenario with its data loaded, and downloaded if necessary.
-
-    Args:
-        name: one of `SCENARIOS`.
-        setting: what is incremental; None for the published setting.
-        order: the order of the classes, for scenarios that are split by class.
-        size: height and width of the images of a sequence; None for the published size.
-
-    Example:
-        >>> make_scenario("split-digits").tasks[0].classes
-        (0, 1)
-    """
-    spec = find_scenario(name)
-    setting = setting or spec.setting
-    if order is not None and spec.kind != "split":
-        raise InputError(f"{name} is not split by class, so order does not apply; leave it out")
-    if size is not None and spec.kind != "sequence":
-        raise InputError(f"{name} has images of a fixed size; leave size out")
-    if spec.kind == "split":
-        return split(spec.data[0], spec.tasks, order=order, setting=setting, name=name)
-    if spec.kind == "sequence":
-        return _make_sequence(spec, setting, size, name)
-    if spec.kind == "rotated":
-        angles = [-90 + k * spec.options["phi"] for k in range(spec.tasks)]
-        maps = make_rotations(MNIST_SIZE, angles)
-    else:
-        maps = make_permutations(MNIST_SIZE, spec.tasks)
-    return map_domains(spec.data[0], maps, setting=setting, name=name)
-
-
-def _make_sequence(spec: ScenarioSpec, setting: Setting, size: int | None, name: str) -> Scenario:
-    published_size = spec.options["size"]
-    size = size or published_size
-    members = [
-        DatasetTask(data, 10, *_M2I_NORMAL[data])
-        if data in _M2I_NORMAL
-        else DatasetTask(load(data))
-        for data in spec.data
-    ]
-    classes = [m.dataset.classes for m in members if not isinstance(m.dataset, str)]
-    if any(names != classes[0] for names in classes):
-        raise InputError(f"{name}: the datasets have different classes, expected the same in order")
-    scenario = chain_datasets(
-        members,
-        size=(size, size),
-        channels=3,
-        max_per_class=spec.options.get("max_per_class"),
-        setting=setting,
-        name=name,
-    )
-    if size == published_size:
-        return scenario
-    note = f"images of {size}x{size}, where the benchmark has {published_size}x{published_size}"
-    return replace(scenario, deviations=(note, *scenario.deviations))

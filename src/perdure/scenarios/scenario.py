@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..data import Dataset
+    from ..data._load import Inputs, PerChannel
 
 __all__ = [
     "SETTINGS",
@@ -32,7 +33,6 @@ __all__ = [
 
 Setting = Literal["class", "task", "domain"]
 SETTINGS: tuple[Setting, ...] = ("class", "task", "domain")
-PerChannel = tuple[float, ...]
 
 
 class Task(NamedTuple):
@@ -45,9 +45,9 @@ class Task(NamedTuple):
 
 
 class Images(NamedTuple):
-    """All images of a split, with the correct output and the task of each."""
+    """All examples of a split, with the correct output and the task of each."""
 
-    x: NDArray[np.uint8]
+    x: Inputs
     y: NDArray[np.int64]
     task: NDArray[np.int64]
 
@@ -89,11 +89,24 @@ class Scenario:
     data: Mapping[str, Provenance] = field(default_factory=dict)
     deviations: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for split, images in (("training", self.train), ("test", self.test)):
+            if len(images.y) and images.y.max() >= self.outputs:
+                raise InputError(
+                    f"{self.name}: a {split} label is {images.y.max()} and the network has "
+                    f"{self.outputs} outputs, expected labels from 0 to {self.outputs - 1}; number "
+                    "the labels from 0, or state more outputs"
+                )
+
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of an image."""
-        _, channels, height, width = self.train.x.shape
-        return channels, height, width
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width of an image, or the number of features or tokens."""
+        return self.train.x.shape[1:]
+
+    @property
+    def tokens(self) -> bool:
+        """Whether the examples are tokens: whole numbers to look up, not to compute with."""
+        return self.train.x.dtype == np.int64
 
     @property
     def heads(self) -> list[int] | None:
@@ -115,7 +128,7 @@ class TaskRows(NamedTuple):
 def build_scenario(
     name: str,
     parts: Sequence[TaskRows],
-    images: tuple[NDArray[np.uint8], NDArray[np.uint8]],
+    images: tuple[Inputs, Inputs],
     setting: Setting,
     *,
     normalization: tuple[tuple[PerChannel, ...], tuple[PerChannel, ...]],
@@ -179,7 +192,10 @@ def get_provenance(*datasets: Dataset) -> dict[str, Provenance]:
 
 
 def get_normalization(dataset: Dataset) -> tuple[tuple[PerChannel, ...], tuple[PerChannel, ...]]:
-    """Return mean and standard deviation per channel: published, or 0 and 1 for your own data."""
+    """Return mean and standard deviation per channel: stated, published, or 0 and 1."""
+    if dataset.normalization is not None:
+        mean, std = dataset.normalization
+        return (mean,), (std,)
     if info := DATASETS.get(dataset.name):
         return (info.mean,), (info.std,)
     channels = dataset.train.x.shape[1]

@@ -14,7 +14,7 @@ from .scenario import Scenario, Setting, TaskRows, build_scenario, get_normaliza
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["order_classes", "split"]
+__all__ = ["name_task", "order_classes", "split"]
 
 
 def split(
@@ -57,7 +57,7 @@ def split(
         local[chosen] = np.arange(classes_per_task)
         train, test = (np.flatnonzero(local[part.y] >= 0) for part in (data.train, data.test))
         labels = local[data.train.y[train]], local[data.test.y[test]]
-        title = _name_task([data.classes[k] for k in chosen], chosen)
+        title = name_task([data.classes[k] for k in chosen], chosen)
         parts.append(TaskRows(title, train, test, *labels, classes_per_task))
     return build_scenario(
         name or f"split-{data.name}",
@@ -86,7 +86,7 @@ def order_classes(order: Sequence[int] | int | None, count: int) -> list[int]:
     return [int(k) for k in order]
 
 
-def _name_task(names: list[str], numbers: Sequence[int]) -> str:
+def name_task(names: list[str], numbers: Sequence[int]) -> str:
     """Return the name of a task: `4-5` for consecutive numbers, else its class names."""
     consecutive = list(range(numbers[0], numbers[0] + len(numbers)))
     if list(numbers) == consecutive and names == [str(k) for k in numbers]:

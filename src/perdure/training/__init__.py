@@ -11,7 +11,13 @@ from .early_stopping import EarlyStopping
 from .estimate import estimate_seconds, make_duration_key
 from .loop import Position, TrainingPlan, train
 from .run import run
-from .setup import build_learner, load_provenance, load_scenario, resolve_device
+from .setup import (
+    build_learner,
+    load_provenance,
+    load_scenario,
+    make_scenario_key,
+    resolve_device,
+)
 
 __all__ = [
     "DivergedError",
@@ -30,6 +36,7 @@ __all__ = [
     "load_scenario",
     "make_config",
     "make_duration_key",
+    "make_scenario_key",
     "resolve_device",
     "run",
     "save_checkpoint",

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from .._suggestions import suggest_names
+from ..data.own import ReadOptions
 from ..models import find_factory
 from ..record import InputError
-from ..scenarios import find_scenario
+from ..scenarios import SCENARIOS, find_scenario, locate_own
 from ..strategies import find_strategy, resolve_strategy
 from .config_checks import check_config
 from .hyperparameters import Hyperparameter, describe_types, list_hyperparameters, parse_value
@@ -22,6 +23,8 @@ from .schedules import SCHEDULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from ..scenarios import ScenarioSpec
 
 __all__ = ["OPTIMIZERS", "RunConfig", "list_setting_names", "make_config"]
 
@@ -31,6 +34,12 @@ OPTIMIZERS: dict[str, dict[str, float]] = {
     "adam": {"lr": 0.001, "weight_decay": 0.0},
     "adamw": {"lr": 0.001, "weight_decay": 0.01},
 }
+
+# Fields that do not change the name of a run's folder: always, or if they have this value.
+NOT_HASHED: dict[str, object] = {
+    "schedule": "constant", "schedule_options": {"warmup": 0}, "num_tasks": None, "input": None,
+    "channels": None, "data_path": ..., "data_sha256": None,
+}  # fmt: skip
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -67,11 +76,20 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     threads: int = 1
     device: str = "cpu"
     code: dict[str, str]  # SHA-256 of the files of the user's own strategy or network
+    num_tasks: int | None = None  # that the classes are divided into; None: as published, or stated
+    input: Literal["images", "features", "tokens"] | None = None  # of the user's own arrays
+    channels: Literal["first", "last"] | None = None
+    data_path: str | None = None  # of the user's own data, or module:function
+    data_sha256: str | None = None
 
     @property
     def folder(self) -> str:
         """The name of the run's folder in a store."""
-        digest = hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:8]
+        fields = msgspec.to_builtins(self)
+        for name, default in NOT_HASHED.items():
+            if default is ... or fields[name] == default:
+                del fields[name]
+        digest = hashlib.sha256(msgspec.json.encode(fields, order="sorted")).hexdigest()[:8]
         strategy = self.strategy.replace(":", "-")
         return f"{self.scenario}-{strategy}-s{self.seed}-{digest}"
 
@@ -95,7 +113,8 @@ def make_config(
     Options that you do not set default to the values published for the scenario.
 
     Args:
-        scenario: One of `perdure.scenarios.SCENARIOS`.
+        scenario: One of `perdure.scenarios.SCENARIOS`, the path of your own data, or
+            "module:function".
         strategy: One of `perdure.strategies.STRATEGIES`, or "module:Class".
         settings: Hyperparameters of strategy, optimizer, schedule and model by name; values may be
             text.
@@ -113,7 +132,9 @@ def make_config(
         >>> run.options["alpha"], run.options["memory"], run.optimizer_options["lr"], run.epochs
         (0.5, 2000, 0.01, 10)
     """
-    spec, strategy = find_scenario(scenario), resolve_strategy(strategy)
+    read = ReadOptions(*(options.get(name) for name in ReadOptions._fields))  # type: ignore[arg-type]
+    spec = find_scenario(scenario, read)
+    strategy = resolve_strategy(strategy)
     defaults = spec.defaults_for(setting)
     lengths = (epochs, iterations, options.get("patience"))
     if lengths == (None, None, None) and options.get("boundaries") != "none":
@@ -140,7 +161,7 @@ def make_config(
     config = _convert(
         {
             **options,
-            "scenario": scenario,
+            **_describe_source(scenario, spec),
             "strategy": strategy,
             "model": model,
             "setting": setting or spec.setting,
@@ -215,6 +236,18 @@ def _unknown_setting(name: str, owners: Sequence[_Owner]) -> InputError:
     return InputError(
         f"hyperparameter {name!r:.40} is not known; {suggest_names(name, names)}{lists}"
     )
+
+
+def _describe_source(scenario: str, spec: ScenarioSpec) -> dict[str, object]:
+    """Return the fields of a config that name the data."""
+    if spec.own is None:
+        return {"scenario": scenario}
+    name = spec.own.name
+    return {
+        "scenario": f"own-{name}" if name in SCENARIOS else name,
+        "data_path": locate_own(scenario),
+        "data_sha256": spec.own.digest,
+    }
 
 
 def _drop_unused(config: RunConfig) -> RunConfig:

@@ -23,10 +23,17 @@ def check_config(config: RunConfig, strategy: type[Strategy], scenario: Scenario
     """Raise InputError unless the config describes a run that is possible and means something."""
     _check_numbers(config)
     if config.order is not None:
-        if scenario.kind != "split":
-            raise InputError(f"{config.scenario} is not split by class; leave order out")
-        order_classes(config.order, DATASETS[scenario.data[0]].classes)
-    if config.image_size is not None and scenario.kind != "sequence":
+        order_classes(config.order, _count_classes(config, scenario, "order"))
+    if config.num_tasks is not None:
+        count = _count_classes(config, scenario, "num_tasks")
+        if not 1 <= config.num_tasks <= count:
+            raise InputError(
+                f"num_tasks is {config.num_tasks} and {config.scenario} has {count} classes, "
+                f"expected 1 to {count}"
+            )
+    if scenario.own is None and (config.input or config.channels):
+        raise InputError(f"{config.scenario} is not your own data; leave input and channels out")
+    if config.image_size is not None and scenario.kind not in ("sequence", "own"):
         raise InputError(f"the image size of {config.scenario} is fixed; leave image_size out")
     if config.boundaries != "sharp" and config.mask_unseen:
         raise InputError(
@@ -44,6 +51,15 @@ def check_config(config: RunConfig, strategy: type[Strategy], scenario: Scenario
         raise InputError(
             f"{config.strategy} trains only at the end of a task; leave schedule and warmup out"
         )
+
+
+def _count_classes(config: RunConfig, scenario: ScenarioSpec, option: str) -> int:
+    """Return how many classes are divided into tasks; raise if the tasks are given."""
+    if scenario.own is not None and not scenario.own.has_tasks:
+        return scenario.own.classes
+    if scenario.kind != "split":
+        raise InputError(f"{config.scenario} is not split by class; leave {option} out")
+    return DATASETS[scenario.data[0]].classes
 
 
 def _check_patience(config: RunConfig, strategy: type[Strategy]) -> None:

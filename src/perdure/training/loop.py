@@ -214,7 +214,7 @@ def _evaluate_phase(
         return nullcontext()
     examples = strategy.examples
     data = (  # only their size matters
-        torch.empty((len(phase.rows), *examples.shape), dtype=torch.uint8, device="meta"),
+        torch.empty((len(phase.rows), *examples.shape), dtype=examples.dtype, device="meta"),
         torch.empty(len(phase.rows), dtype=torch.int64, device="meta"),
     )
     stored = len(strategy.memory_rows()) * examples.bytes_each

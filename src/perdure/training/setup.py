@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 import torch
 
 from ..data import load
 from ..data.examples import Examples
+from ..data.own import ReadOptions
 from ..evaluation import EvalTask, Evaluator, Record, Subset
 from ..models import build
 from ..record import InputError
@@ -40,19 +41,23 @@ __all__ = [
     "build_learner",
     "load_provenance",
     "load_scenario",
+    "make_scenario_key",
     "prepare_scenario",
     "resolve_device",
 ]
 
 
-def load_provenance(scenario: str, *, fetch: bool = True) -> dict[str, Provenance]:
-    """Return the source and the hashes of a scenario's data, by dataset.
+def load_provenance(config: RunConfig, *, fetch: bool = True) -> dict[str, Provenance]:
+    """Return the source and the hashes of the data of a run, by dataset.
 
     Data is downloaded and decoded if necessary; without `fetch`, datasets that are not on this
     machine are left out.
     """
-    datasets = []
-    for name in find_scenario(scenario).data:
+    options = ReadOptions(config.input, config.channels, config.image_size)
+    spec, datasets = find_scenario(config.data_path or config.scenario, options), []
+    if spec.own is not None:
+        return dict(spec.own.data)
+    for name in spec.data:
         try:
             datasets.append(load(name, fetch=fetch))
         except InputError:
@@ -86,15 +91,46 @@ def resolve_device(name: str) -> str:
 
 def load_scenario(config: RunConfig) -> Scenario:
     """Return the scenario of a run; the one before is kept, for the next seed."""
-    order = tuple(config.order) if isinstance(config.order, list) else config.order
-    return _load_scenario(config.scenario, config.setting, order, config.image_size)
+    return _load_scenario(make_scenario_key(config))
+
+
+class ScenarioKey(NamedTuple):
+    """What a scenario depends on."""
+
+    name: str
+    setting: Setting
+    order: tuple[int, ...] | int | None
+    size: int | None
+    tasks: int | None
+    options: ReadOptions
+    sha256: str | None
+
+
+def make_scenario_key(config: RunConfig) -> ScenarioKey:
+    """Return what the scenario of a config depends on: equal for equal scenarios."""
+    return ScenarioKey(
+        config.data_path or config.scenario,
+        config.setting,
+        tuple(config.order) if isinstance(config.order, list) else config.order,
+        config.image_size,
+        config.num_tasks,
+        ReadOptions(config.input, config.channels, config.image_size),
+        config.data_sha256,
+    )
 
 
 @lru_cache(maxsize=1)  # images take memory
-def _load_scenario(
-    name: str, setting: Setting, order: tuple[int, ...] | int | None, size: int | None
-) -> Scenario:
-    return make_scenario(name, setting=setting, order=order, size=size)
+def _load_scenario(key: ScenarioKey) -> Scenario:
+    name, setting, order, size, tasks, options, sha256 = key
+    if sha256 is not None:
+        own = find_scenario(name, options).own
+        if own is None or own.digest != sha256:
+            raise InputError(f"{name}: the data has changed since the run was planned; try again")
+        setting_ = None if own.classes == 0 and setting == own.setting else setting
+        return make_scenario(
+            name, setting=setting_, order=order, size=size, tasks=tasks, options=options
+        )
+    return make_scenario(name, setting=setting, order=order, size=size, tasks=tasks)
 
 
 def prepare_scenario(config: RunConfig, scenario: Scenario) -> Scenario:
@@ -126,6 +162,7 @@ def build_learner(config: RunConfig, scenario: Scenario) -> tuple[Strategy, Trai
         scenario.outputs,
         heads=scenario.heads,
         mask_unseen=config.mask_unseen,
+        tokens=scenario.tokens,
         **config.model_options,
     ).to(config.device)
     examples = Examples(
@@ -188,7 +225,7 @@ def build_evaluator(
         progress=False,
         config={
             **msgspec.to_builtins(config),
-            "scenario": scenario.name,
+            "scenario": config.scenario if config.data_path else scenario.name,
             "setting": scenario.setting,
             "tasks": names,
             "task_classes": {task.name: list(task.classes) for task in scenario.tasks},

@@ -6,7 +6,7 @@ import io
 import warnings
 import zipfile
 from tokenize import TokenError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,8 +36,13 @@ def load_ids(path: Path) -> NDArray[np.number]:
 
 
 def array_from(
-    data: bytes, source: str, *, limit: int = MAX_NUMBERS, what: str = f"{MAX_TASKS} tasks"
-) -> NDArray[np.number]:
+    data: bytes,
+    source: str,
+    *,
+    limit: int = MAX_NUMBERS,
+    what: str = f"{MAX_TASKS} tasks",
+    kinds: str = "fiu",
+) -> NDArray[Any]:
     """Return the array in the bytes of a .npy file, or raise InputError.
 
     The header is checked first: it may promise objects, or more numbers than there are bytes.
@@ -59,8 +64,11 @@ def array_from(
     if not all(type(length) is int and length >= 0 for length in shape):
         raise InputError(f"{source}: shape {shape}, expected whole numbers of 0 or more")
     if dtype.hasobject:
-        raise InputError(f"{source}: holds Python objects, expected numbers (nothing is unpickled)")
-    if dtype.kind not in "fiu":
+        hint = "; save text as np.array(values, dtype=str)" if "U" in kinds else ""
+        raise InputError(
+            f"{source}: holds Python objects, expected numbers (nothing is unpickled){hint}"
+        )
+    if dtype.kind not in kinds:
         raise InputError(f"{source}: holds {dtype}, expected numbers")
     count = int(np.prod(shape, dtype=object)) if shape else 1
     if count > limit:
@@ -72,19 +80,32 @@ def array_from(
     return array.reshape(shape, order="F" if fortran else "C")
 
 
-def arrays_from_zip(data: bytes, source: str) -> dict[str, NDArray[np.number]]:
-    """Return the arrays in the bytes of a .npz file by name, or raise InputError."""
+def arrays_from_zip(
+    data: bytes, source: str, *, max_bytes: int | None = None, kinds: str = "fiu"
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays in the bytes of a .npz file by name, or raise InputError.
+
+    Args:
+        data: The bytes of the file.
+        source: Its name, for errors.
+        max_bytes: The maximum size of all arrays; None for that of score matrices.
+        kinds: The kinds of NumPy types that are allowed.
+    """
+    what = f"{MAX_TASKS} tasks" if max_bytes is None else f"{max_bytes >> 30} GiB"
+    limit = MAX_NUMBERS if max_bytes is None else max_bytes
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             arrays = {}
-            left = 16 * MAX_NUMBERS
+            left = 16 * MAX_NUMBERS if max_bytes is None else max_bytes
             if sum(entry.file_size for entry in archive.infolist()) > left:
                 names = ", ".join(archive.namelist()[:3])
-                raise InputError(f"{source}: {names} too large, expected at most {MAX_TASKS} tasks")
+                raise InputError(f"{source}: {names} too large, expected at most {what}")
             for entry in archive.infolist():
                 name = entry.filename.removesuffix(".npy")
-                data = _decompress(archive, entry, f"{source}: {name}", left)
-                arrays[name] = array_from(data, f"{source}: {name}")
+                data = _decompress(archive, entry, f"{source}: {name}", left, what)
+                arrays[name] = array_from(
+                    data, f"{source}: {name}", limit=limit, what=what, kinds=kinds
+                )
                 left -= len(data)
             return arrays
     except InputError:
@@ -94,7 +115,9 @@ def arrays_from_zip(data: bytes, source: str) -> dict[str, NDArray[np.number]]:
         raise InputError(f"{source}: not a NumPy archive (.npz), or damaged ({what})") from None
 
 
-def _decompress(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: str, limit: int) -> bytes:
+def _decompress(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: str, limit: int, what: str
+) -> bytes:
     """Return the bytes of an entry; its own word on how many they are is not relied on."""
     if entry.compress_type not in ALLOWED_COMPRESSION:
         raise InputError(f"{source}: compressed in a way that NumPy does not, expected np.savez")
@@ -105,5 +128,5 @@ def _decompress(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: str, l
             parts.append(part)
             limit -= len(part)
             if limit < 0:
-                raise InputError(f"{source} too large, expected at most {MAX_TASKS} tasks")
+                raise InputError(f"{source} too large, expected at most {what}")
     return b"".join(parts)

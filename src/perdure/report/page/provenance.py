@@ -20,7 +20,8 @@ FACTS = ("scenario", "setting", "strategy", "model", "optimizer", "epochs", "bat
 # Options of `perdure run` that are named after their field, with the value they have by default.
 OPTIONS: dict[str, object] = {
     "model": None, "setting": None, "batch": None, "optimizer": None, "schedule": "constant",
-    "every": None, "image_size": None, "boundaries": "sharp", "blur": 0.0, "patience": None,
+    "every": None, "num_tasks": None, "image_size": None, "input": None, "channels": None,
+    "boundaries": "sharp", "blur": 0.0, "patience": None,
     "early_stopping_split": 0.0, "validation_split": 0.0, "gradients": None, "threads": 1,
     "device": None,
 }  # fmt: skip
@@ -74,7 +75,8 @@ def make_command(config: Mapping[str, object], seeds: Sequence[int]) -> str | No
     """
     if not {"scenario", "strategy", "epochs"} <= config.keys():
         return None
-    words = ["perdure", "run", str(config["scenario"]), str(config["strategy"])]
+    scenario = config.get("data_path") or config["scenario"]
+    words = ["perdure", "run", str(scenario), str(config["strategy"])]
     if seeds:  # a single number would be the number of seeds; a comma makes it a list
         words += _option("seeds", ",".join(map(str, seeds)) + "," * (len(seeds) == 1))
     length = "epochs" if config.get("iterations") is None else "iterations"
