@@ -143,8 +143,8 @@ def test_run_json_says_what_was_learned_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda x, y: (x / np.float32(255), y), "expected uint8 from 0 to 255"),
-        (lambda x, y: (x[:, 0], y), "of shape (N, C, H, W)"),
+        (lambda x, y: (x / np.float32(255), y), "train examples are float32 and test"),
+        (lambda x, y: (x[:, 0], y), "uint8 from 0 to 255 or float32 of shape (N, C, H, W)"),
         (lambda x, y: (x, y[:-5]), "expected int64 (80,)"),
         (lambda x, y: (x, y.astype(float)), "labels are float64"),
         (lambda x, y: (x, y + 1), "labels go from 1 to 4, expected 0 to 3"),
@@ -192,7 +192,7 @@ def test_old_versions_and_other_data_are_said(tmp_path: Path) -> None:
     assert "the data has changed since" in shown.stderr
     assert "half of it was missing" in shown.stdout
     other = command(*arguments, "--set", "lr=.5", "--store", tmp_path)
-    assert f"the data is not that of {job.folder}" in other.stderr
+    assert f"the data differs from that of {job.folder}" in other.stderr
 
 
 def test_the_document_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

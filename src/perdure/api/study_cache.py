@@ -29,8 +29,13 @@ class FinishedStudy(NamedTuple):
 
 def save_finished_study(file: Path, store: Path, study: Study, status: StudyStatus) -> None:
     """Write which runs make up a finished study into its store."""
-    user_code = any(":" in name for name in (*study.strategies, *study.models))  # it may change
-    if not status.successful or user_code:
+    from ..scenarios import SCENARIOS, is_own
+
+    named = (*study.strategies, *study.models)
+    is_own_work = any(":" in name for name in named) or any(
+        is_own(name, SCENARIOS) for name in study.scenarios
+    )
+    if not status.successful or is_own_work:  # it may change
         return
     runs = sorted(folder.name for folders in status.done.values() for folder in folders)
     plain = {

@@ -67,7 +67,12 @@ class Dataset:
 
     def __post_init__(self) -> None:
         for split, (x, y) in (("train", self.train), ("test", self.test)):
-            if (x.dtype.name, x.ndim) not in INPUTS or x.dtype != self.train.x.dtype:
+            if x.dtype != self.train.x.dtype:
+                raise InputError(
+                    f"{self.name}: train examples are {self.train.x.dtype} and test examples are "
+                    f"{x.dtype}, expected the same type"
+                )
+            if (x.dtype.name, x.ndim) not in INPUTS:
                 raise InputError(
                     f"{self.name}: {split} examples are {x.dtype} {x.shape}, expected images as "
                     "uint8 from 0 to 255 or float32 of shape (N, C, H, W), features as float32 "

@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from .._suggestions import suggest_names
+from ..data.own import ReadOptions
 from ..metrics import METRICS, SummaryOptions, parse_id, resolve_metric
 from ..models import find_factory
 from ..record import InputError
@@ -36,6 +37,7 @@ FACTORS = ("scenario", "setting", "model", "strategy", "variant")  # a later one
 NOT_RUN_OPTIONS = {
     "scenario", "strategy", "model", "setting", "seed", "optimizer_options",
     "schedule_options", "options", "model_options", "code", "validation_split",
+    "data_path", "data_sha256",
 }  # fmt: skip
 RUN_OPTIONS = [field for field in RunConfig.__struct_fields__ if field not in NOT_RUN_OPTIONS]
 LENGTHS = ("epochs", "iterations")
@@ -45,7 +47,8 @@ MAX_RUNS = 100_000
 
 def hyperparameters_of(cell: Cell, fixed: Values, grid: Grid | None = None) -> list[str]:
     """Return the names of the hyperparameters of a cell's strategy, optimizer and model."""
-    default = find_scenario(cell.scenario).defaults_for(cell.setting).optimizer
+    spec = find_scenario(cell.scenario, ReadOptions.of(fixed))
+    default = spec.defaults_for(cell.setting).optimizer
     optimizers = (grid or {}).get("optimizer", [fixed.get("optimizer", default)])
     schedules = (grid or {}).get("schedule", [fixed.get("schedule", "constant")])
     names: dict[str, None] = {}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
+from ..data.own import ReadOptions
 from ..record import InputError, check_depth, read_file
 from ..scenarios import Setting, find_scenario
 from ..training.config import RunConfig, make_config
@@ -24,6 +25,7 @@ from .checks import (
     overridden,
     resolve_aliases,
 )
+from .own_scenarios import describe_own_scenarios, locate_scenarios
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -102,7 +104,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         """Every combination, in the order of the tables."""
         cells = []
         for name in self.scenarios:
-            scenario = find_scenario(name)
+            scenario = find_scenario(name, ReadOptions.of(self.run | self.scenario.get(name, {})))
             for setting in self.settings or [scenario.setting]:
                 models = self.models or [scenario.defaults_for(setting).model]
                 variants = list(self.variant) or [""]
@@ -227,7 +229,7 @@ def read_study(path: Path | str) -> Study:
     except ValueError as error:  # also raised for a number of 5000 digits
         raise InputError(f"{path}: cannot be read as TOML ({error})") from None
     check_depth(plain, str(path))
-    return make_study(plain, path.stem)
+    return make_study(locate_scenarios(plain, path.parent), path.stem)
 
 
 def make_study(plain: Mapping[str, object], name: str) -> Study:
@@ -246,6 +248,7 @@ def make_study(plain: Mapping[str, object], name: str) -> Study:
         canonical, notes = resolve_aliases(plain)
         study = msgspec.convert({**canonical, "name": name, "notes": notes}, Study)
         check_study(study)
+        study.notes.extend(describe_own_scenarios(study))
     except ValueError as error:
         raise InputError(f"study {name}: {error}") from None
     return study

@@ -132,8 +132,7 @@ def make_config(
         >>> run.options["alpha"], run.options["memory"], run.optimizer_options["lr"], run.epochs
         (0.5, 2000, 0.01, 10)
     """
-    read = ReadOptions(*(options.get(name) for name in ReadOptions._fields))  # type: ignore[arg-type]
-    spec = find_scenario(scenario, read)
+    spec = find_scenario(scenario, ReadOptions.of(options))
     strategy = resolve_strategy(strategy)
     defaults = spec.defaults_for(setting)
     lengths = (epochs, iterations, options.get("patience"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..data import DATASETS
 from ..record import InputError
 from ..scenarios import order_classes
-from .schedules import Schedule
+from .schedules import LearningRateSchedule
 
 if TYPE_CHECKING:
     from ..scenarios import ScenarioSpec
@@ -45,7 +45,7 @@ def check_config(config: RunConfig, strategy: type[Strategy], scenario: Scenario
         raise InputError("whole test sets leave no subset to resample; leave resample out")
     if config.patience is not None:
         _check_patience(config, strategy)
-    schedule = Schedule(config.schedule, **config.schedule_options)  # type: ignore[arg-type]
+    schedule = LearningRateSchedule(config.schedule, **config.schedule_options)  # type: ignore[arg-type]
     schedule.check()
     if strategy.trains_at_task_end and not schedule.is_constant:
         raise InputError(

@@ -14,7 +14,7 @@ from ..scenarios import order_drifting_stream
 from .contract import check_batches, check_rows
 from .divergence import DivergenceCheck
 from .early_stopping import EarlyStopping, split_for_early_stopping
-from .schedules import Schedule, set_learning_rates
+from .schedules import LearningRateSchedule, set_learning_rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +46,7 @@ class TrainingPlan(NamedTuple):
     early_stopping_split: float = 0.1  # fraction of each task's examples that is held out
     boundaries: bool = True  # False: one stream, in which tasks have no known ends
     blur: float = 0.0  # of a stream without boundaries
-    schedule: Schedule = Schedule()  # of the learning rate
+    schedule: LearningRateSchedule = LearningRateSchedule()  # of the learning rate
 
 
 class Phase(NamedTuple):

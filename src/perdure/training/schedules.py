@@ -12,7 +12,7 @@ from .hyperparameters import Hyperparameter
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
-__all__ = ["SCHEDULES", "Schedule", "set_learning_rates"]
+__all__ = ["SCHEDULES", "LearningRateSchedule", "set_learning_rates"]
 
 _WARMUP = {"warmup": Hyperparameter((int,), 0)}
 
@@ -28,7 +28,7 @@ SCHEDULES: Final[dict[str, dict[str, Hyperparameter]]] = {
 }
 
 
-class Schedule(NamedTuple):
+class LearningRateSchedule(NamedTuple):
     """How the learning rate changes within a task.
 
     Args:
@@ -67,7 +67,7 @@ class Schedule(NamedTuple):
             steps: Number of steps of the task.
 
         Example:
-            >>> [round(Schedule("cosine", warmup=2).factor(k, 6), 3) for k in range(6)]
+            >>> [round(LearningRateSchedule("cosine", warmup=2).factor(k, 6), 3) for k in range(6)]
             [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
         """
         if step < self.warmup:

@@ -23,7 +23,7 @@ from ..scenarios import (
 )
 from ..strategies import find_strategy
 from .loop import TrainingPlan
-from .schedules import Schedule
+from .schedules import LearningRateSchedule
 
 if TYPE_CHECKING:
     import os
@@ -153,7 +153,7 @@ def build_learner(config: RunConfig, scenario: Scenario) -> tuple[Strategy, Trai
         early_stopping_split=config.early_stopping_split,
         boundaries=config.boundaries != "none",
         blur=config.blur,
-        schedule=Schedule(config.schedule, **config.schedule_options),  # type: ignore[arg-type]
+        schedule=LearningRateSchedule(config.schedule, **config.schedule_options),  # type: ignore[arg-type]
     )
     torch.manual_seed(config.seed)
     network = build(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Layout", "arrange", "find_layout", "normalization_of"]
 
 CHANNELS = (1, 3, 4)
+MAX_VOCABULARY = 10_000_000
 
 
 class Layout(NamedTuple):
@@ -94,6 +95,11 @@ def _flat_layout(x: NDArray[Any], source: str, kind: InputKind | None, shape: st
         if x.dtype.kind not in "iu" or x.min(initial=0) < 0:
             raise InputError(f"{source}: tokens are {x.dtype} from {x.min()}, expected whole "
                              "numbers from 0")  # fmt: skip
+        if x.max(initial=0) >= MAX_VOCABULARY:
+            raise InputError(
+                f"{source}: a token is {x.max()}, expected less than {MAX_VOCABULARY:,}; number "
+                "the tokens from 0"
+            )
         note = f"{shape}: {count} tokens, vocabulary of {int(x.max(initial=0)) + 1}"
         return Layout("tokens", channels_last=False, as_bytes=False, note=note)
     return Layout("features", channels_last=False, as_bytes=False, note=f"{shape}: features")

@@ -20,6 +20,7 @@ from .parquet import read_parquet
 from .parts import InputKind, Part, Parts
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -38,6 +39,17 @@ class ReadOptions(NamedTuple):
     input: InputKind | None = None
     channels: Literal["first", "last"] | None = None
     image_size: int | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, object]) -> ReadOptions:
+        """Return these options among those of a run; wrong types are rejected with the others.
+
+        Example:
+            >>> ReadOptions.of({"epochs": 2, "channels": "last"}).channels
+            'last'
+        """
+        chosen = (values.get(name) for name in cls._fields)
+        return cls(*(v if isinstance(v, str | int) else None for v in chosen))  # type: ignore[arg-type]
 
 
 class OwnData(NamedTuple):
