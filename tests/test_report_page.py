@@ -131,7 +131,7 @@ def test_the_way_into_a_dip_is_drawn_whole(tmp_path: Path) -> None:
 def test_headline_and_words_of_a_matrix(tmp_path: Path) -> None:
     path = write(tmp_path, "mine.csv", "0.99,,\n0.30,0.98,\n0.20,0.25,0.97\n")
     shown = render_page(open_methods([str(path)])[0])
-    cells = re.findall(r'<td class="number">([-\d.]+)</td>', shown)
+    cells = re.findall(r"</span>([-\d.]+)</td>", shown)
     assert "0.473" in cells  # (.2 + .25 + .97) / 3
     assert "-0.760" in cells  # ((.2 - .99) + (.25 - .98)) / 2
     assert "severe forgetting" in shown

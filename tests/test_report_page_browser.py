@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from perdure.report.load import open_methods
@@ -107,6 +108,59 @@ def test_everybody_can_read_it(visit: Visit, file: Path, scheme: str, width: int
     assert visit.is_clean()
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eleven methods of five seeds, with letters: all that papers compare."""
+    folder_of_all = tmp_path_factory.mktemp("many")
+    rng = np.random.default_rng(0)
+    for k in range(11):
+        for seed in range(5):
+            folder = folder_of_all / "runs" / f"m{k}-{seed}"
+            folder.mkdir(parents=True)
+            config = {"strategy": f"method-{k}", "seed": seed}
+            (folder / "run.json").write_text(json.dumps({"config": config}))
+            noise = rng.normal(0.5 + 0.02 * k, 0.02, (60, 2)).round(3)
+            rows = [f"{s},{'ab'[s > 30]},a,probe,{noise[s - 1, 0]},90" for s in range(1, 60)]
+            rows += [f"{s},b,b,probe,{noise[s - 1, 1]},90" for s in range(31, 60)]
+            text = "step,trained,tested,kind,score,n\n" + "\n".join(rows) + "\n"
+            (folder / "points.csv").write_text(text)
+            (folder / "done.json").write_text("{}")
+    path = folder_of_all / "report.html"
+    path.write_text(render_page(open_methods([str(folder_of_all / "runs")])[0]))
+    return path
+
+
+@pytest.mark.parametrize("width", [390, 800, 1280])
+def test_the_table_of_results_needs_no_scrolling(visit: Visit, many: Path, width: int) -> None:
+    page = open_page(visit, many, width=width)
+    table = page.locator("table.headline")
+    assert table.locator("thead th").count() == 9  # of the method and eight metrics
+    wide, room = table.evaluate("t => [t.parentElement.scrollWidth, t.parentElement.clientWidth]")
+    assert wide <= room
+    letters = page.locator("table.headline sup").all_inner_texts()
+    assert len(letters) == 88
+    cell = table.locator("tbody tr").first.locator("td").first
+    assert cell.locator(".label").is_visible() == (width < 960)  # a card names its numbers
+    assert table.locator("thead").is_visible() == (width >= 960)
+    below = page.locator(".verdicts").bounding_box()
+    box = table.bounding_box()
+    assert box is not None
+    assert below is not None
+    assert 0 < below["y"] - (box["y"] + box["height"]) < 60  # what differs is right under it
+    assert visit.is_clean()
+
+
+def test_every_axis_of_the_radar_is_explained(visit: Visit, file: Path) -> None:
+    page = open_page(visit, file)
+    axes = page.locator("#criteria-plot .angularaxistick text").all_text_contents()
+    explained = [each.partition(":")[0] for each in page.locator(".criteria dt").all_inner_texts()]
+    assert len(axes) >= 3
+    assert set(axes) <= set(explained)
+    assert sorted(explained) == sorted(["A", "REM", "BWT+", "FWT", "MS", "SSS", "CE"])
+    left_out = [d for d in page.locator(".criteria dd").all_inner_texts() if "no axis" in d]
+    assert len(left_out) == 7 - len(axes)
+
+
 def test_it_can_be_used_by_keyboard(visit: Visit, file: Path) -> None:
     page = open_page(visit, file)
     page.keyboard.press("Tab")
@@ -157,7 +211,13 @@ def test_long_names_leave_room_for_numbers(visit: Visit, tmp_path: Path) -> None
     [run] = open_methods([str(tmp_path / "log.csv")])[0].values()
     path.write_text(render_page({name: run, "another one " * 20: run}))
     page = open_page(visit, path, width=390)
-    boxes = [each.bounding_box() for each in page.locator("th").all() if each.is_visible()]
-    assert max(box["width"] for box in boxes if box) < 200
-    names = [each.inner_text() for each in page.locator(".headline th[scope=row]").all()]
-    assert names == [name, ("another one " * 20).strip()]  # whole: others may begin alike
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    rows = page.locator(".headline th[scope=row] span")
+    labels = [each.inner_text() for each in rows.all()]
+    assert max(map(len, labels)) <= 40
+    # The whole name is in a tooltip and in a list below, as others may begin alike.
+    assert [each.get_attribute("title") for each in rows.all()] == [name, "another one " * 20]
+    assert page.locator(".names dt").all_inner_texts() == labels
+    assert page.locator(".names dd").all_inner_texts() == [name, ("another one " * 20).strip()]
+    legend = page.locator("#curves-plot .legendtext").all_text_contents()
+    assert max(map(len, legend), default=0) <= 40

@@ -12,7 +12,7 @@ from ..record import InputError
 from ..report.sources import open_sources
 from ..stats import PairTestName
 from ._options import DEFAULT_FILE_OPTIONS, FileOptions, Flag, check_paths
-from ._output import print_lines, print_stderr
+from ._output import print_lines, print_stderr, render_options
 from .reference.names import PathText
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def report(
     progress = _Counter(sum(map(len, methods.values())))
     text = render_page(
         methods, command=command, left_out=notes, title=title, on_progress=progress,
-        test=PairTestOptions(test, unpaired, alpha),
+        test=PairTestOptions(test, unpaired, alpha), write_options=render_options,
     )  # fmt: skip
     output.write_text(text, encoding="utf-8")
     for note in notes:

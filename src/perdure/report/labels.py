@@ -1,7 +1,8 @@
-"""Labels of scores and tasks, and the scale that several runs share."""
+"""Labels of methods, scores and tasks, and the scale that several runs share."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,12 @@ if TYPE_CHECKING:
     from ..metrics import ScoreScale, Stream
 
 __all__ = [
-    "axis_label", "merge_names", "merge_scales", "require_one_scale", "span_names", "task_names",
-    "worst_label",
+    "axis_label", "merge_names", "merge_scales", "require_one_scale", "shorten_names", "span_names",
+    "task_names", "worst_label",
 ]  # fmt: skip
+
+MAX_LABEL = 40  # characters of the name of a method in a table or a legend
+LONG_WORD = 20
 
 
 def require_one_scale(streams: Iterable[Stream]) -> ScoreScale:
@@ -97,3 +101,44 @@ def merge_names(several: Sequence[Sequence[str]]) -> list[str]:
         min(names) if len(names) == 1 else f"task no. {k}"
         for k, names in enumerate(choices, start=1)
     ]
+
+
+def shorten_names(names: Iterable[str], limit: int = MAX_LABEL) -> dict[str, str]:
+    """Return a label of at most about `limit` characters per name, no two of them the same.
+
+    A long name loses the module before its class, then the middle of its longest word, so that
+    hyperparameters remain visible.
+
+    Example:
+        >>> long = "my_package.strategies.replay:BalancedReservoirReplay lr=0.02 memory={}"
+        >>> list(shorten_names([long.format(100), long.format(500)]).values())
+        ['BalancedReservo…eplay lr=0.02 memory=100', 'BalancedReservo…eplay lr=0.02 memory=500']
+    """
+    labels: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in names:
+        label = unnumbered = _shorten(name, limit)
+        number = 1
+        while label in taken:
+            number += 1
+            label = f"{unnumbered} ({number})"
+        taken.add(label)
+        labels[name] = label
+    return labels
+
+
+def _shorten(name: str, limit: int) -> str:
+    if len(name) <= limit:
+        return name
+    words = [re.sub(r"^.*[./].*:(?=\w+$)", "", word) for word in name.split()]
+    longest = max(range(len(words)), key=lambda k: len(words[k]), default=0)
+    excess = len(" ".join(words)) - limit
+    if excess > 0 and len(words[longest]) > LONG_WORD:
+        words[longest] = _cut_middle(words[longest], max(len(words[longest]) - excess, LONG_WORD))
+    text = " ".join(words)
+    return _cut_middle(text, limit) if len(text) > limit else text
+
+
+def _cut_middle(text: str, length: int) -> str:
+    tail = (length - 1) // 4
+    return f"{text[: length - 1 - tail]}…{text[len(text) - tail :]}"

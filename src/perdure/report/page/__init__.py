@@ -31,6 +31,7 @@ def render_page(
     title: str | None = None,
     on_progress: Callable[[int], None] = lambda done: None,  # noqa: ARG005
     test: PairTestOptions = DEFAULT_TEST,
+    write_options: Callable[[str], str] = str,
 ) -> str:
     """Return the whole page as HTML.
 
@@ -41,24 +42,25 @@ def render_page(
         title: title of the page; the name of the scenario by default.
         on_progress: called with the number of runs that are summarised so far.
         test: the test that decides which methods differ.
+        write_options: how reasons on the page name options, which are Python arguments in backticks
+            by default.
     """
     summarized = summarize_methods(methods, on_progress)
-    sections = build_sections(summarized, command, test)
-    runs = {method.name: method.runs for method in summarized}
+    sections = build_sections(summarized, command, test, left_out)
+    runs = {method.label: method.runs for method in summarized}
     accuracies = [method for method in summarized if method.scale.is_accuracy]
-    criteria = make_criteria_data({m.name: m.summary.metrics for m in accuracies}, runs)
+    criteria = make_criteria_data({m.label: m.summary.metrics for m in accuracies}, runs)
     curves = make_curve_data(runs)
     here = files("perdure.report.page")
     plotly = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
     script = (here / "page.js").read_text("utf-8")
     score = {"score": sections.score.axis, "percent": sections.score.percent}
     plots = msgspec.json.encode({**msgspec.structs.asdict(curves), "criteria": criteria, **score})
-    template = Environment(autoescape=select_autoescape(default=True)).from_string(
-        (here / "page.html").read_text("utf-8")
-    )
+    environment = Environment(autoescape=select_autoescape(default=True))
+    environment.filters["options"] = write_options
+    template = environment.from_string((here / "page.html").read_text("utf-8"))
     return template.render(
         sections._replace(title=title if title is not None else sections.title)._asdict(),
-        left_out=left_out,
         curves=curves.methods,
         criteria=criteria,
         # In a script element only "<" could end it or start a comment.

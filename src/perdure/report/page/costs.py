@@ -44,7 +44,7 @@ def make_costs_table(methods: RunsByMethod) -> CostsTable | None:
     costs = {name: {c: _mean_cost(runs, c) for c in COSTS} for name, runs in methods.items()}
     known = [c for c in COSTS if any(own[c] is not None for own in costs.values())]
     rows = [
-        [name, *("" if (value := own[c]) is None else f"{value:.3g}" for c in known)]
+        [name, *("–" if (value := own[c]) is None else f"{value:.3g}" for c in known)]
         for name, own in costs.items()
     ]
     return CostsTable(["method", *(COSTS[c][0] for c in known)], rows) if known else None

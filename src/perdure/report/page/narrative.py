@@ -44,12 +44,12 @@ def interpret(method: MethodSummary) -> Interpretation:
     missing = next((id_ for id_ in DIAGNOSIS_IDS if id_ not in metrics), None)
     if missing is not None:
         reason = method.summary.undefined.get(missing, "not computed")
-        return Interpretation(method.name, "", f"{missing} is undefined: {reason}")
+        return Interpretation(method.label, "", f"{missing} is undefined: {reason}")
     if scale.label != ACCURACY.label:
-        return Interpretation(method.name, "", describe_scores(metrics, scale, older))
+        return Interpretation(method.label, "", describe_scores(metrics, scale, older))
     diagnosis, reason = diagnose(metrics, percent=scale.percent)
     gap = describe_stability_gap(metrics, older, percent=scale.percent)
-    return Interpretation(method.name, diagnosis, "; ".join(filter(None, (reason, gap))))
+    return Interpretation(method.label, diagnosis, "; ".join(filter(None, (reason, gap))))
 
 
 def diagnose(metrics: Mapping[str, float], *, percent: bool = False) -> tuple[str, str]:

@@ -26,6 +26,14 @@
     }, more);
   }
 
+  // Makes room for a legend of several lines, so that the plot itself keeps its height.
+  function fit(id, names) {
+    const plot = document.getElementById(id);
+    const wide = 60 + 7.5 * Math.max(...names.map((name) => name.length));
+    const lines = Math.ceil(names.length / Math.max(1, Math.floor(plot.clientWidth / wide)));
+    plot.style.height = `calc(var(--height) + ${19 * lines}px)`;
+  }
+
   function transparent(colour, alpha) {
     const part = (k) => parseInt(colour.slice(k, k + 2), 16);
     return `rgba(${part(1)},${part(3)},${part(5)},${alpha})`;
@@ -94,6 +102,7 @@
       const [from, to] = zoom.value.split(" ").map(Number);
       all.xaxis.range = [from, to];
     }
+    fit("curves-plot", lines.filter((line) => line.name).map((line) => line.name));
     Plotly.react("curves-plot", lines, all, settings);
   }
 
@@ -116,7 +125,9 @@
       theta: names.concat(names.slice(0, 1)), line: { color: method.colour, dash: method.dash },
     }));
     const { line } = axes();
+    fit("criteria-plot", methods.map((method) => short(method.name)));
     Plotly.react("criteria-plot", lines, layout({
+      legend: { orientation: "h", x: 0, y: -0.12, yanchor: "top" },
       polar: { bgcolor: "rgba(0,0,0,0)", radialaxis: { range: [0, 1], gridcolor: line }, angularaxis: { gridcolor: line } },
     }), settings);
   }

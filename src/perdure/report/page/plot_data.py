@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from ..._html import select_extremes
+from ...metrics import find_metric
 from ...metrics.criteria import CRITERIA
 from ..colours import choose_styles, task_colours
 from ..curve_data import average_curves, find_switches, mean_worst_score, scores_at_task_ends
@@ -61,11 +62,21 @@ class MethodCriteria(msgspec.Struct):
     values: list[float | None]
 
 
+class Criterion(msgspec.Struct):
+    """A criterion: its name in the paper, the metric behind it, and how to read that."""
+
+    name: str
+    id: str
+    title: str
+    meaning: str
+
+
 class CriteriaData(msgspec.Struct):
-    """Names of the criteria that any method has, of the others, and the values by method."""
+    """The criteria that any method has, the others, and the values by method."""
 
     names: list[str]
-    undefined: list[str]
+    criteria: list[Criterion]
+    undefined: list[Criterion]
     methods: list[MethodCriteria]
 
 
@@ -179,7 +190,8 @@ def make_criteria_data(
     styles = choose_styles(methods)
     return CriteriaData(
         names=list(known),
-        undefined=[name for name in CRITERIA if name not in known],
+        criteria=[_describe_criterion(name) for name in known],
+        undefined=[_describe_criterion(name) for name in CRITERIA if name not in known],
         methods=[
             MethodCriteria(
                 name=name,
@@ -190,3 +202,8 @@ def make_criteria_data(
             for name, own in metrics.items()
         ],
     )
+
+
+def _describe_criterion(name: str) -> Criterion:
+    metric = find_metric(CRITERIA[name])
+    return Criterion(name, CRITERIA[name], metric.name, metric.interpretation)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .summaries import MethodSummary
 
-__all__ = ["MethodProvenance", "get_provenance", "make_command"]
+__all__ = ["Provenance", "get_provenance", "make_command"]
 
 FACTS = ("scenario", "setting", "strategy", "model", "optimizer", "epochs", "batch")
 
@@ -29,40 +29,73 @@ FLAGS = ("mask_unseen", "resample", "unseen")
 
 
 class MethodProvenance(NamedTuple):
-    """What a reader needs to repeat the runs of a method."""
+    """What a reader needs to repeat the runs of a method: facts, each of several parts."""
 
     name: str
-    runs: int
-    seeds: str
-    unfinished: int
-    tasks: list[str]
-    facts: dict[str, object]
+    facts: dict[str, list[str]]
     command: str | None
-    versions: dict[str, object]
-    cpu: str
     data: list[str]
-    folders: list[str]
 
 
-def get_provenance(method: MethodSummary) -> MethodProvenance:
+class Provenance(NamedTuple):
+    """What ran: what all methods share, and each method with the rest."""
+
+    facts: dict[str, list[str]]
+    data: list[str]
+    methods: list[MethodProvenance]
+
+
+def get_provenance(methods: Sequence[MethodSummary]) -> Provenance:
+    """Return what ran; facts that several methods share are stated once."""
+    every = [_get_method_provenance(method) for method in methods]
+    if len(every) < 2:
+        return Provenance({}, [], every)
+    first, *others = every
+    shared = {
+        name: parts
+        for name, parts in first.facts.items()
+        if name != "runs" and all(other.facts.get(name) == parts for other in others)
+    }
+    data = first.data if all(other.data == first.data for other in others) else []
+    own = [
+        method._replace(
+            facts={name: parts for name, parts in method.facts.items() if name not in shared},
+            data=[] if data else method.data,
+        )
+        for method in every
+    ]
+    return Provenance(shared, data, own)
+
+
+def _get_method_provenance(method: MethodSummary) -> MethodProvenance:
     """Return what ran for a method; config, versions and data are those of its first run."""
-    config = get_config(method.runs[0])
-    run = method.runs[0]
+    run, config = method.runs[0], get_config(method.runs[0])
     metadata = run.metadata if isinstance(run, Run) else RunMetadata()
     seeds = [get_config(run).get("seed") for run in method.runs]
+    facts = {
+        "runs": [_describe_seeds(method, [str(seed) for seed in seeds if seed is not None])],
+        "tasks": method.tasks,
+        **{key: [str(config[key])] for key in FACTS if config.get(key) not in (None, "")},
+        "versions": [f"{name} {version}" for name, version in metadata.versions.items()],
+        "CPU": [metadata.cpu] if metadata.cpu else [],
+        "records": [run.folder.name for run in method.runs if isinstance(run, Run)],
+    }
     return MethodProvenance(
         name=method.name,
-        runs=len(method.runs),
-        seeds=", ".join(str(seed) for seed in seeds if seed is not None),
-        unfinished=sum(isinstance(run, Run) and not run.finished for run in method.runs),
-        tasks=method.tasks,
-        facts={key: config[key] for key in FACTS if config.get(key) not in (None, "")},
+        facts={name: parts for name, parts in facts.items() if parts},
         command=make_command(config, [seed for seed in seeds if isinstance(seed, int)]),
-        versions=dict(metadata.versions),
-        cpu=metadata.cpu,
         data=_list_hashes(config.get("data")),
-        folders=[run.folder.name for run in method.runs if isinstance(run, Run)],
     )
+
+
+def _describe_seeds(method: MethodSummary, seeds: Sequence[str]) -> str:
+    unfinished = sum(isinstance(run, Run) and not run.finished for run in method.runs)
+    parts = [str(len(method.runs))]
+    if seeds:
+        parts.append(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}")
+    if unfinished:
+        parts.append(f"{unfinished} unfinished")
+    return ", ".join(parts)
 
 
 def make_command(config: Mapping[str, object], seeds: Sequence[int]) -> str | None:

@@ -10,20 +10,27 @@ import numpy as np
 
 from ... import __version__
 from ..._html import render_heatmap
-from ...metrics import ACCURACY, better_direction, display_name, find_metric, parse_id
+from ...metrics import ACCURACY, display_name, find_metric
 from ..labels import axis_label, merge_scales
 from ..load import get_config
-from ..tables.scores import ARROWS, format_metric, group_reasons
+from ..tables.scores import format_metric
 from .costs import CostsTable, make_costs_table
 from .narrative import Interpretation, interpret
-from .provenance import MethodProvenance, get_provenance
-from .significance import PairTestOptions, compare_summaries, describe_significance
+from .provenance import Provenance, get_provenance
+from .results import MetricColumn, ResultRow, make_columns, make_rows, percent_unit
+from .significance import (
+    PairTestOptions,
+    compare_summaries,
+    describe_significance,
+    describe_verdicts,
+)
 from .summaries import are_comparable, describe_difference
+from .warning_groups import WarningGroup, group_notes, group_undefined, group_warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from ...metrics import MethodsComparison, ScoreScale
+    from ...metrics import ScoreScale
     from .summaries import MethodSummary
 
 __all__ = ["DEFAULT_TEST", "Sections", "build_sections"]
@@ -45,34 +52,6 @@ class ScoreNames(NamedTuple):
     accuracy: bool  # for any method
 
 
-class MetricColumn(NamedTuple):
-    """The header of a metric in the table of results."""
-
-    id: str
-    unit: str
-    name: str
-    arrow: str
-    direction: str
-
-
-class ResultCell(NamedTuple):
-    """A value in the table of results, or the reason why it is undefined."""
-
-    text: str = ""
-    letters: str = ""
-    interval: str = ""
-    best: bool = False
-    undefined: str = ""
-
-
-class ResultRow(NamedTuple):
-    """A method in the table of results."""
-
-    name: str
-    runs: int
-    cells: list[ResultCell]
-
-
 class MetricRow(NamedTuple):
     """A metric in the table of all metrics."""
 
@@ -87,14 +66,6 @@ class Heatmap(NamedTuple):
     name: str
     html: str = ""
     undefined: str = ""
-
-
-class MethodWarnings(NamedTuple):
-    """Notes on a method, and its undefined metrics with reasons."""
-
-    name: str
-    notes: list[str]
-    undefined: list[str]
 
 
 class Definition(NamedTuple):
@@ -117,20 +88,27 @@ class Sections(NamedTuple):
     score: ScoreNames
     columns: list[MetricColumn]
     significance: str
+    verdicts: dict[str, str]
     incomparable: str
+    long_names: dict[str, str]
     results: list[ResultRow]
     every_metric: list[MetricRow]
     interpretations: list[Interpretation]
     heatmaps: list[Heatmap]
     costs: CostsTable | None
-    warnings: list[MethodWarnings]
+    left_out: list[WarningGroup]
+    warnings: list[WarningGroup]
+    undefined: list[WarningGroup]
     definitions: list[Definition]
-    provenance: list[MethodProvenance]
+    provenance: Provenance
     command: str
 
 
 def build_sections(
-    methods: Sequence[MethodSummary], command: Sequence[str], test: PairTestOptions = DEFAULT_TEST
+    methods: Sequence[MethodSummary],
+    command: Sequence[str],
+    test: PairTestOptions = DEFAULT_TEST,
+    left_out: Sequence[str] = (),
 ) -> Sections:
     """Return every section; `command` holds the arguments of `perdure report`."""
     ids = [id_ for id_ in HEADLINE_IDS if any(id_ in method.summary.metrics for method in methods)]
@@ -142,17 +120,21 @@ def build_sections(
         about=_describe_runs(methods),
         version=__version__,
         score=_name_scores([method.scale for method in methods]),
-        columns=[_make_column(id_, methods, scale) for id_ in ids],
+        columns=make_columns(ids, methods, scale),
         significance=describe_significance(compared, reason, test),
+        verdicts=describe_verdicts(compared, {method.name: method.label for method in methods}),
         incomparable="" if comparable else describe_difference(methods),
-        results=[_make_result_row(method, ids, comparable, compared) for method in methods],
+        long_names={m.label: m.name for m in methods if m.label != m.name},
+        results=make_rows(methods, ids, comparable, compared),
         every_metric=_list_every_metric(methods, scale),
         interpretations=[interpret(method) for method in methods],
         heatmaps=[_make_heatmap(method) for method in methods],
-        costs=make_costs_table({method.name: method.runs for method in methods}),
-        warnings=[_list_warnings(method) for method in methods],
+        costs=make_costs_table({method.label: method.runs for method in methods}),
+        left_out=group_notes(left_out),
+        warnings=group_warnings(methods),
+        undefined=group_undefined(methods),
         definitions=[_define(id_, scale) for id_ in ids],
-        provenance=[get_provenance(method) for method in methods],
+        provenance=get_provenance(methods),
         command=shlex.join(["perdure", "report", *command]),
     )
 
@@ -187,58 +169,6 @@ def _name_scores(scales: Sequence[ScoreScale]) -> ScoreNames:
     )
 
 
-def _make_column(id_: str, methods: Sequence[MethodSummary], scale: ScoreScale) -> MetricColumn:
-    directions = {better_direction(id_, method.scale) for method in methods}
-    direction = directions.pop() if len(directions) == 1 else ""  # both losses and accuracies
-    return MetricColumn(
-        id=id_,
-        unit=_percent_unit(id_, scale),
-        name=display_name(find_metric(id_), scale),
-        arrow=ARROWS.get(direction, ""),
-        direction=f"{direction} is better",
-    )
-
-
-def _percent_unit(id_: str, scale: ScoreScale) -> str:
-    return " (%)" if scale.percent and find_metric(id_).unit != "none" else ""
-
-
-def _make_result_row(
-    method: MethodSummary,
-    ids: Sequence[str],
-    comparable: Sequence[MethodSummary],
-    compared: Mapping[str, MethodsComparison],
-) -> ResultRow:
-    cells = []
-    summary, percent = method.summary, method.scale.percent
-    for id_ in ids:
-        value = summary.metrics.get(id_)
-        if value is None:
-            cells.append(ResultCell(undefined=summary.undefined.get(id_, "not computed")))
-            continue
-        write = partial(format_metric, id_=id_, percent=percent, digits=3 + percent)
-        sd = getattr(summary, "sd", {}).get(id_)
-        cells.append(
-            ResultCell(
-                text=write(value) if sd is None else f"{write(value)} ± {write(sd)}",
-                letters=compared[id_].letters.get(method.name, "") if id_ in compared else "",
-                interval=" to ".join(map(write, summary.intervals.get(id_, ()))),
-                best=_is_best(method, id_, comparable),
-            )
-        )
-    return ResultRow(method.name, len(method.runs), cells)
-
-
-def _is_best(method: MethodSummary, id_: str, comparable: Sequence[MethodSummary]) -> bool:
-    values = [m.summary.metrics[id_] for m in comparable if id_ in m.summary.metrics]
-    if len(values) < 2:
-        return False
-    best = max(values) if better_direction(id_, method.scale) == "higher" else min(values)
-    # Compared as printed: of two equal numbers, neither alone may be bold.
-    write = partial(format_metric, id_=id_, percent=False, digits=3)
-    return write(method.summary.metrics[id_]) == write(best)
-
-
 def _list_every_metric(methods: Sequence[MethodSummary], scale: ScoreScale) -> list[MetricRow]:
     """Return all metrics that any method has: few read them, some look for one."""
     rows = []
@@ -247,7 +177,7 @@ def _list_every_metric(methods: Sequence[MethodSummary], scale: ScoreScale) -> l
         write = partial(format_metric, id_=id_, percent=scale.percent, digits=4)
         cells = ["" if value is None else write(value) for value in values]
         name = display_name(find_metric(id_), scale)
-        rows.append(MetricRow(id_ + _percent_unit(id_, scale), name, cells))
+        rows.append(MetricRow(id_ + percent_unit(id_, scale), name, cells))
     return rows
 
 
@@ -255,29 +185,15 @@ def _make_heatmap(method: MethodSummary) -> Heatmap:
     matrices = [run.matrix for run in method.runs if run.matrix is not None]
     if len(matrices) < len(method.runs):
         reason = next(run.no_matrix for run in method.runs if run.matrix is None)
-        return Heatmap(method.name, undefined=reason or "there is no matrix")
+        return Heatmap(method.label, undefined=reason or "there is no matrix")
     scale, runs = method.scale, len(matrices)
     factor = 100 if scale.percent else 1
     html = render_heatmap(
         factor * np.mean([matrix.scores for matrix in matrices], axis=0), method.tasks,
         low=factor * scale.low, high=factor * scale.high, lower_is_better=scale.lower_is_better,
-        caption=method.name + (f", mean of {runs} runs" if runs > 1 else ""),
+        caption=method.label + (f", mean of {runs} runs" if runs > 1 else ""),
     )  # fmt: skip
-    return Heatmap(method.name, html)
-
-
-def _list_warnings(method: MethodSummary) -> MethodWarnings:
-    bias: dict[str, float] = {}
-    for summary in method.run_summaries:
-        for id_, bound in summary.bias.items():
-            bias[id_] = max(bound, bias.get(id_, 0.0))
-    notes = [
-        f"{id_} may be up to {bound:.3f} too {'high' if parse_id(id_).base == 'wf' else 'low'}: "
-        "it is the extreme of noisy evaluations"
-        for id_, bound in bias.items()
-    ]
-    undefined = group_reasons(method.summary.undefined)
-    return MethodWarnings(method.name, [*notes, *method.notes], undefined)
+    return Heatmap(method.label, html)
 
 
 def _define(id_: str, scale: ScoreScale) -> Definition:

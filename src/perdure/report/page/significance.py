@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...stats import PairTestName
     from .summaries import MethodSummary
 
-__all__ = ["PairTestOptions", "compare_summaries", "describe_significance"]
+__all__ = ["PairTestOptions", "compare_summaries", "describe_significance", "describe_verdicts"]
 
 
 class PairTestOptions(NamedTuple):
@@ -80,3 +80,29 @@ def describe_significance(
         f"{options.alpha:g} ({describe_test(test)}; {over}, with Holm's correction for the "
         f"{pairs} per metric, as in perdure compare).{limit} The best mean is bold."
     )
+
+
+def describe_verdicts(
+    comparisons: Mapping[str, MethodsComparison], labels: Mapping[str, str]
+) -> dict[str, str]:
+    """Return per metric which method is best, and which ones the test cannot separate from it.
+
+    Args:
+        comparisons: comparisons by metric.
+        labels: what each method is called on the page.
+    """
+    return {id_: _describe_best(comparison, labels) for id_, comparison in comparisons.items()}
+
+
+def _describe_best(comparison: MethodsComparison, labels: Mapping[str, str]) -> str:
+    best, *others = comparison.best_first
+    if not any(pair.distinguishable for pair in comparison.pairs.values()):
+        return "no two methods are distinguishable"
+    pairs = {frozenset(names): pair for names, pair in comparison.pairs.items()}
+    ties = [labels[name] for name in others if not pairs[frozenset((best, name))].distinguishable]
+    if not ties:
+        rest = labels[others[0]] if len(others) == 1 else f"the other {len(others)} methods"
+        return f"{labels[best]} is better than {rest}"
+    behind = len(others) - len(ties)
+    better = f"; better than the other {behind}" if behind else ""
+    return f"{labels[best]} is best, but not distinguishable from {', '.join(ties)}{better}"

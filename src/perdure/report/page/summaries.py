@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...metrics import summary_of_runs
-from ..labels import merge_names
+from ..labels import merge_names, shorten_names
 from ..load import get_config
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class MethodSummary:
     run_summaries: list[Summary]
     summary: Summary | RunsSummary
     notes: list[str] = field(default_factory=list)
+    label: str = ""  # the name, shortened
 
     @property
     def scale(self) -> ScoreScale:
@@ -62,6 +63,9 @@ def summarize_methods(
             done += 1
             on_progress(done)
         summarized += _split_by_task_count(name, runs, summaries)
+    labels = shorten_names(method.name for method in summarized)
+    for method in summarized:
+        method.label = labels[method.name]
     return summarized
 
 
