@@ -46,7 +46,7 @@ def matrices(folder: Path, name: str, seeds: int, level: float) -> str:
 def test_a_verdict_names_those_that_share_a_letter_with_the_best(seed: int) -> None:
     rng = np.random.default_rng(seed)
     levels = dict(zip(NAMES, rng.choice([0.5, 0.52, 0.6, 0.9], 4), strict=True))
-    values = {
+    values: dict[str, dict[int | str, float]] = {
         name: dict(enumerate((level + rng.normal(0, 0.03, 6)).tolist()))
         for name, level in levels.items()
     }
