@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GIB = 1 << 30
-PERCENT = table(rows=[[f"{100 * cell:.10g}" for cell in row] for row in R])
+LOSSES = table(rows=[[f"{9 * cell:.10g}" for cell in row] for row in R])
 
 BAD_FILES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "ragged_short": (".9,.1\n.5\n", ("line 2", "1 entries", "expected 2")),
     "ragged_long": (".9,.1\n.5,.8\n.1,.2,.3\n", ("line 3", "3 entries", "expected 2")),
     "ragged_after_comment": ("# x\n\n.9 .1\n.5 .8 .7\n", ("line 4", "3", "expected 2")),
     "ragged_json": ("[[0.9, 0.1], [0.5]]", ("row 1", "1", "expected 2")),
-    "ragged_object": ('{"matrix": [[0.9], [0.5, 0.1]]}', ("row 1", "2", "expected 1")),
+    "ragged_object": ('{"matrix": [[0.9, 0.5], [0.1]]}', ("row 1", "1", "expected 2")),
+    "upside_down": ('[[0.9, 0.5, 0.1], [0.5, 0.4], [0.3]]', ("row 1", "2", "expected 3")),
     "null_row": ("[[0.9, 0.1], null]", ("row 1", "expected 2")),
     "null_row_of_one": ("[[0.9], null]", ("row 1", "null", "expected")),
     "flat_list": ("[0.9, 0.1]", ("square", "(2,)")),
@@ -44,12 +45,12 @@ BAD_FILES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "underscore": (".9,.1\n.5,0_1\n", ("line 2", "'0_1'", "expected")),
     "infinite": (".9,.1\n.5,inf\n", ("line 2", "'inf'", "finite")),
     "overflow": (".9,.1\n.5,1e999\n", ("line 2", "'1e999'", "finite")),
-    "decimal_commas": ("0,9;0,1\n0,5;0,8\n", ("0,", "decimal comma", "expected")),
-    "decimal_commas_with_header": ("a;b\n0,9;0,1\n0,5;0,8\n", ("line 2", "'0,", "expected")),
-    "percent_signs": ("90%,10%\n50%,80%\n", ("percent",)),
+    "commas_and_points": ("0,9;0.1\n0,5;0,8\n", ("line 1", "'0,9'", "'0.1'", "expected one")),
+    "some_percent_signs": ("90%,10%\n50,80%\n", ("line 2", "'50'", "percent", "expected all")),
     "small_percent_signs": ("0.9%,0.1%\n0.5%,0.8%\n", ("percent",)),
-    "in_percent": (PERCENT, ("task 0 after task 0", "80", "0 to 1", "percent")),
-    "in_percent_json": ("[[90, 10], [50, 80]]", ("task 0 after task 0", "90", "percent")),
+    "percent_or_losses": ("2.5,3\n1.5,4\n", ("task 0 after task 0", "2.5", "--percent", "--lower")),
+    "percent_and_fraction": ("[[90, 10], [50, 0.8]]", ("task 0 after task 0", "90", "--percent")),
+    "zeros_below": ("[[0.9, 0.3], [0, 0.8]]", ("below", "--transposed", "--no-transposed")),
     "above_range": (".9,.1\n.5,1.01\n", ("task 1 after task 1", "1.01", "0 to 1")),
     "below_range": (".9,.1\n-.5,.8\n", ("task 0 after task 1", "-0.5", "0 to 1")),
     "above_in_upper_half": (".9,250\n.5,.8\n", ("task 1 after task 0", "250", "0 to 1")),
@@ -69,7 +70,8 @@ BAD_FILES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "string_in_json": ('[[0.9, 0.1], ["0.5", 0.8]]', ("row 1 entry 0", "'0.5'", "expected")),
     "boolean_in_json": ("[[0.9, true], [0.5, 0.8]]", ("row 0 entry 1", "True", "expected")),
     "object_in_json": ('[[0.9, {"a": 1}], [0.5, 0.8]]', ("row 0 entry 1", "expected")),
-    "list_in_json": ("[[[0.9]]]", ("row 0 entry 0", "[0.9]", "expected")),
+    "list_in_json": ("[[0.9, [0.9]], [0.1, 0.2]]", ("row 0 entry 1", "[0.9]", "expected")),
+    "four_levels": ("[[[[0.9]]]]", ("4 levels", "(seeds, T, T)")),
     "huge_integer_in_json": (f"[[1{'0' * 400}]]", ("expected",)),
     "too_many_digits_in_json": (f"[[{'1' * 5000}]]", ()),
     "empty_list": ("[]", ("expected",)),
@@ -124,8 +126,8 @@ def test_a_bad_file_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
 
 
 def test_the_same_really_started_and_through_a_pipe(tmp_path: Path) -> None:
-    path = write(tmp_path, "percent.csv", PERCENT)
-    says(judged_refusal(start("score", path)), "percent.csv", "percent")
+    path = write(tmp_path, "losses.csv", LOSSES)
+    says(judged_refusal(start("score", path)), "losses.csv", "percent")
     line = judged_refusal(start("score", "-", stdin=b".9,.1\n.5\n"))
     says(line, "standard input line 2")
     line = judged_refusal(start("score", tmp_path / "none.csv"))

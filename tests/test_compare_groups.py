@@ -9,7 +9,8 @@ import pytest
 
 from perdure.record import InputError
 from perdure.record.comparability import pair_runs
-from perdure.record.grouping import find_groups, format_seeds
+from perdure.record.group_names import format_seeds
+from perdure.record.grouping import find_groups
 
 from .cli_helpers import refused, run, says, strict, table, write
 from .compare_helpers import made, points, spread, store
@@ -158,7 +159,7 @@ REFUSED = [
     (("er={runs}", "n={other}"), ["'er' differ in more than the seed", "NAME=PATH", "--pool"]),
     (("er={runs}", "n={other}", "--pool"), ["'er' has seed 0 twice", "naive-s0", "replay-s0"]),
     (("er={runs}/*replay*", "n={other}"), ["no seed", "er has 0-2", "n has 7, 9", "same seeds"]),
-    (("er={runs}/*replay*", "n=nowhere"), ["'nowhere'", "matches nothing"]),
+    (("er={runs}/*replay*", "n=nowhere"), ["'nowhere'", "no such file or folder"]),
     (("er={runs}/*replay*", "n="), ["group 'n' has no paths", "n=PATH"]),
     (("={runs}",), ["no name before ="]),
     (("{runs}", "naive={other}"), ["two groups are called 'naive'"]),
@@ -299,7 +300,7 @@ def test_a_broken_run_json_is_one_line_or_none(tmp_path: Path, content: str) -> 
 
 
 def test_a_name_too_long_for_a_file_is_no_crash() -> None:
-    with pytest.raises(InputError, match="matches nothing"):
+    with pytest.raises(InputError, match="no such file or folder"):
         find_groups(["x" * 5000])
 
 

@@ -20,7 +20,7 @@ from perdure.record import (
     InputError,
     RecordError,
     open_run,
-    parse_matrix,
+    parse_matrices,
     read_input,
     read_points,
 )
@@ -235,7 +235,7 @@ def archive(method: int, size: int) -> bytes:
 def test_an_archive_is_not_unpacked_beyond_what_it_says(method: int) -> None:
     data = archive(method, 256 * MIB)
     assert len(data) < MIB
-    assert peak(lambda: parse_matrix(data, "m.npz")) < 16 * MIB
+    assert peak(lambda: parse_matrices(data, "m.npz")) < 16 * MIB
 
 
 AMPLIFIED = {
@@ -248,7 +248,7 @@ AMPLIFIED = {
 @pytest.mark.parametrize("case", AMPLIFIED)
 def test_a_matrix_takes_no_more_memory_than_a_few_times_its_bytes(case: str) -> None:
     data = AMPLIFIED[case]
-    assert peak(lambda: parse_matrix(data, "m")) < 4 * len(data)
+    assert peak(lambda: parse_matrices(data, "m")) < 4 * len(data)
 
 
 def test_a_hole_in_hits_takes_no_memory(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_whole_matrices_with_names_or_last_delimiters_are_read() -> None:
         ",7,9\n7,.9,\n9,.5,.8\n",
         ".9,.1,\n.5,.8,\n",
     ):
-        found = parse_matrix(text.encode(), "m.csv")["matrix"]
+        found = parse_matrices(text.encode(), "m.csv")[0].fields["matrix"]
         assert (found.shape, found[1].tolist()) == ((2, 2), [0.5, 0.8])
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .._suggestions import suggest_names
 from ..metrics import UndefinedMetricError, compare_methods, difference_of_runs, options_for
-from ..record import InputError, InputOptions, read_input
+from ..record import InputError, InputOptions, detect_options, read_ref
 from ..record.comparability import (
     check_same_scale,
     check_same_tasks,
@@ -29,10 +28,11 @@ from ..stats import find_pair_test
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from ..metrics import Summary
     from ..record import ScoreInput
-    from ..record.grouping import Groups
+    from ..record.grouping import Groups, Scores
     from ..record.run_index import RunRef
     from ..stats import IntervalMethod, PairTestName
 
@@ -46,7 +46,7 @@ MAX_EXAMPLE_COMPARISONS = 5  # methods of one run each: nobody reads the tables 
 
 
 def compare(
-    *groups: str | Path,
+    *groups: str | Path | Scores,
     metrics: Sequence[str] | None = None,
     test: PairTestName = "t",
     unpaired: bool = False,
@@ -64,7 +64,8 @@ def compare(
 
     Args:
         groups: NAME=PATH,PATH… or PATH: run folders, folders of runs, score matrices, points.csv,
-            or patterns. Runs without a name that differ only in the seed are one method.
+            or patterns. Runs without a name that differ only in the seed are one method. Or scores:
+            a dict of arrays of shape (seeds, T, T) by method.
         metrics: Ids of the metrics to compare by; the usual ones if None.
         test: Test of every pair, paired by seed: "t", "permutation" or "wilcoxon"; "welch" is the
             unpaired t-test.
@@ -81,6 +82,7 @@ def compare(
 
     Example:
         >>> import tempfile
+        >>> from pathlib import Path
         >>> folder = Path(tempfile.mkdtemp())
         >>> for name, last in {"er": 0.8, "ewc": 0.5}.items():
         ...     for seed in range(3):
@@ -89,6 +91,10 @@ def compare(
         >>> report = compare(f"er={folder}/er*", f"ewc={folder}/ewc*", metrics=["acc"])
         >>> round(report.metrics["acc"].means["er"].mean, 3)
         0.805
+        >>> er = [[[0.9], [0.8, 0.8]], [[0.9], [0.81, 0.8]]]  # two seeds, the lower triangles
+        >>> ewc = [[[0.9], [0.5, 0.8]], [[0.9], [0.52, 0.8]]]
+        >>> compare({"er": er, "ewc": ewc}, metrics=["acc"]).paired_by
+        'file order'
     """
     for name, value in (("alpha", alpha), ("level", level)):
         if not 0 < value < 1:
@@ -99,7 +105,7 @@ def compare(
         raise InputError("nothing to compare; name runs, folders of runs or files")
     ids = metrics or COLUMNS
     methods, notes = _find_methods(
-        [os.fspath(group) for group in groups],
+        [os.fspath(group) if isinstance(group, str | os.PathLike) else group for group in groups],
         finished=finished,
         unfinished=unfinished,
         force=force,
@@ -112,8 +118,9 @@ def compare(
         )
     unpaired = not find_pair_test(test, unpaired=unpaired).paired
     runs, paired_by = _unpaired(methods) if unpaired else pair_runs(methods, force=force)
+    options = {name: detect_options(list(mine.values()), inputs) for name, mine in runs.items()}
     summaries = {
-        name: {seed: _summarize(run, inputs, ids) for seed, run in by_seed.items()}
+        name: {seed: _summarize(run, options[name], ids) for seed, run in by_seed.items()}
         for name, by_seed in runs.items()
     }
     scale = check_same_scale(summaries, runs)
@@ -123,7 +130,7 @@ def compare(
     if interval == "bca" and fewest < 10:
         notes.append(f"BCa intervals of {fewest} seeds are too narrow; it takes about ten")
     report = ComparisonReport(
-        {}, {name: {seed: run.path for seed, run in by_seed.items()}
+        {}, {name: {seed: run.name for seed, run in by_seed.items()}
              for name, by_seed in runs.items()},
         paired_by, alpha, interval, level, scale, test, unpaired, against, notes=notes,
         subject=_describe_subject(methods, summaries),
@@ -137,7 +144,7 @@ def compare(
 
 
 def _find_methods(
-    groups: Sequence[str], *, finished: bool, unfinished: bool, force: bool, pool: bool
+    groups: Sequence[str | Scores], *, finished: bool, unfinished: bool, force: bool, pool: bool
 ) -> tuple[Groups, list[str]]:
     """Return the runs of each method and notes about them; raise if they are not comparable."""
     methods, notes = find_groups(groups, pool=pool)
@@ -181,10 +188,10 @@ def _unpaired(methods: Groups) -> tuple[Runs, str]:
     }, "file order"
 
 
-def _summarize(run: RunRef, inputs: InputOptions | None, ids: Sequence[str]) -> Summary:
-    if inputs is not None and run.ours:  # a run states its own scale
+def _summarize(run: RunRef, inputs: InputOptions, ids: Sequence[str]) -> Summary:
+    if run.ours:  # a run states its own scale
         inputs = replace(inputs, scale=None)
-    return read_input(run.path, inputs, per_example=False).summary(options_for(ids))
+    return read_ref(run, inputs, per_example=False).summary(options_for(ids))
 
 
 def _describe_subject(methods: Groups, summaries: Summaries) -> str:
@@ -219,11 +226,11 @@ def _compare_examples(runs: Runs, *, level: float) -> list[ExampleComparison]:
     """Return the differences of all pairs if every method is one run with per-example results."""
     single = {name: list(by_seed.values()) for name, by_seed in runs.items()}
     if len(single) > MAX_EXAMPLE_COMPARISONS or not all(
-        len(refs) == 1 and Path(refs[0].path).is_dir() for refs in single.values()
+        len(refs) == 1 and refs[0].is_folder for refs in single.values()
     ):
         return []
     try:
-        sources = {name: read_input(refs[0].path) for name, refs in single.items()}
+        sources = {name: read_ref(refs[0]) for name, refs in single.items()}
     except InputError as error:  # in per-example results: everything else has been read before
         return [ExampleComparison(*pair, reason=str(error)) for pair in combinations(single, 2)]
     if not any(source.per_example_at_ends for source in sources.values()):

@@ -12,7 +12,6 @@ from ..record import InputError, InputOptions, ScoreInput
 from ..record.run_index import RunRef
 from ..report.tables import TextTable
 from .grouped_scores import ScoreGroup, score_groups, tool_rows
-from .scores import make_matrix
 from .typed_number import TypedNumber
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def which_of_group(
 ) -> DefinitionMatches:
     """Return the definitions that give a number for runs or files that were read already."""
     candidates = _find_candidates(group)
-    percent = inputs is not None and inputs.percent
+    percent = inputs is not None and bool(inputs.percent)
     matches = [_compare(candidate, number, percent=percent) for candidate in candidates]
     found = [match for _, match in matches if match.found]
     order = ("equal", "negated")
@@ -248,7 +247,7 @@ def _relabel(match: DefinitionMatch) -> DefinitionMatch:
 
 
 def read_one_method(
-    paths: Sequence[str | Path],
+    paths: Sequence[str | Path | ArrayLike],
     inputs: InputOptions | None = None,
     stdin: BinaryIO | None = None,
 ) -> ScoreGroup:
@@ -272,7 +271,6 @@ def _read_group(source: Source, inputs: InputOptions | None) -> ScoreGroup:
     elif isinstance(source, ScoreMatrix):
         scores = ScoreInput(source)
     else:
-        array = cast("ArrayLike", source)
-        scores = ScoreInput(make_matrix(array, inputs or InputOptions()))
+        return read_one_method([cast("ArrayLike", source)], inputs)
     summary = scores.summary()
     return ScoreGroup([RunRef("scores")], [scores], [summary], summary)

@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..metrics import RunsSummary, Summary, ToolRow, as_tool, summary_of_runs
-from ..record import InputError, RunFolder, ScoreInput, read_input
+from ..record import InputError, RunFolder, ScoreInput, detect_options, read_ref
 from ..record.grouping import find_groups, seeds_note
-from ..record.run_index import RunRef
-from .scores import make_options, select_metrics
+from ..record.run_index import RunRef, list_matrices
+from .score_options import make_options, select_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import BinaryIO
 
+    from numpy.typing import ArrayLike
+
     from ..metrics import SummaryOptions
     from ..record import InputOptions
-    from ..record.grouping import Groups
+    from ..record.grouping import Groups, Scores
     from ..stats import IntervalMethod
 
 __all__ = ["GroupedScores", "ScoreGroup", "score_groups", "tool_rows"]
@@ -42,7 +44,7 @@ class GroupedScores(NamedTuple):
 
 
 def score_groups(
-    *sources: str | Path,
+    *sources: str | Path | Mapping[str, object] | ArrayLike,
     metrics: Sequence[str] | None = None,
     inputs: InputOptions | None = None,
     options: SummaryOptions | None = None,
@@ -54,11 +56,12 @@ def score_groups(
 ) -> GroupedScores:
     r"""Return the scores of runs grouped by method, with means over the seeds of each.
 
-    Matrices and logs are seeds of one method. Runs are grouped by their config: those that differ
-    in the seed alone are seeds of one method.
+    Matrices and logs are seeds of one method, unless a file names methods. Runs are grouped by
+    their config: those that differ in the seed alone are seeds of one method.
 
     Args:
-        sources: Paths or patterns, or NAME=PATH,PATH… to name a group.
+        sources: Paths or patterns, or NAME=PATH,PATH… to name a group; or scores: an array of shape
+            (T, T) or (seeds, T, T), or a dict of such by method.
         metrics: Ids of the metrics to keep; all if None.
         inputs: How to read files that are not run folders.
         options: How to summarize, as a `perdure.SummaryOptions`.
@@ -76,17 +79,20 @@ def score_groups(
         >>> (group,) = score_groups(f"{folder}/*.csv").groups.values()
         >>> round(group.summary.metrics["acc"], 3), len(group.summaries)
         (0.725, 2)
+        >>> seeds = [[[0.9], [0.6, 0.8]], [[0.9], [0.7, 0.8]]]  # two matrices, their lower halves
+        >>> list(score_groups({"er": seeds, "ewc": seeds}).groups)
+        ['er', 'ewc']
     """
     if not sources:
         raise InputError("nothing to score; name matrices, logs, runs or folders of runs")
-    paths = [os.fspath(source) for source in sources]
+    paths = [os.fspath(s) if isinstance(s, str | os.PathLike) else s for s in sources]
     options = make_options(metrics) if options is None else options
     extras = _extra_files(paths, costs, per_example)
-    groups, notes = _find_groups(paths, pool=pool)
+    groups, notes = _find_groups(paths, pool=pool, stdin=stdin)
     scored: dict[str, ScoreGroup] = {}
     for name, refs in groups.items():
         try:
-            scored[name] = _score_group(refs, inputs, options, extras, interval, stdin)
+            scored[name] = score_group(refs, inputs, options, extras=extras, interval=interval)
         except InputError as error:
             if len(groups) == 1:
                 raise
@@ -112,7 +118,7 @@ def tool_rows(group: ScoreGroup, tool: str) -> list[ToolRow]:
     per_run = []
     for ref, source, summary in zip(group.refs, group.inputs, group.summaries, strict=True):
         if source.matrix is None:
-            raise InputError(f"{ref.path}: {source.no_matrix}")
+            raise InputError(f"{ref.name}: {source.no_matrix}")
         per_run.append(as_tool(source.matrix, tool, summary))
     if len(per_run) == 1:
         return per_run[0]
@@ -128,20 +134,26 @@ def tool_rows(group: ScoreGroup, tool: str) -> list[ToolRow]:
     return rows
 
 
-def _find_groups(sources: Sequence[str], *, pool: bool) -> tuple[Groups, list[str]]:
+def _find_groups(
+    sources: Sequence[str | Scores], *, pool: bool, stdin: BinaryIO | None
+) -> tuple[Groups, list[str]]:
     """Return what is to be scored by group; files without a name are seeds of one method."""
-    if "-" in sources:
+    texts = [source for source in sources if isinstance(source, str)]
+    if "-" in texts:
         if len(sources) > 1:
             raise InputError("- is standard input, expected it alone; write it to a file first")
-        return {"-": [RunRef("-")]}, []
-    named = any("=" in source for source in sources)
+        groups: Groups = {}
+        for ref in list_matrices("-", stdin):
+            groups.setdefault(ref.method or "-", []).append(ref)
+        return groups, []
+    named = any("=" in source for source in texts)
     return find_groups(
         ["pooled=", *sources] if pool and not named else sources, pool=pool, files_together=True
     )
 
 
 def _extra_files(
-    sources: Sequence[str], costs: Sequence[Path], per_example: Sequence[Path]
+    sources: Sequence[str | Scores], costs: Sequence[Path], per_example: Sequence[Path]
 ) -> dict[str, dict[str, Path]]:
     """Return the costs.csv and per-example folder given for each source, by its path."""
     extras: dict[str, dict[str, Path]] = {}
@@ -152,6 +164,8 @@ def _extra_files(
                 "file"
             )
         for source, path in zip(sources, paths, strict=False):
+            if not isinstance(source, str):
+                raise InputError(f"`{name}=` has no effect on an array; score a file")
             file = Path(source)
             run = RunFolder(file.parent)
             if file == run.points_path and run.has_metadata():
@@ -160,18 +174,20 @@ def _extra_files(
     return extras
 
 
-def _score_group(
+def score_group(
     refs: Sequence[RunRef],
     inputs: InputOptions | None,
     options: SummaryOptions | None,
-    extras: Mapping[str, dict[str, Path]],
-    interval: IntervalMethod,
-    stdin: BinaryIO | None,
+    *,
+    extras: Mapping[str, dict[str, Path]] | None = None,
+    interval: IntervalMethod = "t",
 ) -> ScoreGroup:
     """Return the summary of a run, or the mean over several; unfinished runs are left out of it."""
     finished = [ref for ref in refs if ref.finished]
     used = list(finished if len(refs) > 1 and finished else refs)
-    sources = [read_input(ref.path, inputs, pipe=stdin, **extras.get(ref.path, {})) for ref in used]
+    inputs = detect_options(used, inputs)
+    extras = extras or {}
+    sources = [read_ref(ref, inputs, **extras.get(ref.path, {})) for ref in used]
     summaries = [source.summary(options) for source in sources]
     _check_alike(used, summaries)
     if len(summaries) == 1:
@@ -191,11 +207,11 @@ def _check_alike(refs: Sequence[RunRef], summaries: Sequence[Summary]) -> None:
     for ref, summary in zip(refs, summaries, strict=True):
         if len(summary.tasks) != len(first.tasks):
             raise InputError(
-                f"{ref.path}: {len(summary.tasks)} task(s), expected {len(first.tasks)} as in "
-                f"{refs[0].path}"
+                f"{ref.name}: {len(summary.tasks)} task(s), expected {len(first.tasks)} as in "
+                f"{refs[0].name}"
             )
         if summary.scale != first.scale:
             raise InputError(
-                f"{ref.path}: scores of another range or direction than in {refs[0].path}, "
+                f"{ref.name}: scores of another range or direction than in {refs[0].name}, "
                 "expected seeds of one method; score them apart"
             )

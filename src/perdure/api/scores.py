@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..metrics import (
-    ACCURACY,
-    ScoreMatrix,
-    ScoreScale,
-    Stream,
-    SummaryOptions,
-    criteria_weights,
-    parse_id,
-)
+from ..metrics import ScoreMatrix, Stream
 from ..metrics import summary as summarize
-from ..record import InputError, InputOptions, read_input
-from ..record.run_index import find_runs
+from ..record import InputError, InputOptions
+from ..record.run_index import find_runs, refs_of_array
+from .grouped_scores import score_group
+from .score_options import make_options, make_scale, select_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,16 +21,17 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from ..metrics import RunsSummary, Setting, Summary
+    from ..record.run_index import RunRef
 
-__all__ = ["make_matrix", "make_options", "make_scale", "score", "select_metrics"]
+__all__ = ["score"]
 
 
 def score(
     source: str | Path | ArrayLike | ScoreMatrix | Stream,
     *,
     metrics: str | Sequence[str] | None = None,
-    transposed: bool = False,
-    percent: bool = False,
+    transposed: bool | None = None,
+    percent: bool | None = None,
     upper: Literal["measured"] | None = None,
     classes: Sequence[float] | None = None,
     setting: Setting | None = None,
@@ -54,15 +48,18 @@ def score(
     window: int | Sequence[int | None] = (10, 100, None),
     subsample: int = 1,
     beta: int = 10,
-) -> Summary:
+) -> Summary | RunsSummary:
     """Return every metric that an array, a file or a run supports and, for the rest, why not.
 
     Args:
         source: A score matrix as an array or a file (row i is measured after learning task i), a
-            points.csv, or a run folder.
+            points.csv, or a run folder. An array of shape (seeds, T, T), or a file with the
+            matrices of several seeds, gives means over the seeds.
         metrics: Ids of the metrics to compute; all if None.
-        transposed: Rows are evaluated tasks and columns are trained tasks.
-        percent: The scores of the matrix or log are percentages.
+        transposed: Rows are evaluated tasks and columns are trained tasks. If None, that is assumed
+            only of a matrix without a score below the diagonal, with a note.
+        percent: The scores of the matrix or log are percentages. If None, that is assumed only
+            where nothing else is plausible, with a note.
         upper: "measured" if zeros that fill the upper triangle of a matrix are measured scores.
         classes: Number of classes that each task introduces.
         setting: What is incremental: "class", "task" or "domain".
@@ -84,8 +81,8 @@ def score(
         >>> scores = score([[0.90, 0.10], [0.60, 0.85]], metrics=["acc", "bwt"])
         >>> scores.metrics["acc"], round(scores.metrics["bwt"], 3)
         (0.725, -0.3)
-        >>> score([[90, 10], [60, 85]], percent=True).metrics["acc"]
-        0.725
+        >>> score([[90, 10], [60, 85]]).notes[0]  # doctest: +ELLIPSIS
+        'array: scores up to 90 are read as percent; ...'
     """
     metrics = [metrics] if isinstance(metrics, str) else metrics
     window = [window] if isinstance(window, int) else window
@@ -96,64 +93,23 @@ def score(
         sizes=_list(sizes), initial=_list(initial), joint=_list(joint),
         single=_list(single), subsample=subsample, upper=upper,
     )  # fmt: skip
-    if isinstance(source, str | Path):
-        summary = read_input(
-            _single_path(source), inputs, costs=_path(costs), per_example=_path(per_example)
-        ).summary(options)
-    elif isinstance(source, Stream):
+    summary: Summary | RunsSummary
+    if isinstance(source, Stream):
         _check_unused(inputs, "a Stream", costs=costs, per_example=per_example)
         summary = summarize(None, stream=source, options=options)
+    elif isinstance(source, ScoreMatrix):
+        _check_unused(inputs, "a ScoreMatrix", costs=costs, per_example=per_example)
+        summary = summarize(source, options=options)
     else:
-        if isinstance(source, ScoreMatrix):
-            _check_unused(inputs, "a ScoreMatrix", costs=costs, per_example=per_example)
-        else:
+        if not isinstance(source, str | Path):
             log_only = InputOptions(subsample=inputs.subsample)
             _check_unused(log_only, "an array", costs=costs, per_example=per_example)
-        matrix = source if isinstance(source, ScoreMatrix) else make_matrix(source, inputs)
-        summary = summarize(matrix, options=options)
+        files = {"costs": costs, "per_example": per_example}
+        extras = {name: Path(path) for name, path in files.items() if path is not None}
+        refs = _find_one_method(source)
+        summary = score_group(refs, inputs, options, extras={refs[0].path: extras}).summary
     select_metrics(summary, metrics or ())
     return summary
-
-
-def make_options(
-    metrics: Sequence[str] | None = None,
-    *,
-    window: Sequence[int | None] = (10, 100, None),
-    beta: int = 10,
-    epsilon: float = 1.0,
-    weights: Mapping[str, float] | None = None,
-) -> SummaryOptions:
-    """Return how to summarize for the given metrics; see `score` for the arguments.
-
-    Example:
-        >>> make_options(["wf5"]).windows
-        (5, 10, 100, None)
-    """
-    if not (epsilon > 0 and math.isfinite(epsilon)):
-        raise InputError(f"`epsilon=` is {epsilon:g}, expected a positive number")
-    windows = [w for id_ in metrics or () if (w := parse_id(id_).arguments.get("window"))]
-    only = None
-    if metrics:
-        # clstability is made of the spread over runs of each criterion, not of their score.
-        criteria = criteria_weights(weights) if "clstability" in metrics else ()
-        only = frozenset(metrics).union(criteria)
-    return SummaryOptions(
-        tuple(dict.fromkeys((*windows, *window))), beta, epsilon, weights, only=only
-    )
-
-
-def make_scale(
-    limits: tuple[float, float] | None, *, lower_is_better: bool = False
-) -> ScoreScale | None:
-    """Return the scale of scores, or None if nothing is stated: a run knows its own.
-
-    Example:
-        >>> make_scale((0, 10)).high
-        10
-    """
-    if limits is None:
-        return ScoreScale(-math.inf, math.inf, lower_is_better=True) if lower_is_better else None
-    return ScoreScale(*limits, lower_is_better=lower_is_better)
 
 
 def _check_unused(inputs: InputOptions, kind: str, **files: object) -> None:
@@ -166,39 +122,21 @@ def _check_unused(inputs: InputOptions, kind: str, **files: object) -> None:
         raise InputError(f"`{given[0]}=` has no effect on {kind}; leave it out, or score a file")
 
 
-def make_matrix(scores: ArrayLike, inputs: InputOptions) -> ScoreMatrix:
-    """Return an array as a matrix, with what is stated about it."""
-    return ScoreMatrix(
-        inputs.to_fractions(scores),
-        transposed=inputs.transposed,
-        scale=inputs.scale or ACCURACY,
-        upper=inputs.upper,
-        **inputs.matrix_fields(),
-    )
-
-
-def _single_path(source: str | Path) -> str:
-    refs = find_runs(os.fspath(source))
-    if len(refs) > 1:
+def _find_one_method(source: str | Path | ArrayLike) -> list[RunRef]:
+    """Return the matrix, the run, or the seeds of one method that a source holds."""
+    name = os.fspath(source) if isinstance(source, str | Path) else "array"
+    refs = find_runs(name) if isinstance(source, str | Path) else refs_of_array(source)
+    methods = list(dict.fromkeys(ref.method for ref in refs))
+    files = {ref.path for ref in refs}
+    if len(methods) > 1 or len(files) > 1:
+        named = f"the methods {', '.join(map(str, methods[:5]))}" if len(methods) > 1 else ""
+        what = named or f"{len(files)} runs"
         raise InputError(
-            f"{source}: {len(refs)} runs, expected one; `perdure.score_groups` averages seeds and "
-            "`perdure.compare` compares methods"
+            f"{name}: {what}, expected one; `perdure.score_groups` "
+            "averages seeds and `perdure.compare` compares methods"
         )
-    return refs[0].path
-
-
-def _path(path: str | Path | None) -> Path | None:
-    return None if path is None else Path(path)
+    return refs
 
 
 def _list(values: Sequence[float] | None) -> list[float] | None:
     return None if values is None else list(values)
-
-
-def select_metrics(summary: Summary | RunsSummary, metrics: Sequence[str]) -> None:
-    """Drop all but the given metrics; one that was not computed is undefined with a reason."""
-    if metrics:
-        summary.keep_only(metrics)
-        for id_ in metrics:
-            if id_ not in summary.metrics:
-                summary.undefined.setdefault(id_, "not computed: see `beta=` and `window=`")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from ..api.scores import make_scale
+from ..api.score_options import make_scale
 from ..metrics import criteria_weights
 from ..record import InputError, InputOptions, read_vector
 from ._output import STDIN
@@ -208,8 +208,10 @@ class FileOptions:
 
     Attributes:
         percent: Print tables in percent (JSON and CSV never are), and read matrices and logs as
-            percent. A run states its own scale.
-        transposed: In matrices, rows are evaluated tasks and columns are trained tasks.
+            percent. A run states its own scale. By default, scores are read as percent only if
+            nothing else is plausible, with a note.
+        transposed: In matrices, rows are evaluated tasks and columns are trained tasks. By default,
+            they are swapped only if no score is below the diagonal, with a note.
         upper: Set to `measured` if zeros that fill the upper triangle of a matrix are measured
             scores. They otherwise count as not measured.
         range_: Lowest and highest possible score in files whose scores are not accuracies; `inf`
@@ -218,7 +220,7 @@ class FileOptions:
     """
 
     percent: Flag = False
-    transposed: Flag = False
+    transposed: Annotated[bool | None, Parameter(show_default=False)] = None
     upper: Literal["measured"] | None = None
     range_: Annotated[Range | None, Parameter("--range")] = None
     lower_is_better: Flag = False
@@ -227,7 +229,7 @@ class FileOptions:
         """Return these options for `read_input`."""
         scale = make_scale(self.range_, lower_is_better=self.lower_is_better)
         return InputOptions(
-            percent=self.percent, transposed=self.transposed, upper=self.upper, scale=scale
+            percent=self.percent or None, transposed=self.transposed, upper=self.upper, scale=scale
         )
 
 

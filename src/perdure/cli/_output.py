@@ -62,7 +62,10 @@ def _option(argument: str, value: str) -> str:
 
 
 def render_all(result: Summary | RunsSummary | ComparisonReport) -> None:
-    """Write the arguments in the notes and reasons of a result as options."""
+    """Write the arguments in the notes and reasons of a result and of its runs as options."""
+    runs = getattr(result, "runs", None)
+    for run in runs if isinstance(runs, list) else ():
+        render_all(run)
     result.notes = [render_options(note) for note in result.notes]
     result.undefined = {id_: render_options(reason) for id_, reason in result.undefined.items()}
 

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from ..api.comparison import compare as compare_groups
 from ..record import InputError
-from ..record.grouping import format_seeds
+from ..record.group_names import format_seeds
 from ..report.sources import check_percent
 from ..report.tables import make_comparison_tables
 from ..report.tables.comparison import comparison_to_dict, describe_comparison

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from ..api.grouped_scores import score_groups, tool_rows
-from ..api.scores import make_options
+from ..api.score_options import make_options
 from ..record import InputError
 from ..report.sources import check_percent
 from ..report.tables import make_score_tables, make_tool_table

@@ -63,7 +63,7 @@ def summary(
     Example:
         >>> result = summary([[0.9, 0.1], [0.6, 0.8]])
         >>> round(result.metrics["bwt"], 6), result.undefined["fwt.gem"]
-        (-0.3, "needs the untrained model's scores (initial)")
+        (-0.3, "needs the untrained model's scores (`initial=`)")
     """
     matrix, stream = _split_data(data, stream)
     options = options or SummaryOptions()
@@ -151,7 +151,7 @@ def _compute(
             return value, metric.curve(stream, **arguments)
         return value, value.curve if stream.spans else None
     if costs is None:
-        raise UndefinedMetricError("needs the costs of each task (costs.csv)")
+        raise UndefinedMetricError("needs the costs of each task (`costs=`, a costs.csv)")
     columns = [costs.column(need) for need in metric.needs]
     try:
         return _call(metric, *columns, **arguments), None

@@ -3,10 +3,10 @@
 from .formats.costs import read_costs
 from .formats.gradients import Gradients, read_gradients
 from .formats.incremental_points import IncrementalPoints
-from .formats.matrix import parse_matrix, parse_vector
+from .formats.matrix import parse_matrices, parse_vector
 from .formats.per_example import read_per_example
 from .formats.points import read_points
-from .inputs import read_input, read_vector
+from .inputs import detect_options, read_input, read_ref, read_vector
 from .io.append import RecordError
 from .io.append import replace as replace_file
 from .io.files import InputError, check_depth, open_regular, read_file, read_json
@@ -37,11 +37,12 @@ __all__ = [
     "ScoreInput",
     "check_depth",
     "csv_field",
+    "detect_options",
     "list_runs",
     "load_summary",
     "open_regular",
     "open_run",
-    "parse_matrix",
+    "parse_matrices",
     "parse_vector",
     "read_costs",
     "read_file",
@@ -50,6 +51,7 @@ __all__ = [
     "read_json",
     "read_per_example",
     "read_points",
+    "read_ref",
     "read_vector",
     "replace_file",
     "visible",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
-from .grouping import Groups, differing_keys, format_seeds, pooling_notes
+from .group_names import differing_keys, format_seeds
+from .grouping import Groups, pooling_notes
 from .io.files import InputError
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def pair_runs(
     if len(set(counts.values())) > 1 and not force:
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise InputError(
-            f"runs without a seed in a run.json are paired by their order, and {listed:.400}; "
+            f"runs and files without a stated seed are paired by their order, and {listed:.400}; "
             f"expected as many in each group; use `force=True` for the first {min(counts.values())}"
         )
     return {name: dict(enumerate(runs)) for name, runs in groups.items()}, "file order"
@@ -97,7 +98,7 @@ def _repeated_seed(name: str, first: RunRef, second: RunRef) -> InputError:
     keys = differing_keys([first.config, second.config])
     differ = f"their {', '.join(keys[:3])} differ: " if keys else ""
     return InputError(
-        f"group {name!r} has seed {first.seed} twice, {first.path} and {second.path}, expected "
+        f"group {name!r} has seed {first.seed} twice, {first.name} and {second.name}, expected "
         f"each seed once; {differ}give each its own NAME=PATH"
     )
 
@@ -106,9 +107,9 @@ def describe_differences(groups: Groups) -> list[str]:
     """Return notes on what else differs between groups or within one, by their configs."""
     notes = []
     runs = [run for several in groups.values() for run in several]
-    without_seed = [run.path for run in runs if run.seed is None]
+    without_seed = [run.name for run in runs if run.seed is None]
     if 0 < len(without_seed) < len(runs):
-        notes.append(f"{without_seed[0]}: no seed in a run.json, so no run is paired by its seed")
+        notes.append(f"{without_seed[0]}: no seed is stated, so no run is paired by its seed")
     notes += pooling_notes(groups) + _unnamed_differences(groups)
     digests = [run.data_digests for run in runs if run.data_digests]
     if any(other != digests[0] for other in digests[1:]):
@@ -138,7 +139,7 @@ def _unnamed_differences(groups: Groups) -> list[str]:
 def check_same_scale(summaries: Summaries, runs: Runs) -> ScoreScale:
     """Return range and direction of all scores, or raise InputError if they differ."""
     (first, path), *others = (
-        (summary.scale, runs[name][seed].path)
+        (summary.scale, runs[name][seed].name)
         for name, mine in summaries.items()
         for seed, summary in mine.items()
     )
@@ -167,8 +168,8 @@ def check_same_tasks(summaries: Summaries, runs: Runs, *, force: bool) -> list[s
             named = seed == at and _has_task_names(summary) and _has_task_names(other)
             if count_differs or (named and summary.tasks != other.tasks):
                 difference = (
-                    f"{runs[name][seed].path}: tasks {_list_tasks(summary)}, and "
-                    f"{_list_tasks(other)} in {runs[first][at].path}"
+                    f"{runs[name][seed].name}: tasks {_list_tasks(summary)}, and "
+                    f"{_list_tasks(other)} in {runs[first][at].name}"
                 )
                 if not force:
                     raise InputError(
@@ -198,7 +199,7 @@ def explain_missing(id_: str, summaries: Summaries, runs: Runs) -> str | None:
                 several = (other for others in summaries.values() for other in others.values())
                 if all(id_ not in other.metrics for other in several):
                     return reason
-                return f"in {runs[name][seed].path}: {reason}"
+                return f"in {runs[name][seed].name}: {reason}"
     return None
 
 

@@ -7,34 +7,36 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .group_names import differing_keys, format_seeds, format_value, list_few, make_names
 from .io.files import InputError
 from .io.text import visible
-from .run_index import RunRef, find_runs
+from .run_index import RunRef, find_runs, refs_of_array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from .run_metadata import JSON
+    from numpy.typing import ArrayLike
 
-    Config = Mapping[str, JSON]
+    Scores = Mapping[str, object] | ArrayLike
 
-__all__ = ["Groups", "differing_keys", "find_groups", "format_seeds", "pooling_notes", "seeds_note"]
+__all__ = ["Groups", "find_groups", "pooling_notes", "seeds_note"]
 
 Groups = dict[str, list[RunRef]]
 
-UNLABELLED_KEYS = ("scenario", "setting", "strategy", "model")  # whose values speak for themselves
-MAX_VALUE = 24  # characters of a value in a name
-
 
 def find_groups(
-    arguments: Sequence[str], *, pool: bool = False, files_together: bool = False
+    arguments: Sequence[str | Scores], *, pool: bool = False, files_together: bool = False
 ) -> tuple[Groups, list[str]]:
     """Return the groups that `name=PATH,PATH… PATH…` or paths without a name stand for, and notes.
+
+    An argument that is no text holds scores: an array of shape (T, T) or (seeds, T, T), or such by
+    the name of the method.
 
     A path belongs to the name before it. Runs without a name are grouped by their config: runs
     that differ in the seed alone are seeds of one method, named after what distinguishes it from
     the others. A run without a config is a group of its own, named after its folder; so is a
-    file, or a pattern of files, unless `files_together` takes all files for one group.
+    file, or a pattern of files, unless `files_together` takes all files for one group. A file that
+    names methods has a group for each.
 
     Raises InputError if something is not there or is in two groups, and, unless `pool`, if the
     runs of a group differ in more than the seed.
@@ -42,7 +44,11 @@ def find_groups(
     named: Groups = {}
     unnamed: dict[str, list[RunRef]] = {}
     name: str | None = None
-    for argument in arguments:
+    for k, argument in enumerate(arguments):
+        if not isinstance(argument, str):
+            source = f"array {k}" if len(arguments) > 1 else "array"
+            unnamed[source] = refs_of_array(argument, source)
+            continue
         own_name, paths = _split_name(argument)
         if own_name is None and not paths:
             raise InputError(
@@ -53,12 +59,15 @@ def find_groups(
         if name is None:
             unnamed.setdefault(argument, []).extend(runs)
         else:
+            _check_one_method(name, runs)
             named.setdefault(name, []).extend(runs)
     with_config = [run for runs in unnamed.values() for run in runs if run.config]
     with_config, notes = _drop_validation_runs(with_config)
     groups = _group_by_config(with_config)
+    groups |= _group_by_method([run for runs in unnamed.values() for run in runs if run.method])
     without_config = {
-        argument: [run for run in runs if not run.config] for argument, runs in unnamed.items()
+        argument: [run for run in runs if not (run.config or run.method)]
+        for argument, runs in unnamed.items()
     }
     others, more = _group_by_path(without_config, files_together=files_together)
     groups |= _name_after_files(others, groups)
@@ -104,11 +113,30 @@ def _group_by_config(runs: Sequence[RunRef]) -> Groups:
     same: dict[str, list[RunRef]] = {}
     for run in runs:
         same.setdefault(json.dumps(run.config, sort_keys=True), []).append(run)
-    groups = []
-    for group in same.values():
-        numbered = all(isinstance(run.seed, int) for run in group)
-        groups.append(sorted(group, key=lambda run: run.seed) if numbered else group)  # type: ignore[arg-type, return-value]
-    return dict(zip(_make_names([group[0].config for group in groups]), groups, strict=True))
+    groups = [_sort_by_seed(group) for group in same.values()]
+    return dict(zip(make_names([group[0].config for group in groups]), groups, strict=True))
+
+
+def _group_by_method(runs: Sequence[RunRef]) -> Groups:
+    """Return the matrices of files that name methods, by method and in order of their seeds."""
+    groups: Groups = {}
+    for run in runs:
+        groups.setdefault(run.method or "", []).append(run)
+    return {name: _sort_by_seed(group) for name, group in groups.items()}
+
+
+def _sort_by_seed(runs: list[RunRef]) -> list[RunRef]:
+    numbered = all(isinstance(run.seed, int) for run in runs)
+    return sorted(runs, key=lambda run: run.seed) if numbered else runs  # type: ignore[arg-type, return-value]
+
+
+def _check_one_method(name: str, runs: Sequence[RunRef]) -> None:
+    methods = list(dict.fromkeys(run.method for run in runs if run.method))
+    if len(methods) > 1:
+        raise InputError(
+            f"{runs[0].path}: holds the methods {list_few(methods)}, expected one under the name "
+            f"{name!r:.60}; omit {name:.60}="
+        )
 
 
 def _group_by_path(
@@ -120,7 +148,7 @@ def _group_by_path(
     all_files = ""
     for argument, runs in runs_by_argument.items():
         for run in runs:
-            if Path(run.path).is_dir():
+            if run.is_folder:
                 groups[run.path] = [run]
                 folders += 1
                 continue
@@ -148,24 +176,24 @@ def _name_after_files(groups: Groups, taken: Groups) -> Groups:
 
 
 def _check_each_once(groups: Groups) -> None:
-    seen: dict[str, str] = {}
+    seen: dict[tuple[str, str], str] = {}
     for name, runs in groups.items():
         if not runs:
             raise InputError(f"group {name!r} has no paths, expected {name}=PATH")
         for run in runs:
-            path = os.path.realpath(run.path)  # Path.resolve raises for a link to itself
-            if path in seen:
-                both = f"in {seen[path]!r} and in {name!r}" if seen[path] != name else "twice"
-                raise InputError(f"{run.path}: given {both}, expected each run once")
-            seen[path] = name
+            key = (os.path.realpath(run.path), run.part)  # Path.resolve raises for a link to itself
+            if key in seen:
+                both = f"in {seen[key]!r} and in {name!r}" if seen[key] != name else "twice"
+                raise InputError(f"{run.name}: given {both}, expected each run once")
+            seen[key] = name
 
 
 def _check_seeds(name: str, runs: Sequence[RunRef]) -> None:
     """Raise InputError unless the runs of one group differ in the seed alone."""
     configs = [run.config for run in runs if run.config]
     if keys := differing_keys(configs):
-        values = {key: dict.fromkeys(_format_value(c, key) for c in configs) for key in keys[:3]}
-        listed = "; ".join(f"{key}: {_list_few(list(several))}" for key, several in values.items())
+        values = {key: dict.fromkeys(format_value(c, key) for c in configs) for key in keys[:3]}
+        listed = "; ".join(f"{key}: {list_few(list(several))}" for key, several in values.items())
         more = f"; and {len(keys) - 3} more" if len(keys) > 3 else ""
         raise InputError(
             f"the runs of {name!r} differ in more than the seed ({listed}{more}), expected seeds "
@@ -177,7 +205,7 @@ def _check_seeds(name: str, runs: Sequence[RunRef]) -> None:
             continue
         if (other := seen.setdefault(run.seed, run)) is not run:
             raise InputError(
-                f"{name!r} has seed {run.seed} twice, {other.path} and {run.path}, expected "
+                f"{name!r} has seed {run.seed} twice, {other.name} and {run.name}, expected "
                 "each seed once; give each its own NAME=PATH, or use `pool=True`"
             )
 
@@ -195,7 +223,10 @@ def seeds_note(runs: Sequence[RunRef]) -> str:
     if len(set(seeds)) < len(seeds):
         return f"{len(runs)} runs that state a seed more than once, pooled as asked"
     if not any(run.ours for run in runs):
-        return f"{len(runs)} files, taken as seeds of one method"
+        if len(seeds) == len(runs):
+            return f"{len(runs)} matrices: seeds {format_seeds(seeds)}"
+        kind = "matrices" if any(run.part for run in runs) else "files"
+        return f"{len(runs)} {kind}, taken as seeds of one method"
     if len(seeds) < len(runs):
         return f"{len(runs)} runs without a stated seed, taken as seeds of one method"
     return f"{len(runs)} runs that differ in the seed alone: {format_seeds(seeds)}"
@@ -210,86 +241,3 @@ def pooling_notes(groups: Groups) -> list[str]:
         if len(runs) > 1 and any(run.ours for run in runs) and not stated:
             notes.append(f"{name}: {seeds_note(runs)}")
     return notes
-
-
-def format_seeds(seeds: Iterable[int | str]) -> str:
-    """Return seeds as text, consecutive ones as a range.
-
-    Example:
-        >>> format_seeds([0, 1, 2, 5, 7, 8])
-        '0-2, 5, 7, 8'
-    """
-    several = list(seeds)
-    ranges: list[list[int]] = []
-    for number in sorted(seed for seed in several if isinstance(seed, int)):
-        if ranges and ranges[-1][-1] == number - 1:
-            ranges[-1].append(number)
-        else:
-            ranges.append([number])
-    words = []
-    for part in ranges:
-        words += [f"{part[0]}-{part[-1]}"] if len(part) > 2 else [str(number) for number in part]
-    return ", ".join([*words, *(seed for seed in several if isinstance(seed, str))])
-
-
-def differing_keys(configs: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return the keys whose values are not the same in all configs.
-
-    Example:
-        >>> differing_keys([{"lr": 1, "batch": 8}, {"lr": 0.1, "batch": 8}])
-        ['lr']
-    """
-    missing = object()
-    return [
-        key
-        for key in dict.fromkeys(key for config in configs for key in config)
-        if any(config.get(key, missing) != configs[0].get(key, missing) for config in configs[1:])
-    ]
-
-
-def _make_names(configs: Sequence[Config]) -> list[str]:
-    """Return a name for each config, made of what differs.
-
-    Example:
-        >>> er, ewc = {"strategy": "er", "lr": 1}, {"strategy": "ewc", "lr": 1}
-        >>> _make_names([er, ewc, er | {"lr": 0.1}])
-        ['er lr=1', 'ewc', 'er lr=0.1']
-    """
-    shown = [
-        key for key in UNLABELLED_KEYS if len({str(c[key]) for c in configs if key in c}) > 1
-    ] or ["strategy"]
-    by_start: dict[str, list[int]] = {}
-    for k, config in enumerate(configs):
-        start = " ".join(str(config[key]) for key in shown if key in config)
-        by_start.setdefault(start, []).append(k)
-    names = [""] * len(configs)
-    for start, places in by_start.items():
-        keys = [key for key in differing_keys([configs[k] for k in places]) if key not in shown]
-        for limit in (MAX_VALUE, None):
-            for k in places:
-                labels = (_label(configs[k], key, limit) for key in keys)
-                names[k] = " ".join([start, *labels]).strip()
-            if len({names[k] for k in places}) == len(places):
-                break
-    return [name or "runs" for name in names]
-
-
-def _list_few(values: Sequence[str]) -> str:
-    shown = ", ".join(_truncate(value, MAX_VALUE) for value in values[:3])
-    return f"{shown}, …" if len(values) > 3 else shown
-
-
-def _label(config: Config, key: str, limit: int | None) -> str:
-    text = _format_value(config, key)
-    return (
-        f"{key}={text}" if limit is None else f"{key.rpartition('.')[2]}={_truncate(text, limit)}"
-    )
-
-
-def _format_value(config: Config, key: str) -> str:
-    value = config.get(key, "unstated")
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-
-
-def _truncate(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,30 +1,32 @@
-"""Reading anything that can be scored: a matrix file, a points.csv, a run folder, or a pipe."""
+"""Reading anything that can be scored: matrices, a points.csv, a run folder, arrays, or a pipe."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import numpy as np
 
 from ..metrics import ACCURACY, ScoreMatrix
-from .formats.matrix import parse_matrix, parse_vector
-from .formats.matrix_text import MAX_LINE
+from .file_kinds import MAX_MATRIX, is_log, read_bytes
+from .formats.conventions import detect_percent, detect_transposed
+from .formats.matrix import parse_matrices, parse_vector
 from .formats.per_example import add_per_example
-from .formats.points import looks_like_points
 from .io.files import InputError, open_stream, read_limited, unreadable
 from .points import MatrixFields
-from .run import add_costs, parse_points, read_points_of_run, read_run, score_points
-from .run_folder import MAX_TABLE, RunFolder
+from .run import add_costs, read_log, read_points_of_run, read_run
+from .run_folder import RunFolder
+from .run_index import RunRef, list_matrices
 from .score_input import InputOptions, ScoreInput
 
 if TYPE_CHECKING:
-    from .formats.matrix_text import MatrixFile
+    from collections.abc import Sequence
 
-__all__ = ["read_input", "read_vector"]
+    from .formats.matrix_entry import MatrixEntry
 
-MAX_MATRIX = 128 << 20  # bytes
+__all__ = ["detect_options", "read_input", "read_ref", "read_vector"]
 
 
 def read_input(
@@ -47,19 +49,61 @@ def read_input(
         >>> read_input("-", pipe=io.BytesIO(b"0.9,0.1\n0.6,0.8\n")).matrix.scores[1, 0]
         np.float64(0.6)
     """
+    folder = path != "-" and os.path.isdir(path)  # noqa: PTH112 - Path raises for odd names
+    refs = [RunRef(path)] if folder else list_matrices(path, pipe)
+    if len(refs) > 1:
+        raise InputError(
+            f"{path}: {len(refs)} matrices, expected one; `perdure.score_groups` reads several"
+        )
+    options = detect_options(refs, options)
+    return read_ref(refs[0], options, costs=costs, per_example=per_example)
+
+
+def read_ref(
+    ref: RunRef,
+    options: InputOptions | None = None,
+    *,
+    costs: Path | None = None,
+    per_example: Path | Literal[False] | None = None,
+) -> ScoreInput:
+    """Return what a run, a file or one matrix of a file holds; arguments as in `read_input`."""
     options = options or InputOptions()
     try:
-        if path != "-" and os.path.isdir(path):  # noqa: PTH112 - Path raises for odd names
-            result = read_run(RunFolder(path), options, per_example=per_example is not False)
+        if ref.matrix is not None:
+            result = _score_matrix(ref.matrix, options, ref.name)
+        elif ref.is_folder:
+            result = read_run(RunFolder(ref.path), options, per_example=per_example is not False)
         else:
-            result = _read_file(path, options, pipe)
+            result = _read_file(ref, options)
         if costs is not None:
             add_costs(result, costs, ours=False)
         if isinstance(per_example, Path):
             add_per_example(result, per_example)
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable(ref.path, error) from None
+    result.seed = ref.seed
     return result
+
+
+def detect_options(refs: Sequence[RunRef], options: InputOptions | None = None) -> InputOptions:
+    """Return the options with the unit and the orientation of the matrices of one method.
+
+    What the user states stays; what is detected is stated in `notes`.
+    """
+    options = options or InputOptions()
+    entries = [(ref.name, ref.matrix) for ref in refs if ref.matrix is not None]
+    if not entries or len(entries) < len(refs):
+        return options  # a run states its own unit; a log is read by itself
+    notes = list(options.notes)
+    if options.transposed is None:
+        note = detect_transposed(entries)
+        options = replace(options, transposed=note is not None)
+        notes += [note] if note else []
+    if options.percent is None and options.scale is None:
+        note = detect_percent(entries)
+        options = replace(options, percent=note is not None)
+        notes += [note] if note else []
+    return replace(options, notes=tuple(notes))
 
 
 def read_vector(path: str) -> list[float]:
@@ -71,62 +115,55 @@ def read_vector(path: str) -> list[float]:
         raise unreadable(path, error) from None
 
 
-def _read_file(path: str, options: InputOptions, pipe: BinaryIO | None) -> ScoreInput:
+def _read_file(ref: RunRef, options: InputOptions) -> ScoreInput:
+    """Return what a log holds; a matrix is here only if it could not be read."""
+    path, folder = ref.path, RunFolder(Path(ref.path).parent)
     name = "standard input" if path == "-" else path
-    folder = RunFolder(Path(path).parent)
-    if path == "-":
-        if pipe is None:
-            raise InputError("standard input: nothing to read")
-        data = _read_bytes(pipe, name)
-    else:
-        finished = folder.is_finished()
+    finished = folder.is_finished()  # asked first: a writer may finish in between
+    data = ref.log
+    if data is None:
         with open_stream(path) as file:
-            data = _read_bytes(file, name)
-    if _is_points(data):
-        if path != "-" and folder.has_metadata():
-            return read_points_of_run(data, options, folder, name, finished=finished)
-        points = parse_points(data, name, options, ours=False)
-        return score_points(points, options, MatrixFields(), name)
-    fields = parse_matrix(data, name, percent=options.percent, transposed=options.transposed)
-    return ScoreInput(_make_matrix(fields, options, name))
+            data = read_bytes(file, name)
+    if not is_log(data):
+        (entry,) = parse_matrices(data, name)
+        return _score_matrix(entry, options, name)
+    if path != "-" and folder.has_metadata():
+        return read_points_of_run(data, options, folder, name, finished=finished)
+    return read_log(data, name, options)
 
 
-def _make_matrix(file: MatrixFile, options: InputOptions, name: str) -> ScoreMatrix:
-    """Return the matrix in a file; options override what the file states."""
-    scores, tasks = file["matrix"], file.get("tasks", ())
-    if options.percent and 0 < np.nanmax(np.append(scores, 0)) <= 1:
-        raise InputError(
-            f"{name}: no score is above 1 percent, expected percent; omit `percent=True`?"
-        )
+def _score_matrix(entry: MatrixEntry, options: InputOptions, name: str) -> ScoreInput:
+    """Return the matrix of a source; options override what the source states."""
+    file, stated = entry.fields, options.matrix_fields()
+    tasks = file.get("tasks", ())
+    if options.transposed and entry.row_tasks:
+        tasks = entry.row_tasks
     fields = MatrixFields(**{k: v for k, v in file.items() if k not in ("matrix", "tasks")})  # type: ignore[typeddict-item]
+    if options.percent:
+        _check_percent(file["matrix"], name, "")
+        for key in ("initial", "joint", "single"):
+            value = getattr(options, key) or fields.get(key)
+            if value is not None:
+                _check_percent(np.asarray(value, np.float64), name, f" of `{key}=`")
     for key in ("initial", "joint", "single"):
         if key in fields:
             fields[key] = options.to_fractions(fields[key])
     try:
-        return ScoreMatrix(
-            options.to_fractions(scores),
+        matrix = ScoreMatrix(
+            options.to_fractions(file["matrix"]),
             tasks,
-            transposed=options.transposed,
+            transposed=bool(options.transposed),
             scale=options.scale or ACCURACY,
             upper=options.upper,
-            **(fields | options.matrix_fields()),
+            **(fields | stated),
         )
     except (ValueError, TypeError) as error:
         raise InputError(f"{name}: {error}") from None
+    return ScoreInput(matrix, notes=[*options.notes, *entry.notes])
 
 
-def _is_points(data: bytes) -> bool:
-    first = data[:1000].decode("utf-8", errors="replace").lstrip("\ufeff").splitlines()[:1]
-    return bool(first) and looks_like_points(first[0])
-
-
-def _read_bytes(file: BinaryIO, name: str) -> bytes:
-    """Return all of a file, up to the limit for what its first bytes show it to be."""
-    head = file.read(2 * MAX_LINE)
-    points = _is_points(head)
-    text = head.lstrip()[:1] not in (b"[", b"{") and head[:2] not in (b"\x93N", b"PK")
-    if text and not points and len(head) == 2 * MAX_LINE and not {10, 13} & set(head):
+def _check_percent(scores: np.ndarray, name: str, what: str) -> None:
+    if 0 < np.nanmax(np.append(scores, 0)) <= 1:
         raise InputError(
-            f"{name} line 1: more than {MAX_LINE} characters, expected a row of scores"
+            f"{name}: no score{what} is above 1 percent, expected percent; omit `percent=True`?"
         )
-    return read_limited(file, name, MAX_TABLE if points else MAX_MATRIX, head)

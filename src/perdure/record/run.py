@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..metrics import UndefinedMetricError
+from ..metrics import ScoreScale, UndefinedMetricError
+from .formats.conventions import looks_like_percent, percent_note
 from .formats.costs import read_costs
 from .formats.per_example import add_per_example
 from .formats.points import read_points
@@ -21,7 +23,7 @@ from .score_input import InputOptions, ScoreInput
 if TYPE_CHECKING:
     from .formats.gradients import Gradients
 
-__all__ = ["Run", "add_costs", "open_run", "read_points_of_run", "read_run", "score_points"]
+__all__ = ["Run", "add_costs", "open_run", "read_log", "read_points_of_run", "read_run"]
 
 MAX_COSTS = 128 << 20  # bytes
 
@@ -85,8 +87,7 @@ def read_run(folder: RunFolder, options: InputOptions, *, per_example: bool = Tr
     if ours:
         result = read_points_of_run(data, options, folder, str(path), finished=finished)
     else:
-        points = parse_points(data, str(path), options, ours=False)
-        result = score_points(points, options, MatrixFields(), str(path))
+        result = read_log(data, str(path), options)
     if os.path.lexists(folder.costs_path):
         add_costs(result, folder.costs_path, ours=True)
     if per_example and any(folder.per_example_path.glob("*.bin")):
@@ -105,11 +106,11 @@ def read_points_of_run(
     metadata, source = folder.scoring_metadata(), folder.metadata_path
     options = replace(options, scale=options.scale or metadata.score_scale(source))
     # A run states its own scale: percent is for files that state none.
-    points = parse_points(data, name, replace(options, percent=False), ours=True)
+    points = _parse_points(data, name, replace(options, percent=False), ours=True)
     task_count = len({task for task, _ in points.spans()})
     fields = metadata.task_fields(source, task_count)
     if finished:
-        result = score_points(points, options, fields, name)
+        result = _score_points(points, options, fields, name)
     else:
         reason = folder.failure()
         state = "is unfinished" if reason is None else f"failed ({' '.join(reason.split()):.200})"
@@ -119,13 +120,31 @@ def read_points_of_run(
     return result
 
 
-def parse_points(data: bytes, name: str, options: InputOptions, *, ours: bool) -> Points:
+def read_log(data: bytes, name: str, options: InputOptions) -> ScoreInput:
+    """Return what the log of another tool holds; scores that can only be percent are read so."""
+    try:
+        points = _parse_points(data, name, options, ours=False)
+    except InputError:
+        if options.percent is not None or options.scale is not None:
+            raise
+        unlimited = replace(options, scale=ScoreScale(-math.inf, math.inf))
+        scores = _parse_points(data, name, unlimited, ours=False).score
+        if not looks_like_percent(scores, scores):
+            raise
+        options = replace(options, percent=True)
+        points = _parse_points(data, name, options, ours=False)
+        points = replace(points, notes=(*points.notes, percent_note(scores, name)))
+    return _score_points(points, options, MatrixFields(), name)
+
+
+def _parse_points(data: bytes, name: str, options: InputOptions, *, ours: bool) -> Points:
     """Return the points in the bytes of a points.csv, or raise InputError."""
     text = decode(data, name, growing=True)
-    return read_points(text, name, scale=options.scale, percent=options.percent, ours=ours)
+    percent = bool(options.percent)
+    return read_points(text, name, scale=options.scale, percent=percent, ours=ours)
 
 
-def score_points(
+def _score_points(
     points: Points, options: InputOptions, fields: MatrixFields, name: str
 ) -> ScoreInput:
     """Return stream and matrix of points; options override `fields`, which the file states."""
@@ -150,10 +169,10 @@ def _score_finished_tasks(
         count = len({task for task, _ in points.spans()})
         if "classes" in fields:
             fields = fields | {"classes": fields["classes"][:count]}
-        result = score_points(points, options, fields, name)
+        result = _score_points(points, options, fields, name)
         result.notes.append(f"the run {state}: scored over {count} finished task(s)")
         return result
-    result = score_points(points, options, fields, name)
+    result = _score_points(points, options, fields, name)
     if points.spans():
         result.notes.append(f"the run {state} and no task has ended yet")
         result.matrix, result.no_matrix = None, result.notes[-1]

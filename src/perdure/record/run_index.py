@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+import glob
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .io.files import InputError, find_matches, unreadable
+import numpy as np
+
+from .._suggestions import suggest_names
+from .file_kinds import is_log, read_unless_log
+from .formats.matrix import parse_matrices, split_contents
+from .io.files import InputError, find_matches, is_inherited, unreadable
 from .io.text import visible
 from .run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
+    from typing import BinaryIO
 
+    from numpy.typing import ArrayLike
+
+    from .formats.matrix_entry import MatrixEntry
     from .run_metadata import JSON, RunMetadata
 
-__all__ = ["RunRef", "find_runs", "flatten_config", "list_runs"]
+__all__ = [
+    "RunRef",
+    "find_runs",
+    "flatten_config",
+    "list_matrices",
+    "list_runs",
+    "refs_of_array",
+]
 
+MAX_SUGGESTED_FROM = 1000  # names in a folder
 # Keys of a config that follow from the others, or may differ between seeds.
 DERIVED_KEYS = (
     "seed", "tasks", "task_classes", "examples", "normalised_by", "data", "data_path", "deviations",
@@ -33,7 +53,8 @@ class RunRef:
     """One run or file. `config` has nested names joined by dots, and not the seed.
 
     `config` is empty where a run states nothing about itself but, perhaps, its seed. `ours` says
-    that a run.json is there; only such a run can be unfinished.
+    that a run.json is there; only such a run can be unfinished. `matrix` is that of a file, which
+    may hold several: of other methods, or of other seeds. `log` holds what a pipe gave.
     """
 
     path: str
@@ -43,6 +64,20 @@ class RunRef:
     setting: str | None = None
     config: dict[str, JSON] = field(default_factory=dict)
     data_digests: dict[str, JSON] = field(default_factory=dict)
+    method: str | None = None
+    part: str = ""
+    matrix: MatrixEntry | None = field(default=None, compare=False, repr=False)
+    log: bytes | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The path and, of a file with several matrices, which of them."""
+        return f"{self.path}: {self.part}" if self.part else self.path
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a run folder, not a file."""
+        return self.matrix is None and self.log is None and Path(self.path).is_dir()
 
     @property
     def scenario(self) -> str | None:
@@ -105,10 +140,21 @@ def find_runs(text: str) -> list[RunRef]:
     except OSError as error:
         raise unreadable(text, error) from None
     if not runs:
-        raise InputError(
-            f"{text!r:.200}: no such file or folder, and as a pattern it matches nothing"
-        )
+        if glob.has_magic(text):
+            raise InputError(f"{text!r:.200}: no file or folder matches this pattern")
+        raise InputError(f"{text!r:.200}: no such file or folder{_suggest(text)}")
     return runs
+
+
+def _suggest(path: str) -> str:
+    """Return the names in the same folder that are similar to that of a missing file."""
+    folder, name = os.path.split(path)
+    try:
+        names = [entry.name for entry in islice(os.scandir(folder or "."), MAX_SUGGESTED_FROM)]
+    except (OSError, ValueError):
+        return ""
+    suggestion = suggest_names(name, names).strip()
+    return f"; {suggestion}" if suggestion else ""
 
 
 def _runs_at(path: Path) -> list[RunRef]:
@@ -117,8 +163,51 @@ def _runs_at(path: Path) -> list[RunRef]:
     if path == parent.points_path and parent.metadata_path.is_file():
         return [_make_ref(parent)]
     if not path.is_dir():
-        return [RunRef(str(path))]
+        return list_matrices(str(path))
     return [_make_ref(folder) for folder in list_runs(path)]
+
+
+def list_matrices(path: str, pipe: BinaryIO | None = None) -> list[RunRef]:
+    """Return the matrices in a file, or the file itself if it is a log or cannot be read.
+
+    Whoever reads it reports what is wrong with it. A pipe (`-` is `pipe`) can be read only once.
+    """
+    try:
+        data = read_unless_log(path, pipe)
+        if data is None:  # a log, perhaps a long one
+            return [RunRef(path)]
+        if is_log(data):
+            return [RunRef(path, log=data)]
+        name = "standard input" if path == "-" else path
+        return _split(parse_matrices(data, name), path)
+    except (InputError, OSError):
+        if path == "-" or is_inherited(path):
+            raise
+        return [RunRef(path)]
+
+
+def refs_of_array(scores: ArrayLike | Mapping[str, object], name: str = "array") -> list[RunRef]:
+    """Return the matrices in an array (T, T) or (seeds, T, T), nested lists, or a mapping.
+
+    Example:
+        >>> [ref.method for ref in refs_of_array({"er": [[0.9]], "ewc": [[0.8]]})]
+        ['er', 'ewc']
+    """
+    contents: object = scores
+    if not isinstance(scores, Mapping):
+        try:
+            contents = np.asarray(scores, dtype=np.float64)
+        except (ValueError, TypeError):  # rows of growing length, or None for not measured
+            contents = scores
+    return _split(split_contents(contents, name), name)
+
+
+def _split(entries: Sequence[MatrixEntry], path: str) -> list[RunRef]:
+    """Return one reference per matrix of a file or of an array."""
+    return [
+        RunRef(path, seed=entry.seed, method=entry.method, part=entry.part, matrix=entry)
+        for entry in entries
+    ]
 
 
 def _make_ref(folder: RunFolder) -> RunRef:

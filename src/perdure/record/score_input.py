@@ -26,15 +26,21 @@ if TYPE_CHECKING:
     )
     from .points import Points
 
+INITIAL_LINES = "(lines of kind initial at step 0, or `initial=`)"
+
 __all__ = ["InputOptions", "ScoreInput"]
 
 
 @dataclass(frozen=True)
 class InputOptions:
-    """What the user states about a file: fields of ScoreMatrix, None where nothing is stated."""
+    """What the user states about a file: fields of ScoreMatrix, None where nothing is stated.
 
-    transposed: bool = False
-    percent: bool = False
+    Without `transposed` and `percent`, orientation and unit are detected where only one is
+    plausible; `notes` say so.
+    """
+
+    transposed: bool | None = None
+    percent: bool | None = None
     scale: ScoreScale | None = None
     setting: Setting | None = None
     classes: list[float] | None = None
@@ -44,6 +50,7 @@ class InputOptions:
     sizes: list[float] | None = None
     subsample: int = 1
     upper: Literal["measured"] | None = None
+    notes: tuple[str, ...] = ()
 
     def matrix_fields(self) -> MatrixFields:
         """Return the stated fields as arguments of ScoreMatrix, percent as fractions."""
@@ -66,7 +73,8 @@ class ScoreInput:
     """What a file or a run holds. `no_matrix` says why there is no matrix.
 
     `per_example` has the results of the evaluations during training, `per_example_at_ends` those
-    behind the matrix, with its rows as steps; `evaluation_data` has a fingerprint per task.
+    behind the matrix, with its rows as steps; `evaluation_data` has a fingerprint per task. `seed`
+    is that which a file or a run states.
     """
 
     matrix: ScoreMatrix | None = None
@@ -78,6 +86,7 @@ class ScoreInput:
     notes: list[str] = field(default_factory=list)
     no_matrix: str = ""
     points: Points | None = None
+    seed: int | str | None = None
 
     def summary(self, options: SummaryOptions | None = None) -> Summary:
         """Return every metric that can be computed from this and, for the rest, why it cannot."""
@@ -85,6 +94,9 @@ class ScoreInput:
             self.matrix, stream=self.stream, costs=self.costs, per_example=self.per_example,
             per_example_at_ends=self.per_example_at_ends, options=options,
         )  # fmt: skip
+        if self.points is not None:
+            for id_, reason in result.undefined.items():
+                result.undefined[id_] = reason.replace("(`initial=`)", INITIAL_LINES)
         if self.no_matrix:
             for id_ in result.undefined:
                 if find_metric(id_).input == "matrix":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ..record import InputError, Run, RunFolder, open_run, read_input
+from ..record import InputError, Run, RunFolder, detect_options, open_run, read_ref
 from ..record.comparability import select_finished
 from ..record.grouping import find_groups, pooling_notes
 from .filtering import summarize_reasons
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..record import JSON, InputOptions, ScoreInput
+    from ..record.run_index import RunRef
 
     Seed = int | str
     RunsByMethod = Mapping[str, Sequence[ScoreInput]]  # the runs of a method are its seeds
@@ -54,15 +55,17 @@ def open_methods(
     reasons: list[str] = []
     for name, references in groups.items():
         alone = len(references) == 1  # several seeds give an interval without per-example results
+        inputs = detect_options(references, options)
+        notes += inputs.notes
         for reference in references:
             try:
                 run = (
                     open_run(reference.path, per_example=alone)
                     if reference.ours
-                    else read_input(reference.path, options)
+                    else read_ref(reference, inputs)
                 )
             except InputError as error:
-                reasons.append(_explain_failure(reference.path, error))
+                reasons.append(_explain_failure(reference, error))
             else:
                 methods.setdefault(name, []).append(run)
     if not methods:
@@ -94,10 +97,11 @@ def _failure_notes(methods: RunsByMethod) -> list[str]:
     ]
 
 
-def _explain_failure(path: str, error: InputError) -> str:
+def _explain_failure(run: RunRef, error: InputError) -> str:
     """Return why a run cannot be shown: the reason it failed, or what is wrong with its files."""
-    failure = RunFolder(path).failure()
-    return str(error) if failure is None else f"{path}: the run failed: {' '.join(failure.split())}"
+    failure = RunFolder(run.path).failure() if run.is_folder else None
+    text = "" if failure is None else " ".join(failure.split())
+    return f"{run.path}: the run failed: {text}" if text else str(error)
 
 
 def get_config(run: ScoreInput) -> dict[str, JSON]:
@@ -131,7 +135,10 @@ def index_by_seed(methods: RunsByMethod, *, unpaired: bool = False) -> dict[str,
     If any run does not record its seed, runs are paired by their order. If `unpaired`, such runs
     have no seed in common.
     """
-    seeds = {name: [get_config(run).get("seed") for run in runs] for name, runs in methods.items()}
+    seeds = {
+        name: [get_config(run).get("seed", run.seed) for run in runs]
+        for name, runs in methods.items()
+    }
     known = {
         name: {seed: k for k, seed in enumerate(several) if isinstance(seed, int | str)}
         for name, several in seeds.items()

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..record import InputError
-from ..record.grouping import differing_keys
+from ..record.group_names import differing_keys
 from ..record.run_index import flatten_config
 from .load import get_config
 

@@ -21,7 +21,7 @@ from ...metrics import (
 )
 from ...record import InputError
 from ...strategies import STRATEGIES, resolve_strategy
-from .._output import print_json, print_lines, print_stderr
+from .._output import print_json, print_lines, print_stderr, render_options
 from .names import TermName
 from .pages import (
     candidates_page,
@@ -177,7 +177,7 @@ def _metric_to_dict(id_: str) -> dict[str, object]:
         "plain_formula": plain_formula(metric.formula),
         "source": metric.source,
         "input": metric.input,
-        "needs": [NEEDS[need] for need in metric.needs],
+        "needs": [render_options(NEEDS[need]) for need in metric.needs],
         "better": metric.better,
         "distinction": metric.distinction,
         "interpretation": f"{metric.rule_of_thumb} {metric.interpretation}".strip(),

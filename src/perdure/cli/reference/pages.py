@@ -21,6 +21,7 @@ from ...metrics import (
 )
 from ...scenarios import SCENARIOS
 from ...strategies import STRATEGIES
+from .._output import render_options
 
 __all__ = [
     "candidates_page",
@@ -43,7 +44,7 @@ def metric_page(id_: str) -> str:
     """Return the page of a metric."""
     base = parse_id(id_).base
     metric = METRICS[base]
-    needs = "; ".join(NEEDS[need] for need in metric.needs)
+    needs = render_options("; ".join(NEEDS[need] for need in metric.needs))
     parts = [
         ("formula", f"{plain_formula(metric_symbol(id_))} = {plain_formula(metric.formula)}"),
         ("source", metric.source),

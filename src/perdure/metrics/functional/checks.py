@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NoReturn
+from collections.abc import Sized
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
 import numpy as np
 
 from .value import UndefinedMetricError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
+Entry = TypeVar("Entry")
 Region = Literal["lower", "below", "upper", "all"]
 
 BLOCK_ENTRIES = 1 << 20  # entries of a matrix that are processed together
@@ -21,13 +23,17 @@ BLOCK_ENTRIES = 1 << 20  # entries of a matrix that are processed together
 def square(matrix: ArrayLike) -> NDArray[np.float64]:
     """Return `matrix` as a float array, or raise if it is not square or has infinite entries.
 
-    The result may be the caller's own array: metrics never write to their input.
+    Rows of growing length are the lower triangle of a matrix. The result may be the caller's own
+    array: metrics never write to their input.
     """
+    if isinstance(matrix, list | tuple) and is_triangle(matrix):
+        matrix = fill_triangle(matrix, np.nan)
     try:
         r = np.asarray(matrix, dtype=np.float64)
     except ValueError:
         raise ValueError(
-            "score matrix must have rows of numbers of equal length, NaN where not measured"
+            "score matrix must have rows of numbers of equal length, NaN where not measured, or of "
+            "lengths 1, 2, 3, … (a lower triangle)"
         ) from None
     if r.ndim != 2 or r.shape[0] != r.shape[1] or len(r) == 0:
         raise ValueError(f"score matrix must be square, got shape {r.shape}")
@@ -38,6 +44,29 @@ def square(matrix: ArrayLike) -> NDArray[np.float64]:
                 f"score on task {j} after task {i} is {r[i, j]}, expected a finite number"
             )
     return r
+
+
+def is_triangle(rows: Sequence[object]) -> bool:
+    """Return whether rows have the lengths 1, 2, 3, …: the lower triangle of a matrix.
+
+    Example:
+        >>> is_triangle([[0.9], [0.6, 0.8]]), is_triangle([[0.9]])
+        (True, False)
+    """
+    return len(rows) > 1 and all(
+        isinstance(row, Sized) and not isinstance(row, str) and len(row) == k
+        for k, row in enumerate(rows, start=1)
+    )
+
+
+def fill_triangle(rows: Sequence[object], blank: Entry) -> list[list[Entry]]:
+    """Return the rows of a lower triangle at full length, with `blank` above the diagonal.
+
+    Example:
+        >>> fill_triangle([["0.9"], ["0.6", "0.8"]], "")
+        [['0.9', ''], ['0.6', '0.8']]
+    """
+    return [[*row, *[blank] * (len(rows) - len(row))] for row in rows]  # type: ignore[misc, arg-type]
 
 
 def row_blocks(tasks: int) -> Iterator[slice]:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["NEEDS", "Metric"]
 
 NEEDS = {
-    "initial": "the untrained model's scores (initial)",
-    "joint": "the scores of a model trained on all tasks at once (joint)",
-    "single": "the scores of models trained on one task each (single)",
-    "classes": "how many classes each task brings (classes)",
+    "initial": "the untrained model's scores (`initial=`)",
+    "joint": "the scores of a model trained on all tasks at once (`joint=`)",
+    "single": "the scores of models trained on one task each (`single=`)",
+    "classes": "how many classes each task brings (`classes=`)",
     "setting": "the setting: class, task or domain; class by default",
-    "sizes": "how many test examples each task has (sizes)",
+    "sizes": "how many test examples each task has (`sizes=`)",
     "unseen": "scores on tasks before they are learned",
     "zero-shot": "scores on tasks before they are learned, by a model that can name their classes",
     "boundaries": "task boundaries",

@@ -1,51 +1,164 @@
-"""A score matrix from a file of another tool: CSV, TSV, JSON, NPY or NPZ."""
+"""Score matrices from files of other tools and from Python: CSV, TSV, JSON, NPY, NPZ, arrays.
+
+One source may hold several: the seeds of a method, several methods, or the seeds of each.
+"""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from ..io.arrays import MAX_NUMBERS, MAX_TASKS, array_from, arrays_from_zip
 from ..io.files import InputError, parse_json
-from ..io.text import decode
-from .matrix_text import MatrixFile, parse_number, parse_table, split_rows
+from ..io.text import decode, visible
+from .long_table import find_delimiter, parse_long_table
+from .matrix_entry import MAX_MATRICES, MatrixEntry, parse_seed
+from .matrix_text import parse_number, parse_table, read_decimal_commas, split_rows
+from .matrix_values import depth_of, to_array, to_matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from .matrix_entry import MatrixFile
 
-__all__ = ["parse_matrix", "parse_vector"]
+__all__ = ["parse_matrices", "parse_vector", "split_contents"]
 
 FIELDS = ("matrix", "tasks", "initial", "joint", "single", "classes", "sizes", "setting")
 
 
-def parse_matrix(
-    data: bytes, source: str, *, percent: bool = False, transposed: bool = False
-) -> MatrixFile:
-    r"""Return the fields of ScoreMatrix in a file, always `matrix` among them.
-
-    The format is recognised by the first bytes, so that it may also come through a pipe. Tasks
-    are named by the axis of evaluated tasks: columns, or rows if `transposed`.
+def parse_matrices(data: bytes, source: str) -> list[MatrixEntry]:
+    r"""Return the matrices in the bytes of a file, recognised by its first bytes.
 
     Example:
-        >>> parse_matrix(b",a,b\na,0.9,\nb,0.6,0.8\n", "m.csv")["tasks"]
+        >>> (entry,) = parse_matrices(b",a,b\na,0.9,\nb,0.6,0.8\n", "m.csv")
+        >>> entry.fields["tasks"]
         ['a', 'b']
+        >>> [e.method for e in parse_matrices(b'{"er": [[0.9]], "ewc": [[0.8]]}', "m.json")]
+        ['er', 'ewc']
     """
     if data.startswith(b"\x93NUMPY"):
-        return {"matrix": _check_numbers(array_from(data, source), source)}
+        return split_contents(array_from(data, source), source)
     if data.startswith(b"PK"):
-        return _check_fields(arrays_from_zip(data, source), source)
+        return split_contents(arrays_from_zip(data, source), source)
     text = decode(data, source)
     if not text.strip():
         raise InputError(f"{source}: the file is empty, expected a matrix of scores")
-    if text.lstrip()[0] == "[":
-        return {"matrix": _to_array(_parse_json(text, source), source)}
-    if text.lstrip()[0] == "{":
-        return _check_fields(cast("dict[str, object]", _parse_json(text, source)), source)
-    return parse_table(text, source, percent=percent, transposed=transposed)
+    if text.lstrip()[0] in "[{":
+        return split_contents(_parse_json(text, source), source)
+    if delimiter := find_delimiter(text.partition("\n")[0]):
+        return parse_long_table(text, source, delimiter)
+    return [parse_table(text, source)]
+
+
+def split_contents(contents: object, source: str) -> list[MatrixEntry]:
+    """Return the matrices in nested lists, arrays and mappings.
+
+    A matrix is rows of scores, or a mapping with `matrix` and other fields. A list of matrices or
+    an array of shape (seeds, T, T) holds the seeds of one method, and so does a mapping from seeds
+    to matrices; another mapping has the name of a method before each of these.
+
+    Example:
+        >>> entries = split_contents({"er": {"0": [[0.9]], "1": [[0.8]]}}, "m.json")
+        >>> [(entry.method, entry.seed) for entry in entries]
+        [('er', 0), ('er', 1)]
+    """
+    if not isinstance(contents, Mapping):
+        return _split_seeds(contents, source, {})
+    if len(contents) == 1 and isinstance(only := next(iter(contents.values())), np.ndarray):
+        return _split_seeds(only, source, {})  # an archive of one array, whatever its name
+    if "matrix" in contents:
+        return _split_fields(contents, source)
+    shared = {k: v for k, v in contents.items() if k in FIELDS and depth_of(v) < 2}
+    methods = {k: v for k, v in contents.items() if k not in shared}
+    if not methods:
+        raise InputError(f"{source}: no 'matrix' in it, expected rows of scores under that name")
+    if len(methods) > MAX_MATRICES:
+        raise InputError(f"{source}: {len(methods)} matrices, expected at most {MAX_MATRICES}")
+    if all(parse_seed(name) is not None for name in methods):
+        return _split_by_seed(methods, source, shared)
+    entries = []
+    for key, value in methods.items():
+        name = visible(str(key))
+        for entry in _split_method(value, f"{source}: {name}", shared):
+            part = f"{name}, {entry.part}" if entry.part else name
+            entries.append(entry._replace(method=name, part=part))
+    return entries
+
+
+def _split_method(value: object, source: str, shared: Mapping[str, object]) -> list[MatrixEntry]:
+    """Return the matrices of one method: one, a list of seeds, or seeds by name."""
+    if not isinstance(value, Mapping):
+        return _split_seeds(value, source, shared)
+    if "matrix" in value:
+        return _split_fields({**shared, **value}, source)
+    return _split_by_seed(value, source, shared)
+
+
+def _split_by_seed(
+    seeds: Mapping[str, object], source: str, shared: Mapping[str, object]
+) -> list[MatrixEntry]:
+    entries = []
+    for key, value in seeds.items():
+        seed = parse_seed(key)
+        name = visible(str(key)) if seed is None else f"seed {seed}"
+        where = f"{source}: {name}"
+        if isinstance(value, Mapping):
+            (entry, *more) = _split_fields({**shared, **value}, where)
+        else:
+            (entry, *more) = _split_seeds(value, where, shared)
+        if more:
+            raise InputError(f"{where}: {1 + len(more)} matrices, expected one for each seed")
+        entries.append(entry._replace(seed=name if seed is None else seed, part=name))
+    return entries
+
+
+def _split_fields(contents: Mapping[str, object], source: str) -> list[MatrixEntry]:
+    """Return the matrix or matrices in an object with `matrix` and other fields."""
+    for name in contents:
+        if name not in FIELDS:
+            raise InputError(f"{source}: {name!r} is unknown, expected {', '.join(FIELDS)}")
+    if contents.get("matrix") is None:
+        raise InputError(f"{source}: no 'matrix' in it, expected rows of scores under that name")
+    others = {name: value for name, value in contents.items() if name != "matrix"}
+    return _split_seeds(contents["matrix"], source, others)
+
+
+def _split_seeds(values: object, source: str, others: Mapping[str, object]) -> list[MatrixEntry]:
+    """Return one matrix, or each of a list of matrices or of an array (seeds, T, T)."""
+    shared = _check_others(others, source)
+    if depth_of(values) < 3:
+        matrix, notes = to_matrix(values, source)
+        return [MatrixEntry(cast("MatrixFile", {"matrix": matrix, **shared}), notes=notes)]
+    several = cast("Sequence[object]", values)
+    if not 0 < len(several) <= MAX_MATRICES:
+        raise InputError(f"{source}: {len(several)} matrices, expected 1 to {MAX_MATRICES}")
+    if depth_of(values) > 3:
+        shape = getattr(values, "shape", f"{depth_of(values)} levels of lists")
+        raise InputError(
+            f"{source}: {shape}, expected a matrix (T, T) or one per seed (seeds, T, T); for "
+            "several methods, give each its name: {name: matrices}"
+        )
+    entries = []
+    for k, value in enumerate(several):
+        part = f"matrix {k}" if len(several) > 1 else ""
+        matrix, notes = to_matrix(value, f"{source}: {part}" if part else source)
+        fields = cast("MatrixFile", {"matrix": matrix, **shared})
+        entries.append(MatrixEntry(fields, part=part, notes=notes))
+    return entries
+
+
+def _check_others(others: Mapping[str, object], source: str) -> dict[str, object]:
+    """Return the fields next to a matrix: names of tasks, and one number per task."""
+    fields = {name: value for name, value in others.items() if value is not None}
+    names = fields.get("tasks", [])
+    if not isinstance(names, list | tuple) or not all(isinstance(n, str | int) for n in names):
+        raise InputError(f"{source}: tasks are {names!r:.40}, expected a list of names")
+    for name in ("initial", "joint", "single", "classes", "sizes"):
+        if name in fields:
+            fields[name] = to_array(fields[name], f"{source}: {name}")
+    return fields
 
 
 def parse_vector(data: bytes, source: str) -> list[float]:
@@ -56,11 +169,12 @@ def parse_vector(data: bytes, source: str) -> list[float]:
         [0.1, 0.2, nan]
     """
     if data.startswith(b"\x93NUMPY"):
-        array = array_from(data, source)
+        array = to_array(array_from(data, source), source)
     elif decode(data, source).lstrip()[:1] == "[":
-        array = _to_array(_parse_json(decode(data, source), source), source)
+        array = to_array(_parse_json(decode(data, source), source), source)
     else:
-        rows = [row for _, row in split_rows(decode(data, source), source)]
+        lines, _ = read_decimal_commas(split_rows(decode(data, source), source), source)
+        rows = [row for _, row in lines]
         if len({len(row) for row in rows}) > 1:
             raise InputError(
                 f"{source}: rows of several lengths, expected one number for each task"
@@ -73,69 +187,9 @@ def parse_vector(data: bytes, source: str) -> list[float]:
     return [float(value) for value in array]
 
 
-def _check_fields(contents: Mapping[str, object], source: str) -> MatrixFile:
-    """Return the fields in the object of a JSON file or the arrays of an NPZ archive."""
-    only = next(iter(contents.values())) if len(contents) == 1 else None
-    if isinstance(only, np.ndarray):  # an archive of one array, whatever its name
-        contents = {"matrix": only}
-    for name in contents:
-        if name not in FIELDS:
-            raise InputError(f"{source}: {name!r} is unknown, expected {', '.join(FIELDS)}")
-    if contents.get("matrix") is None:
-        raise InputError(f"{source}: no 'matrix' in it, expected rows of scores under that name")
-    fields = {name: value for name, value in contents.items() if value is not None}
-    fields["matrix"] = _to_array(fields["matrix"], source)
-    names = fields.get("tasks", [])
-    if not isinstance(names, list) or not all(isinstance(name, str | int) for name in names):
-        raise InputError(f"{source}: tasks are {names!r:.40}, expected a list of names")
-    for name in ("initial", "joint", "single", "classes", "sizes"):
-        if name in fields:
-            fields[name] = _to_array(fields[name], f"{source}: {name}")
-    return cast("MatrixFile", fields)
-
-
 def _parse_json(text: str, source: str) -> object:
     # Counted first: an empty list takes three bytes of a file, and sixty of memory.
     if text.count(",") > MAX_NUMBERS + 8 * MAX_TASKS:
         raise InputError(f"{source}: too large, expected a matrix of at most {MAX_TASKS} tasks")
     contents: object = parse_json(text, source)
     return contents
-
-
-def _to_array(values: object, source: str) -> NDArray[np.float64]:
-    """Return a list of numbers, or of rows of numbers, as an array."""
-    if isinstance(values, np.ndarray):
-        return _check_numbers(values, source)
-    if not isinstance(values, list) or not values:
-        raise InputError(f"{source}: got {values!r:.40}, expected a list of numbers")
-    sizes = [len(row) if isinstance(row, list) else -1 for row in values]  # -1: not a row
-    lengths = set(sizes)
-    if len(lengths) > 1:
-        at = next(k for k, size in enumerate(sizes) if size != sizes[0])
-        got = f"{sizes[at]} entries" if sizes[at] >= 0 else f"{values[at]!r:.40}"
-        expected = f"{sizes[0]} entries as in row 0" if sizes[0] >= 0 else "a number as in row 0"
-        raise InputError(
-            f"{source} row {at}: {got}, expected {expected} (null for what was not measured)"
-        )
-    entries = [entry for row in values for entry in (row if isinstance(row, list) else [row])]
-    for at, entry in enumerate(entries):
-        if entry is not None and not _is_float(entry):
-            place = (
-                f"row {at // max(lengths)} entry {at % max(lengths)}" if -1 not in lengths else at
-            )
-            raise InputError(f"{source} {place}: {entry!r:.40}, expected a number or null")
-    numbers = np.array([math.nan if entry is None else float(entry) for entry in entries])
-    return numbers if -1 in lengths else numbers.reshape(len(values), -1)
-
-
-def _is_float(entry: object) -> bool:
-    try:
-        return not isinstance(entry, bool) and math.isfinite(entry) in (True, False)  # type: ignore[arg-type]
-    except (TypeError, OverflowError):  # not a number, or too large for a float
-        return False
-
-
-def _check_numbers(array: NDArray[np.generic], source: str) -> NDArray[np.float64]:
-    if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
-        raise InputError(f"{source}: holds {array.dtype}, expected numbers")
-    return array.astype(np.float64)

@@ -6,39 +6,43 @@ import csv
 import math
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Required
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...metrics.functional.checks import fill_triangle, is_triangle
 from ..io.arrays import MAX_TASKS
 from ..io.files import InputError
-from ..points import MatrixFields
+from .matrix_entry import MatrixEntry
+from .matrix_values import triangle_note
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from .matrix_entry import MatrixFile
 
-    from numpy.typing import NDArray
-
-__all__ = ["MAX_LINE", "MatrixFile", "parse_number", "parse_table", "split_rows"]
+__all__ = [
+    "DECIMAL_COMMA",
+    "DECIMAL_POINT",
+    "MAX_LINE",
+    "parse_number",
+    "parse_table",
+    "read_decimal_commas",
+    "split_rows",
+]
 
 MAX_LINE = 64 * MAX_TASKS  # characters
 UNMEASURED = frozenset({"", "-", "–", "—", "nan", "na", "n/a", "null", "none"})
+DECIMAL_COMMA = re.compile(r"-?\d*,\d+ ?%?")
+DECIMAL_POINT = re.compile(r"-?\d*\.\d+ ?%?")
 LOG_COLUMNS = frozenset({
     "step", "_step", "epoch", "iteration", "tested", "trained", "accuracy", "loss", "eval_exp",
     "training_exp", "task_id",
 })  # fmt: skip
 
 
-class MatrixFile(MatrixFields, total=False):
-    """What a file of a matrix states."""
-
-    matrix: Required[NDArray[np.float64]]
-    tasks: Sequence[str]
-
-
-def parse_table(text: str, source: str, *, percent: bool, transposed: bool) -> MatrixFile:
+def parse_table(text: str, source: str) -> MatrixEntry:
     """Return the matrix in a table of text, and the names of its tasks where it has them."""
-    rows = _drop_last_delimiter(split_rows(text, source), source)
+    rows, notes = read_decimal_commas(split_rows(text, source), source)
+    rows, more = _fill_growing_rows(_drop_last_delimiter(rows, source))
     width = len(rows[0][1])
     for line, row in rows:
         if len(row) != width:
@@ -50,7 +54,8 @@ def parse_table(text: str, source: str, *, percent: bool, transposed: bool) -> M
     if header is not None and LOG_COLUMNS & {name.lower() for name in header}:
         raise InputError(
             f"{source} line {rows[0][0]}: columns {','.join(header):.60} look like a log, expected "
-            "a matrix, or a log with columns step,tested,score (and trained,kind,n)"
+            "a matrix, or a log with columns step,tested,score (and trained,kind,n) or "
+            "trained,tested,score (and method,seed)"
         )
     body = rows[1:] if header is not None else rows
     named = _has_names(body, header)
@@ -67,15 +72,20 @@ def parse_table(text: str, source: str, *, percent: bool, transposed: bool) -> M
         raise InputError(
             f"{source}: rows are named {row_names}, expected the columns' order {column_names}"
         )
-    matrix = np.array(
-        [_parse_scores(row[named:], f"{source} line {line}", percent) for line, row in body]
-    )
+    scores, percent = _drop_percent_signs([(n, row[named:]) for n, row in body], source)
+    matrix = np.array([_parse_scores(row, f"{source} line {line}") for line, row in scores])
     fields: MatrixFile = {"matrix": matrix}
-    for names in (row_names, column_names) if transposed else (column_names, row_names):
-        if len(names) == len(matrix) and not _is_counting(names):
-            fields["tasks"] = names
-            break
-    return fields
+    if tasks := _first_names(column_names, row_names, count=len(matrix)):
+        fields["tasks"] = tasks
+    row_tasks = _first_names(row_names, column_names, count=len(matrix))
+    notes = (*notes, *more)
+    return MatrixEntry(fields, row_tasks=row_tasks, percent=percent, notes=notes)
+
+
+def _first_names(*candidates: list[str], count: int) -> list[str]:
+    """Return the first names that are as many as the tasks and do not only count up."""
+    fitting = (names for names in candidates if len(names) == count and not _is_counting(names))
+    return next(fitting, [])
 
 
 def split_rows(text: str, source: str) -> list[tuple[int, list[str]]]:
@@ -107,6 +117,62 @@ def split_rows(text: str, source: str) -> list[tuple[int, list[str]]]:
     if not rows:
         raise InputError(f"{source}: the file is empty, expected a matrix of scores")
     return rows
+
+
+def read_decimal_commas(
+    rows: list[tuple[int, list[str]]], source: str
+) -> tuple[list[tuple[int, list[str]]], tuple[str, ...]]:
+    """Return the rows with decimal commas as points, and a note if there were any."""
+    if not any("," in cell for _, row in rows for cell in row):
+        return rows, ()
+    found = [(n, cell) for n, row in rows for cell in row if DECIMAL_COMMA.fullmatch(cell)]
+    if not found:
+        return rows, ()
+    points = [cell for _, row in rows for cell in row if DECIMAL_POINT.fullmatch(cell)]
+    if points:
+        raise InputError(
+            f"{source} line {found[0][0]}: {found[0][1]!r:.40} has a decimal comma and "
+            f"{points[0]!r:.40} a decimal point, expected one of them"
+        )
+    replaced = [
+        (n, [c.replace(",", ".") if DECIMAL_COMMA.fullmatch(c) else c for c in row])
+        for n, row in rows
+    ]
+    return replaced, ("decimal commas are read as decimal points",)
+
+
+def _drop_percent_signs(
+    rows: list[tuple[int, list[str]]], source: str
+) -> tuple[list[tuple[int, list[str]]], bool]:
+    """Return rows of scores without percent signs, and whether every score had one."""
+    if not any(cell.endswith("%") for _, row in rows for cell in row):
+        return rows, False
+    for number, row in rows:
+        bare = [c for c in row if not c.endswith("%") and c.lower() not in UNMEASURED]
+        if bare:
+            raise InputError(
+                f"{source} line {number}: {bare[0]!r:.40} has no percent sign and others do, "
+                "expected all in percent or none"
+            )
+    return [(n, [cell.removesuffix("%").rstrip() for cell in row]) for n, row in rows], True
+
+
+def _fill_growing_rows(
+    rows: list[tuple[int, list[str]]],
+) -> tuple[list[tuple[int, list[str]]], tuple[str, ...]]:
+    """Return rows of growing length, with or without names and a header, at full length."""
+    for start in (0, 1):
+        cells = [row for _, row in rows[start:]]
+        named = bool(cells) and not any(_is_number(row[0]) for row in cells)
+        body = [row[named:] for row in cells]
+        if is_triangle(body) and (not start or len(rows[0][1]) == len(body) + named):
+            full = fill_triangle(body, "")
+            filled = [
+                (n, [*row[:named], *scores])
+                for (n, row), scores in zip(rows[start:], full, strict=True)
+            ]
+            return [*rows[:start], *filled], (triangle_note(len(body)),)
+    return rows, ()
 
 
 def _drop_last_delimiter(
@@ -173,13 +239,13 @@ def _is_counting(cells: list[str]) -> bool:
 
 def _is_number(cell: str) -> bool:
     try:
-        parse_number(cell, "", percent=True)
+        parse_number(cell.removesuffix("%").rstrip(), "")
     except InputError:
         return False
     return True
 
 
-def _parse_scores(cells: list[str], where: str, percent: bool) -> list[float]:
+def _parse_scores(cells: list[str], where: str) -> list[float]:
     """Return a row of scores; plain numbers are read at once, because there may be millions."""
     try:
         scores = list(map(float, cells))
@@ -187,23 +253,15 @@ def _parse_scores(cells: list[str], where: str, percent: bool) -> list[float]:
         scores = [math.nan]
     if "_" not in "".join(cells) and all(map(math.isfinite, scores)):
         return scores
-    return [parse_number(cell, where, percent) for cell in cells]
+    return [parse_number(cell, where) for cell in cells]
 
 
-def parse_number(cell: str, where: str, percent: bool = False) -> float:
+def parse_number(cell: str, where: str) -> float:
     """Return the number in a cell, NaN where nothing was measured, or raise InputError."""
     if cell.lower() in UNMEASURED:
         return math.nan
-    if cell.endswith("%") and not percent:
-        raise InputError(
-            f"{where}: {cell!r:.40} is in percent, expected a fraction; use `percent=True`"
-        )
-    if re.fullmatch(r"-?\d*,\d+%?", cell):
-        raise InputError(
-            f"{where}: {cell!r:.40} has a decimal comma, expected {cell.replace(',', '.')}"
-        )
     try:
-        value = float(cell.removesuffix("%"))
+        value = float(cell)
     except ValueError:
         raise InputError(f"{where}: {cell!r:.40}, expected a number or a blank") from None
     if "_" in cell or not math.isfinite(value):

@@ -23,6 +23,7 @@ __all__ = [
     "InputError",
     "check_depth",
     "find_matches",
+    "is_inherited",
     "open_regular",
     "open_stream",
     "parse_json",
@@ -83,13 +84,18 @@ def open_regular(path: str | os.PathLike[str], limit: int | None = None) -> Buff
     return os.fdopen(file, "rb")
 
 
+def is_inherited(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path stands for a file or pipe that this process was started with."""
+    return os.fspath(path).startswith(INHERITED)
+
+
 def open_stream(path: str | os.PathLike[str]) -> BufferedReader:
     """Return a regular file, or a pipe that this process was started with, opened for reading.
 
     The shell connects /dev/stdin and the /dev/fd/63 of `<(command)` to a process that writes.
     A pipe in a folder may have no writer.
     """
-    if os.fspath(path).startswith(INHERITED):
+    if is_inherited(path):
         return Path(path).open("rb")
     try:
         return open_regular(path)

@@ -107,7 +107,12 @@ def decode(data: bytes, source: str, *, growing: bool = False) -> str:
 
 
 def read_table(
-    text: str, source: str, specs: Mapping[str, ColumnSpec], *, ours: bool = False
+    text: str,
+    source: str,
+    specs: Mapping[str, ColumnSpec],
+    *,
+    ours: bool = False,
+    delimiter: str = ",",
 ) -> CsvTable:
     """Return the columns of a CSV text with a header.
 
@@ -119,24 +124,25 @@ def read_table(
         raise InputError(f"{source} line {line}: a NUL character, expected text")
     whole, _, tail = text.rpartition("\n")
     try:
-        header = [name.strip() for name in next(csv.reader([text.partition("\n")[0]]), [])]
+        first = csv.reader([text.partition("\n")[0]], delimiter=delimiter)
+        header = [name.strip() for name in next(first, [])]
     except csv.Error as error:
         raise InputError(f"{source} line 1: {error}, expected {','.join(specs)}") from None
     _check_header(header, source, specs)
     warning = None
     if tail and whole:
-        if ours or not _is_complete(tail, header, specs):
+        if ours or not _is_complete(tail, header, specs, delimiter):
             text = whole + "\n"
             warning = f"{source}: the last line is cut off and was left out"
     elif not whole:
         text = text + "\n"  # only a header
 
     def where(row: int) -> str:
-        return f"{source} line {_find_line(text, row)}"
+        return f"{source} line {_find_line(text, row, delimiter)}"
 
     parts: list[dict[str, Column]] = []
     rows = 0
-    for chunk in _read_chunks(text, source):
+    for chunk in _read_chunks(text, source, delimiter):
         parts.append(_convert(chunk, rows, header, specs, where))
         rows += len(chunk)
     columns = {
@@ -155,15 +161,15 @@ def _split_lines(text: str) -> Iterator[str]:
         start = end
 
 
-def _read_chunks(text: str, source: str) -> Iterator[list[list[str]]]:
-    reader = csv.reader(_split_lines(text), strict=True)
+def _read_chunks(text: str, source: str, delimiter: str) -> Iterator[list[list[str]]]:
+    reader = csv.reader(_split_lines(text), strict=True, delimiter=delimiter)
     try:
         next(reader, None)
         lines = (row for row in reader if row)
         while chunk := list(islice(lines, CHUNK_LINES)):
             yield chunk
     except csv.Error as error:
-        raise InputError(f"{source} line {_find_broken_line(text)}: {error}") from None
+        raise InputError(f"{source} line {_find_broken_line(text, delimiter)}: {error}") from None
 
 
 def _convert(
@@ -199,16 +205,18 @@ def _fits(column: ColumnSpec, value: str) -> bool:
     return True
 
 
-def _is_complete(line: str, header: list[str], specs: Mapping[str, ColumnSpec]) -> bool:
-    row = next(csv.reader([line]), [])
+def _is_complete(
+    line: str, header: list[str], specs: Mapping[str, ColumnSpec], delimiter: str
+) -> bool:
+    row = next(csv.reader([line], delimiter=delimiter), [])
     return len(row) == len(header) and all(
         _fits(specs[name], value) for name, value in zip(header, row, strict=True)
     )
 
 
-def _find_line(text: str, row: int) -> int:
+def _find_line(text: str, row: int, delimiter: str) -> int:
     """Return the line on which the given row after the header starts, counted from 1."""
-    reader = csv.reader(_split_lines(text))
+    reader = csv.reader(_split_lines(text), delimiter=delimiter)
     next(reader, None)
     before = reader.line_num
     for fields in reader:
@@ -220,9 +228,9 @@ def _find_line(text: str, row: int) -> int:
     return before + 1
 
 
-def _find_broken_line(text: str) -> int:
+def _find_broken_line(text: str, delimiter: str) -> int:
     """Return the line on which the row starts that cannot be read."""
-    reader = csv.reader(_split_lines(text), strict=True)
+    reader = csv.reader(_split_lines(text), strict=True, delimiter=delimiter)
     line = 1
     try:
         for _ in reader:

@@ -1,0 +1,126 @@
+"""Which unit and orientation the matrices of one method have, where the user does not say.
+
+Decided for all matrices of a group together, and only where nothing else is plausible: scores up
+to 100 of which every one on the diagonal is above 1 are percent, and a matrix without a score
+below the diagonal has its trained tasks in columns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..io.files import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from .matrix_entry import MatrixEntry
+
+__all__ = ["detect_percent", "detect_transposed", "looks_like_percent", "percent_note"]
+
+MIN_TOP_PERCENT = 10  # a highest score below it may be a loss as well
+
+
+def looks_like_percent(scores: NDArray[np.float64], decisive: NDArray[np.float64]) -> bool:
+    """Return whether scores can only be percent; `decisive` are those that are never tiny.
+
+    Example:
+        >>> matrix = np.array([[90.0, 0.5], [60.0, 80.0]])
+        >>> looks_like_percent(matrix, matrix.diagonal())
+        True
+        >>> looks_like_percent(matrix / 30, matrix.diagonal() / 30)  # perhaps losses
+        False
+    """
+    measured = scores[~np.isnan(scores)]
+    if not measured.size or measured.min() < 0 or measured.max() > 100:
+        return False
+    tiny = (decisive > 0) & (decisive <= 1)
+    return bool(np.nanmax(decisive) > MIN_TOP_PERCENT and not tiny.any())
+
+
+def percent_note(scores: NDArray[np.float64], source: str) -> str:
+    """Return the note on scores that are read as percent."""
+    return (
+        f"{source}: scores up to {np.nanmax(scores):g} are read as percent; for losses and other "
+        "scores use `lower_is_better=True` or `range=`"
+    )
+
+
+def detect_percent(entries: Sequence[tuple[str, MatrixEntry]]) -> str | None:
+    """Return a note if the matrices of a group, each with its source, are percent; else None.
+
+    Raises InputError if some are percent and others are fractions.
+    """
+    matrices = [entry.fields["matrix"] for _, entry in entries]
+    if not all(_is_square(matrix) for matrix in matrices):
+        return None  # refused when it is read
+    stated = [entry.percent for _, entry in entries]
+    if all(stated):
+        return f"{entries[0][0]}: scores with percent signs are read as percent"
+    diagonals = [matrix.diagonal() for matrix in matrices]
+    percent = [
+        mark or looks_like_percent(*pair)
+        for mark, *pair in zip(stated, matrices, diagonals, strict=True)
+    ]
+    small = [0 < np.nanmax(np.append(matrix, 0)) <= 1 for matrix in matrices]
+    if any(percent) and any(small):
+        one, other = entries[percent.index(True)][0], entries[small.index(True)][0]
+        raise InputError(
+            f"{other}: no score is above 1, and {one} is in percent, expected one unit for the "
+            "seeds of a method; convert one of them"
+        )
+    together = np.concatenate([matrix.ravel() for matrix in matrices])
+    if not looks_like_percent(together, np.concatenate(diagonals)):
+        return None
+    return percent_note(together, entries[0][0])
+
+
+def detect_transposed(entries: Sequence[tuple[str, MatrixEntry]]) -> str | None:
+    """Return a note if columns are the trained tasks in all matrices of a group; else None.
+
+    Raises InputError if that is so in some only, or cannot be told from zeros.
+    """
+    verdicts = {}
+    for source, entry in entries:
+        matrix = entry.fields["matrix"]
+        if _is_square(matrix) and len(matrix) > 1:
+            verdicts[source] = _orientation(matrix)
+    if "zeros" in verdicts.values():
+        source = next(source for source, verdict in verdicts.items() if verdict == "zeros")
+        raise InputError(
+            f"{source}: all scores below the diagonal are 0 and those above are not, expected a "
+            "row per trained task; use `transposed=True` if rows are evaluated tasks, or "
+            "`transposed=False` if everything was forgotten"
+        )
+    if "columns" not in verdicts.values():
+        return None
+    source = next(source for source, verdict in verdicts.items() if verdict == "columns")
+    for other, verdict in verdicts.items():
+        if verdict == "rows":
+            raise InputError(
+                f"{source}: no score is below the diagonal, and {other} has some, expected one "
+                "orientation for the seeds of a method; transpose one of them"
+            )
+    return (
+        f"{source}: no score is below the diagonal, so columns are read as the trained tasks "
+        "(`transposed=True`)"
+    )
+
+
+def _orientation(matrix: NDArray[np.float64]) -> str:
+    """Return what the blank half of a matrix says: rows, columns or zeros (either)."""
+    lower = matrix[np.tri(len(matrix), k=-1, dtype=bool)]
+    upper = matrix.T[np.tri(len(matrix), k=-1, dtype=bool)]
+    if np.isnan(lower).all():
+        return "any" if np.isnan(upper).all() else "columns"
+    if not np.nan_to_num(lower).any() and np.nan_to_num(upper).all():
+        return "zeros"
+    return "rows"
+
+
+def _is_square(matrix: NDArray[np.float64]) -> bool:
+    return matrix.ndim == 2 and 0 < len(matrix) == matrix.shape[1]
