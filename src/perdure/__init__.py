@@ -2,6 +2,7 @@
 
 - `score`, `score_groups` and `compare` compute metrics from arrays, files and recorded runs;
   `which` says which definitions give a number.
+- `repeat` calls a function of yours with several seeds and computes metrics of what it returns.
 - `Evaluator` evaluates every task while your own training loop runs.
 - `run` trains a strategy on a scenario; `list_runs` and `open_run` read what was recorded.
 - `plan` predicts what an evaluation schedule costs and how precise it is.
@@ -47,6 +48,8 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from .api.grouped_scores import GroupedScores as GroupedScores
     from .api.grouped_scores import ScoreGroup as ScoreGroup
     from .api.grouped_scores import score_groups as score_groups
+    from .api.repeat import RepeatError as RepeatError
+    from .api.repeat import repeat as repeat
     from .api.run_options import ConfigOptions as ConfigOptions
     from .api.runs import RunResult as RunResult
     from .api.runs import run as run
@@ -89,6 +92,7 @@ _LIGHT = {
         "RunStatus", "list_runs", "open_run",
     ),
     "report.tables": ("ComparisonReport",),
+    "api.repeat": ("RepeatError", "repeat"),
     "api.run_options": ("ConfigOptions",),
     "api.runs": ("RunResult", "run"),
     "api.scores": ("score",),

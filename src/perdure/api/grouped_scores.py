@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from ..record.grouping import Groups, Scores
     from ..stats import IntervalMethod
 
-__all__ = ["GroupedScores", "ScoreGroup", "score_groups", "tool_rows"]
+__all__ = [
+    "GroupedScores",
+    "ScoreGroup",
+    "combine_seeds",
+    "score_group",
+    "score_groups",
+    "tool_rows",
+]
 
 
 class ScoreGroup(NamedTuple):
@@ -189,16 +196,29 @@ def score_group(
     extras = extras or {}
     sources = [read_ref(ref, inputs, **extras.get(ref.path, {})) for ref in used]
     summaries = [source.summary(options) for source in sources]
-    _check_alike(used, summaries)
-    if len(summaries) == 1:
-        summary: Summary | RunsSummary = summaries[0]
-    else:
-        weights = options.weights if options else None
-        summary = summary_of_runs(summaries, weights=weights, method=interval)
-        summary.notes.insert(0, f"mean over {seeds_note(used)}")
+    note = f"mean over {seeds_note(used)}"
+    summary = combine_seeds(used, summaries, options, interval=interval, note=note)
     if unfinished := [ref.path for ref in refs if ref not in used]:
         summary.notes.append(f"unfinished and left out of the mean: {', '.join(unfinished)}")
     return ScoreGroup(used, sources, summaries, summary)
+
+
+def combine_seeds(
+    refs: Sequence[RunRef],
+    summaries: Sequence[Summary],
+    options: SummaryOptions | None,
+    *,
+    interval: IntervalMethod,
+    note: str,
+) -> Summary | RunsSummary:
+    """Return the only summary, or the means over several seeds with `note` first."""
+    _check_alike(refs, summaries)
+    if len(summaries) == 1:
+        return summaries[0]
+    weights = options.weights if options else None
+    summary = summary_of_runs(summaries, weights=weights, method=interval)
+    summary.notes.insert(0, note)
+    return summary
 
 
 def _check_alike(refs: Sequence[RunRef], summaries: Sequence[Summary]) -> None:
