@@ -22,8 +22,7 @@ import perdure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PLACES: dict[str, dict[str, Any] | None] = {
-    "no evaluation": None,
+PLACES: dict[str, dict[str, Any]] = {
     "evaluation by hand, eager": {},
     "Evaluator, inline (captured)": {"executor": perdure.Inline()},
     "Evaluator, another stream": {"executor": perdure.Worker()},
@@ -71,23 +70,32 @@ def by_hand(model: nn.Module, work: Work) -> Callable[[int], list[float]]:
     return evaluate
 
 
+CHUNK = 25  # iterations
+
+
 def time_task(
     model: nn.Module, optimizer: Any, work: Work, plan: torch.Tensor, after: Callable[[], object]
-) -> float:
-    """Return the seconds an iteration of one task."""
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for rows in plan:
-        optimizer.zero_grad()
-        cross_entropy(model(work.train_x[rows]), work.train_y[rows]).backward()
-        optimizer.step()
-        after()
-    torch.cuda.synchronize()
-    return (time.perf_counter() - start) / len(plan)
+) -> tuple[float, float]:
+    """Return the seconds per iteration with and without evaluation, in turns: hosts drift."""
+    spent: tuple[list[float], list[float]] = ([], [])
+    for k, chunk in enumerate(plan.split(CHUNK)):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for rows in chunk:
+            optimizer.zero_grad()
+            cross_entropy(model(work.train_x[rows]), work.train_y[rows]).backward()
+            optimizer.step()
+            if k % 2 == 0:
+                after()
+        torch.cuda.synchronize()
+        spent[k % 2].append((time.perf_counter() - start) / len(chunk))
+    return statistics.fmean(spent[0]), statistics.fmean(spent[1])
 
 
-def run(make: Callable[[], nn.Module], work: Work, place: dict[str, Any] | None) -> list[float]:
-    """Return the milliseconds an iteration of each task."""
+def run(
+    make: Callable[[], nn.Module], work: Work, place: dict[str, Any]
+) -> list[tuple[float, float]]:
+    """Return the milliseconds per iteration of each task, with and without evaluation."""
     model = make().cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=True)
     evaluator, evaluate = None, by_hand(model, work)
@@ -97,35 +105,41 @@ def run(make: Callable[[], nn.Module], work: Work, place: dict[str, Any] | None)
         evaluator = perdure.Evaluator(data, count_flops=False, **place)
     taken = []
     for k, plan in enumerate(work.plans):
-        after: Callable[[], object] = int  # does nothing
+        after: Callable[[], object] = partial(evaluate, k + 1)
         if evaluator is not None:
             after = partial(evaluator.step, model)
-        elif place is not None:
-            after = partial(evaluate, k + 1)
         with evaluator.task(f"task {k}") if evaluator else nullcontext():
-            time_task(model, optimizer, work, plan[: len(plan) // 4], after)  # warms up
-            taken.append(1000 * time_task(model, optimizer, work, plan, after))
+            time_task(model, optimizer, work, plan[: 2 * CHUNK], after)  # warms up
+            with_it, without = time_task(model, optimizer, work, plan, after)
+            taken.append((1000 * with_it, 1000 * without))
     if evaluator is not None:
         evaluator.close()
     return taken
 
 
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "MLP 400-400": make_model,
+    "reduced ResNet-18": make_resnet,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="What watching costs on a GPU.")
-    parser.add_argument("--iterations", type=int, default=200, help="iterations per task")
+    parser.add_argument("--iterations", type=int, default=400, help="iterations per task")
+    parser.add_argument("--models", default=",".join(MODELS), help="which of them")
     args = parser.parse_args()
     print(f"PyTorch {torch.__version__}, {torch.cuda.get_device_name()}")
     print(f"{args.iterations} iterations per task, batch {BATCH} and as many replayed\n")
-    print("| model | variant | ms an iteration | of which evaluation |\n|---|---|---:|---:|")
+    print("| model | variant | with, ms | without, ms | added, ms |\n|---|---|---:|---:|---:|")
     on_cpu = make_work(args.iterations)
     x, y, test_x, test_y = (tensor.cuda() for tensor in on_cpu[:4])
     work = Work(x, y, test_x, test_y, [plan.cuda() for plan in on_cpu.plans])
-    for model, make in {"MLP 400-400": make_model, "reduced ResNet-18": make_resnet}.items():
-        alone = 0.0
+    for model in args.models.split(","):
         for name, place in PLACES.items():
-            spent = statistics.fmean(run(make, work, place))
-            alone = spent if place is None else alone
-            print(f"| {model} | {name} | {spent:.3f} | {spent - alone:.3f} |", flush=True)
+            times = run(MODELS[model], work, place)
+            with_it, without = (statistics.fmean(column) for column in zip(*times, strict=True))
+            added = f"{with_it:.3f} | {without:.3f} | {with_it - without:.3f}"
+            print(f"| {model} | {name} | {added} |", flush=True)
 
 
 if __name__ == "__main__":

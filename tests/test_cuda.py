@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import warnings
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -13,10 +16,25 @@ from torch.nn.functional import cross_entropy
 
 import perdure
 from perdure.evaluation.engine.engine import Engine
+from perdure.evaluation.engine.result_ring import MAX_SLOTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
 TASKS, STEPS = 3, 24
+MANY = 2 * MAX_SLOTS + 20  # more than a ring of results holds
+KILLED = f"""
+import os, signal, sys, torch, perdure
+x, y = torch.randn(300, 20), torch.randint(2, (300,))
+model = torch.nn.Linear(20, 2).cuda()
+evaluator = perdure.Evaluator({{"a": (x, y)}}, record=sys.argv[1], count_flops=False)
+with evaluator.task("a", model):
+    for _ in range({MANY}):
+        evaluator.step(model)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 def make_data() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
@@ -108,11 +126,11 @@ def test_results_are_those_of_a_plain_evaluation(place: str, tmp_path: Any) -> N
     model = make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     kind = perdure.Worker if place == "stream" else perdure.Inline
-    with Checked(data, subset=150, record=tmp_path, executor=kind(verify_every=7)) as evaluator:
+    with Checked(data, subset=150, record=tmp_path, executor=kind(verify_every=71)) as evaluator:
         for name, (x, y) in data.items():
             with evaluator.task(name):
-                for k in range(STEPS):
-                    rows = slice(16 * k, 16 * k + 16)
+                for k in range(MANY):
+                    rows = slice(16 * k % 384, 16 * k % 384 + 16)
                     optimizer.zero_grad()
                     cross_entropy(model(x[rows].cuda()), y[rows].cuda()).backward()
                     optimizer.step()
@@ -135,15 +153,27 @@ def test_evaluation_is_captured_and_replayed(monkeypatch: pytest.MonkeyPatch) ->
     replays = []
     from perdure.evaluation.engine import cuda_graph as graph
 
-    true = graph.CudaGraph.replay
+    true = graph.CudaGraph.submit
 
-    def replay(self: graph.CudaGraph) -> torch.Tensor:
+    def submit(self: graph.CudaGraph, step: int) -> None:
         replays.append(1)
-        return true(self)
+        true(self, step)
 
-    monkeypatch.setattr(graph.CudaGraph, "replay", replay)
+    monkeypatch.setattr(graph.CudaGraph, "submit", submit)
     train({})
     assert len(replays) >= TASKS * (STEPS - 10)
+
+
+def test_a_killed_process_loses_at_most_one_block(tmp_path: Path) -> None:
+    """What is on the GPU is lost, and what was recorded before it is whole."""
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    points = perdure.open_run(tmp_path).points
+    assert points is not None
+    steps = points.step[points.kind == 1].tolist()
+    assert steps == list(range(1, len(steps) + 1))
+    assert MANY - MAX_SLOTS <= len(steps) <= MANY
+    assert "wc_acc" in perdure.score(tmp_path).metrics
 
 
 class Syncs(nn.Sequential):

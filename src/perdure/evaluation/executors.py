@@ -14,8 +14,8 @@ __all__ = ["Executor", "Inline", "Worker", "as_executor"]
 class Inline:
     """Evaluates in the training process, inside `Evaluator.step`.
 
-    On CUDA the forward pass is captured in a CUDA graph where possible, and results are fetched
-    when they are ready instead of waiting for them.
+    On CUDA the forward pass is captured in a CUDA graph where possible. Its results are fetched in
+    blocks: live metrics and alarms lag by up to 32 evaluations or 0.2 seconds.
 
     Args:
         half_precision: evaluate in bfloat16, and again in full precision the examples whose

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .alarm import Alarm
     from .costs.meter import CostMeter
     from .engine.engine import Engine
-    from .engine.eval_batches import Values
+    from .engine.eval_batches import EvalResult, Values
     from .eval_set import EvalSet
     from .eval_tasks import EvalTasks
     from .gradients import LossTerm
@@ -110,9 +110,22 @@ class RunTracker:
 
     def collect(self, *, wait: bool = False) -> None:
         """Record all evaluations that are completed, then raise the first error there was."""
-        first_error: Exception | None = None
-        for result in self._engine.collect(wait=wait):
-            here = self._engine.runs_here
+        errors: list[Exception] = []
+        if results := self._engine.collect(wait=wait):
+            try:
+                with self.recorder.writer.batch():
+                    errors += self._write_results(results)
+            except RecordError as error:
+                errors.append(error)
+        first_error = errors[0] if errors else self._engine.next_error()
+        if first_error is not None:
+            raise first_error
+
+    def _write_results(self, results: Sequence[EvalResult]) -> list[Exception]:
+        """Record completed evaluations; return the errors there were."""
+        errors: list[Exception] = []
+        here = self._engine.runs_here
+        for result in results:
             if not here or result.batches.device.type == "cuda":
                 self._costs.add_background_time(result.seconds, in_training_time=here)
             trained = self._trained_at.pop(result.step)
@@ -120,10 +133,8 @@ class RunTracker:
                 self._write("probe", result.step, trained, result.batches.split(result.values))
                 self._check_alarm(result.step)
             except Exception as error:
-                first_error = first_error or error
-        first_error = first_error or self._engine.next_error()
-        if first_error is not None:
-            raise first_error
+                errors.append(error)
+        return errors
 
     def collect_all(self) -> None:
         """Record every submitted evaluation, then raise the first error there was."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict
 
@@ -33,7 +34,7 @@ from .run_folder import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from .per_example_writer import Ids, PerExampleFile, Result
 
@@ -81,6 +82,7 @@ class RunWriter:
     ) -> None:
         self.folder = Path(folder).absolute()  # a program may change its working directory
         self._owner, self._open = os.getpid(), False
+        self._batched = False
         self._points: Appender | None = None
         self._gradients: Appender | None = None
         self._per_example = PerExampleWriter(self.folder / PER_EXAMPLE_FOLDER)
@@ -181,7 +183,18 @@ class RunWriter:
         self._per_example.queue(subsets, whole=False)
         self._per_example.queue(whole_sets, whole=True)
         self._points.queue(("\n".join(lines) + "\n").encode())
-        self._flush()
+        if not self._batched:
+            self._flush()
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Write what is appended inside this block at its end, in one go."""
+        self._batched = True
+        try:
+            yield
+        finally:
+            self._batched = False
+            self._flush()
 
     def add_per_example(self, tasks: Sequence[str], ids: Ids, *, whole: bool = False) -> None:
         """Begin the results of the last of `tasks`, on its subset or whole set of these ids."""

@@ -10,9 +10,13 @@ from torch import nn
 
 from ..state.preserve import preserve_state
 from ..state.tensors import unique_tensors
+from .result_ring import ResultRing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from .eval_batches import EvalBatches
+    from .result_ring import ResultBlock
 
 __all__ = ["CudaGraph", "CudaGraphError", "same_bits"]
 
@@ -22,12 +26,18 @@ class CudaGraphError(RuntimeError):
 
 
 class CudaGraph:
-    """A captured `compute()`. It reads the weights in place: they may change, but not move."""
+    """A captured `compute()`. It reads the weights in place: they may change, but not move.
+
+    Args:
+        compute: returns the values of an evaluation.
+        model: what it reads.
+        batches: the examples that it evaluates.
+    """
 
     def __init__(
-        self, compute: Callable[[], torch.Tensor], model: object, device: torch.device
+        self, compute: Callable[[], torch.Tensor], model: object, batches: EvalBatches
     ) -> None:
-        self._graph = torch.cuda.CUDAGraph()
+        self._graph, device = torch.cuda.CUDAGraph(), batches.device
         try:
             self._addresses = _addresses(model)
             side = torch.cuda.Stream(device)
@@ -38,11 +48,12 @@ class CudaGraph:
                     raise CudaGraphError(
                         "the forward draws random numbers or writes to its tensors"
                     )
-                compute()
+                self._ring = ResultRing(compute(), batches)
                 side.synchronize()
                 # Other threads (a loader that pins memory, say) continue with their own CUDA calls.
                 with torch.cuda.graph(self._graph, stream=side, capture_error_mode="thread_local"):
                     self._values = compute()
+                    self._ring.write(self._values)
         except CudaGraphError:
             raise
         except RuntimeError as error:
@@ -53,9 +64,22 @@ class CudaGraph:
         """Return whether the tensors of the model are where they were at the capture."""
         return _addresses(model) == self._addresses
 
-    def replay(self) -> torch.Tensor:
-        """Return the values for the weights of now; the next replay overwrites them."""
+    def submit(self, step: int) -> None:
+        """Evaluate the weights of now; the results stay on the device for a while."""
+        self._ring.replay(self._graph, step)
+
+    def has_results(self, *, everything: bool) -> bool:
+        """Return whether there are results to copy: enough to do so, or any with `everything`."""
+        return self._ring.is_due(everything=everything)
+
+    def copy_results(self) -> ResultBlock:
+        """Return the results that were not copied yet, on their way to the host."""
+        return self._ring.copy()
+
+    def values(self) -> torch.Tensor:
+        """Return the values for the weights of now; the next evaluation overwrites them."""
         self._graph.replay()
+        self._ring.skip()
         return self._values
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ..eval_set import EvalSet
     from ..executors import Executor
+    from .result_ring import ResultBlock
     from .scoring import Scorer
 
 __all__ = ["Engine"]
@@ -46,6 +47,11 @@ class _Pending(NamedTuple):
     arrived: torch.cuda.Event
     begun: torch.cuda.Event
     ended: torch.cuda.Event
+
+    def results(self) -> list[EvalResult]:
+        """Return the result, once it has arrived."""
+        seconds = self.begun.elapsed_time(self.ended) / 1000
+        return [EvalResult(self.step, self.batches, self.values.numpy(), seconds)]
 
 
 class Engine:
@@ -68,7 +74,7 @@ class Engine:
         self._half_precision = HalfPrecision(scorer) if executor.half_precision else None
         self._graph: CudaGraph | None = None
         self._graph_allowed = scorer.batch_size is None and not executor.half_precision
-        self._pending: deque[_Pending] = deque()
+        self._pending: deque[_Pending | ResultBlock] = deque()
         self._completed: deque[EvalResult] = deque()
 
     @property
@@ -148,6 +154,7 @@ class Engine:
     def evaluate(self, model: object, batches: EvalBatches, step: int) -> None:
         """Evaluate `model` here; on CUDA the result is fetched by `collect_here` once ready."""
         if batches is not self._evaluated:
+            self._drain()
             self._evaluated, self._count, self._graph = batches, 0, None
         self._count += 1
         start = time.perf_counter()
@@ -156,6 +163,12 @@ class Engine:
             seconds = time.perf_counter() - start
             self._completed.append(EvalResult(step, batches, values, seconds))
             return
+        if self._graph is not None and not self._verifies() and self._graph.fits(model):
+            self._graph.submit(step)
+            self._drain(everything=False)
+            return
+        self._drain()
+        self._await_room(MAX_PENDING)
         with torch.cuda.device(batches.device):
             begun, ended, arrived = (torch.cuda.Event(enable_timing=True) for _ in range(3))
             begun.record()
@@ -168,19 +181,27 @@ class Engine:
 
     def collect_here(self, *, wait: bool = False) -> list[EvalResult]:
         """Return the completed results of `evaluate` in order; with `wait`, all of them."""
-        while self._pending:
-            pending = self._pending[0]
-            if wait or len(self._pending) > MAX_PENDING:
-                pending.arrived.synchronize()
-            elif not pending.arrived.query():
-                break
-            self._pending.popleft()
-            seconds = pending.begun.elapsed_time(pending.ended) / 1000
-            result = EvalResult(pending.step, pending.batches, pending.values.numpy(), seconds)
-            self._completed.append(result)
+        self._drain(everything=wait)
+        while self._pending and (wait or self._pending[0].arrived.query()):
+            self._complete_first()
         results = list(self._completed)
         self._completed.clear()
         return results
+
+    def _drain(self, *, everything: bool = True) -> None:
+        """Have results that a graph keeps on the device copied: enough of them, or everything."""
+        if self._graph is not None and self._graph.has_results(everything=everything):
+            self._await_room(1)  # the memory on the host is used again
+            self._pending.append(self._graph.copy_results())
+
+    def _await_room(self, size: int) -> None:
+        while len(self._pending) >= size:
+            self._complete_first()
+
+    def _complete_first(self) -> None:
+        first = self._pending.popleft()
+        first.arrived.synchronize()
+        self._completed.extend(first.results())
 
     @property
     def uses_half_precision(self) -> bool:
@@ -193,8 +214,6 @@ class Engine:
         self._graph_allowed = self.scorer.batch_size is None
 
     def _values(self, model: object, batches: EvalBatches, step: int) -> Tensor:
-        if self._graph is not None and not self._verifies() and self._graph.fits(model):
-            return self._graph.replay()
         with preserve_state(model):
             if self._half_precision is not None:
                 return self._half_precision_values(self._half_precision, model, batches, step)
@@ -232,9 +251,9 @@ class Engine:
             if self._graph is None or not self._graph.fits(model):
                 if self._count > 1:  # a single evaluation is not worth a capture
                     self._graph = CudaGraph(
-                        lambda: self._plain_values(model, batches, step), model, batches.device
+                        lambda: self._plain_values(model, batches, step), model, batches
                     )
-            elif not same_bits(self._graph.replay(), values):
+            elif not same_bits(self._graph.values(), values):
                 raise CudaGraphError(
                     "its results differ from a plain evaluation; those since the last verification "
                     "may be wrong"

@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from torch.nn.modules import module as module_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 from .reachable import GENERATORS, RandomGenerator, reachable, unregistered_objects
-from .tensors import model_device
+from .tensors import model_device, submodules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,9 +80,13 @@ class ModelParts:
         """Return the model with its parts as one module; the model itself if it has them all."""
         if isinstance(model, DistributedDataParallel):
             model = model.module  # the wrapper's forward waits for the other processes
-        own = {id(module): module for module in _submodules(model)}
-        referenced = [obj for module in own.values() for obj in unregistered_objects(module)]
-        roots = [*referenced, *self._functions] if own else [model, *self._functions]
+        modules = submodules(model)
+        referenced = [obj for module in modules for obj in unregistered_objects(module)]
+        roots = [*referenced, *self._functions] if modules else [model, *self._functions]
+        if not roots and self._modules is None:
+            _check_supported(model, modules)
+            return model
+        own = set(map(id, modules))
         objects = reachable(roots, (nn.Module, *GENERATORS)) + self._declared_modules()
         others = {id(obj): obj for obj in objects if id(obj) not in own}.values()
         parts = [obj for obj in others if isinstance(obj, nn.Module)]
@@ -90,7 +95,7 @@ class ModelParts:
             if self._last is None or not self._last.consists_of(model, parts, generators):
                 self._last = CombinedModel(model, self._functions, parts, generators)
             model = self._last
-        _check_supported(model)
+        _check_supported(model, submodules(model))
         return model
 
     def _declared_modules(self) -> list[nn.Module]:
@@ -124,7 +129,7 @@ def refuse_unknown_modules(model: object) -> Iterator[None]:
     Nothing would put it into evaluation mode or into a snapshot. Modules that a forward pass
     creates are exempt.
     """
-    known = set(map(id, _submodules(model)))
+    known = set(map(id, submodules(model)))
     thread = threading.get_ident()
 
     def on_registration(module: nn.Module, *_: object) -> None:
@@ -151,10 +156,14 @@ def refuse_unknown_modules(model: object) -> Iterator[None]:
         yield
 
 
-def _check_supported(model: object) -> None:
+@cache
+def _is_script(kind: type) -> bool:
+    return issubclass(kind, torch.jit.ScriptModule)
+
+
+def _check_supported(model: object, modules: Sequence[nn.Module]) -> None:
     """Raise for a model whose values are not here, or whose training evaluation would change."""
-    modules = _submodules(model)
-    if any(issubclass(kind, torch.jit.ScriptModule) for kind in set(map(type, modules))):
+    if any(map(_is_script, set(map(type, modules)))):
         raise TypeError(
             "the model has a part in TorchScript, which trains to other bits after other calls, "
             "those of an evaluation too; train the model before torch.jit.script or trace"
@@ -172,15 +181,3 @@ def _check_supported(model: object) -> None:
                 "the model is sharded over processes, and each has only a part of it to evaluate; "
                 "use DistributedDataParallel, or evaluate a full copy on rank 0"
             )
-
-
-def _submodules(model: object) -> list[nn.Module]:
-    """Return a module and its submodules, each once, in a fifth of the time of `modules()`."""
-    modules: dict[int, nn.Module] = {}
-    waiting: list[nn.Module | None] = [model] if isinstance(model, nn.Module) else []
-    while waiting:
-        module = waiting.pop()
-        if module is not None and id(module) not in modules:
-            modules[id(module)] = module
-            waiting.extend(module._modules.values())  # noqa: SLF001
-    return list(modules.values())

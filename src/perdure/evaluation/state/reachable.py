@@ -7,7 +7,7 @@ import random
 import sys
 from collections import deque
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import chain
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -107,10 +107,15 @@ def unregistered_objects(module: nn.Module) -> list[object]:
     Every evaluation calls this for every module, so it has to be fast.
     """
     attributes = vars(module)
-    names = sorted(attributes.keys() - MODULE_ATTRIBUTES)
+    names = _extra_attributes(tuple(attributes))
     objects = [value for name in names if type(value := attributes[name]) not in ATOMS]
     objects += [attributes[name] for name in CALL_HOOKS if attributes[name]]
     return objects
+
+
+@lru_cache(maxsize=10_000)
+def _extra_attributes(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(set(names) - MODULE_ATTRIBUTES))
 
 
 def _function_references(function: FunctionType) -> list[object]:

