@@ -182,7 +182,8 @@ def test_a_dataset_is_asked_only_for_the_subset_while_training() -> None:
         for _ in range(4):
             learn(model)
             evaluator.step(model)
-        assert len(set(data.asked)) == 5
+        assert len(set(data.asked) - {49}) == 5  # the last one was read as a check, once
+        assert data.asked.count(49) == 1
         assert len(data.asked) <= 10, "the subset is read once on entering and once for the probes"
 
 
@@ -193,7 +194,8 @@ def test_a_subset_is_read_once_however_many_tasks_follow() -> None:
         watch(evaluator, net(), [("a", 2), ("b", 2), ("c", 2)])
     whole = {"a": 3, "b": 2, "c": 1}  # ends of tasks
     assert {name: len(mine.asked) for name, mine in data.items()} == {
-        name: 5 + 30 * ends for name, ends in whole.items()
+        name: 1 + 5 + 30 * ends  # the last example was read as a check
+        for name, ends in whole.items()
     }
 
 
@@ -267,6 +269,7 @@ class TwoInputs(nn.Module):
         return found if scale is None else found * scale[:, None]
 
 
+@pytest.mark.filterwarnings("ignore:the first step is counted before")
 @pytest.mark.parametrize("subset", [None, 6])
 @pytest.mark.parametrize("way", ["tuple", "dict", "Dataset of dicts", "dict dataset with y"])
 def test_several_inputs(tmp_path: Path, way: str, subset: int | None) -> None:
@@ -356,6 +359,7 @@ class Pooling(nn.Module):
         return self.conv(x).mean((2, 3))  # type: ignore[no-any-return]
 
 
+@pytest.mark.filterwarnings("ignore:the first step is counted before")
 def test_tasks_of_other_shapes_and_types_go_by_themselves(tmp_path: Path) -> None:
     rng = torch.Generator().manual_seed(0)
     data = {

@@ -73,7 +73,7 @@ def test_the_order_of_calls_is_plain_data_and_resumes_inside_a_task() -> None:
     second.load(json.loads(json.dumps(first.state())))
     assert (second.step, second.task, second.unfinished) == (1, None, "a")
     with pytest.raises(RuntimeError, match="middle of 'a'"):
-        second.check_begin("b", ["a", "b"], lacks_model=False)
+        second.check_begin("b", ["a", "b"], None, needs_model=False)
     assert not second.begin("a", (None, 0))  # it continues
     assert second.task_step == 1
 

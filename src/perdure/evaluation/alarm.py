@@ -13,6 +13,7 @@ from .live import metric_window
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..metrics import ScoreScale
     from .live import Live, LiveTask
 
     Condition = str | Callable[[Live], bool | str | None]
@@ -59,11 +60,16 @@ class Alarm:
 
     def prepare(self, live: Live) -> None:
         """Have `live` compute the metric of the rule, or raise if there is no such metric."""
-        if self.rule is not None:
-            metric, _, _ = self.rule
-            if window := metric_window(metric):
-                live.add_windows(window)
+        if self.rule is None:
+            return
+        metric = self.rule[0]
+        if window := metric_window(metric):
+            live.add_windows(window)
+        try:
             live[metric]
+        except KeyError as error:
+            raise ValueError(f"alarm is {self.condition!r}: {error.args[0]}") from None
+        _check_limit(self.rule, live.scale)
 
     def message(self, live: Live) -> str | None:
         """Return what to report if the condition is met, else None."""
@@ -151,6 +157,22 @@ def _change_noise(task: LiveTask, window: int, parts: int) -> float:
 
 def _error_probability(evaluations: int, parts: int) -> float:
     return (1 - CONFIDENCE) / (parts * evaluations * (evaluations + 1))
+
+
+def _check_limit(rule: tuple[str, str, float], scale: ScoreScale) -> None:
+    """Raise for a limit that no score can reach, such as 60 for an accuracy of 0.6."""
+    metric, sign, limit = rule
+    low, high = scale.low, scale.high
+    if metric_window(metric):  # a drop or a rise
+        low, high = 0.0, scale.high - scale.low
+    if low <= limit <= high:
+        return
+    in_percent = scale.is_accuracy and 1 < limit <= 100
+    advice = f"; write '{metric} {sign} {limit / 100:g}'" if in_percent else ""
+    raise ValueError(
+        f"alarm is '{metric} {sign} {limit:g}': {metric} lies between {low:g} and {high:g}, "
+        f"expected a limit in that range{advice}"
+    )
 
 
 def _parse(rule: object) -> tuple[str, str, float]:

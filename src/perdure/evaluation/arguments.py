@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping
 from numbers import Integral
+from typing import TYPE_CHECKING
 
-__all__ = ["check_choice", "check_integer", "config_as_json", "named_tasks"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "check_choice",
+    "check_integer",
+    "check_parameters",
+    "config_as_json",
+    "named_tasks",
+    "task_name",
+]
 
 
 def check_integer(name: str, value: object, least: int) -> None:
@@ -36,6 +48,27 @@ def check_choice(name: str, value: object, choices: tuple[str | None, ...]) -> N
         raise ValueError(f"{name} is {value!r:.60}, expected {words}")
 
 
+def check_parameters(name: str, function: Callable[..., object], *arguments: str) -> None:
+    """Raise unless `function` can be called with these arguments, and perhaps `task`.
+
+    Example:
+        >>> check_parameters("forward", lambda model, x, task: x, "model", "x")
+        >>> check_parameters("forward", lambda x: x, "model", "x")
+        Traceback (most recent call last):
+        TypeError: forward is a function of (x), expected one of (model, x)
+    """
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # of some functions in C it is not known
+        return
+    try:
+        signature.bind(*arguments, **({"task": ""} if "task" in signature.parameters else {}))
+    except TypeError:
+        raise TypeError(
+            f"{name} is a function of {signature}, expected one of ({', '.join(arguments)})"
+        ) from None
+
+
 def named_tasks(tasks: object) -> list[tuple[object, object]]:
     """Return the name and the data of each task; the tasks of a list are numbered.
 
@@ -47,10 +80,28 @@ def named_tasks(tasks: object) -> list[tuple[object, object]]:
         return []
     if isinstance(tasks, Mapping):
         return list(tasks.items())
-    is_pair = isinstance(tasks, tuple) and any(hasattr(part, "dtype") for part in tasks)
+    is_pair = isinstance(tasks, list | tuple) and any(hasattr(part, "dtype") for part in tasks)
     if is_pair or not isinstance(tasks, list | tuple):
-        raise TypeError(f"tasks is {type(tasks).__name__}, expected data by name: {{name: (x, y)}}")
+        raise TypeError(
+            f"tasks is {'(x, y)' if is_pair else type(tasks).__name__}, expected data by name: "
+            "{name: (x, y)}"
+        )
     return list(enumerate(tasks))
+
+
+def task_name(task: object) -> str:
+    """Return the name of a task: text, or what stands for it as text, such as a number.
+
+    Example:
+        >>> task_name("digits 0-1"), task_name(3)
+        ('digits 0-1', '3')
+    """
+    if callable(task):
+        raise TypeError(
+            f"the task is {type(task).__name__}, expected its name: evaluator.task(name, model)"
+        )
+    item = getattr(task, "item", None)  # of a tensor or an array with one number
+    return str(task if item is None or getattr(task, "ndim", 1) != 0 else item())
 
 
 def config_as_json(config: Mapping[str, object] | None) -> dict[str, object]:
@@ -60,7 +111,9 @@ def config_as_json(config: Mapping[str, object] | None) -> dict[str, object]:
         >>> config_as_json({"lr": 0.1})
         {'lr': 0.1}
     """
-    config = config or {}
+    config = {} if config is None else config
+    if not isinstance(config, Mapping):
+        raise TypeError(f"config is {config!r:.60}, expected a dict like {{'lr': 0.1, 'seed': 0}}")
     for key, value in config.items():
         try:
             json.dumps(value, allow_nan=False)

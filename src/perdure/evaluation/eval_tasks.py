@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .arguments import named_tasks
+from .arguments import named_tasks, task_name
 from .eval_set import EvalSet
+from .state.preserve import preserve_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,16 +38,20 @@ class EvalTasks:
 
     def add(self, name: object, data: object, *, evaluate_now: bool = False) -> None:
         """Add a task, which is evaluated once it is trained, or from now on."""
-        task = str(name)
+        task = task_name(name)
         if not task or not task.isprintable():
             raise ValueError(f"task name {task!r} must be text that can be printed")
         if task in self.sets:
             raise ValueError(f"task {task!r} already exists; names must differ")
-        new = EvalSet(task, data, self._subset)
+        is_accuracy = self._engine.scorer.score is None
+        new = EvalSet(task, data, self._subset, labels_are_classes=is_accuracy)
         if new.resample and self._engine.uses_half_precision:
             raise ValueError("half_precision=True needs a fixed subset; drop resample=True")
         if new.classes is not None:
             self._engine.scorer.set_classes(task, new.classes)
+        if not new.is_function:
+            with preserve_state(None):  # a Dataset is the user's code
+                new.check()
         self.sets[task] = new
         if evaluate_now:
             self.always.append(task)

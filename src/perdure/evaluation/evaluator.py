@@ -6,9 +6,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from ..record import read_input
 from .alarm import as_alarm
-from .arguments import check_choice, check_integer, config_as_json
+from .arguments import check_choice, check_integer, config_as_json, task_name
 from .costs.meter import CostMeter
 from .engine.engine import Engine
 from .engine.scoring import Scorer
@@ -152,7 +151,7 @@ class Evaluator:
         stored_samples: object = None,
     ) -> AbstractContextManager[None]:  # fmt: skip
         """Return a context manager that calls `begin` and `end`; use it with `with`."""
-        self._lifecycle.announced = str(name)
+        self._lifecycle.announced = task_name(name)
         costs = {"train_data": train_data, "stored_samples": stored_samples}
         return self._task_block(partial(self.begin, name, model, **costs))
 
@@ -178,9 +177,9 @@ class Evaluator:
             train_data: its training data, or their number, for the costs.
             stored_samples: examples kept from earlier tasks, or their bytes, for the costs.
         """
-        name, lifecycle = str(task), self._lifecycle
-        lacks_model = self._initial == "all" and model is None
-        lifecycle.check_begin(name, self._tasks.sets, lacks_model=lacks_model)
+        name, lifecycle = task_name(task), self._lifecycle
+        needs_model = self._initial == "all"
+        lifecycle.check_begin(name, self._tasks.sets, model, needs_model=needs_model)
         if lifecycle.begin(name, (self.live.task, self.live.begin_step)):
             try:
                 self.costs.report_memory(stored_samples=stored_samples)
@@ -213,6 +212,7 @@ class Evaluator:
         self.costs.pause(stepped=True)
         self._model, step = model, self._lifecycle.step
         try:
+            self._tracker.check_step(self._parts, model)
             due = self._schedule.due(step, self._lifecycle.task_step)
             if due and (tasks := self._tasks.evaluated(self._lifecycle.trained_tasks)):
                 self._tracker.expect(step)
@@ -227,8 +227,7 @@ class Evaluator:
         self.costs.pause(stepped=False)
         task, lifecycle = self._lifecycle.check_end(), self._lifecycle
         if not lifecycle.task_step:
-            self._tracker.discard_task(task)
-            self.warn(f"task {task!r} ended without a step: nothing is recorded about it")
+            self._tracker.end_without_step(task)
             return
         model: object = self._model
         lifecycle.failed = True
@@ -277,7 +276,7 @@ class Evaluator:
         with self.costs.exclude_from_costs():
             if not self._lifecycle.closed:
                 self._tracker.collect(wait=True)
-            return read_input(str(self._recorder.writer.folder)).summary(options)
+            return self._recorder.summary(options)
 
     def close(self, *, finished: bool = True, **results: object) -> None:
         """Record what is left and, if `finished`, mark the run as finished in done.json.

@@ -33,20 +33,37 @@ def gradient_norm(term: Tensor | Iterable[Tensor | None], parameters: Sequence[T
         raise ValueError(
             f"a loss term has shape {tuple(term.shape)}, expected one number: take its mean or sum"
         )
+    gradients: Iterable[Tensor | None]
     if isinstance(term, Tensor) and term.requires_grad:
         trainable = [parameter for parameter in parameters if parameter.requires_grad]
-        gradients: Iterable[Tensor | None] = torch.autograd.grad(
-            term, trainable, retain_graph=True, allow_unused=True
-        )
+        gradients = _gradients(term, trainable)
     elif isinstance(term, Tensor):
         gradients = [term] if term.dim() else []  # a constant loss has no gradient
-    else:
+    elif hasattr(term, "__iter__"):
         gradients = term
+    else:
+        raise TypeError(
+            f"a loss term is {term!r:.40}, expected the loss itself as a tensor (before .item()), "
+            "gradients, or None"
+        )
     norms = [g.detach().double().norm() for g in gradients if g is not None]
     total = float(torch.stack(norms).norm()) if norms else 0.0
     if not isfinite(total):
         raise ValueError(f"the norm of a gradient is {total}, expected a finite number")
     return total
+
+
+def _gradients(loss: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    """Return the gradients of a loss whose graph `backward` has not freed yet."""
+    try:
+        return torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+    except RuntimeError as error:
+        if "second time" not in str(error):
+            raise
+        raise RuntimeError(
+            "record_gradients is called after backward(), which has freed the graph of the loss; "
+            "call it before backward(), or use backward(retain_graph=True)"
+        ) from None
 
 
 def gradient_norms(model: nn.Module, terms: Sequence[LossTerm]) -> list[str]:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from .._suggestions import suggest_names
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = ["Lifecycle"]
+__all__ = ["Lifecycle", "check_model"]
 
 
 class Lifecycle(msgspec.Struct):
@@ -32,15 +34,20 @@ class Lifecycle(msgspec.Struct):
     failed: bool = False  # whether the last task was left by an error
     closed: bool = False
 
-    def check_begin(self, task: str, known: Collection[str], *, lacks_model: bool) -> None:
-        """Raise unless `task` may begin now; `lacks_model` says that a model is required."""
+    def check_begin(
+        self, task: str, known: Collection[str], model: object, *, needs_model: bool
+    ) -> None:
+        """Raise unless `task` may begin now, with a model if the run needs one or None."""
         self.check_open()
         self.announced = None
+        if model is not None:
+            check_model(model, "task")
         if self.task is not None:
             raise RuntimeError(f"task {task!r} begins inside {self.task!r}; end that one first")
         if task not in known:
+            expected = f"expected one of {list(known)}" if known else "nor has any other"
             raise ValueError(
-                f"task {task!r} has no evaluation data, expected one of {list(known)}; "
+                f"task {task!r} has no evaluation data, {suggest_names(task, known)}{expected}; "
                 "evaluator.add_task(name, data) adds it"
             )
         if self.unfinished not in (None, task):
@@ -52,7 +59,7 @@ class Lifecycle(msgspec.Struct):
             raise RuntimeError(
                 f"task {task!r} begins after steps outside of any task; put those into one as well"
             )
-        if lacks_model and self.step == 0:
+        if needs_model and model is None and self.step == 0:
             raise ValueError(
                 "initial='all' evaluates the untrained model; pass it: "
                 f"evaluator.task({task!r}, model)"
@@ -81,8 +88,7 @@ class Lifecycle(msgspec.Struct):
     def advance(self, model: object) -> None:
         """Count a training step of `model`, or raise if there can be none now."""
         self.check_open()
-        if not callable(model):
-            raise TypeError(f"step is given {type(model).__name__}, expected the model")
+        check_model(model, "step")
         if self.announced is not None:
             raise RuntimeError(
                 f"task({self.announced!r}) was called without with; write: "
@@ -129,3 +135,13 @@ class Lifecycle(msgspec.Struct):
         self.step, self.task_step, self.previous = saved.step, saved.task_step, saved.previous
         self.trained_tasks, self.tasks_with_steps = saved.trained_tasks, saved.tasks_with_steps
         self.unfinished = saved.task or saved.unfinished
+
+
+def check_model(model: object, function: str) -> None:
+    """Raise unless `model`, passed to a function of the evaluator, can be called with examples."""
+    if isinstance(model, type):
+        raise TypeError(
+            f"{function} is given the class {model.__name__}, expected a model: {model.__name__}(…)"
+        )
+    if not callable(model):
+        raise TypeError(f"{function} is given {type(model).__name__}, expected the model")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from .._suggestions import suggest_names
 from ..metrics import LiveWindow, WindowState, format_id, parse_id
 from .arguments import check_integer
 
@@ -189,9 +190,10 @@ class Live:
         }
         if metric in windowed:
             return self._change(*windowed[metric])
+        known = ["current", "min_acc", "wc_acc", *windowed]
         raise KeyError(
-            f"{metric!r} is not a live metric, expected one of current, min_acc, wc_acc, "
-            f"{', '.join(windowed)}"
+            f"{metric!r} is not a live metric, {suggest_names(metric, known)}expected one of "
+            f"{', '.join(known)}"
         )
 
     def _change(self, direction: str, window: int) -> float | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..metrics import ACCURACY, ScoreScale
 from ..metrics.score_matrix import MAX_NAME_LENGTH
-from .arguments import check_choice, check_integer
+from .arguments import check_choice, check_integer, check_parameters
 
 if TYPE_CHECKING:
     import os
@@ -97,6 +97,8 @@ class Score:
     def __post_init__(self) -> None:
         if self.function is not None and not callable(self.function):
             raise TypeError(f"score is {self.function!r:.40}, expected a function of (model, x, y)")
+        if self.function is not None:
+            check_parameters("score", self.function, "model", "x", "y")
         if self.lower_is_better and self.function is None:
             raise ValueError("lower_is_better=True needs a score function; accuracy is not a loss")
         if self.lower_is_better and self.scale is not None and not self.scale.lower_is_better:
@@ -150,6 +152,8 @@ class Record:
     def __post_init__(self) -> None:
         if self.resume is not None and self.folder is None:
             raise ValueError("resuming needs the folder of the record: Record(folder, resume=…)")
+        if self.folder is not None and not str(self.folder).strip():
+            raise ValueError(f"record is {str(self.folder)!r}, expected a folder like 'runs/mine'")
         if not isinstance(self.overwrite, bool):
             check_choice("overwrite", self.overwrite, ("unfinished",))
 

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import torch
 
-from ..record import RecordError, RunFolder, RunWriter, csv_field
+from ..record import InputError, RecordError, RunFolder, RunWriter, csv_field, read_input
 from ..record.writer import WriterPosition  # noqa: TC001 - msgspec reads the annotation
 from .live import Live
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..metrics import ScoreScale
+    from ..metrics import ScoreScale, Summary, SummaryOptions
     from .engine.eval_batches import Values
     from .eval_set import EvalSet
     from .options import Record
@@ -111,12 +111,20 @@ class Recorder:
     def warn(self, message: str) -> None:
         """Warn the user and readers of the record."""
         self.note(message)
-        warnings.warn(message, EvaluationWarning, stacklevel=2)
+        warnings.warn(message, EvaluationWarning, stacklevel=_user_stacklevel())
 
     def note(self, message: str) -> None:
         """Add a note for readers of the record."""
         self.notes.append(" ".join(message.split()))
         self._write_run_json()
+
+    def summary(self, options: SummaryOptions | None) -> Summary:
+        """Return every metric of what was recorded so far."""
+        try:
+            return read_input(str(self.writer.folder)).summary(options)
+        except InputError as error:
+            advice = "call evaluator.step(model) after each optimizer.step()"
+            raise InputError(f"{error}; {advice}" if self.live.step == 0 else error) from None
 
     def begin_task(self, task: EvalSet, step: int) -> None:
         """Note in run.json that `task` is trained from here on."""
@@ -253,6 +261,17 @@ def _check_same_run(folder: Path, created: str) -> None:
             f"{folder}: holds a run created at {created_there}, expected the one of the state, "
             f"created at {created}; pass the folder of that one"
         )
+
+
+def _user_stacklevel() -> int:
+    """Return the stack level of the user's own line, for a warning of the calling function."""
+    frame, level = sys._getframe(1), 1  # noqa: SLF001 - warnings itself uses it
+    while frame.f_back is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in ("perdure", "contextlib"):
+            return level
+        frame, level = frame.f_back, level + 1
+    return 2
 
 
 def _remove(folder: str, owner: int) -> None:

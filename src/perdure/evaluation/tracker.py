@@ -14,6 +14,7 @@ from .alarm import AlarmMonitor, AlarmTriggered
 from .gradients import gradient_norms
 from .progress import LiveLine
 from .state.preserve import preserve_state
+from .state.weights import WeightMonitor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from .lifecycle import Lifecycle
     from .options import Record
     from .recorder import Recorder
+    from .state.model_parts import ModelParts
 
 __all__ = ["RunTracker"]
 
@@ -71,6 +73,7 @@ class RunTracker:
         self._alarm = None if alarm is None else AlarmMonitor(alarm)
         if alarm is not None:
             alarm.prepare(recorder.live)
+        self._weights = WeightMonitor(recorder.warn, recorder.note)
         self._trained_at: dict[int, str | None] = {}  # the task of each step being evaluated
 
     def open(self, record: Record, *, progress: bool | None) -> None:
@@ -95,6 +98,7 @@ class RunTracker:
         """Record what is left, mark the run as finished if it is, and close everything."""
         lifecycle = self._lifecycle
         try:
+            self._weights.close(declared=self._costs.has_work_between_tasks)
             self._costs.close()
             self.collect_all()
             if finished and lifecycle.task is None and not lifecycle.failed:
@@ -103,6 +107,17 @@ class RunTracker:
             lifecycle.closed = True
             self._engine.close()
             self._finalizer()
+
+    def check_step(self, parts: ModelParts, model: object) -> None:
+        """Raise or warn if a step that was just counted cannot be evaluated as it should be."""
+        if not self._tasks.sets:
+            raise RuntimeError(
+                "the evaluator has no evaluation data; pass it: Evaluator({name: (x, y)}), or "
+                "evaluator.add_task(name, (x, y))"
+            )
+        self._engine.scorer.trained.update(self._lifecycle.tasks_with_steps)
+        if self._weights.awaits_step:
+            self._weights.step(parts.combine(model))
 
     def expect(self, step: int) -> None:
         """Remember which task is trained at a step whose evaluation is submitted."""
@@ -155,6 +170,14 @@ class RunTracker:
         """Evaluate at the current step and record it: `full` whole sets, or `initial` subsets."""
         values = self._engine.evaluate_now(model, tasks, whole=kind == "full")
         self._write(kind, self._lifecycle.step, self._lifecycle.task, values)
+        self._report_remarks()
+
+    def _report_remarks(self) -> None:
+        remarks = self._engine.scorer.remarks
+        while remarks:
+            text, is_warning = remarks.popitem()
+            if text not in self.recorder.notes:
+                (self.recorder.warn if is_warning else self.recorder.note)(text)
 
     def write_gradients(self, model: nn.Module, plasticity: LossTerm, stability: LossTerm) -> None:
         """Record the gradient norms of the step that is under way."""
@@ -182,6 +205,8 @@ class RunTracker:
 
     def begin_task(self, task: EvalSet, model: object, train_data: object) -> None:
         """Begin to record a task."""
+        first, declared = self._lifecycle.step == 0, self._costs.has_work_between_tasks
+        self._weights.begin_task(task.name, model, is_first=first, declared=declared)
         with preserve_state(model):  # loading data may run the user's code
             self._costs.begin_task(task.name, train_data)
             task.load()
@@ -195,9 +220,18 @@ class RunTracker:
     def end_task(self, task: str, model: object) -> None:
         """Write what a task cost, and wait until the disk has everything."""
         self.recorder.live.end_task(task, self._lifecycle.step)
+        self._weights.end_task(task, model)
         self._costs.end_task(model)
         self.recorder.writer.write_costs(self._costs.rows)
         self.recorder.writer.sync()
+
+    def end_without_step(self, task: str) -> None:
+        """End a task of which there is nothing to record."""
+        self.discard_task(task)
+        self.recorder.warn(
+            f"task {task!r} ended without a step: nothing is recorded about it; call "
+            "evaluator.step(model) after each optimizer.step()"
+        )
 
     def abort_task(self) -> None:
         """Record what was evaluated before an error; a failure here must not hide that error."""

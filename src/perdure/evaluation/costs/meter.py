@@ -39,6 +39,7 @@ class _CostState(msgspec.Struct):
     evaluated_examples: dict[str, int] = {}  # by task, since the current task began
     seconds_before: float = 0.0  # training work between tasks, for the next one
     flops_before: float = 0.0
+    has_work_before: bool = False
     stored_bytes: int | None = None
     regularizer_bytes: int = 0
     auxiliary_bytes: int | None = None
@@ -109,6 +110,7 @@ class CostMeter:
         else:
             self._state.seconds_before += time.perf_counter() - start
             self._state.flops_before += flops.total
+            self._state.has_work_before = True
 
     @contextmanager
     def exclude_from_costs(self) -> Iterator[None]:
@@ -127,6 +129,11 @@ class CostMeter:
             self._steps.exclude(max(0.0, self._steps.so_far - flops - nested_flops))
 
     # What follows is for the evaluator.
+
+    @property
+    def has_work_between_tasks(self) -> bool:
+        """Whether work since the last task was counted as training."""
+        return self._state.has_work_before
 
     @property
     def rows(self) -> dict[str, CostRow]:
@@ -150,6 +157,7 @@ class CostMeter:
         self._add("seconds_train", state.seconds_before)
         self._add("flops_train", state.flops_before)
         state.seconds_before = state.flops_before = 0.0
+        state.has_work_before = False
         self._steps.state = StepFlopsState()
         state.flops_per_example, state.evaluated_examples = {}, {}
         self._lap()

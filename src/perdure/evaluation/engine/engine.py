@@ -100,8 +100,8 @@ class Engine:
             else:
                 self.evaluate(model, batches, step)
         except Exception as error:
-            names = ", ".join(task.name for task in tasks)
-            error.add_note(f"while evaluating {names} after step {step}")
+            names, advice = ", ".join(task.name for task in tasks), _type_advice(model, tasks)
+            error.add_note(f"while evaluating {names} after step {step}{advice}")
             raise
 
     def _start_background(self, model: object) -> ProcessWorker | SideStream | None:
@@ -136,13 +136,23 @@ class Engine:
         values = {}
         with preserve_state(model):
             for task in tasks:
-                size = self.scorer.batch_size or WHOLE_SET_BATCH_SIZE
-                parts = []
-                for x, y in task.batches(size) if whole else [task.fixed_rows()]:
-                    (rows,) = self.scorer.group([(task.name, x, y)], device)
-                    parts.append(self.scorer.values(model, rows).numpy(force=True))
-                values[task.name] = np.concatenate(parts)
+                try:
+                    values[task.name] = self._task_values(model, task, device, whole=whole)
+                except Exception as error:
+                    advice = _type_advice(model, [task])
+                    error.add_note(f"while evaluating {task.name}{advice}")
+                    raise
         return values
+
+    def _task_values(
+        self, model: object, task: EvalSet, device: torch.device, *, whole: bool
+    ) -> Values:
+        size = self.scorer.batch_size or WHOLE_SET_BATCH_SIZE
+        parts = []
+        for x, y in task.batches(size) if whole else [task.fixed_rows()]:
+            (rows,) = self.scorer.group([(task.name, x, y)], device)
+            parts.append(self.scorer.values(model, rows).numpy(force=True))
+        return np.concatenate(parts)
 
     def close(self) -> None:
         """Stop what runs in the background."""
@@ -261,6 +271,19 @@ class Engine:
         except CudaGraphError as reason:
             self.warn(f"no CUDA graph from step {step} on, evaluation is eager: {reason}")
             self._graph, self._graph_allowed = None, False
+
+
+def _type_advice(model: object, tasks: Iterable[EvalSet]) -> str:
+    """Return what to convert where examples have another type than the weights, else nothing."""
+    weights = next(iter(model.parameters()), None) if isinstance(model, nn.Module) else None
+    for task in tasks if weights is not None else ():
+        x = task.first_example()
+        if x is not None and weights is not None and x.dtype != weights.dtype:
+            return (
+                f": its examples are {x.dtype}, the weights {weights.dtype}; convert the examples "
+                f"of {task.name!r} if the model does not (x.to({weights.dtype}))"
+            )
+    return ""
 
 
 def _worker_device(executor: Executor) -> torch.device | None:

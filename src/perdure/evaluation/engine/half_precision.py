@@ -75,7 +75,7 @@ class HalfPrecision:
         close = bound.uncertain(logits).nonzero().squeeze(1)
         for some in torch.split(close, rows.batch_size):
             full = self._scorer.logits(model, rows, some, take_rows(rows.x, some))
-            matches[some] = full.argmax(1) == take_rows(rows.y, some)
+            matches[some] = correct(full, take_rows(rows.y, some), rows)
         return matches
 
     def verify(self, model: object, rows: Rows) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from ..arguments import check_parameters
 from ..state.model_parts import refuse_unknown_modules, user_model
 from ..state.trees import (
     clone_leaf,
@@ -47,6 +48,7 @@ class Rows:
     def __init__(self, x: object, y: object, spans: list[Span], batch_size: int) -> None:
         self.x, self.y, self.spans = x, y, spans
         self.modules_checked = False  # whether the modules that an evaluation calls are known
+        self.labels_checked: tuple[int, int] | None = None  # for outputs and tasks trained
         self._class_masks: dict[int, Tensor] = {}
         self._mutated: bool | None = None  # in place by the model; None before the first pass
         self.set_batch_size(batch_size)
@@ -103,8 +105,12 @@ class Scorer:
             raise TypeError(f"forward is {forward!r:.40}, expected a function of (model, x)")
         if score is not None and forward is not None:
             raise ValueError("score is passed the model: forward has no effect next to it")
+        if forward is not None:
+            check_parameters("forward", forward, "model", "x")
         self.score = score
         self.forward = forward or call_model
+        self.trained: set[str] = set()  # tasks whose labels the model must have outputs for
+        self.remarks: dict[str, bool] = {}  # about the model's outputs; whether to warn
         self.classes: dict[str, Sequence[int]] = {}  # by task; the others are masked
         self.batch_size = batch_size
         self._takes_task = "task" in inspect.signature(score or self.forward).parameters
@@ -150,7 +156,9 @@ class Scorer:
 
     def _batch_values(self, model: object, rows: Rows, at: slice, x: object, y: object) -> Tensor:
         if self.score is None:
-            return correct(self.logits(model, rows, at, x), y, rows)
+            logits = self.logits(model, rows, at, x)
+            self._inspect(logits, rows)
+            return correct(logits, y, rows)
         with rows.copy_if_mutated((x, y)) as inputs:
             values = self.call(self.score, model, rows, *inputs)
         return _check_values(values, at.stop - at.start, rows)
@@ -158,12 +166,53 @@ class Scorer:
     def logits(self, model: object, rows: Rows, at: slice | Tensor, x: object) -> Tensor:
         """Return the outputs for the rows `at`, minus infinity for classes of other tasks."""
         with rows.copy_if_mutated(x) as inputs:
-            outputs = class_scores(self.call(self.forward, model, rows, inputs))
+            output = self.call(self.forward, model, rows, inputs)
+        outputs = class_scores(output)
+        if outputs is not output and isinstance(output, tuple | list):
+            self._note_choice(output)
+        self._check_labels(rows, outputs.shape[1])
         if not self.classes:
             return outputs
         mask = rows.class_mask(self.classes, outputs.shape[1])[at]
         extra_dims = (1,) * (outputs.dim() - 2)  # of an image with one label per pixel, say
         return outputs.masked_fill(mask.view(*mask.shape, *extra_dims), float("-inf"))
+
+    def _check_labels(self, rows: Rows, outputs: int) -> None:
+        """Raise if a task that is or was trained has labels that no output stands for.
+
+        The model may still get outputs for the other tasks.
+        """
+        state = outputs, len(self.trained)
+        y = rows.y
+        if rows.labels_checked == state or not isinstance(y, Tensor) or y.is_floating_point():
+            return
+        for task, start, end in rows.spans:
+            low, high = (int(end_) for end_ in y[start:end].aminmax())
+            if task in self.trained and (low < 0 or high >= outputs):
+                raise ValueError(
+                    f"task {task!r} has label {low if low < 0 else high}, but the model has "
+                    f"{outputs} outputs, expected labels from 0 to {outputs - 1}; number the "
+                    "labels as the outputs (score= for labels to be ignored)"
+                )
+        rows.labels_checked = state
+
+    def _note_choice(self, output: Sequence[object]) -> None:
+        tensors = [part for part in output if isinstance(part, Tensor) and part.dim() > 1]
+        if len(tensors) > 1:
+            shapes = " and ".join(str(tuple(part.shape[1:])) for part in tensors)
+            self.remarks[
+                f"the model returns {len(output)} outputs, with shapes {shapes} per example: the "
+                "first is taken for the class scores; pass forward= for another"
+            ] = False
+
+    def _inspect(self, logits: Tensor, rows: Rows) -> None:
+        """Warn of outputs that are NaN, where looking at them does not delay a GPU."""
+        if logits.device.type == "cpu" and bool(logits.isnan().any()):
+            task = rows.spans[0].task
+            self.remarks[
+                f"outputs of the model are NaN for examples of {task!r} and count as wrong; look "
+                "for NaN in the examples, or in the weights (training diverged)"
+            ] = True
 
     def call(
         self, function: Callable[..., object], model: object, rows: Rows, *inputs: object
@@ -195,9 +244,11 @@ def class_scores(output: object) -> Tensor:
             output = output[0]
     if not isinstance(output, Tensor) or output.dim() < 2 or output.shape[1] < 2:
         got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        if isinstance(output, dict):
+            got = f"a dict with {', '.join(map(repr, output)):.60}"
         raise TypeError(
             f"the model returned {got}, expected (rows, classes) for accuracy; pass score=, or "
-            "forward= that returns class scores"
+            "forward= that returns class scores: forward=lambda model, x: model(x)[…]"
         )
     return output
 
@@ -209,10 +260,21 @@ def correct(logits: Tensor, y: object, rows: Rows) -> Tensor:
         got = f"{tuple(y.shape)} of {y.dtype}" if isinstance(y, Tensor) else type(y).__name__
         raise TypeError(
             f"labels of task {rows.spans[0].task!r} are {got}, expected a class number for each of "
-            f"the outputs {tuple(logits.shape)}; pass score= for others"
+            f"the outputs {tuple(logits.shape)}; pass {_label_advice(logits, y)}score= for others"
         )
-    matches = logits.argmax(1) == y
+    predicted = logits.argmax(1, keepdim=True)
+    # argmax takes NaN for the largest: outputs that are no numbers predict nothing.
+    is_number = logits.gather(1, predicted).isnan().logical_not()
+    matches = ((predicted == y.unsqueeze(1)) & is_number).squeeze(1)
     return matches if matches.dim() == 1 else matches.flatten(1).double().mean(1)
+
+
+def _label_advice(logits: Tensor, y: object) -> str:
+    if isinstance(y, Tensor) and y.shape == logits.shape:
+        return "y.argmax(1) if they are one-hot, or "
+    if isinstance(y, Tensor) and y.dim() == 2 and y.shape[1] == 1:
+        return "y.squeeze(1), or "
+    return ""
 
 
 def _check_values(values: object, count: int, rows: Rows) -> Tensor:

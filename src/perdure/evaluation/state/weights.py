@@ -1,0 +1,155 @@
+"""Weights that change, or do not, where the record would not show it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .model_parts import user_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["WeightMonitor", "weight_checksums"]
+
+CHUNK = 1 << 22  # elements that are summed at a time: a sum of integers copies what it adds up
+INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
+
+Checksums = dict[str, tuple[torch.Size, int]]  # by the name of the parameter
+
+
+class _Snapshot(NamedTuple):
+    """What is remembered of a model's weights."""
+
+    model: object
+    task: str
+    weights: Checksums
+    versions: list[int | None]
+
+
+class WeightMonitor:
+    """Compares the weights at the end of a task, at the start of the next and at the first step.
+
+    Args:
+        warn: called if the weights of the same model changed unseen.
+        note: called if another model took its place.
+    """
+
+    def __init__(self, warn: Callable[[str], None], note: Callable[[str], None]) -> None:
+        self._warn, self._note = warn, note
+        self._begun: _Snapshot | None = None
+        self._ended: _Snapshot | None = None
+
+    def begin_task(self, task: str, model: object, *, is_first: bool, declared: bool) -> None:
+        """Compare with the end of the last task, unless changes in between are `declared`."""
+        if not declared:
+            self._compare(model, f"the start of {task!r}")
+        self._ended = None
+        self._begun = _snapshot(task, model) if is_first else None
+
+    def end_task(self, task: str, model: object) -> None:
+        """Remember the weights that the scores at the end of a task belong to."""
+        self._ended = _snapshot(task, model)
+
+    def close(self, *, declared: bool) -> None:
+        """Compare the weights at the end of the last task with those of now."""
+        if self._ended is not None and not declared:
+            self._compare(self._ended.model, "the end of the run")
+        self._ended = None
+
+    @property
+    def awaits_step(self) -> bool:
+        """Whether the next step is the first."""
+        return self._begun is not None
+
+    def step(self, model: object) -> None:
+        """Warn if the first step is counted before the optimizer has changed the weights."""
+        before, self._begun = self._begun, None
+        if before is None or before.model is not user_model(model):
+            return
+        parameters = _plain_parameters(model)
+        updated = before.versions != [_version(tensor) for tensor in parameters.values()]
+        if updated or not _has_gradients(list(parameters.values())):
+            return
+        if before.weights == weight_checksums(model):
+            self._warn(
+                "the first step is counted before the weights have changed, although there are "
+                "gradients: call evaluator.step(model) after optimizer.step(), not before it "
+                "(otherwise every score belongs to the step before)"
+            )
+
+    def _compare(self, model: object, when: str) -> None:
+        before = self._ended
+        if before is None:
+            return
+        now = weight_checksums(model)
+        shared = [name for name in now if name in before.weights]  # a head may have grown
+        if not any(_differs(before.weights[name], now[name]) for name in shared):
+            return
+        report = self._warn if before.model is user_model(model) else self._note
+        report(
+            f"the weights changed between the end of {before.task!r} and {when}: the scores at the "
+            f"end of {before.task!r} are not those of the model that continues; restore weights "
+            "inside the task block (a deliberate change: with evaluator.costs.count_as_training():)"
+        )
+
+
+def weight_checksums(model: object) -> Checksums:
+    """Return the shape and the sum of the bits of every parameter, which is not written to.
+
+    Example:
+        >>> weight_checksums(nn.Linear(2, 1))["weight"][0]
+        torch.Size([1, 2])
+    """
+    parameters = _plain_parameters(model)
+    sums = [_bit_sum(tensor) for tensor in parameters.values()]
+    values = torch.stack([total.cpu() for total in sums]).tolist() if sums else []
+    named = zip(parameters.items(), values, strict=True)
+    return {name: (tensor.shape, value) for (name, tensor), value in named}
+
+
+def _bit_sum(tensor: Tensor) -> Tensor:
+    flat = tensor.detach().reshape(-1)
+    flat = torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
+    bits = flat.view(INTEGERS[flat.element_size()])
+    return torch.stack([part.sum(dtype=torch.int64) for part in bits.split(CHUNK)]).sum()
+
+
+def _plain_parameters(model: object) -> dict[str, Tensor]:
+    """Return the parameters whose bits can be read, by name."""
+    if not isinstance(model, nn.Module):
+        return {}
+    return {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if type(parameter) is nn.Parameter
+        and parameter.layout is torch.strided
+        and not (parameter.is_quantized or parameter.is_nested or parameter.is_meta)
+        and parameter.numel()
+    }
+
+
+def _snapshot(task: str, model: object) -> _Snapshot:
+    versions = [_version(tensor) for tensor in _plain_parameters(model).values()]
+    return _Snapshot(user_model(model), task, weight_checksums(model), versions)
+
+
+def _version(tensor: Tensor) -> int | None:
+    return None if tensor.is_inference() else tensor._version  # noqa: SLF001
+
+
+def _has_gradients(parameters: list[Tensor]) -> bool:
+    """Return whether there are gradients that an optimizer would apply: finite and not zero.
+
+    With infinite ones, mixed-precision training skips the update.
+    """
+    gradients = [p.grad for p in parameters if p.grad is not None and not p.grad.is_sparse]
+    finite = all(bool(gradient.isfinite().all()) for gradient in gradients)
+    return finite and any(bool(gradient.any()) for gradient in gradients)
+
+
+def _differs(before: tuple[torch.Size, int], now: tuple[torch.Size, int]) -> bool:
+    """Return whether the weights of a tensor of unchanged shape have changed."""
+    return before[0] == now[0] and before[1] != now[1]
