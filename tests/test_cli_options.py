@@ -5,25 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import perdure
 from perdure.cli import app
+from perdure.cli._command import options_of
 from perdure.cli._output import render_options
-
-if TYPE_CHECKING:
-    from cyclopts import App
-
-
-def options_of(command: App) -> set[str]:
-    """Return the options of a command and of its subcommands."""
-    subcommands = [command[name] for name in command if not name.startswith("-")]
-    if subcommands:
-        return set().union(*map(options_of, subcommands))
-    arguments = command.assemble_argument_collection()
-    return {name for argument in arguments for name in argument.names if name.startswith("--")}
 
 
 def test_no_option_is_named_below_the_command_line() -> None:

@@ -92,7 +92,7 @@ def test_own_model_and_strategy_and_lines_of_progress(mine: Path) -> None:
     assert said["model_options"]["width"] == 5
     assert said["options"] == {"scale": 0.5}
     lines = [line for line in answer.err.splitlines() if line.startswith("perdure: seed 0: ")]
-    says(lines[-1], "100%", "learning 8-9: ", "min_acc ")
+    says(lines[-1], "100%", "learning 8-9, accuracy ", "min_acc ")
     assert len(lines) <= 4
     assert "\x1b" not in answer.err
     assert "Warning" not in answer.err
@@ -324,6 +324,6 @@ def test_bars_on_a_terminal(tmp_path: Path) -> None:
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text.decode())
-    live = r"learning 8-9: \d\.\d{3} +min_acc \d\.\d{3} +\d:\d\d:\d\d"
+    live = r"learning 8-9, accuracy \d\.\d{3} +min_acc \d\.\d{3} +\d:\d\d:\d\d"
     assert re.search(rf"seed 0 .*100% +{live}", shown)
     says(shown, "record:", "lowest since")

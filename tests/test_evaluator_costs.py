@@ -22,6 +22,9 @@ from perdure import Evaluator, SummaryOptions
 from .cli_helpers import scored
 from .evaluator_helpers import Clock, costs, learn, mlp, net, rows, sets
 
+# Some loops here compute gradients that no optimizer applies.
+pytestmark = pytest.mark.filterwarnings("ignore:the first step is counted before")
+
 
 @pytest.fixture(autouse=True)
 def _nothing_compiled() -> None:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+# Some loops here compute gradients that no optimizer applies.
+pytestmark = pytest.mark.filterwarnings("ignore:the first step is counted before")
+
 N = 16  # rows of a training batch
 
 

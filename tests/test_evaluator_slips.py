@@ -285,7 +285,7 @@ def test_examples_of_another_type_than_the_weights() -> None:
 
 CALLS: dict[str, tuple[Callable[[Evaluator], Any], tuple[str, ...]]] = {
     "a misspelt task": (lambda e: e.begin("digit 0-1", net()), ("did you mean digits 0-1?",)),
-    "the model first": (lambda e: e.task(net(), "a"), ("Net", "evaluator.task(name, model)")),
+    "the model first": (lambda e: e.task(net(), "a"), ("Net", "evaluator.task(name, model)")),  # type: ignore[arg-type]
     "a class": (lambda e: e.begin("a", type(net())), ("the class Net", "Net(…)")),
     "a class in step": (lambda e: e.step(type(net())), ("the class Net", "Net(…)")),
     "a summary of nothing": (lambda e: e.summary(), ("no evaluations", "evaluator.step(model)")),

@@ -26,7 +26,7 @@ from perdure.record import (
 )
 from perdure.record.io.append import Appender
 from perdure.record.io.files import find_matches, parse_json
-from perdure.training.checkpoint import _digest, load_record_state
+from perdure.training.checkpoint import FILE, _digest, _read
 
 from .cli_helpers import COSTS, POINTS, environment, installed, refused, run, says, start, table
 from .cli_helpers import write as write_file
@@ -154,7 +154,7 @@ def test_a_checkpoint_that_is_no_file(special: str, tmp_path: Path) -> None:
     make(tmp_path / "state.safetensors")
     words = "not a checkpoint that can be read" if special == "hole" else words
     with pytest.raises(InputError, match=rf"state\.safetensors: {words}.*`restart=True`"):
-        load_record_state(tmp_path)
+        _read(tmp_path / FILE)
 
 
 def test_a_checkpoint_nested_without_end(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_checkpoint_nested_without_end(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"state\.safetensors: .*nested too deeply.*`restart=True`"
     ):
-        load_record_state(tmp_path)
+        _read(tmp_path / FILE)
 
 
 def test_who_writes_does_not_wait_for_a_pipe_either(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ import sys
 from cyclopts import App, CycloptsError
 
 from .. import __version__
-from ..record import InputError, RecordError
-from ._output import STDIN, print_stderr
+from ..record import RecordError
+from ._command import Command
+from ._output import STDIN, print_stderr, running_command
+from ._parse_errors import describe_parse_error
 from .compare import compare
 from .data import data_app
 from .plan import plan
@@ -56,24 +58,28 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # for terminals that lack a character
+    command = Command(arguments, app)
     try:
-        code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        with running_command(command):
+            code = app(
+                arguments, exit_on_error=False, print_error=False, result_action="return_value"
+            )
         sys.stdout.flush()
-    except CycloptsError as error:  # an error of our own says more than the parser's
-        _fail(str(error.__cause__ if isinstance(error.__cause__, InputError) else error), 2)
+    except CycloptsError as error:
+        _fail(command, describe_parse_error(error, command), 2)
     except ValueError as error:
-        _fail(str(error), 2)
+        _fail(command, command.name_option(str(error)), 2)
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except RecordError as error:
-        _fail(str(error), 1)
+        _fail(command, str(error), 1)
     except OSError as error:
-        _fail(*_describe_os_error(error))
+        _fail(command, *_describe_os_error(error))
     except KeyboardInterrupt:
-        _fail("interrupted", 130)
+        _fail(command, "interrupted", 130)
     except MemoryError:
-        _fail("not enough memory for this input", 1)
+        _fail(command, "not enough memory for this input", 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -86,6 +92,7 @@ def _describe_os_error(error: OSError) -> tuple[str, int]:
     return f"{error.filename}: {reason}", 1 if full else 2
 
 
-def _fail(message: str, code: int) -> None:
-    print_stderr(message)
+def _fail(command: Command, message: str, code: int) -> None:
+    with running_command(command):
+        print_stderr(message)
     sys.exit(code)

@@ -244,7 +244,10 @@ class ExecutionOptions:
         ray: Run on Ray: `auto` starts Ray on this machine, an address joins a cluster.
         gpus_per_run: GPUs per run on CUDA with --ray; .25 lets four runs share a GPU.
         retry_failed: Run failed runs again.
-        restart: Start unfinished and failed runs from scratch. Finished runs are kept.
+        restart: Start unfinished and failed runs from scratch. Finished runs are kept, unlike with
+            `perdure run --restart`; to repeat one, delete its folder.
+        force: Resume unfinished runs even if the data or software versions have changed. The
+            results may then not be bit-identical.
     """
 
     jobs: PositiveInt | None = None
@@ -253,6 +256,7 @@ class ExecutionOptions:
     gpus_per_run: float = 1.0
     retry_failed: Flag = False
     restart: Flag = False
+    force: Flag = False
 
 
 DEFAULT_FILE_OPTIONS = FileOptions()

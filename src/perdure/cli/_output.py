@@ -11,15 +11,17 @@ import re
 import shutil
 import sys
 import textwrap
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .._terminal_text import escape_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ..metrics import RunsSummary, Summary
     from ..report.tables import ComparisonReport, TextTable
+    from ._command import Command
 
 __all__ = [
     "STDIN",
@@ -31,11 +33,26 @@ __all__ = [
     "print_wrapped",
     "render_all",
     "render_options",
+    "running_command",
 ]
 
 STDIN = "<stdin>"  # stands for a bare -, which the parser would take for an option
 _HYPERPARAMETER = re.compile(r"`settings=\{['\"]([\w.]+)['\"]: ([^`{}]*)\}`")
 _ARGUMENT = re.compile(r"`([a-z][a-z0-9_]*)=([^`=\s]*)`")
+
+
+_running: Command | None = None  # whose options messages may name; None for any
+
+
+@contextmanager
+def running_command(command: Command) -> Iterator[None]:
+    """Render messages inside for a command, which may lack the option that others have."""
+    global _running
+    before, _running = _running, command
+    try:
+        yield
+    finally:
+        _running = before
 
 
 def render_options(message: str) -> str:
@@ -47,18 +64,25 @@ def render_options(message: str) -> str:
         >>> render_options("try `settings={'lr': …}`, `device='cpu'` or `per_example=False`")
         'try --set lr=…, --device cpu or --no-per-example'
     """
-    message = _HYPERPARAMETER.sub(
-        lambda m: f"--set {m[1]}={m[2].strip(chr(39) + chr(34))}", message
-    )
-    return _ARGUMENT.sub(lambda m: _option(m[1], m[2]), message)
+    message = _HYPERPARAMETER.sub(lambda m: _option("set", f"{m[1]}={_unquote(m[2])}"), message)
+    return _ARGUMENT.sub(lambda m: _option(m[1], _unquote(m[2])), message)
 
 
 def _option(argument: str, value: str) -> str:
     name = argument.rstrip("_").replace("_", "-")
-    if value == "False":
-        return f"--no-{name}"
-    value = value.strip("'\"")
-    return f"--{name}" if value in ("", "…", "True") else f"--{name} {value}"
+    option = f"--no-{name}" if value == "False" else f"--{name}"
+    shown = option if value in ("", "…", "True", "False") else f"{option} {value}"
+    if _running is None or option in _running.options:
+        return shown
+    owner = _running.owner(option)
+    if _running.is_study and owner == "perdure run":
+        setting = value if argument == "set" else f"{argument} = {value or '…'}"
+        return f"{setting} in the study file"
+    return shown if owner is None else f"{shown} of `{owner}`"
+
+
+def _unquote(value: str) -> str:
+    return value.strip("'\"")
 
 
 def render_all(result: Summary | RunsSummary | ComparisonReport) -> None:

@@ -253,11 +253,11 @@ def _live_text(event: ProgressEvent) -> str:
     Example:
         >>> from perdure.execution import ProgressEvent
         >>> _live_text(ProgressEvent(0.5, task="4-5", current_accuracy=0.98))
-        'learning 4-5: 0.980'
+        'learning 4-5, accuracy 0.980'
     """
     parts = []
     if event.current_accuracy is not None:
-        parts.append(f"learning {event.task}: {event.current_accuracy:.3f}")
+        parts.append(f"learning {event.task}, accuracy {event.current_accuracy:.3f}")
     if event.min_acc is not None:
         parts.append(f"min_acc {event.min_acc:.3f}")
     return escape_line("  ".join(parts))

@@ -185,6 +185,7 @@ def run(
         jobs: Number of seeds to run in parallel. Defaults to what the CPU cores allow.
         store: Folder in which runs are stored.
         restart: Restart every seed from scratch, finished or not; earlier results are replaced.
+            (`perdure study run --restart` keeps finished runs.)
         resume: Do not start new runs: only resume interrupted ones, and fail if one cannot be
             resumed. (By default, `run` does both.)
         force: Resume even if the data or software versions have changed. The result may then not

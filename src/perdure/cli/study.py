@@ -43,7 +43,6 @@ def run_(
     *,
     store: Store = Path("runs"),
     execution: ExecutionOptions = DEFAULT_EXECUTION_OPTIONS,
-    force: Flag = False,
     checkpoint_every: float = 120.0,
     dry_run: Flag = False,
     format_: TextFormat = "text",
@@ -57,7 +56,6 @@ def run_(
         file: Study file (TOML); see docs/studies.md.
         store: Folder in which runs are stored.
         execution: How to execute the runs.
-        force: Resume unfinished runs even if the data or software versions have changed.
         checkpoint_every: Seconds between checkpoints of a run.
         dry_run: Print the runs and how long they take, estimated from a few steps of each kind.
         format_: Output format.
@@ -79,7 +77,7 @@ def run_(
         for config in {config.scenario: config for _, config in status.planned}.values():
             training.load_provenance(config)
     status = run_with_progress(
-        study, store, status, execution, show=format_ != "json", force=force,
+        study, store, status, execution, show=format_ != "json",
         checkpoint_every=checkpoint_every,
     )  # fmt: skip
     save_finished_study(file, store, study, status)
@@ -158,7 +156,6 @@ def run_with_progress(
     options: ExecutionOptions,
     *,
     show: bool,
-    force: bool = False,
     checkpoint_every: float = 120.0,
 ) -> StudyStatus:
     """Run a study, show its progress, and return its status."""
@@ -183,7 +180,7 @@ def run_with_progress(
     with StudyProgressView(before, max_parallel, make_tables, show=show) as progress:
         return studies.run_study(
             study, store, execute, progress.on_event, on_round=progress.on_round,
-            retry_failed=options.retry_failed, restart=options.restart, force=force,
+            retry_failed=options.retry_failed, restart=options.restart, force=options.force,
             checkpoint_every=checkpoint_every,
         )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from ..record import InputError, RunFolder
@@ -35,10 +36,23 @@ def plan_jobs(
 
 
 def check_store(store: Path) -> None:
-    """Raise if a store cannot be a folder."""
+    """Raise if a store cannot be a folder in which runs are written."""
     existing = next(path for path in (store, *store.absolute().parents) if path.exists())
     if not existing.is_dir():
         raise InputError(f"store is {str(store)!r}, and {existing} is a file, expected a folder")
+    if not os.access(existing, os.W_OK | os.X_OK) or not _can_create(store):
+        raise InputError(
+            f"store is {str(store)!r}, and {existing} cannot be written to, expected a folder that "
+            "can; fix its permissions or choose another `store=`"
+        )
+
+
+def _can_create(store: Path) -> bool:
+    try:
+        store.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return True
 
 
 def can_resume(job: Job) -> bool:

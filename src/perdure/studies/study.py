@@ -219,7 +219,9 @@ def read_study(path: Path | str) -> Study:
     try:
         data = read_file(path, MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{path}: no such file, expected a study in TOML") from None
+        raise InputError(
+            f"{path}: no such file, expected a study in TOML like examples/study.toml"
+        ) from None
     if LONG_KEY.search(data):
         raise InputError(f"{path}: a key of more than 64 parts, expected a.b = 1")
     try:
@@ -227,7 +229,9 @@ def read_study(path: Path | str) -> Study:
     except RecursionError:
         raise InputError(f"{path}: cannot be read as TOML (nested too deeply)") from None
     except ValueError as error:  # also raised for a number of 5000 digits
-        raise InputError(f"{path}: cannot be read as TOML ({error})") from None
+        raise InputError(
+            f"{path}: cannot be read as TOML ({error}), expected a study like examples/study.toml"
+        ) from None
     check_depth(plain, str(path))
     return make_study(locate_scenarios(plain, path.parent), path.stem)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..strategies import Strategy
     from .early_stopping import EarlyStopping
 
-__all__ = ["has_checkpoint", "load_checkpoint", "load_record_state", "save_checkpoint"]
+__all__ = ["has_checkpoint", "load_checkpoint", "load_resumption", "save_checkpoint"]
 
 FILE = "state.safetensors"
 PARTS = ("kind", "position", "model", "optimizer", "own", "stopping", "random", "record")
@@ -86,10 +86,11 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     return (Path(folder) / FILE).exists()
 
 
-def load_record_state(folder: str | os.PathLike[str]) -> State | None:
-    """Return the evaluator's state in a checkpoint, None if it was saved without."""
-    state: State | None = _read(Path(folder) / FILE)["record"]
-    return state
+class Resumption(NamedTuple):
+    """Where a run resumes: its position, and the evaluator's state if that was saved."""
+
+    position: Position
+    record: State | None
 
 
 def load_checkpoint(
@@ -99,8 +100,22 @@ def load_checkpoint(
 
     The strategy, its model and its optimizer must be as they were at the start of the run.
     """
+    return load_resumption(folder, strategy, stopping).position
+
+
+def load_resumption(
+    folder: str | os.PathLike[str], strategy: Strategy, stopping: EarlyStopping | None = None
+) -> Resumption:
+    """Return all that a run resumes from; the checkpoint is read and verified once."""
     path = Path(folder) / FILE
-    state, expected = _read(path), _kind(strategy)
+    state = _read(path)
+    return Resumption(_load_into(strategy, stopping, state, path), state["record"])
+
+
+def _load_into(
+    strategy: Strategy, stopping: EarlyStopping | None, state: State, path: Path
+) -> Position:
+    expected = _kind(strategy)
     if state["kind"] != expected:
         raise InputError(f"{path}: a checkpoint of {state['kind']}, expected {expected}; {RESTART}")
     seed = state["own"].get("seed") if isinstance(state["own"], dict) else None

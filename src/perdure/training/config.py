@@ -17,7 +17,7 @@ from ..models import find_factory
 from ..record import InputError
 from ..scenarios import SCENARIOS, find_scenario, locate_own
 from ..strategies import find_strategy, resolve_strategy
-from .config_checks import check_config
+from .config_checks import check_config, check_names
 from .hyperparameters import Hyperparameter, describe_types, list_hyperparameters, parse_value
 from .schedules import SCHEDULES
 
@@ -132,6 +132,7 @@ def make_config(
         >>> run.options["alpha"], run.options["memory"], run.optimizer_options["lr"], run.epochs
         (0.5, 2000, 0.01, 10)
     """
+    check_names(scenario, strategy)
     spec = find_scenario(scenario, ReadOptions.of(options))
     strategy = resolve_strategy(strategy)
     defaults = spec.defaults_for(setting)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ..data import DATASETS
 from ..record import InputError
-from ..scenarios import order_classes
+from ..scenarios import SCENARIOS, order_classes
+from ..strategies import STRATEGIES
 from .schedules import LearningRateSchedule
 
 if TYPE_CHECKING:
@@ -14,9 +15,18 @@ if TYPE_CHECKING:
     from ..strategies import Strategy
     from .config import RunConfig
 
-__all__ = ["check_config"]
+__all__ = ["check_config", "check_names"]
 
 MAX_THREADS = 1024
+
+
+def check_names(scenario: object, strategy: object) -> None:
+    """Raise if the names of a scenario and a strategy are swapped."""
+    if scenario in list(STRATEGIES) and strategy in list(SCENARIOS):
+        raise InputError(
+            f"scenario is {scenario!r}, which is a strategy, expected the scenario first: "
+            f"perdure run {strategy} {scenario}"
+        )
 
 
 def check_config(config: RunConfig, strategy: type[Strategy], scenario: ScenarioSpec) -> None:
@@ -34,7 +44,7 @@ def check_config(config: RunConfig, strategy: type[Strategy], scenario: Scenario
     if scenario.own is None and (config.input or config.channels):
         raise InputError(f"{config.scenario} is not your own data; leave input and channels out")
     if config.image_size is not None and scenario.kind not in ("sequence", "own"):
-        raise InputError(f"the image size of {config.scenario} is fixed; leave image_size out")
+        raise InputError(f"the image size of {config.scenario} is fixed; leave out `image_size=`")
     if config.boundaries != "sharp" and config.mask_unseen:
         raise InputError(
             "mask_unseen masks classes until their task starts, which needs sharp boundaries"

@@ -11,7 +11,7 @@ import torch
 from ..evaluation.costs.memory import reset_peak_memory
 from ..record import RunFolder
 from .changes import check_resumable
-from .checkpoint import has_checkpoint, load_checkpoint, load_record_state
+from .checkpoint import has_checkpoint, load_resumption
 from .checkpointer import CHECKPOINT_SECONDS, Checkpointer
 from .early_stopping import EarlyStopping
 from .loop import count_steps, list_phases, train
@@ -76,10 +76,7 @@ def run(
     start, state, changes = None, None, list[str]()
     if resume and has_checkpoint(checkpoint) and not record.is_finished():
         changes = check_resumable(record.path, config, scenario.data, force=force)
-        start, state = (
-            load_checkpoint(checkpoint, strategy, stopping),
-            load_record_state(checkpoint),
-        )
+        start, state = load_resumption(checkpoint, strategy, stopping)
     if resume and not overwrite:
         overwrite = "unfinished"
     with (

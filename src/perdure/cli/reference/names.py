@@ -77,6 +77,8 @@ class MetricList(list[str]):
 def parse_metric_ids(text: str, option: str) -> MetricList:
     """Return the ids of `aa,forgetting.*`; an alias is stated on standard error."""
     names = [part.strip() for part in text.split(",")] if text else []
+    if not all(names):
+        raise InputError(f"{option} is {text!r:.40}, expected ids like acc,bwt without spaces")
     try:
         selection = select_metric_ids(names)
     except ValueError as error:
