@@ -89,9 +89,11 @@ def _check_scores(network: nn.Module, name: str, examples: Tensor, outputs: int)
     """Raise unless the network returns one score per example and class."""
     try:
         if has_lazy_parameters(network):  # its first forward pass initializes it
+            modes = [(module, module.training) for module in network.modules()]
             with torch.no_grad():
                 network.eval()(examples)
-            network.train()
+            for module, mode in modes:  # a frozen part may be in evaluation mode
+                module.training = mode
         with preserve_state(network):
             scores = network(examples)
     except Exception as error:

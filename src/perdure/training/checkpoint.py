@@ -56,7 +56,7 @@ def save_checkpoint(
         stopping: The state of early stopping.
         record: The evaluator's `state_dict`.
     """
-    tensors: dict[str, Tensor] = {}
+    tensors = _TensorTable()
     own = {
         name: value
         for name, value in vars(strategy).items()
@@ -220,7 +220,27 @@ class _Module(NamedTuple):
     state: Any  # of its tensors by name
 
 
-def _encode(value: object, tensors: dict[str, Tensor]) -> object:
+class _TensorTable(dict[str, Tensor]):
+    """Tensors by name; one with the same content as another is stored once.
+
+    A frozen backbone is part of the model, of a teacher and of a copy of the initial weights.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: dict[tuple[str, torch.dtype, torch.Size], str] = {}
+
+    def add(self, tensor: Tensor) -> str:
+        """Return the name under which a tensor is stored."""
+        copy = tensor.cpu().clone(memory_format=torch.contiguous_format)
+        content: Any = copy.flatten().view(torch.uint8).numpy()
+        key = (hashlib.sha256(content).hexdigest(), copy.dtype, copy.shape)
+        name = self._names.setdefault(key, str(len(self)))
+        self.setdefault(name, copy)
+        return name
+
+
+def _encode(value: object, tensors: _TensorTable) -> object:
     """Return `value` as JSON data; its tensors and arrays are added to `tensors`."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -231,10 +251,8 @@ def _encode(value: object, tensors: dict[str, Tensor]) -> object:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Tensor | np.ndarray):
-        name = str(len(tensors))
         tensor = value.detach() if isinstance(value, Tensor) else torch.tensor(value)
-        tensors[name] = tensor.cpu().clone(memory_format=torch.contiguous_format)
-        return {"tensor" if isinstance(value, Tensor) else "array": name}
+        return {"tensor" if isinstance(value, Tensor) else "array": tensors.add(tensor)}
     if isinstance(value, np.random.Generator):
         return {"generator": value.bit_generator.state}
     if isinstance(value, nn.Module):
@@ -257,9 +275,9 @@ def _decode(value: object, tensors: dict[str, Tensor]) -> object:
         return value
     ((kind, content),) = value.items()
     if kind == "tensor":
-        return tensors[content]
+        return tensors[content].clone()  # several may have been stored as one
     if kind == "array":
-        return tensors[content].numpy()
+        return tensors[content].clone().numpy()
     if kind == "module":
         return _Module(_decode(content, tensors))
     if kind == "generator":

@@ -180,12 +180,17 @@ def build_learner(config: RunConfig, scenario: Scenario) -> tuple[Strategy, Trai
 
 def _build_optimizer(config: RunConfig, network: Network) -> torch.optim.Optimizer:
     options: dict[str, Any] = dict(config.optimizer_options)
+    weights = [weight for weight in network.parameters() if weight.requires_grad]
+    if not weights:
+        raise InputError(
+            f"model {config.model!r}: all parameters are frozen, expected some to train"
+        )
     # Fused: one pass over the weights per step.
     if config.optimizer in ("adam", "adamw"):
         kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
-        return kind(network.parameters(), **options, fused=True)
+        return kind(weights, **options, fused=True)
     # Fused SGD fails if a weight has its first gradient after others, as the next task's head has.
-    return torch.optim.SGD(network.parameters(), **options, fused=network.opened is None)
+    return torch.optim.SGD(weights, **options, fused=network.opened is None)
 
 
 def build_evaluator(
