@@ -38,7 +38,9 @@ NASTY_MATRIX = json.dumps({"matrix": [[0.5] * len(NASTY)] * len(NASTY), "tasks":
 
 
 def printed(form: str, *arguments: str | Path, stdin: bytes = b"") -> str:
-    answer = run("score", *arguments, "--format", form, stdin=stdin)
+    """Return what is printed in a form; LaTeX by id, as symbols are in test_latex.py."""
+    ids = ["--ids"] if form == "latex" else []
+    answer = run("score", *arguments, "--format", form, *ids, stdin=stdin)
     assert answer.code == 0
     assert all(line.startswith("perdure: note: ") for line in answer.err.splitlines())
     return answer.out
@@ -50,7 +52,8 @@ def cells(form: str, text: str) -> list[list[list[str]]]:
     for block in re.split(r"\n\n+", text.strip()):
         lines = block.splitlines()
         if form == "text":
-            tables.append([re.split(r"\s{2,}", line.strip()) for line in lines])
+            split = [re.split(r"\s{2,}", line.strip()) for line in lines]
+            tables.append([row for row in split if len(row) > 1])  # without the headings
         elif form == "markdown":
             split = [re.split(r"(?<!\\)\|", line.strip("|")) for line in lines]
             tables.append([[cell.strip() for cell in row] for row in (split[0], *split[2:])])

@@ -221,7 +221,7 @@ def test_latex(runs: Path) -> None:
     body = text.splitlines()[len(comments) :]
     assert body[:4] == [
         r"\begin{tabular}{lrrr}", r"\toprule",
-        r"method & acc $\uparrow$ & forgetting.learned $\downarrow$ & wc\_acc $\uparrow$ \\",
+        r"method & $\mathrm{ACC}$ $\uparrow$ & $\mathrm{FORG}$ $\downarrow$ & WC-ACC $\uparrow$ \\",
         r"\midrule",
     ]  # fmt: skip
     assert body[-2:] == [r"\bottomrule", r"\end{tabular}"]

@@ -110,13 +110,15 @@ def print_json(value: object) -> None:
     print_lines(*text.replace("\x7f", "\\u007f").split("\n"))
 
 
-def print_tables(tables: Sequence[TextTable], format_: str) -> None:
-    """Print tables in a format, separated by blank lines."""
+def print_tables(tables: Sequence[TextTable], format_: str, *, ids: bool = False) -> None:
+    """Print tables in a format, separated by blank lines; LaTeX with symbols unless `ids`."""
     for k, table in enumerate(tables):
         if k:
             print_lines()
         if format_ == "text":
             table.show(sys.stdout)
+        elif format_ == "latex":
+            print_lines(*table.latex(symbols=not ids).split("\n"))
         else:
             print_lines(*getattr(table, format_)().split("\n"))
 

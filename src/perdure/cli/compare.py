@@ -57,6 +57,7 @@ def compare(
     digits: NonNegativeInt | None = None,
     details: Flag = False,
     format_: TableFormat = "text",
+    ids: Flag = False,
     finished: Flag = False,
     unfinished: Flag = False,
     force: Flag = False,
@@ -88,8 +89,9 @@ def compare(
         digits: Number of decimals. Defaults to 4, or to 2 in percent.
         details: Print more tables: intervals, ranks, p-values and differences in Markdown, LaTeX
             and CSV, and the differences of more than 10 pairs in text.
-        format_: Output format. LaTeX tables use booktabs, with the best mean in bold and the second
-            best underlined.
+        format_: Output format. LaTeX tables use booktabs and the symbols of metrics, with the best
+            mean in bold and the second best underlined.
+        ids: In LaTeX, print the ids of metrics instead of their symbols.
         finished: Leave unfinished runs out.
         unfinished: Include unfinished runs with the tasks they have finished so far.
         force: Compare runs of different scenarios, settings or tasks, or unequal numbers of files.
@@ -107,21 +109,19 @@ def compare(
     if inputs.percent and report.run_folder is not None:
         check_percent(report.scale, report.run_folder)
     render_all(report)
-    ids = metrics or COLUMNS
     decimals = digits if digits is not None else 2 if inputs.percent else 4
     if format_ == "json":
         print_json(comparison_to_dict(report))
     else:
-        _print(report, format_, percent=inputs.percent, digits=decimals, details=details)
-        _print_examples(
-            report, ids, format_, percent=inputs.percent, digits=decimals, details=details
-        )
+        options = {"percent": inputs.percent, "details": details, "ids": ids}
+        _print(report, format_, digits=decimals, **options)
+        _print_examples(report, metrics or COLUMNS, format_, digits=decimals, **options)
     missing = metrics.missing(report.metrics) if metrics else not report.metrics
     return 1 if report.undefined and missing else 0
 
 
 def _print(
-    report: ComparisonReport, format_: str, *, percent: bool, digits: int, details: bool
+    report: ComparisonReport, format_: str, *, percent: bool, digits: int, details: bool, ids: bool
 ) -> None:
     text = [f"{report.subject}: {len(report.runs)} methods", *describe_comparison(report)]
     if report.paired_by == "seed" and not report.unpaired:
@@ -132,7 +132,7 @@ def _print(
         report, format_, percent=percent, digits=digits, details=details
     )
     if format_ == "latex":
-        _print_latex(tables, text)
+        _print_latex(tables, text, ids=ids)
     elif format_ == "csv":
         print_tables(tables, format_)
     else:
@@ -151,29 +151,32 @@ def _print(
     print_notes(report.notes, format_)
 
 
-def _print_latex(tables: Sequence[TextTable], text: Sequence[str]) -> None:
+def _print_latex(tables: Sequence[TextTable], text: Sequence[str], *, ids: bool) -> None:
     """Print tables below comments with what they rest on, so that a paper can include the file."""
     for line in [*text, r"needs \usepackage{booktabs}"]:
         print_lines(f"% {line}")
     for table in tables:
-        print_lines(*(["", f"% {table.title}"] if table.title else []), *table.latex().split("\n"))
+        if table.title:
+            print_lines("", f"% {table.title}")
+        print_tables([table], "latex", ids=ids)
 
 
 def _print_examples(
     report: ComparisonReport,
-    ids: Sequence[str],
+    metrics: Sequence[str],
     format_: str,
     *,
     percent: bool,
     digits: int,
     details: bool,
+    ids: bool,
 ) -> None:
     """Print how the models of single runs differ on the examples that both were evaluated on."""
     if format_ == "csv" and not details:
         return
     for pair in report.example_comparisons:
         tables = make_example_tables(
-            pair, ids, report.scale, percent=percent and format_ != "csv",
+            pair, metrics, report.scale, percent=percent and format_ != "csv",
             digits=None if format_ == "csv" else digits + 2 * percent, per_task=details,
         )  # fmt: skip
         text = describe_example_comparison(pair)
@@ -181,7 +184,8 @@ def _print_examples(
             print_lines()
         if format_ == "latex":
             for table in tables:
-                print_lines(f"% {table.title}", *table.latex().split("\n"))
+                print_lines(f"% {table.title}")
+                print_tables([table], format_, ids=ids)
             print_lines(f"% {text}")
         elif format_ == "csv":
             print_tables(tables, format_)

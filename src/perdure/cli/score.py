@@ -57,6 +57,7 @@ def score(
     as_: Annotated[ToolName | None, Parameter("--as", metavar="TOOL")] = None,
     per_task: Flag = False,
     format_: TableFormat = "text",
+    ids: Flag = False,
     pool: Flag = False,
     inputs: FileOptions = DEFAULT_FILE_OPTIONS,
     classes: Values | None = None,
@@ -88,7 +89,8 @@ def score(
         as_: Print what another tool or paper would print, such as `avalanche` or `mammoth`; see
             `perdure list tools`.
         per_task: Also print the values per task and the values after each task.
-        format_: Output format. LaTeX tables use booktabs.
+        format_: Output format. LaTeX tables use booktabs and the symbols of metrics.
+        ids: In LaTeX, print the ids of metrics instead of their symbols.
         pool: Average runs that differ in more than the seed.
         inputs: How to read and show the scores.
         classes: Number of classes that each task introduces, as in 2,2,2.
@@ -134,7 +136,7 @@ def score(
     if as_ is not None:
         _print_as(groups, as_, format_, notes, percent=percent)
         return 0
-    _print_scores(groups, format_, notes, percent=percent, per_task=per_task)
+    _print_scores(groups, format_, notes, percent=percent, per_task=per_task, ids=ids)
     return _report_missing(groups, metrics, format_)
 
 
@@ -160,6 +162,7 @@ def _print_scores(
     *,
     percent: bool,
     per_task: bool,
+    ids: bool,
 ) -> None:
     """Print a single group as it is, several under their names."""
     if format_ == "json":
@@ -172,10 +175,16 @@ def _print_scores(
         return
     digits = None if format_ == "csv" else 4
     tables = {
-        name: make_score_tables(group.summary, percent=percent, per_task=per_task, digits=digits)
+        name: make_score_tables(
+            group.summary,
+            percent=percent,
+            per_task=per_task,
+            digits=digits,
+            grouped=format_ == "text",
+        )
         for name, group in groups.items()
     }
-    for name in _print_groups(tables, format_):
+    for name in _print_groups(tables, format_, ids=ids):
         summary = groups[name].summary
         if format_ == "text" and summary.undefined:
             print_lines("", "undefined")
@@ -188,7 +197,9 @@ def _print_scores(
     print_notes(notes, format_)
 
 
-def _print_groups(tables: Mapping[str, list[TextTable]], format_: str) -> Iterator[str]:
+def _print_groups(
+    tables: Mapping[str, list[TextTable]], format_: str, *, ids: bool = False
+) -> Iterator[str]:
     """Print the tables of each group under its name, and yield the name after them."""
     if format_ == "csv":
         print_tables(_stack(tables), format_)
@@ -198,7 +209,7 @@ def _print_groups(tables: Mapping[str, list[TextTable]], format_: str) -> Iterat
     for k, (name, group_tables) in enumerate(tables.items()):
         if len(tables) > 1:
             print_lines(*[""] * (k > 0), heading + name, *[""] * (format_ != "latex"))
-        print_tables(group_tables, format_)
+        print_tables(group_tables, format_, ids=ids)
         yield name
 
 

@@ -7,12 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 from cyclopts import App, Parameter
 
 from ..api.study_cache import load_finished_study, save_finished_study
 from ..record import InputError
-from ..report.tables.study import study_tables
+from ..report.tables.study import study_tables, study_to_dict
 from ._options import (
     DEFAULT_EXECUTION_OPTIONS,
     ExecutionOptions,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..report.tables import TextTable
-    from ..studies import GuidelineCheck, Study, StudyRow, StudyStatus
+    from ..studies import Study, StudyStatus
 
 __all__ = ["run_with_progress", "study_app"]
 
@@ -131,6 +130,7 @@ def report(
     store: Store = Path("runs"),
     metrics: MetricIds | None = None,
     format_: TableFormat = "text",
+    ids: Flag = False,
 ) -> int:
     """Print the tables of the finished runs, the selected hyperparameters and the guidelines met.
 
@@ -138,14 +138,16 @@ def report(
         file: Study file (TOML).
         store: Folder in which runs are stored.
         metrics: Metrics to print: ids, or a pattern such as 'forgetting.*'.
-        format_: Output format. LaTeX tables use booktabs.
+        format_: Output format. LaTeX tables use booktabs and the symbols of metrics.
+        ids: In LaTeX, print the ids of metrics instead of their symbols.
     """
     require_training()
     from .. import studies
 
     study = studies.read_study(file)
     print_stderr(*(f"note: {note}" for note in study.notes))
-    _print_report(study, store, studies.study_status(study, store), format_, metrics or [])
+    status = studies.study_status(study, store)
+    _print_report(study, store, status, format_, metrics or [], ids=ids)
     return 0
 
 
@@ -232,19 +234,25 @@ def _print_estimates(study: Study, store: Path, options: ExecutionOptions, forma
 
 
 def _print_report(
-    study: Study, store: Path, status: StudyStatus, format_: str, ids: list[str]
+    study: Study,
+    store: Path,
+    status: StudyStatus,
+    format_: str,
+    metrics: list[str],
+    *,
+    ids: bool = False,
 ) -> None:
     from .. import studies
 
     rows = studies.build_rows(study, status)
-    tables = study_tables(rows, ids, together=format_ in ("latex", "csv"))
+    tables = study_tables(rows, metrics, together=format_ in ("latex", "csv"))
     searched = any(selection.trials for selection in status.selections.values())
     checks = studies.check_guidelines(rows, study.select.on if searched else None)
     if format_ == "json":
-        print_json(_as_json(study, rows, status, checks))
+        print_json(study_to_dict(study, rows, status, checks) | {"failed": _failures(status)})
         return
     if format_ in ("latex", "csv"):
-        print_tables(tables, format_)
+        print_tables(tables, format_, ids=ids)
         return
     print_lines(f"{study.name}: {study.about}".rstrip(": "))
     print_tables(tables, format_)
@@ -270,28 +278,3 @@ def _print_report(
 
 def _failures(status: StudyStatus) -> dict[str, str]:
     return {folder.name: render_options(error) for folder, error in status.failed.items()}
-
-
-def _as_json(
-    study: Study,
-    rows: Sequence[StudyRow],
-    status: StudyStatus,
-    checks: Sequence[GuidelineCheck],
-) -> dict[str, object]:
-    return {
-        "study": study.name,
-        "cells": [
-            {
-                **row.cell._asdict(), "seeds": row.seeds, "selected": row.selected,
-                "runs": msgspec.to_builtins(row.runs),
-            }
-            for row in rows
-        ],
-        "failed": _failures(status),
-        "waiting": [folder.name for folder in status.waiting],
-        "undecided": [str(cell) for cell in status.undecided],
-        "guidelines": [
-            {"guideline": check.guideline, "met": check.met, "violations": list(check.violations)}
-            for check in checks
-        ],
-    }  # fmt: skip

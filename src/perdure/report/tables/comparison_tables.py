@@ -114,7 +114,10 @@ def _difference_table(report: ComparisonReport, one: MethodsComparison, write: F
 def _mean_table(report: ComparisonReport, write: Format, *, percent: bool) -> TextTable:
     """Return mean ± SD per method and metric, the best bold and the second underlined."""
     header = [_metric_title(one, percent=percent) for one in report.metrics.values()]
-    table = TextTable(["method", *header], [[name] for name in report.runs], right=set(header))
+    table = TextTable(
+        ["method", *header], [[name] for name in report.runs], right=set(header),
+        ids=_heading_ids(report),
+    )  # fmt: skip
     for k, (id_, one) in enumerate(report.metrics.items(), start=1):
         means = {name: write(one.means[name].mean, id_) for name in report.runs}
         # Ranked as printed: of two equal numbers, neither alone may be bold.
@@ -147,7 +150,10 @@ def _interval_table(report: ComparisonReport, write: Format) -> TextTable:
         ]
         for name in report.runs
     ]
-    return TextTable(["method", *header], rows, title=_interval_title(report), right=set(header))
+    return TextTable(
+        ["method", *header], rows, title=_interval_title(report), right=set(header),
+        ids=_heading_ids(report),
+    )  # fmt: skip
 
 
 def _rank_table(report: ComparisonReport) -> TextTable:
@@ -156,7 +162,10 @@ def _rank_table(report: ComparisonReport) -> TextTable:
         [name, *(f"{one.ranks[name]:.2f}" for one in report.metrics.values() if one.ranks)]
         for name in report.runs
     ]
-    return TextTable(["method", *header], rows, title="mean rank over seeds", right=set(header))
+    return TextTable(
+        ["method", *header], rows, title="mean rank over seeds", right=set(header),
+        ids=_heading_ids(report),
+    )  # fmt: skip
 
 
 def _p_value_table(report: ComparisonReport) -> TextTable:
@@ -168,7 +177,14 @@ def _p_value_table(report: ComparisonReport) -> TextTable:
     ]
     title = f"p after Holm (* below {report.alpha:g})"
     header = list(report.metrics)
-    return TextTable(["pair", *header], rows, title=title, right=set(header))
+    return TextTable(
+        ["pair", *header], rows, title=title, right=set(header), ids=_heading_ids(report)
+    )
+
+
+def _heading_ids(report: ComparisonReport) -> dict[tuple[int, int], str]:
+    """Return which columns are headed by which id; the first column names methods."""
+    return {(-1, k): id_ for k, id_ in enumerate(report.metrics, start=1)}
 
 
 def _format_p(pair: Comparison) -> str:

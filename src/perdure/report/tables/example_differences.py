@@ -56,25 +56,28 @@ def make_example_tables(
     rows = []
     for id_ in known:
         low, high = ends = difference.intervals[id_]
-        cells = [write(difference.metrics[id_], id_), _join(ends, id_, write)]
-        cells.append("yes" if low > 0 or high < 0 else "no")
+        numbers = [write(difference.metrics[id_], id_), _join(ends, id_, write)]
+        numbers.append("yes" if low > 0 or high < 0 else "no")
         rows.append(
             [
                 id_,
                 ARROWS[better_direction(id_, scale)],
-                *cells,
+                *numbers,
                 display_name(find_metric(id_), scale),
             ]
         )
     header = ["id", "better", value, interval, "apart", "name"]
-    tables = [TextTable(header, rows, title=title, right={value, interval})]
+    cells = {(i, 0): id_ for i, id_ in enumerate(known)}
+    tables = [TextTable(header, rows, title=title, right={value, interval}, ids=cells)]
     if per_task:
         tasks = difference.tasks
         cells_of = [
             [id_, *(_task_cell(difference, id_, k, write) for k in range(len(tasks)))]
             for id_ in known
         ]
-        tables.append(TextTable(["each task", *tasks], cells_of, title=title, right=set(tasks)))
+        tables.append(
+            TextTable(["each task", *tasks], cells_of, title=title, right=set(tasks), ids=cells)
+        )
     return tables
 
 

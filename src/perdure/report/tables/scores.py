@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...metrics import RunsSummary, better_direction, display_name, find_metric
+from ...metrics import GROUPS, RunsSummary, better_direction, display_name, find_metric, parse_id
 from .text_table import TextTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ...metrics import ScoreScale, Summary, ToolRow
 
@@ -27,6 +27,7 @@ __all__ = [
     "stack_tables",
 ]
 
+MAX_UNGROUPED = 10  # metrics in a table without headings
 ARROWS = {"higher": "↑", "lower": "↓"}
 HEADLINE_IDS = (
     "acc", "aaa", "acc.learning", "forgetting.learned", "bwt", "min_acc", "wc_acc", "wf10", "wf100",
@@ -47,13 +48,17 @@ def make_score_tables(
     percent: bool = False,
     per_task: bool = False,
     digits: int | None = 4,
+    grouped: bool = False,
 ) -> list[TextTable]:
     """Return the table of all metrics and, if `per_task`, tables of and after each task.
 
-    `digits=None` writes full precision, for files.
+    `digits=None` writes full precision, for files; `grouped` adds headings to a long table, for
+    people.
     """
     write = partial(format_metric, percent=percent, digits=digits)
     tables = [_make_metric_table(summary, write, percent=percent, precise=digits is None)]
+    if grouped and len(tables[0].rows) > MAX_UNGROUPED:
+        tables[0] = _add_headings(tables[0])
     if per_task:
         known = {id_: summary.per_task[id_] for id_ in summary.metrics if id_ in summary.per_task}
         tables.append(_make_per_task_table("each task", known, summary.tasks, write))
@@ -175,7 +180,22 @@ def _make_metric_table(
             row += (ends or ["", ""]) if precise else [" to ".join(ends)]
         row += [write(bias[id_], id_) if id_ in bias else ""] if bias else []
         rows.append([*row, display_name(find_metric(id_), scale)])
-    return TextTable(header, rows, right={value_column, "SD", "95% interval", "bias at most"})
+    ids = {(i, 0): id_ for i, id_ in enumerate(summary.metrics)}
+    right = {value_column, "SD", "95% interval", "bias at most"}
+    return TextTable(header, rows, right=right, ids=ids)
+
+
+def _add_headings(table: TextTable) -> TextTable:
+    """Return a table of metrics with a heading above each group of them."""
+    rows: list[list[str]] = []
+    headings = set()
+    for title, metrics in GROUPS.items():
+        members = [row for row in table.rows if parse_id(row[0]).base in metrics]
+        if members:
+            headings.add((len(rows), 0))
+            rows.append([title, *[""] * (len(table.header) - 1)])
+            rows += [[f"  {id_}", *cells] for id_, *cells in members]
+    return TextTable(table.header, rows, right=table.right, best=headings)
 
 
 def _make_per_task_table(
@@ -191,7 +211,7 @@ def _make_per_task_table(
         unit_id = CURVE_IDS.get(id_, id_)
         cells = ["" if value is None else write(value, unit_id) for value in several]
         rows.append([id_, *cells, *[""] * (width - len(cells))])
-    return TextTable([title, *names], rows, right=set(names))
+    return TextTable([title, *names], rows, right=set(names), ids=_ids_of_rows(values))
 
 
 def _make_interval_tables(summary: Summary | RunsSummary, write: Format) -> list[TextTable]:
@@ -205,4 +225,10 @@ def _make_interval_tables(summary: Summary | RunsSummary, write: Format) -> list
         ]
         rows.append([id_, *cells, *[""] * (len(summary.tasks) - len(cells))])
     header = ["95% interval of each task", *summary.tasks]
-    return [TextTable(header, rows, right=set(summary.tasks))]
+    ids = _ids_of_rows(summary.per_task_intervals)
+    return [TextTable(header, rows, right=set(summary.tasks), ids=ids)]
+
+
+def _ids_of_rows(names: Iterable[str]) -> dict[tuple[int, int], str]:
+    """Return which rows start with the id of a metric; a curve may have a name of its own."""
+    return {(i, 0): name for i, name in enumerate(names) if name not in CURVE_IDS}

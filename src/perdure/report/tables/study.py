@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ...metrics import find_metric
 from .scores import format_value
 from .text_table import TextTable
@@ -11,9 +13,9 @@ from .text_table import TextTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...studies import StudyRow
+    from ...studies import GuidelineCheck, Study, StudyRow, StudyStatus
 
-__all__ = ["study_tables"]
+__all__ = ["study_tables", "study_to_dict"]
 
 COLUMNS = ("acc", "acc.learning", "bwt", "forgetting.learned", "min_acc", "wc_acc")
 COSTS = {"seconds_train": ("train s", 1.0), "peak_bytes": ("peak MB", 1e6)}
@@ -56,7 +58,8 @@ def _table(title: str, rows: Sequence[StudyRow], ids: Sequence[str]) -> TextTabl
             values = row.costs(name)
             cells.append(f"{sum(values) / len(values) / unit:.3g}" if values else "")
         body.append(cells)
-    return TextTable(header, body, title=title, right={*header} - {*factors})
+    headings = {(-1, k): id_ for k, id_ in enumerate(shown, start=len(factors) + 1)}
+    return TextTable(header, body, title=title, right={*header} - {*factors}, ids=headings)
 
 
 def _format_metric(row: StudyRow, id_: str) -> str:
@@ -68,3 +71,29 @@ def _format_metric(row: StudyRow, id_: str) -> str:
         format_value(value, unit, percent=False, digits=3) for value in values if value is not None
     ]
     return " ± ".join(numbers)
+
+
+def study_to_dict(
+    study: Study,
+    rows: Sequence[StudyRow],
+    status: StudyStatus,
+    checks: Sequence[GuidelineCheck],
+) -> dict[str, object]:
+    """Return plain lists and numbers, ready for JSON."""
+    return {
+        "study": study.name,
+        "cells": [
+            {
+                **row.cell._asdict(), "seeds": row.seeds, "selected": row.selected,
+                "runs": msgspec.to_builtins(row.runs),
+            }
+            for row in rows
+        ],
+        "failed": {folder.name: error for folder, error in status.failed.items()},
+        "waiting": [folder.name for folder in status.waiting],
+        "undecided": [str(cell) for cell in status.undecided],
+        "guidelines": [
+            {"guideline": check.guideline, "met": check.met, "violations": list(check.violations)}
+            for check in checks
+        ],
+    }  # fmt: skip

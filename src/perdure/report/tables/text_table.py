@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from ..._terminal_text import escape_line
+from ...metrics import metric_symbol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 __all__ = ["TextTable"]
 
 
-Cell = tuple[int, int]  # row, column
+Cell = tuple[int, int]  # row, column; the header is row -1
 
 
 @dataclass
@@ -24,7 +25,8 @@ class TextTable:
     """A header and rows of text; columns named in `right` are right-aligned numbers.
 
     Cells in `best` are bold, those in `second` underlined (Markdown cannot underline).
-    `superscripts` follow a cell, for example letters of significance.
+    `superscripts` follow a cell, for example letters of significance. `ids` are the cells that
+    start with the id of a metric, for which LaTeX has a symbol.
     """
 
     header: list[str]
@@ -34,6 +36,7 @@ class TextTable:
     best: set[Cell] = field(default_factory=set)
     second: set[Cell] = field(default_factory=set)
     superscripts: dict[Cell, str] = field(default_factory=dict)
+    ids: dict[Cell, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.title = escape_line(self.title)
@@ -86,23 +89,32 @@ class TextTable:
         lines.insert(1, f"|{'|'.join(rule)}|")
         return "\n".join(([f"**{_markdown(self.title)}**", ""] if self.title else []) + lines)
 
-    def latex(self) -> str:
-        r"""Return a LaTeX table in the booktabs style.
+    def latex(self, *, symbols: bool = True) -> str:
+        r"""Return a LaTeX table in the booktabs style, with symbols of metrics or with their ids.
 
         Example:
-            >>> print(TextTable(["id", "value"], [["min_acc", "0.5"]], right={"value"}).latex())
-            \begin{tabular}{lr}
+            >>> table = TextTable(["bwt ↑"], [["-0.5"]], right={"bwt ↑"}, ids={(-1, 0): "bwt"})
+            >>> print(table.latex())
+            \begin{tabular}{r}
             \toprule
-            id & value \\
+            $\mathrm{BWT}$ $\uparrow$ \\
             \midrule
-            min\_acc & 0.5 \\
+            $-$0.5 \\
             \bottomrule
             \end{tabular}
         """
+        ids = self.ids if symbols else {}
         spec = "".join("r" if name in self.right else "l" for name in self.header)
-        head = " & ".join(map(_latex, self.header))
+        titles = [
+            _latex_with_symbol(cell, ids[-1, k]) if (-1, k) in ids else _latex(cell)
+            for k, cell in enumerate(self.header)
+        ]
+        if titles[0] == "id" and ids:
+            titles[0] = "metric"
+        head = " & ".join(titles)
         marked = self._cells(
             _latex,
+            ids=ids,
             best=r"\textbf{{{}}}",
             second=r"\underline{{{}}}",
             superscript=r"\textsuperscript{{{}}}",
@@ -122,12 +134,16 @@ class TextTable:
         self,
         escape: Callable[[str], str] = str,
         *,
+        ids: Mapping[Cell, str] | None = None,
         best: str = "{}",
         second: str = "{}",
         superscript: str = "{}",
     ) -> list[list[str]]:
         """Return the escaped rows, with the marks of a format for best, second and superscripts."""
         rows = [list(map(escape, row)) for row in self.rows]
+        for (i, k), id_ in (ids or {}).items():
+            if i >= 0:
+                rows[i][k] = _latex_with_symbol(self.rows[i][k], id_)
         for cells, mark in ((self.best, best), (self.second, second)):
             for i, k in cells:
                 rows[i][k] = mark.format(rows[i][k])
@@ -148,6 +164,13 @@ def _markdown(cell: str) -> str:
     cell = cell.replace("\\", "\\\\").replace("|", r"\|").replace("\n", " ")
     cell = cell.replace("<", "&lt;").replace("*", r"\*").replace("`", r"\`").replace("[", r"\[")
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\_", cell)  # inside a word it is not markup
+
+
+def _latex_with_symbol(cell: str, id_: str) -> str:
+    """Return a cell that starts with the id of a metric, with its symbol instead."""
+    symbol = metric_symbol(id_)
+    words = re.fullmatch(r"\\text\{(.*)\}", symbol)  # of amsmath, which a paper may not load
+    return (words[1] if words else f"${symbol}$") + _latex(cell.removeprefix(id_))
 
 
 def _latex(cell: str) -> str:
