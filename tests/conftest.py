@@ -23,6 +23,7 @@ OUTSIDE = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_", "HF_", "PERDUR
 for name in list(os.environ):
     if name.startswith(OUTSIDE) or name.lower().endswith("_proxy"):
         del os.environ[name]
+os.environ["PERDURE_QUIET"] = "1"  # on a busy machine any command may take long enough for a line
 
 # The clock of a busy machine proves nothing.
 calm = [hypothesis.HealthCheck.too_slow]
@@ -39,7 +40,7 @@ evaluator_layers evaluator_record evaluator_resume examples execution_ray figure
 figures_matrix figures_real fuzz hostile_files live_clients live_page many_tasks
 report_broken_runs report_page report_page_browser scenarios_named strategies
 strategies_contract strategies_costs study_end_to_end study_status training_checkpoint
-training_kills training_resume trust_imports trust_stores writer_lock zoo
+training_kills training_resume trust_imports trust_stores waits writer_lock zoo
 """.split()  # noqa: SIM905 - a list to read
 
 

@@ -134,7 +134,7 @@ def make_corpus(folder: Path) -> None:
         studies.read_study(store / "small.toml"), store / "runs", execution.run_serially,
         lambda *_: None,
     )  # fmt: skip
-    for command in ("status", "report"):  # they write known.json and scores.json
+    for command in ("status", "report"):  # they write scores.json
         run("study", command, store / "small.toml", "--store", store / "runs")
     first = training.make_config(
         "split-digits", "naive", epochs=1, every=30, seed=1, gradients=1, settings={"hidden": 8}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from perdure.training.run import hash_weights
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
@@ -20,7 +21,6 @@ from perdure.training import (
     save_checkpoint,
     train,
 )
-from perdure.training.run import hash_weights
 
 if TYPE_CHECKING:
     from pathlib import Path

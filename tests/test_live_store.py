@@ -387,15 +387,13 @@ def test_a_study_is_counted_by_its_runs(tmp_path: Path) -> None:
     said = {"study": {"name": "s"}, "runs": ["a", "b", "c", "a"], "later": 5}
     (tmp_path / "s.study.json").write_text(json.dumps(said))
     (tmp_path / "old.study.json").write_text('{"study": {}, "selections": []}')
-    (tmp_path / "old.known.json").write_text('{"runs": ["a"], "done": 1}')
     (tmp_path / "bad.study.json").write_text('{"runs": {"x": 1}}')
     watching = StoreWatcher(tmp_path)
-    known, study = watching.studies
+    (study,) = watching.studies
     assert (study.name, study.done, study.running, study.failed, study.waiting) == ("s", 1, 0, 0, 7)
-    assert (known.name, known.done, known.waiting) == ("old", 1, 0)
     (run / "failed.json").write_text('{"error": "no"}')
     settle(watching)
-    assert (watching.studies[1].failed, watching.studies[1].waiting) == (1, 6)
+    assert (watching.studies[0].failed, watching.studies[0].waiting) == (1, 6)
 
 
 def test_a_study_says_what_is_to_come_before_it_comes(tmp_path: Path) -> None:

@@ -191,11 +191,11 @@ def test_a_failure_tried_again_fails_again(whole: Reference, tmp_path: Path) -> 
 # Estimates
 
 
-def test_a_dry_run_lists_all_and_starts_none(whole: Reference, tmp_path: Path) -> None:
+def test_an_estimate_lists_all_and_starts_none(whole: Reference, tmp_path: Path) -> None:
     answer = run(
-        "study", "run", whole.file, "--store", tmp_path / "none", "--dry-run", "--format", "json"
+        "study", "run", whole.file, "--store", tmp_path / "none", "--estimate", "--format", "json"
     )
-    assert (answer.code, answer.err) == (0, "")
+    assert (answer.code, answer.err) == (0, "perdure: measuring a few steps of each kind of run\n")
     assert not list(tmp_path.iterdir())
     said = strict(answer.out)
     assert len(said["runs"]) == RUNS
@@ -237,7 +237,7 @@ def test_runs_of_other_lengths_are_measured_apart(tmp_path: Path) -> None:
     text = 'scenarios = ["split-digits"]\nstrategies = ["naive"]\nseeds = 1\n[run]\nevery = 50\n'
     file = write(tmp_path, "mine.toml", text + "[grid]\niterations = [10, 1000]\nlr = [0.1, 0.2]\n")
     answer = run(
-        "study", "run", file, "--store", tmp_path / "none", "--dry-run", "--format", "json"
+        "study", "run", file, "--store", tmp_path / "none", "--estimate", "--format", "json"
     )
     seconds = [each["seconds"] for each in strict(answer.out)["runs"]]
     assert seconds == pytest.approx([0.5, 0.5, 50.0, 50.0, 0.5])  # the last: what is reported

@@ -27,7 +27,7 @@ from perdure.training import (
     train,
 )
 from perdure.training.loop import iterate_batches
-from perdure.training.run import hash_weights
+from perdure.training.single_run import hash_weights
 
 if TYPE_CHECKING:
     from pathlib import Path

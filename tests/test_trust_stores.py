@@ -75,12 +75,12 @@ def hostile(study: tuple[Path, Path], folder: Path) -> tuple[Path, Path, Path]:
     shutil.copy(study[0], file)
     shutil.copytree(study[1], store)
     victim.write_text(SECRET)
-    for kept in (*store.glob("*/scores.json"), *store.glob("*.known.json")):
+    for kept in store.glob("*/scores.json"):
         kept.unlink()
     for each in [path for path in store.iterdir() if path.is_dir()]:
         for name in PLANTED:
             (each / name).symlink_to(victim)
-    for name in (".mine.known.json.new", "mine.known.json", ".mine.study.json.new", ".shared"):
+    for name in (".mine.study.json.new", ".shared"):
         (store / name).symlink_to(victim)
     return file, store, victim
 
@@ -293,7 +293,7 @@ def test_a_run_that_another_process_finishes_meanwhile_stays(
     if saved:
         stopped(what, folder, 5)
     finished = whole(what, tmp_path / "whole")
-    module: Any = importlib.import_module("perdure.training.run")
+    module: Any = importlib.import_module("perdure.training.single_run")
     real = module.build_evaluator
 
     def later(*arguments: Any, **options: Any) -> Any:

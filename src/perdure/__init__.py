@@ -140,8 +140,9 @@ if not TYPE_CHECKING:  # a type checker would take any name for an attribute
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 raise
+            hint = import_module("._extras", __name__).install_hint("train")
             raise ModuleNotFoundError(
-                f"perdure.{name} needs PyTorch: pip install 'perdure[train]'", name="torch"
+                f"perdure.{name} needs PyTorch: {hint}", name="torch"
             ) from None
         globals()[name] = value
         return value

@@ -12,7 +12,7 @@ from cyclopts import App, CycloptsError
 from .. import __version__
 from ..record import RecordError
 from ._command import Command
-from ._output import STDIN, print_stderr, running_command
+from ._output import STDIN, announce_waiting, print_stderr, running_command
 from ._parse_errors import describe_parse_error
 from .compare import compare
 from .data import data_app
@@ -60,11 +60,11 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # for terminals that lack a character
     command = Command(arguments, app)
     try:
-        with running_command(command):
+        with running_command(command), announce_waiting(arguments[0] if arguments else "perdure"):
             code = app(
                 arguments, exit_on_error=False, print_error=False, result_action="return_value"
             )
-        sys.stdout.flush()
+            sys.stdout.flush()
     except CycloptsError as error:
         _fail(command, describe_parse_error(error, command), 2)
     except ValueError as error:

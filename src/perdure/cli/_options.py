@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
+from .._extras import install_hint, is_installed
 from ..api.score_options import make_scale
 from ..metrics import criteria_weights
 from ..record import InputError, InputOptions, read_vector
@@ -264,11 +265,10 @@ DEFAULT_EXECUTION_OPTIONS = ExecutionOptions()
 
 
 def require_training() -> None:
-    """Raise unless everything that training needs is installed."""
-    try:
-        from .. import training  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise InputError(f"perdure run needs {error.name}: pip install 'perdure[train]'") from None
+    """Raise unless everything that training needs is installed; nothing is imported."""
+    for package in ("torch", "safetensors"):
+        if not is_installed(package):
+            raise InputError(f"training needs {package}: {install_hint('train')}")
 
 
 def check_paths(sources: Sequence[str]) -> None:

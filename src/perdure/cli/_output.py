@@ -7,11 +7,13 @@ What is printed may quote files from anywhere, so every line goes through `escap
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
 import textwrap
 from contextlib import contextmanager
+from threading import Timer
 from typing import TYPE_CHECKING
 
 from .._terminal_text import escape_line
@@ -25,9 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STDIN",
+    "announce_waiting",
     "print_json",
     "print_lines",
     "print_notes",
+    "print_section",
     "print_stderr",
     "print_tables",
     "print_wrapped",
@@ -53,6 +57,34 @@ def running_command(command: Command) -> Iterator[None]:
         yield
     finally:
         _running = before
+
+
+FIRST_LINE_SECONDS = 1.5
+_waiting: Timer | None = None  # prints a line unless something else is printed before
+
+
+@contextmanager
+def announce_waiting(command: str) -> Iterator[None]:
+    """Print a line on standard error if nothing has been printed for a while.
+
+    A command that prints nothing for seconds looks as if it hung, in a pipe too. PERDURE_QUIET
+    turns the line off.
+    """
+    global _waiting
+    text = f"{command} is at work; its output follows"
+    _waiting = Timer(FIRST_LINE_SECONDS, print_stderr, [text])
+    _waiting.daemon = True
+    if not os.environ.get("PERDURE_QUIET"):
+        _waiting.start()
+    try:
+        yield
+    finally:
+        _waiting.cancel()
+
+
+def _stop_waiting() -> None:
+    if _waiting is not None:
+        _waiting.cancel()
 
 
 def render_options(message: str) -> str:
@@ -96,11 +128,13 @@ def render_all(result: Summary | RunsSummary | ComparisonReport) -> None:
 
 def print_lines(*lines: str) -> None:
     """Print each argument as one line, or a blank line if there is none."""
+    _stop_waiting()
     print("\n".join(map(escape_line, lines)), flush=True)  # noqa: T201 - the only one
 
 
 def print_stderr(*lines: str, prefix: str = "perdure: ") -> None:
     """Print each argument as one line on standard error."""
+    _stop_waiting()
     sys.stderr.write("".join(f"{prefix}{escape_line(render_options(line))}\n" for line in lines))
 
 
@@ -112,6 +146,7 @@ def print_json(value: object) -> None:
 
 def print_tables(tables: Sequence[TextTable], format_: str, *, ids: bool = False) -> None:
     """Print tables in a format, separated by blank lines; LaTeX with symbols unless `ids`."""
+    _stop_waiting()
     for k, table in enumerate(tables):
         if k:
             print_lines()
@@ -132,10 +167,18 @@ def print_notes(notes: Sequence[str], format_: str) -> None:
             print_stderr(f"note: {note}")
 
 
-def print_wrapped(line: str, indent: str) -> None:
-    """Print a line, wrapped to the width of a terminal and left whole in a pipe."""
+def print_section(heading: str, lines: Sequence[str], format_: str) -> None:
+    """Print a heading, its lines, and a blank line."""
+    print_wrapped(heading, "  ", format_)
+    for line in lines:
+        print_wrapped(line, "    ", format_)
+    print_lines()
+
+
+def print_wrapped(line: str, indent: str, format_: str = "text") -> None:
+    """Print a line, wrapped to the width of a terminal, and left whole in a pipe or in Markdown."""
     lines = [escape_line(render_options(line))]
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and format_ == "text":
         width = max(40, shutil.get_terminal_size().columns)
         lines = textwrap.wrap(lines[0], width, subsequent_indent=indent, break_on_hyphens=False)
     print_lines(*lines)

@@ -68,6 +68,10 @@ class SeedProgressView:
             print_stderr(*plan.notes)
         if self._show and plan.waiting and _is_interactive():
             self._add_bars(plan.waiting)
+        elif self._show and plan.waiting:
+            config, count = plan.waiting[0].config, len(plan.waiting)
+            seeds = "1 seed" if count == 1 else f"{count} seeds"
+            print_stderr(f"training {config.strategy} on {config.scenario}, {seeds}")
 
     def on_event(self, job: Job, event: RunEvent) -> None:
         """Show an event of a run."""
@@ -225,10 +229,14 @@ class StudyProgressView:
         for job, _, last in self._running.values():
             text = f"  {last.fraction:>4.0%}  {job.folder.name}  {_live_text(last)}"
             lines.append(escape_line(text))
-        lines += ["", *(table.text() + "\n" for table in self._tables)]
+        from rich.console import Group
         from rich.text import Text
 
-        self._live.update(Text("\n".join(lines)), refresh=True)
+        from ..report.tables.terminal import render_table
+
+        width = self._live.console.width
+        tables = [part for table in self._tables for part in ("", render_table(table, width))]
+        self._live.update(Group(Text("\n".join(lines)), *tables), refresh=True)
 
     def _print(self, text: str) -> None:
         if self._show:

@@ -15,7 +15,7 @@ from ..record.points import PROBE
 from ..report.tables import TextTable
 from ..stats import plan as plan_evaluations
 from ._options import IntList, IntOrAll, IntPair, PositiveInt, TableFormat
-from ._output import STDIN, print_json, print_lines, print_notes, print_tables
+from ._output import STDIN, print_json, print_notes, print_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -187,10 +187,7 @@ def _print(
     ]
     header = [name for name in rows[0] if any(row[name] for row in rows)]
     table = TextTable(header, [[row[name] for name in header] for row in rows], right=set(header))
-    if format_ == "text":  # on a terminal too: rich would cut digits off to make columns fit
-        print_lines(*table.text().split("\n"))
-    else:
-        print_tables([table], format_)
+    print_tables([table], format_)
     print_notes(notes, format_)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
+from .._extras import install_hint
 from .._suggestions import suggest_names
 from ..record import InputError
 from ..report.sources import open_sources
@@ -183,7 +184,7 @@ def _find_function(kind: str) -> Callable[..., Figure]:
         if error.name != "matplotlib":
             raise
         raise InputError(
-            "matplotlib is not installed, expected it for figures; pip install 'perdure[report]'"
+            f"matplotlib is not installed, expected it for figures; {install_hint('report')}"
         ) from None
     function: Callable[..., Figure] = getattr(figures, kind)
     return function

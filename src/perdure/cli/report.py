@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from .._extras import install_hint
 from ..record import InputError
 from ..report.sources import open_sources
 from ..stats import PairTestName
@@ -69,7 +70,7 @@ def report(
         from ..report.page.significance import PairTestOptions
     except ModuleNotFoundError as error:
         raise InputError(
-            f"{error.name} is not installed, expected it for pages; pip install 'perdure[report]'"
+            f"{error.name} is not installed, expected it for pages; {install_hint('report')}"
         ) from None
     methods, notes = open_sources(sources, inputs.make(), store, pool=pool, finished=finished)
     command = _arguments(

@@ -11,7 +11,15 @@ from ..report.tables import TextTable
 from ..report.tables.reproduction import claims_table, comparison_table
 from ..scenarios import find_scenario
 from ._options import DEFAULT_EXECUTION_OPTIONS, ExecutionOptions, Flag, require_training
-from ._output import print_json, print_lines, print_stderr, print_tables, render_options
+from ._output import (
+    print_json,
+    print_lines,
+    print_section,
+    print_stderr,
+    print_tables,
+    print_wrapped,
+    render_options,
+)
 from .study import run_with_progress
 
 if TYPE_CHECKING:
@@ -48,13 +56,13 @@ def reproduce(
         output: Folder for the tables as JSON and the data of figures as CSV. Defaults to
             STORE/tables.
     """
-    require_training()
     from .. import reproduction, studies, training
 
     results = [reproduction.find_published_result(name) for name in dict.fromkeys(names or [])]
     if not results and not quick:
         _list(format_)
         return 0
+    require_training()
     device = training.resolve_device(device)
     reports = []
     for result in results or list(reproduction.load_published_results().values()):
@@ -108,9 +116,8 @@ def _list(format_: str) -> None:
         return
     print_tables([table], format_)
     if format_ == "text":
-        print_lines(
-            "", "Run one: perdure reproduce NAME. A quick version of all: perdure reproduce --quick"
-        )
+        print_lines("", "Run one: perdure reproduce NAME")
+        print_lines("Run a quick version of all: perdure reproduce --quick")
 
 
 def _time(hours: float) -> str:
@@ -138,7 +145,8 @@ def _print_report(report: ReproductionReport, format_: str) -> None:
     print_lines(*([f"## {title}", ""] if format_ == "markdown" else [title]))
     unit = "percent" if result.unit == "percent" else "fractions"
     small = f"Quick version, not comparable with the paper: {result.quick_about}"
-    print_lines(f"{small if quick else result.paper}; {unit}", "")
+    print_wrapped(f"{small if quick else result.paper}; {unit}", "  ", format_)
+    print_lines()
     for table in (
         comparison_table(report.rows, result.digits, quick=quick),
         claims_table(report.claims),
@@ -154,4 +162,4 @@ def _print_report(report: ReproductionReport, format_: str) -> None:
         ("data of figures", report.figures),
     ):
         if lines:
-            print_lines(f"{heading}:", *(f"{mark}{line}" for line in lines), "")
+            print_section(f"{heading}:", [f"{mark}{line}" for line in lines], format_)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -24,7 +23,14 @@ from ._options import (
     TextFormat,
     require_training,
 )
-from ._output import print_json, print_lines, print_stderr, render_all, render_options
+from ._output import (
+    print_json,
+    print_lines,
+    print_stderr,
+    print_wrapped,
+    render_all,
+    render_options,
+)
 from ._progress import SeedProgressView
 from .reference.names import ModelName, ScenarioName, StrategyName
 
@@ -196,7 +202,6 @@ def run(
         format_: Output format.
     """
     strategy = _resolve_names(scenario, strategy)
-    require_training()
     from ..api.runs import make_configs
     from ..api.runs import run as run_seeds
 
@@ -206,6 +211,7 @@ def run(
         configs = make_configs(scenario, strategy, seeds=seeds, **options)
         print_json([{"folder": str(store / c.folder), **to_builtins(c)} for c in configs])
         return 0
+    require_training()
     with SeedProgressView(show=format_ != "json") as progress:
         result = run_seeds(
             scenario, strategy, seeds=seeds, store=store, jobs=jobs, restart=restart,
@@ -260,18 +266,20 @@ def _print(result: RunResult, summary: Summary | RunsSummary) -> None:
     config, count = result.configs[0], len(result.folders)
     seeds = "1 seed" if count == 1 else f"mean of {count} seeds"
     print_lines(f"{config.scenario}, {config.strategy}, {config.setting}-incremental, {seeds}")
-    print_lines(_describe_config(config), "")
+    print_wrapped(_describe_config(config), "  ")
+    print_lines()
     tasks = make_task_table(summary)
     if len(tasks.header) > 1:
         tasks.show(sys.stdout)
         print_lines()
-    names = not sys.stdout.isatty() or get_terminal_size().columns >= 90
-    make_headline_table(summary, names=names).show(sys.stdout)
+    make_headline_table(summary).show(sys.stdout)
     print_lines(f"intervals: over {'test examples' if count == 1 else 'seeds'}")
     for warning in result.warnings:
-        print_lines(render_options(warning))
+        print_wrapped(warning, "  ")
     if result.deviations:
-        print_lines("", "not as published:", *(f"  {text}" for text in result.deviations))
+        print_lines("", "not as published:")
+        for text in result.deviations:
+            print_wrapped(f"  {text}", "    ")
     print_lines("", "record:", *(f"  {folder}" for folder in result.folders))
     print_lines(f"all metrics: perdure score {' '.join(map(str, result.folders))}")
 

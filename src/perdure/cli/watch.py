@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import webbrowser
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from .._extras import install_hint, is_installed
 from ..record import InputError
 from ._options import Flag, NonNegativeInt
 from ._output import print_lines
@@ -64,9 +64,9 @@ def watch(
 
 def _require_packages() -> None:
     for package in ("starlette", "uvicorn", "plotly"):
-        if find_spec(package) is None:
+        if not is_installed(package):
             raise InputError(
-                f"{package} is not installed, expected it for pages; pip install 'perdure[report]'"
+                f"{package} is not installed, expected it for pages; {install_hint('report')}"
             )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,8 +28,6 @@ from .paths import (
 from .registry import DATASETS, find_dataset
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from .paths import DatasetFiles
@@ -203,14 +205,9 @@ def _select_subset(name: str, whole: Dataset) -> Dataset:
 
 def _load_digits() -> Dataset:
     """Return the digits of scikit-learn; every fifth image of a class is a test image."""
-    try:
-        import sklearn  # type: ignore[import-untyped]
-        from sklearn.datasets import load_digits  # type: ignore[import-untyped]
-    except ImportError:
-        raise missing_package("scikit-learn") from None
-    bunch = load_digits()
-    x = (bunch.images * 255 / 16).round().astype(np.uint8)[:, None]
-    y = bunch.target.astype(np.int64)
+    table = _read_digits()
+    x = (table[:, :-1].reshape(-1, 1, 8, 8) * 255 / 16).round().astype(np.uint8)
+    y = table[:, -1].astype(np.int64)
     is_test = np.zeros(len(y), dtype=bool)
     for label in range(10):
         is_test[np.flatnonzero(y == label)[4::5]] = True
@@ -220,6 +217,25 @@ def _load_digits() -> Dataset:
         test=Split(freeze(x[is_test]), freeze(y[is_test])),
         classes=tuple("0123456789"),
         source="bundled",
-        revision=f"scikit-learn {sklearn.__version__}",
+        revision=f"scikit-learn {version('scikit-learn')}",
         sha256={"digits": hashlib.sha256(x.tobytes() + y.tobytes()).hexdigest()},
     )
+
+
+def _read_digits() -> NDArray[np.float64]:
+    """Return 64 pixels and the label per row, from scikit-learn's file.
+
+    Importing scikit-learn would take a second.
+    """
+    try:
+        spec = find_spec("sklearn")
+    except ValueError:  # it was replaced in `sys.modules`
+        spec = None
+    if spec is None or spec.origin is None:
+        raise missing_package("scikit-learn")
+    file = Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    try:
+        with gzip.open(file, "rt", encoding="ascii") as lines:
+            return np.loadtxt(lines, delimiter=",")
+    except (OSError, EOFError) as error:
+        raise InputError(f"{file}: cannot be read ({error}); install scikit-learn again") from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .._extras import install_hint
 from ..record import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class ParquetFile(NamedTuple):
 
 def missing_package(package: str) -> InputError:
     """Return the error for a package that is not installed."""
-    return InputError(f"reading datasets needs {package}: pip install 'perdure[train]'")
+    return InputError(f"reading datasets needs {package}: {install_hint('train')}")
 
 
 def open_parquet(path: Path) -> ParquetFile:

@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from ..evaluation.recorder import EvaluationWarning
 from ..record import RecordError, RunFolder, load_summary
 from ..record.io.append import check_folder
-from ..training.checkpointer import CHECKPOINT_SECONDS
-from ..training.config import RunConfig  # noqa: TC001 - msgspec reads annotations
-from ..training.run import run
+from ..training.config import CHECKPOINT_SECONDS, RunConfig
 from .events import ExitEvent, FailureEvent, NoteEvent, ProgressEvent, SuccessEvent
 
 if TYPE_CHECKING:
@@ -97,6 +94,8 @@ def perform(
         scenario: The scenario of the run, if it has been built already.
         on_checkpoint: Called after each checkpoint.
     """
+    from ..training.single_run import run  # imports PyTorch, which a finished run needs not
+
     start, next_event = time.perf_counter(), 0.0
 
     def on_progress(fraction: float, live: Live) -> None:
@@ -133,6 +132,8 @@ def perform(
 
 @contextmanager
 def _warnings_as_notes(on_event: Callable[[RunEvent], None]) -> Iterator[None]:
+    from ..evaluation.recorder import EvaluationWarning
+
     with warnings.catch_warnings():
         warnings.simplefilter("always", EvaluationWarning)  # also for the next run in this process
         warnings.showwarning = lambda message, *_, **__: on_event(NoteEvent(str(message)))

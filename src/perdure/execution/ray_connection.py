@@ -8,6 +8,7 @@ import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from .._extras import install_hint
 from ..record import InputError
 from .process_pool import count_cores
 
@@ -33,7 +34,7 @@ def connect_to_ray(address: str, jobs: Sequence[Job]) -> Iterator[None]:
         import ray
         from ray._private import worker as ray_worker
     except ModuleNotFoundError:
-        raise InputError("running on Ray needs ray: pip install 'perdure[ray]'") from None
+        raise InputError(f"running on Ray needs ray: {install_hint('ray')}") from None
     if ray.is_initialized():
         yield
         return

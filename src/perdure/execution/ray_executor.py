@@ -18,7 +18,6 @@ import msgspec
 
 from .. import __version__
 from ..record import InputError, RunFolder, replace_file
-from ..training.setup import ScenarioKey, load_scenario, make_scenario_key
 from .collector import Collector
 from .events import ExitEvent, FailureEvent, NoteEvent
 from .jobs import PROGRESS_SECONDS, explain_error
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
     from ..scenarios import Scenario
+    from ..training.setup import ScenarioKey
     from .events import OnEvent, RunEvent
     from .jobs import Job
 
@@ -152,6 +152,8 @@ class _Driver:
     def _scenario(self, job: Job) -> ObjectRef[Scenario]:
         """Return a scenario that is built once and sent to each node once."""
         import ray
+
+        from ..training.setup import load_scenario, make_scenario_key
 
         config = job.config
         key = make_scenario_key(config)

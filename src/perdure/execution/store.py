@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from ..record import InputError, RunFolder
-from ..training.checkpoint import has_checkpoint
 from .jobs import Job
 
 if TYPE_CHECKING:
@@ -57,6 +56,8 @@ def _can_create(store: Path) -> bool:
 
 def can_resume(job: Job) -> bool:
     """Return whether a run is to be resumed and has a checkpoint."""
+    from ..training.checkpoint import has_checkpoint  # imports PyTorch
+
     return job.resume and has_checkpoint(RunFolder(job.folder).checkpoint_path)
 
 

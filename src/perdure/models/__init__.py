@@ -30,8 +30,10 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
+        from .._extras import install_hint
+
         raise ModuleNotFoundError(
-            f"perdure.models.{name} needs PyTorch: pip install 'perdure[train]'", name="torch"
+            f"perdure.models.{name} needs PyTorch: {install_hint('train')}", name="torch"
         ) from None
 
 

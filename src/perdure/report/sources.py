@@ -71,10 +71,7 @@ def check_percent(scale: ScoreScale, path: str) -> None:
 
 def _open_study(file: Path, store: Path) -> tuple[dict[str, list[ScoreInput]], list[str]]:
     """Return the finished runs of a study, named by what distinguishes its cells."""
-    try:
-        from .. import studies
-    except ModuleNotFoundError as error:
-        raise InputError(f"a study needs {error.name}: pip install 'perdure[train]'") from None
+    from .. import studies
 
     study = studies.read_study(file)
     status = studies.study_status(study, store)

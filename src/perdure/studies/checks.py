@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from .._suggestions import suggest_names
 from ..data.own import ReadOptions
 from ..metrics import METRICS, SummaryOptions, parse_id, resolve_metric
-from ..models import find_factory
 from ..record import InputError
 from ..scenarios import SETTINGS, find_scenario
-from ..strategies import find_strategy, resolve_strategy
+from ..strategies import resolve_strategy
 from ..training.config import OPTIMIZERS, RunConfig, list_setting_names
+from ..training.outlines import outline_model, outline_strategy
 from ..training.schedules import SCHEDULES
 
 if TYPE_CHECKING:
@@ -130,9 +130,9 @@ def check_study(study: Study) -> None:
     for factor, names in factors.items():
         _check_unique(factor, names)
     for name in study.strategies:
-        find_strategy(name)
+        outline_strategy(name)
     for name in study.models:
-        find_factory(name)
+        outline_model(name)
     _check_select(study)
     _check_layers(study)
     _check_names(study)

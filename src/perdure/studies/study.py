@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
+from .._devices import resolve_device
 from ..data.own import ReadOptions
 from ..record import InputError, check_depth, read_file
 from ..scenarios import Setting, find_scenario
 from ..training.config import RunConfig, make_config
-from ..training.setup import resolve_device
 from .checks import (
     FACTORS,
     RUN_OPTIONS,

@@ -1,23 +1,30 @@
 """A config to one finished run: the training loop, checkpoints, early stopping.
 
-To read it from top to bottom: `config`, `run`, `setup`, `loop`.
+To read it from top to bottom: `config`, `single_run`, `setup`, `loop`. Configs, and what has
+changed since a run was made, need no PyTorch; the rest is imported when it is first used.
 """
 
-from .changes import ResumeError, check_resumable, find_data_changes, find_version_changes
-from .checkpoint import load_checkpoint, save_checkpoint
-from .config import RunConfig, make_config
-from .divergence import DivergedError
-from .early_stopping import EarlyStopping
-from .estimate import estimate_seconds, make_duration_key
-from .loop import Position, TrainingPlan, train
-from .run import run
-from .setup import (
-    build_learner,
+from typing import TYPE_CHECKING
+
+from .._devices import resolve_device
+from .._lazy_names import import_on_use
+from .changes import (
+    ResumeError,
+    check_resumable,
+    find_data_changes,
+    find_version_changes,
     load_provenance,
-    load_scenario,
-    make_scenario_key,
-    resolve_device,
 )
+from .config import RunConfig, make_config
+
+if TYPE_CHECKING:
+    from .checkpoint import load_checkpoint, save_checkpoint
+    from .divergence import DivergedError
+    from .early_stopping import EarlyStopping
+    from .estimate import estimate_seconds, make_duration_key
+    from .loop import Position, TrainingPlan, train
+    from .setup import build_learner, load_scenario, make_scenario_key
+    from .single_run import run
 
 __all__ = [
     "DivergedError",
@@ -42,3 +49,26 @@ __all__ = [
     "save_checkpoint",
     "train",
 ]
+
+_MODULES = {
+    "DivergedError": "divergence",
+    "EarlyStopping": "early_stopping",
+    "Position": "loop",
+    "TrainingPlan": "loop",
+    "build_learner": "setup",
+    "estimate_seconds": "estimate",
+    "load_checkpoint": "checkpoint",
+    "load_scenario": "setup",
+    "make_duration_key": "estimate",
+    "make_scenario_key": "setup",
+    "run": "single_run",
+    "save_checkpoint": "checkpoint",
+    "train": "loop",
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+    __getattr__ = import_on_use(__name__, _MODULES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-import torch
 
 from .. import __version__
+from .._devices import torch_version
+from ..data import load
+from ..data.own import ReadOptions
 from ..record import InputError, RunFolder, RunMetadata
+from ..scenarios import find_scenario, get_provenance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +21,13 @@ if TYPE_CHECKING:
     from ..scenarios import Provenance
     from .config import RunConfig
 
-__all__ = ["ResumeError", "check_resumable", "find_data_changes", "find_version_changes"]
+__all__ = [
+    "ResumeError",
+    "check_resumable",
+    "find_data_changes",
+    "find_version_changes",
+    "load_provenance",
+]
 
 RESTART = "use `restart=True` to start over"
 OWN_NAMES = ("scenario", "setting")  # of the user's own scenario, which the config does not know
@@ -26,6 +35,25 @@ OWN_NAMES = ("scenario", "setting")  # of the user's own scenario, which the con
 
 class ResumeError(InputError):
     """A run cannot be resumed with a bit-identical result."""
+
+
+def load_provenance(config: RunConfig, *, fetch: bool = True) -> dict[str, Provenance]:
+    """Return the source and the hashes of the data of a run, by dataset.
+
+    Data is downloaded and decoded if necessary; without `fetch`, datasets that are not on this
+    machine are left out.
+    """
+    options = ReadOptions(config.input, config.channels, config.image_size)
+    spec, datasets = find_scenario(config.data_path or config.scenario, options), []
+    if spec.own is not None:
+        return dict(spec.own.data)
+    for name in spec.data:
+        try:
+            datasets.append(load(name, fetch=fetch))
+        except InputError:
+            if fetch:
+                raise
+    return get_provenance(*datasets)
 
 
 def find_data_changes(folder: Path, data: Mapping[str, Provenance]) -> list[str]:
@@ -54,7 +82,7 @@ def find_data_changes(folder: Path, data: Mapping[str, Provenance]) -> list[str]
 
 def find_version_changes(folder: Path) -> list[str]:
     """Return the versions with which a run was made and that differ from those of today."""
-    now = {"perdure": __version__, "torch": torch.__version__, "numpy": np.__version__}
+    now = {"perdure": __version__, "torch": torch_version(), "numpy": np.__version__}
     used = _read_metadata(RunFolder(folder)).versions
     return [f"{name} {used[name]}" for name in now if name in used and used[name] != now[name]]
 
@@ -84,6 +112,8 @@ def check_resumable(
         raise InputError(f"{folder} is a run with {', '.join(different)}; {RESTART}")
     changes = find_data_changes(folder, data)
     changes += [f"made with {version}" for version in find_version_changes(folder)]
+    import torch
+
     cpu = torch.backends.cpu.get_cpu_capability()
     if metadata.cpu not in ("", cpu):
         changes.append(f"made on a processor with {metadata.cpu}, this one has {cpu}")

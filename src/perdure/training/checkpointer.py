@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 
 from ..record import RecordError
 from .checkpoint import save_checkpoint
+from .config import CHECKPOINT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
     from .early_stopping import EarlyStopping
     from .loop import Position
 
-__all__ = ["CHECKPOINT_SECONDS", "Checkpointer"]
+__all__ = ["Checkpointer"]
 
-CHECKPOINT_SECONDS = 120.0
 TASK_END_SECONDS = 5.0  # after a checkpoint, none is saved at the end of a task
 
 

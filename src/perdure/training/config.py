@@ -6,28 +6,28 @@ import hashlib
 import inspect
 import typing
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from .._suggestions import suggest_names
 from ..data.own import ReadOptions
-from ..models import find_factory
 from ..record import InputError
 from ..scenarios import SCENARIOS, find_scenario, locate_own
-from ..strategies import find_strategy, resolve_strategy
+from ..strategies import resolve_strategy
 from .config_checks import check_config, check_names
-from .hyperparameters import Hyperparameter, describe_types, list_hyperparameters, parse_value
+from .hyperparameters import Hyperparameter, describe_types, parse_value
+from .outlines import outline_model, outline_strategy
 from .schedules import SCHEDULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..scenarios import ScenarioSpec
 
-__all__ = ["OPTIMIZERS", "RunConfig", "list_setting_names", "make_config"]
+__all__ = ["CHECKPOINT_SECONDS", "OPTIMIZERS", "RunConfig", "list_setting_names", "make_config"]
 
+CHECKPOINT_SECONDS = 120.0  # between two checkpoints of a run
 # The hyperparameters of each optimizer with their defaults.
 OPTIMIZERS: dict[str, dict[str, float]] = {
     "sgd": {"lr": 0.01, "momentum": 0.9, "weight_decay": 0.0},
@@ -144,20 +144,20 @@ def make_config(
         raise InputError(f"optimizer is {optimizer!r:.40}, expected sgd, adam or adamw")
     if schedule not in list(SCHEDULES):
         raise InputError(f"schedule is {schedule!r:.40}, expected constant, cosine or step")
-    strategy_class, factory = find_strategy(strategy), find_factory(model)
+    of_strategy, of_model = outline_strategy(strategy), outline_model(model)
     strategy_options, optimizer_options, schedule_options, model_options = _resolve_settings(
         settings or {},
         [
-            _Owner(strategy, list_hyperparameters(strategy_class, skip=("seed",)),
+            _Owner(strategy, of_strategy.hyperparameters,
                    defaults.strategies.get(strategy, {})),
             _Owner(optimizer, _list_optimizer_hyperparameters(optimizer),
                    {"lr": defaults.lr} if optimizer == defaults.optimizer else {}),
             _Owner(f"schedule {schedule}", SCHEDULES[schedule], {}),
-            _Owner(model, list_hyperparameters(factory),
+            _Owner(model, of_model.hyperparameters,
                    defaults.model_options if model == defaults.model else {}),
         ],
     )  # fmt: skip
-    named = ((strategy, strategy_class), (model, factory))
+    named = ((strategy, of_strategy), (model, of_model))
     config = _convert(
         {
             **options,
@@ -174,10 +174,10 @@ def make_config(
             "schedule_options": schedule_options,
             "options": strategy_options,
             "model_options": model_options,
-            "code": {name: _hash_source(value) for name, value in named if ":" in name},
+            "code": {name: outline.code for name, outline in named if ":" in name},
         }
     )
-    check_config(config, strategy_class, spec)
+    check_config(config, of_strategy, spec)
     return _drop_unused(config)
 
 
@@ -191,9 +191,9 @@ def list_setting_names(
         >>> list_setting_names("ewc", "mlp", "adam")
         ('strength', 'mode', 'decay', 'labels', 'lr', 'weight_decay', 'warmup', 'hidden')
     """
-    own = list_hyperparameters(find_strategy(strategy), skip=("seed",))
+    own, of_model = outline_strategy(strategy), outline_model(model)
     trained_with = (*OPTIMIZERS[optimizer], *SCHEDULES[schedule])
-    return (*own, *trained_with, *list_hyperparameters(find_factory(model)))
+    return (*own.hyperparameters, *trained_with, *of_model.hyperparameters)
 
 
 class _Owner(NamedTuple):
@@ -255,14 +255,6 @@ def _drop_unused(config: RunConfig) -> RunConfig:
     if config.boundaries == "sharp":
         config = msgspec.structs.replace(config, blur=0.0)
     return config if config.patience else msgspec.structs.replace(config, early_stopping_split=0.0)
-
-
-def _hash_source(value: Callable[..., object]) -> str:
-    """Return the SHA-256 of the file in which the user's own strategy or factory is defined."""
-    try:
-        return hashlib.sha256(Path(inspect.getfile(value)).read_bytes()).hexdigest()
-    except (TypeError, OSError):
-        return "unknown"
 
 
 def _convert(fields: Mapping[str, object]) -> RunConfig:

@@ -12,8 +12,8 @@ from .schedules import LearningRateSchedule
 
 if TYPE_CHECKING:
     from ..scenarios import ScenarioSpec
-    from ..strategies import Strategy
     from .config import RunConfig
+    from .outlines import Outline
 
 __all__ = ["check_config", "check_names"]
 
@@ -29,7 +29,7 @@ def check_names(scenario: object, strategy: object) -> None:
         )
 
 
-def check_config(config: RunConfig, strategy: type[Strategy], scenario: ScenarioSpec) -> None:
+def check_config(config: RunConfig, strategy: Outline, scenario: ScenarioSpec) -> None:
     """Raise InputError unless the config describes a run that is possible and means something."""
     _check_numbers(config)
     if config.order is not None:
@@ -72,7 +72,7 @@ def _count_classes(config: RunConfig, scenario: ScenarioSpec, option: str) -> in
     return DATASETS[scenario.data[0]].classes
 
 
-def _check_patience(config: RunConfig, strategy: type[Strategy]) -> None:
+def _check_patience(config: RunConfig, strategy: Outline) -> None:
     if config.iterations is not None:
         raise InputError("patience and iterations both end a task; give one of them")
     if strategy.trains_on_all_tasks:
@@ -81,7 +81,7 @@ def _check_patience(config: RunConfig, strategy: type[Strategy]) -> None:
         raise InputError(f"{config.strategy} trains only at the end of a task; leave patience out")
 
 
-def _check_stream(config: RunConfig, strategy: type[Strategy]) -> None:
+def _check_stream(config: RunConfig, strategy: Outline) -> None:
     if strategy.requires_boundaries:
         raise InputError(
             f"{config.strategy} requires task boundaries, and boundaries=none has none; choose "

@@ -17,7 +17,13 @@ from ..record import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Hyperparameter", "describe_types", "list_hyperparameters", "parse_value"]
+__all__ = [
+    "Hyperparameter",
+    "describe_types",
+    "list_hyperparameters",
+    "make_hyperparameter",
+    "parse_value",
+]
 
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 TYPE_NAMES: dict[object, str] = {
@@ -60,11 +66,24 @@ def list_hyperparameters(
         if parameter.kind is not parameter.KEYWORD_ONLY or name in skip:
             continue
         default = parameter.default
-        default = list(default) if isinstance(default, tuple) else default
         required = default is parameter.empty
-        if required or default is None or isinstance(default, bool | int | float | str | list):
-            found[name] = Hyperparameter(_resolve(parameter.annotation, namespace), default)
+        plain = isinstance(default, bool | int | float | str | list | tuple)
+        if required or default is None or plain:
+            found[name] = make_hyperparameter(parameter.annotation, default, namespace)
     return found
+
+
+def make_hyperparameter(
+    annotation: object, default: object, namespace: Mapping[str, object]
+) -> Hyperparameter:
+    """Return a hyperparameter with the types of its annotation, which may be a string.
+
+    Example:
+        >>> make_hyperparameter("int | None", 3, {}).types
+        (<class 'int'>, <class 'NoneType'>)
+    """
+    default = list(default) if isinstance(default, tuple) else default
+    return Hyperparameter(_resolve(annotation, namespace), default)
 
 
 def parse_value(name: str, value: object, kinds: tuple[object, ...]) -> object:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 import torch
 
-from ..data import load
 from ..data.examples import Examples
 from ..data.own import ReadOptions
 from ..evaluation import EvalTask, Evaluator, Record, Subset
@@ -17,7 +16,6 @@ from ..record import InputError
 from ..scenarios import (
     blur_boundaries,
     find_scenario,
-    get_provenance,
     hold_out_validation,
     make_scenario,
 )
@@ -32,61 +30,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..models import Network
-    from ..scenarios import Provenance, Scenario, Setting
+    from ..scenarios import Scenario, Setting
     from ..strategies import Rows, Strategy
     from .config import RunConfig
 
 __all__ = [
     "build_evaluator",
     "build_learner",
-    "load_provenance",
     "load_scenario",
     "make_scenario_key",
     "prepare_scenario",
-    "resolve_device",
 ]
-
-
-def load_provenance(config: RunConfig, *, fetch: bool = True) -> dict[str, Provenance]:
-    """Return the source and the hashes of the data of a run, by dataset.
-
-    Data is downloaded and decoded if necessary; without `fetch`, datasets that are not on this
-    machine are left out.
-    """
-    options = ReadOptions(config.input, config.channels, config.image_size)
-    spec, datasets = find_scenario(config.data_path or config.scenario, options), []
-    if spec.own is not None:
-        return dict(spec.own.data)
-    for name in spec.data:
-        try:
-            datasets.append(load(name, fetch=fetch))
-        except InputError:
-            if fetch:
-                raise
-    return get_provenance(*datasets)
-
-
-def resolve_device(name: str) -> str:
-    """Return the name of a device that is available; "auto" is a GPU if there is one.
-
-    Example:
-        >>> resolve_device("cpu")
-        'cpu'
-    """
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise InputError(f"device is {name!r:.40}, expected cpu, cuda, cuda:1 or auto") from None
-    if device.type not in ("cpu", "cuda"):
-        raise InputError(f"device is {name!r:.40}, expected cpu, cuda, cuda:1 or auto")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise InputError(
-            f"device is {name!r}, and this machine has {torch.cuda.device_count()} CUDA devices; "
-            "try `device='cpu'`"
-        )
-    return name
 
 
 def load_scenario(config: RunConfig) -> Scenario:

@@ -169,14 +169,10 @@ def _formula(id_: str) -> str:
 
 
 def _hyperparameters(name: str) -> list[str]:
-    """Return every hyperparameter with its default, which needs PyTorch."""
-    try:
-        from ...strategies import find_strategy
-        from ...training.hyperparameters import list_hyperparameters
+    """Return every hyperparameter with its default."""
+    from ...training.outlines import outline_strategy
 
-        options = list_hyperparameters(find_strategy(name), skip=("seed",))
-    except ModuleNotFoundError:
-        return ["hyperparameters are shown if PyTorch is installed: pip install 'perdure[train]'"]
+    options = outline_strategy(name).hyperparameters
     return [f"{key}={_plain(default)}" for key, (_, default) in options.items()] or ["none"]
 
 

@@ -20,7 +20,7 @@ __all__ = ["StudyProgress", "StudyRuns", "count_progress", "find_studies"]
 
 MAX_JSON = 16 << 20
 MAX_STUDIES = 50
-STUDY, KNOWN = ".study.json", ".known.json"
+STUDY = ".study.json"
 
 
 class StudyRuns(msgspec.Struct, frozen=True):
@@ -51,9 +51,9 @@ def find_studies(path: str, prefix: str = "") -> list[StudyRuns]:
     studies: dict[str, StudyRuns] = {}
     try:
         with open_folder(path) as folder, os.scandir(folder) as entries:
-            names = [e.name for e in entries if e.name.endswith((STUDY, KNOWN))]
-            for file in sorted(names)[: 2 * MAX_STUDIES]:  # .known.json first: .study.json has more
-                name = prefix + escape_name(file.removesuffix(STUDY).removesuffix(KNOWN))
+            names = [entry.name for entry in entries if entry.name.endswith(STUDY)]
+            for file in sorted(names)[: 2 * MAX_STUDIES]:
+                name = prefix + escape_name(file.removesuffix(STUDY))
                 study = _read_study(folder, file, name, prefix)
                 if study.runs or study.later:
                     studies[name] = study

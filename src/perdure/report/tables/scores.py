@@ -82,12 +82,11 @@ def make_task_table(summary: Summary | RunsSummary) -> TextTable:
     return TextTable(["task", *columns], rows, right=set(columns))
 
 
-def make_headline_table(summary: Summary | RunsSummary, *, names: bool = True) -> TextTable:
-    """Return the metrics that papers report, with SD over seeds; `names` adds a column of names."""
+def make_headline_table(summary: Summary | RunsSummary) -> TextTable:
+    """Return the metrics that papers report, with SD over seeds."""
     (table,) = make_score_tables(summary)
     rows = [row for row in table.rows if row[0] in HEADLINE_IDS]
-    width = len(table.header) - (not names)
-    return TextTable(table.header[:width], [row[:width] for row in rows], right=table.right)
+    return TextTable(table.header, rows, right=table.right)
 
 
 def make_tool_table(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from ..api.study_cache import load_finished_study, save_finished_study
-from ..record import InputError
-from ..report.tables.study import study_tables, study_to_dict
-from ._options import (
+from ...record import InputError
+from ...report.tables.study import study_tables
+from .._options import (
     DEFAULT_EXECUTION_OPTIONS,
     ExecutionOptions,
     Flag,
@@ -21,14 +19,20 @@ from ._options import (
     TextFormat,
     require_training,
 )
-from ._output import print_json, print_lines, print_stderr, print_tables, render_options
-from ._progress import StudyProgressView, format_seconds
+from .._output import (
+    print_json,
+    print_lines,
+    print_stderr,
+    render_options,
+)
+from .._progress import StudyProgressView
+from .output import format_counts, print_report, print_runs, render_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..report.tables import TextTable
-    from ..studies import Study, StudyStatus
+    from ...report.tables import TextTable
+    from ...studies import Study, StudyStatus
 
 __all__ = ["run_with_progress", "study_app"]
 
@@ -44,6 +48,7 @@ def run_(
     execution: ExecutionOptions = DEFAULT_EXECUTION_OPTIONS,
     checkpoint_every: float = 120.0,
     dry_run: Flag = False,
+    estimate: Flag = False,
     format_: TextFormat = "text",
 ) -> int:
     """Run the unfinished runs of a study, select hyperparameters, and print the tables.
@@ -56,17 +61,18 @@ def run_(
         store: Folder in which runs are stored.
         execution: How to execute the runs.
         checkpoint_every: Seconds between checkpoints of a run.
-        dry_run: Print the runs and how long they take, estimated from a few steps of each kind.
+        dry_run: Print the runs and which of them are done, without running any.
+        estimate: Print the runs and how long they take, measured on a few steps of each kind.
         format_: Output format.
     """
-    require_training()
-    from .. import studies, training
+    from ... import studies, training
 
     study = studies.read_study(file)
     print_stderr(*(f"note: {note}" for note in study.notes))
-    if dry_run:
-        _print_estimates(study, store, execution, format_)
+    if dry_run or estimate:
+        print_runs(study, store, execution, format_, measure=estimate)
         return 0
+    require_training()
     _check_execution(execution)
     status = studies.study_status(study, store)
     if execution.ray is None:  # nodes of a cluster may have devices that this machine lacks
@@ -79,8 +85,7 @@ def run_(
         study, store, status, execution, show=format_ != "json",
         checkpoint_every=checkpoint_every,
     )  # fmt: skip
-    save_finished_study(file, store, study, status)
-    _print_report(study, store, status, format_, [])
+    print_report(study, store, status, format_, [])
     return 0 if status.successful else 1
 
 
@@ -93,11 +98,7 @@ def status_(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "t
         store: Folder in which runs are stored.
         format_: Output format.
     """
-    if format_ != "json" and (finished := load_finished_study(file, store)) is not None:
-        print_lines(f"{file.stem}: {_counts(finished.finished, finished.searched)}")
-        return 0
-    require_training()
-    from .. import studies
+    from ... import studies
 
     study = studies.read_study(file)
     print_stderr(*(f"note: {note}" for note in study.notes))
@@ -107,12 +108,14 @@ def status_(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "t
     if format_ == "json":
         plain = {
             "total": status.total, "done": status.finished, "searched": status.searched,
-            "failed": _failures(status),
+            "failed": render_failures(status),
             "running": running, "waiting": waiting, "undecided": len(status.undecided),
         }  # fmt: skip
         print_json(plain)
         return 0
-    counts = _counts(status.finished, status.searched, len(running), len(status.failed), waiting)
+    counts = format_counts(
+        status.finished, status.searched, len(running), len(status.failed), waiting
+    )
     print_lines(f"{study.name}: {counts}")
     if status.undecided:
         print_lines(f"{len(status.undecided)} of {len(study.cells)} cells wait for their search")
@@ -141,13 +144,12 @@ def report(
         format_: Output format. LaTeX tables use booktabs and the symbols of metrics.
         ids: In LaTeX, print the ids of metrics instead of their symbols.
     """
-    require_training()
-    from .. import studies
+    from ... import studies
 
     study = studies.read_study(file)
     print_stderr(*(f"note: {note}" for note in study.notes))
     status = studies.study_status(study, store)
-    _print_report(study, store, status, format_, metrics or [], ids=ids)
+    print_report(study, store, status, format_, metrics or [], ids=ids)
     return 0
 
 
@@ -161,7 +163,7 @@ def run_with_progress(
     checkpoint_every: float = 120.0,
 ) -> StudyStatus:
     """Run a study, show its progress, and return its status."""
-    from .. import execution, studies
+    from ... import execution, studies
 
     _check_execution(options)
     execute: Callable[..., None] = partial(
@@ -194,87 +196,3 @@ def _check_execution(options: ExecutionOptions) -> None:
         raise InputError(
             f"--gpus-per-run is {options.gpus_per_run:g}, expected a share of a GPU like .25"
         )
-
-
-def _counts(done: int, searched: int, running: int = 0, failed: int = 0, waiting: int = 0) -> str:
-    """Return the number of runs per state as text; they add up to the total.
-
-    Example:
-        >>> _counts(5, 2, 1, 0, 3)
-        '5 of 9 runs done (2 of them in the search), 1 running, 0 failed, 3 waiting'
-    """
-    search = f" ({searched} of them in the search)" if searched else ""
-    total = done + running + failed + waiting
-    rest = f"{running} running, {failed} failed, {waiting} waiting"
-    return f"{done} of {total} runs done{search}, {rest}"
-
-
-def _print_estimates(study: Study, store: Path, options: ExecutionOptions, format_: str) -> None:
-    from .. import execution, studies
-
-    estimates = studies.estimate_runs(
-        study, store, retry_failed=options.retry_failed,
-        on_measure=lambda cell: None if format_ == "json" else print_stderr(f"measuring {cell}"),
-    )  # fmt: skip
-    total = sum(run.seconds for run in estimates)
-    if format_ == "json":
-        runs = [{**run._asdict(), "done": run.state == "done"} for run in estimates]
-        print_json({"runs": runs, "seconds": total})
-        return
-    for run in estimates:
-        waiting = run.state == "waiting"
-        print_lines(f"{run.folder}  {format_seconds(run.seconds) if waiting else run.state}")
-    max_parallel = options.jobs or execution.default_max_parallel(1)
-    count = Counter(run.state for run in estimates)
-    print_lines(
-        f"{len(estimates)} runs: {count['done']} done, {count['failed']} failed, "
-        f"{count['waiting']} to do; about {format_seconds(total)} one after the other, "
-        f"{format_seconds(total / max_parallel)} with {max_parallel} in parallel"
-    )
-
-
-def _print_report(
-    study: Study,
-    store: Path,
-    status: StudyStatus,
-    format_: str,
-    metrics: list[str],
-    *,
-    ids: bool = False,
-) -> None:
-    from .. import studies
-
-    rows = studies.build_rows(study, status)
-    tables = study_tables(rows, metrics, together=format_ in ("latex", "csv"))
-    searched = any(selection.trials for selection in status.selections.values())
-    checks = studies.check_guidelines(rows, study.select.on if searched else None)
-    if format_ == "json":
-        print_json(study_to_dict(study, rows, status, checks) | {"failed": _failures(status)})
-        return
-    if format_ in ("latex", "csv"):
-        print_tables(tables, format_, ids=ids)
-        return
-    print_lines(f"{study.name}: {study.about}".rstrip(": "))
-    print_tables(tables, format_)
-    print_lines("", "mean ± SD over seeds; `perdure explain ID` prints a definition", "")
-    mark = "- " if format_ == "markdown" else "  "
-    selected = [f"{mark}{row.cell}: {row.selected}" for row in rows if row.selected]
-    if selected:
-        data = "the test set" if study.select.on == "test" else "validation data"
-        print_lines(f"selected by {study.select.metric} on {data}:", *selected, "")
-    if status.failed:
-        errors = [
-            f"{mark}{folder.name}: {render_options(error)}"
-            for folder, error in status.failed.items()
-        ]
-        print_lines("failed:", *errors, "")
-    if status.remaining:
-        print_lines(f"not finished: {status.remaining} runs; `perdure study run` resumes them", "")
-    print_lines("reporting guidelines:")
-    for check in checks:
-        print_lines(f"{mark}{'met' if check.met else 'not met'}: {check}")
-    print_lines("", f"runs: {store}")
-
-
-def _failures(status: StudyStatus) -> dict[str, str]:
-    return {folder.name: render_options(error) for folder, error in status.failed.items()}

@@ -12,7 +12,8 @@ from ..evaluation.costs.memory import reset_peak_memory
 from ..record import RunFolder
 from .changes import check_resumable
 from .checkpoint import has_checkpoint, load_resumption
-from .checkpointer import CHECKPOINT_SECONDS, Checkpointer
+from .checkpointer import Checkpointer
+from .config import CHECKPOINT_SECONDS
 from .early_stopping import EarlyStopping
 from .loop import count_steps, list_phases, train
 from .setup import build_evaluator, build_learner, load_scenario, prepare_scenario
