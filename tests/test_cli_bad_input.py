@@ -223,7 +223,7 @@ BAD_OPTIONS: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "beta_negative": (["--beta=-1"], ("beta", "-1")),
     "beta_fraction": (["--beta", "1.5"], ("--beta", "1.5")),
     "interval": (["--interval", "z"], ("--interval", "t", "bca")),
-    "two_formats": (["--format", "json", "--format", "latex"], ("--format", "multiple times")),
+    "two_formats": (["--format", "json", "--format", "latex"], ("--format", "given twice")),
     "format": (["--format", "jsn"], ("jsn", "--format", "json", "markdown")),
     "tool": (["--as", "avalance"], ("'avalance'", "did you mean avalanche")),
     "tool_far": (["--as", "zzz"], ("'zzz'", "mammoth")),

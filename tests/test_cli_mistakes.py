@@ -69,6 +69,7 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "score m.csv --interval 95": ("--interval is '95'", "expected t or bca"),
     "score m.csv --seeds 3": ("--seeds", "an option of `perdure run`", "`perdure score --help`"),
     "score m.csv --as": ("--as has no value",),
+    "score m.csv --subsample 10": ("m.csv", "score matrix", "leave out --subsample 10"),
     "plan 500 5": ("'500' is one argument too many", "`perdure plan --help`"),
     "plan --iterations 9 --tasks 2 --accuracy 90": ("--accuracy is 90", "from 0 to 1"),
     "run replay split-digits": ("'replay'", "a strategy", "perdure run split-digits replay"),

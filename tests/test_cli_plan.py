@@ -102,6 +102,12 @@ def test_a_share_that_changes_lowers_the_bias_and_is_said() -> None:
     says(fixed["notes"][0], "with fixed subsets, 0.01 of answers changing")
 
 
+def test_a_subset_is_not_planned_beyond_the_sets_of_the_run(tmp_path: Path) -> None:
+    found = planned("--from-run", recorded(tmp_path), "--n", "100,1000,5000", "--every", "1")
+    assert [row["n"] for row in found["plans"]] == [100, 200]
+    says(found["notes"][-1], "at most 200", str(tmp_path))
+
+
 def test_a_run_gives_length_and_times(tmp_path: Path) -> None:
     folder = recorded(tmp_path)
     row = planned("--from-run", folder, "--n", "50", "--every", "1")["plans"][0]
@@ -204,7 +210,7 @@ def test_a_run_of_losses_gives_times_only(tmp_path: Path) -> None:
         (["--iterations", "5", "--tasks", "2", "--example-us", "nan"], ["--example-us is nan"]),
         (
             ["--iterations", "5", "--tasks", "2", "--format", "json", "--format", "csv"],
-            ["--format", "multiple times"],
+            ["--format", "given twice"],
         ),
         (["--from-run", "nowhere"], ["nowhere: no such file"]),
     ],

@@ -94,6 +94,7 @@ def test_gradients_that_are_given(tmp_path: Path) -> None:
     assert norms(tmp_path) == [(1, "", 13.0, 10.0), (2, "", 12.0, 0.0), (3, "", 0.0, None)]
 
 
+@pytest.mark.filterwarnings("ignore:the first step is counted before")
 def test_measuring_gradients_is_not_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -263,7 +263,7 @@ def test_run_json_says_how_it_was_evaluated(tmp_path: Path) -> None:
         data, record=tmp_path, every=perdure.burst(first=2, then=4), subset=5,
         config={"strategy": "naïve", "lr": 0.1, "setting": "class"}, count_flops=False,
     ) as evaluator:  # fmt: skip
-        walk(evaluator, [("a", 3), ("b", 3)])
+        walk(evaluator, [("a", 3), ("b", 3)], model=lambda x: x)
     said = json.loads((tmp_path / "run.json").read_text())
     assert said["setting"] == "class"
     assert said["classes"] == [2, 2]  # b brings 2 and 3

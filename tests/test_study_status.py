@@ -203,7 +203,7 @@ def test_only_some_metrics(bench: Bench) -> None:
     assert list(first) == ["strategy", "seeds", "forgetting.best", "acc", "train s", "peak MB"]
     says(refused("study", "report", bench.file, "--metrics", "ac"), "'ac'", "did you mean acc")
     twice = refused("study", "report", bench.file, "--format", "csv", "--format", "latex")
-    says(twice, "--format", "multiple times")
+    says(twice, "--format", "given twice")
 
 
 def test_a_study_in_which_runs_have_failed(bench: Bench) -> None:

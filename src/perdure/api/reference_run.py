@@ -12,7 +12,7 @@ import numpy as np
 
 from ..metrics import Stream, UndefinedMetricError, format_id, min_acc, wf
 from ..record import InputError, read_input
-from ..record.points import INITIAL, PROBE
+from ..record.points import FULL, INITIAL, PROBE
 from ..stats import schedule_steps
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ class ReferenceRun(NamedTuple):
     example_seconds: float | None
     missing_times: list[str]
     notes: list[str]
+
+    @property
+    def largest_set(self) -> int | None:
+        """How many examples the largest evaluation set has; None if no whole set was evaluated."""
+        sizes = self.points.n[self.points.kind == FULL]
+        return int(sizes.max()) or None if len(sizes) else None
 
 
 def read_reference_run(path: str, stdin: BinaryIO | None = None) -> ReferenceRun:

@@ -84,20 +84,24 @@ def plan(
         run = read_reference_run("-" if from_run == STDIN else from_run, sys.stdin.buffer)
         train_seconds = run.train_seconds if train_seconds is None else train_seconds
         example_seconds = run.example_seconds if example_seconds is None else example_seconds
-    lengths = _task_lengths(iterations, tasks, run)
+    lengths, limit = _task_lengths(iterations, tasks, run), run.largest_set if run else None
+    sizes = tuple(dict.fromkeys(min(size, limit or size) for size in n))
     plans = [
         plan_evaluations(
             lengths.iterations, tasks=lengths.tasks, n=size, every=k, burst=dense,
             accuracy=accuracy, changed=changed, window=window, train_seconds=train_seconds,
             example_seconds=example_seconds,
         )
-        for size in n for k, dense in schedules
+        for size in sizes for k, dense in schedules
     ]  # fmt: skip
     seen: list[Scores] = [
         scores_on_schedule(run, every=k, burst=dense, window=window) if run else {}
         for k, dense in schedules
     ]
-    _print(plans, seen * len(n), _notes(plans[0], run, seen), format_)
+    notes = _notes(plans[0], run, seen)
+    if run is not None and sizes != n:
+        notes.append(f"n: at most {limit}, as the largest evaluation set of {run.name} has")
+    _print(plans, seen * len(sizes), notes, format_)
 
 
 def _task_lengths(

@@ -124,7 +124,7 @@ def check_labels(x: object, y: object, name: str, classes: Sequence[int] | None)
             f"labels of task {name!r} are {got}, expected a class number per example: "
             "convert them (y.long(), or y.argmax(1) if they are one-hot), or pass score= for others"
         )
-    found = set() if classes is None else set(y.unique().tolist())
+    found = set(y.unique().tolist()) if y.dim() == 1 else set()  # an image has other classes too
     if classes is not None and (others := sorted(found - set(classes))):
         raise ValueError(
             f"task {name!r}: label {others[0]} is not among its classes {list(classes)!r:.60} and "

@@ -121,10 +121,10 @@ class EvalSet:
             self._dataset, self._size = data, len(data)
         self._check_size()
         self._generators = reachable([self._dataset, self._collate], GENERATORS)
-        if self._tensors is None:
-            self._check_last_example()
-        elif self._labels_are_classes:
+        if self._tensors is not None and self._labels_are_classes:
             check_labels(*self._tensors, self.name, self.classes)
+        elif self._tensors is None and not reachable([self._dataset], GENERATORS):
+            self._check_last_example()
         self._data, self._checked = None, True
 
     def _check_size(self) -> None:

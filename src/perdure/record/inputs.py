@@ -75,6 +75,7 @@ def read_ref(
             result = read_run(RunFolder(ref.path), options, per_example=per_example is not False)
         else:
             result = _read_file(ref, options)
+        _check_effect(options, result, ref.name)
         if costs is not None:
             add_costs(result, costs, ours=False)
         if isinstance(per_example, Path):
@@ -83,6 +84,17 @@ def read_ref(
         raise unreadable(ref.path, error) from None
     result.seed = ref.seed
     return result
+
+
+def _check_effect(options: InputOptions, result: ScoreInput, name: str) -> None:
+    """Raise or note if an option has no effect on this kind of input."""
+    if options.subsample > 1 and result.stream is None:
+        raise InputError(
+            f"{name}: a score matrix has no evaluations during training to leave out, expected a "
+            f"points.csv or a run; leave out `subsample={options.subsample}`"
+        )
+    if options.transposed and result.points is not None:
+        result.notes.append(f"{name}: `transposed=True` is for matrices, and had no effect here")
 
 
 def detect_options(refs: Sequence[RunRef], options: InputOptions | None = None) -> InputOptions:
