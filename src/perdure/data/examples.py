@@ -99,8 +99,15 @@ class Examples:
             rows: the row numbers.
             task: the task of all these examples, so that only its head has to be computed.
         """
+        return self.take_on_device(self.rows_on_device(rows), task)
+
+    def rows_on_device(self, rows: NDArray[np.int64]) -> Tensor:
+        """Return row numbers as a tensor next to the examples."""
         writeable = rows if rows.flags.writeable else rows.copy()  # required by PyTorch
-        chosen = torch.from_numpy(writeable).to(self.device, non_blocking=True)
+        return torch.from_numpy(writeable).to(self.device, non_blocking=True)
+
+    def take_on_device(self, chosen: Tensor, task: int | None = None) -> Batch:
+        """Return what `take` does for row numbers that are next to the examples."""
         gain, bias = self._gain, self._bias
         if len(gain) > 1:
             tasks = self._task[chosen]

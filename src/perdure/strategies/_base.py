@@ -77,6 +77,9 @@ class Strategy(ABC):
     trains_on_all_tasks: ClassVar[bool] = False
     #: Whether the model changes only in `end_task`, so that early stopping cannot apply.
     trains_at_task_end: ClassVar[bool] = False
+    #: Whether a CUDA graph may replay `step`: it only works on tensors, in the same way for every
+    #: batch of a task; what changes from step to step is set in `select_rows`. Not inherited.
+    capturable: bool = False
     #: The name of the hyperparameter that weights a penalty: if training diverges, the error
     #: message suggests lowering it.
     penalty_weight: ClassVar[str | None] = None

@@ -46,6 +46,8 @@ class AGEM(Strategy):
         sample: the number of examples sampled per step, without replacement.
     """
 
+    capturable = True
+
     requires_boundaries: ClassVar[bool] = True
 
     def __init__(
@@ -59,6 +61,7 @@ class AGEM(Strategy):
         sample: int = 64,
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
+        self.capturable = model.opened is None  # `step` waits for the GPU to learn about heads
         if memory < 0:
             raise InputError(f"memory is {memory}, expected 0 or more examples per task")
         if sample < 1:

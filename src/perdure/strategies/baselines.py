@@ -46,6 +46,8 @@ class Naive(Strategy):
     al. 2023, section 5).
     """
 
+    capturable = True
+
     @override
     def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         loss = cross_entropy(self.model(new.x, new.task), new.y)
@@ -65,6 +67,8 @@ class Joint(Naive):
     of each task.
     """
 
+    capturable = True
+
     trains_on_all_tasks: ClassVar[bool] = True
     requires_boundaries: ClassVar[bool] = True
 
@@ -83,6 +87,8 @@ class Single(Naive):
     The diagonal R[k, k] of its accuracy matrix is the single-task accuracy that forward transfer
     and intransigence compare with.
     """
+
+    capturable = True
 
     requires_boundaries: ClassVar[bool] = True
 
@@ -113,6 +119,8 @@ class Cumulative(Naive):
         restart: start every task from the initial weights, as Diaz-Rodriguez et al. (2018) do;
             False continues from the current weights, as the code of M2I does.
     """
+
+    capturable = True
 
     requires_boundaries: ClassVar[bool] = True
 

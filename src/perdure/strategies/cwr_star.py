@@ -45,6 +45,8 @@ class CWRStar(Strategy):
         seed: not used.
     """
 
+    capturable = True
+
     requires_boundaries: ClassVar[bool] = True
 
     def __init__(

@@ -59,6 +59,8 @@ class EWC(Strategy):
             is about half a batch size times this one.
     """
 
+    capturable = True
+
     requires_boundaries: ClassVar[bool] = True
     penalty_weight: ClassVar[str | None] = "strength"
 

@@ -46,6 +46,8 @@ class LwF(Strategy):
         temperature: values above 1 soften the distributions.
     """
 
+    capturable = True
+
     requires_boundaries: ClassVar[bool] = True
     penalty_weight: ClassVar[str | None] = "alpha"
 
@@ -90,8 +92,8 @@ class LwF(Strategy):
     @override
     def select_rows(self, new: Rows) -> tuple[Rows, ...]:
         if self.recorded:
-            if len(self._positions) < len(new):
-                self._positions = self._positions.new_empty(len(new))
+            if len(self._positions) < len(new):  # once per task: a CUDA graph reads it in place
+                self._positions = self._positions.new_empty(max(len(new), len(self.rows)))
             positions = torch.from_numpy(np.searchsorted(self.rows, new))
             self._positions[: len(new)].copy_(positions, non_blocking=True)
         return (new,)

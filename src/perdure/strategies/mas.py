@@ -42,6 +42,8 @@ class MAS(Strategy):
             alpha x old + (1 - alpha) x new, as Avalanche does.
     """
 
+    capturable = True
+
     requires_boundaries: ClassVar[bool] = True
     penalty_weight: ClassVar[str | None] = "strength"
 

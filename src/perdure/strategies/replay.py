@@ -51,6 +51,8 @@ class Replay(Strategy):
             examples than requested is replayed completely.
     """
 
+    capturable = True
+
     def __init__(
         self,
         model: Network,

@@ -45,6 +45,8 @@ class SI(Strategy):
         eps: xi, which bounds the importance of weights that hardly moved.
     """
 
+    capturable = True
+
     requires_boundaries: ClassVar[bool] = True
     penalty_weight: ClassVar[str | None] = "strength"
 

@@ -15,6 +15,7 @@ from .contract import check_batches, check_rows
 from .divergence import DivergenceCheck
 from .early_stopping import EarlyStopping, split_for_early_stopping
 from .schedules import LearningRateSchedule, set_learning_rates
+from .step_graph import StepGraphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,6 +48,7 @@ class TrainingPlan(NamedTuple):
     boundaries: bool = True  # False: one stream, in which tasks have no known ends
     blur: float = 0.0  # of a stream without boundaries
     schedule: LearningRateSchedule = LearningRateSchedule()  # of the learning rate
+    capture: bool = True  # steps on CUDA in graphs, where the strategy allows it
 
 
 class Phase(NamedTuple):
@@ -110,18 +112,16 @@ def train(
             on_loss_terms = partial(check.record_gradients, evaluator, gradients)
         tasks = np.unique(strategy.examples.tasks[rows])
         only_task = int(tasks[0]) if len(tasks) == 1 else None
+        graphs = StepGraphs(strategy, enabled=plan.capture and plan.schedule.is_constant)
         with _evaluate_phase(evaluator, phase, strategy):
             should_stop = partial(stopping.should_stop, strategy, held_out)
             for new in iterate_batches(rows, plan, index, skip=done, should_stop=should_stop):
-                first, *others = check_batches(strategy, strategy.select_rows(new))
+                batches = check_batches(strategy, strategy.select_rows(new))
                 if not plan.schedule.is_constant:
                     factor = plan.schedule.factor(done, count_steps(rows, plan))
                     set_learning_rates(strategy.optimizer, factor)
-                loss = strategy.step(
-                    strategy.examples.take(first, only_task),
-                    *(strategy.examples.take(other) for other in others),
-                    on_loss_terms=on_loss_terms,
-                )
+                counts = evaluator is not None and evaluator.costs.counts_step
+                loss = graphs.step(batches, only_task, on_loss_terms, eager=counts)
                 step, done = step + 1, done + 1
                 check.add_loss(loss)
                 if evaluator is not None:

@@ -136,6 +136,11 @@ class CostMeter:
         return self._state.has_work_before
 
     @property
+    def counts_step(self) -> bool:
+        """Whether the operations of the current step are being counted, one by one."""
+        return self._steps.counting
+
+    @property
     def rows(self) -> dict[str, CostRow]:
         """The costs by task, in order of training."""
         return self._state.rows

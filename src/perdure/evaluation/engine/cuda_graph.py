@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .eval_batches import EvalBatches
     from .result_ring import ResultBlock
 
-__all__ = ["CudaGraph", "CudaGraphError", "same_bits"]
+__all__ = ["CudaGraph", "CudaGraphError", "release_generator", "same_bits"]
 
 
 class CudaGraphError(RuntimeError):
@@ -57,7 +57,7 @@ class CudaGraph:
         except CudaGraphError:
             raise
         except RuntimeError as error:
-            _release_generator(device)
+            release_generator(device)
             raise CudaGraphError(str(error).splitlines()[0]) from error
 
     def fits(self, model: object) -> bool:
@@ -95,7 +95,7 @@ def _switch_stream(side: torch.cuda.Stream) -> Iterator[None]:
         current.wait_stream(side)
 
 
-def _release_generator(device: torch.device) -> None:
+def release_generator(device: torch.device) -> None:
     """Release the random generator of the device from a failed capture, or it refuses to draw."""
     generator = torch.cuda.default_generators[device.index or 0]
     generator.graphsafe_set_state(generator.clone_state())

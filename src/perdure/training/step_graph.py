@@ -1,0 +1,122 @@
+"""A training step captured as a CUDA graph: one launch instead of one per kernel."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+
+from ..evaluation.engine.cuda_graph import release_generator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from ..strategies import LossCallback, Rows, Strategy
+
+__all__ = ["StepGraphs"]
+
+WARM_UP = 3  # steps on the stream of the capture: libraries initialise in the first ones
+
+
+class _Captured(NamedTuple):
+    graph: torch.cuda.CUDAGraph
+    rows: Tensor  # the graph reads which examples to take from here
+    loss: Tensor  # and writes the loss there
+
+
+class StepGraphs:
+    """Takes the steps of one task, on CUDA by graphs: one for each combination of batch sizes.
+
+    Only strategies that say so are captured (`Strategy.capturable`), with plain SGD and a constant
+    learning rate; every other step is eager. The steps before a capture are real ones.
+
+    Args:
+        strategy: the learner.
+        enabled: whether steps may be captured.
+    """
+
+    def __init__(self, strategy: Strategy, *, enabled: bool) -> None:
+        self._strategy = strategy
+        self._device = strategy.examples.device
+        # A class that inherits from a capturable one may do more in its step: it has to say so.
+        capturable = strategy.capturable and "capturable" in vars(type(strategy))
+        sgd = type(strategy.optimizer) is torch.optim.SGD
+        self._enabled = enabled and self._device.type == "cuda" and capturable and sgd
+        self._taken: Counter[tuple[int | None, ...]] = Counter()
+        self._captured: dict[tuple[int | None, ...], _Captured] = {}
+        self._side = torch.cuda.Stream(self._device) if self._enabled else None
+
+    def step(
+        self,
+        batches: Sequence[Rows],
+        task: int | None,
+        on_loss_terms: LossCallback | None,
+        *,
+        eager: bool = False,
+    ) -> Tensor:
+        """Take a training step on the examples at these rows; return its loss.
+
+        Args:
+            batches: the rows of each batch, the new examples first.
+            task: the task of all new examples, if it is one.
+            on_loss_terms: passed to the strategy.
+            eager: do not use a graph, for a step whose operations are counted.
+        """
+        if not self._enabled or eager or on_loss_terms is not None:
+            chosen = [self._strategy.examples.rows_on_device(rows) for rows in batches]
+            return self._take_step(chosen, task, on_loss_terms)
+        key = (task, *map(len, batches))
+        rows = torch.from_numpy(np.concatenate(batches))
+        if key in self._captured:
+            return self._replay(self._captured[key], rows)
+        self._taken[key] += 1
+        if self._taken[key] <= WARM_UP:
+            return self._warm_up(rows.to(self._device, non_blocking=True), batches, task)
+        try:
+            self._captured[key] = self._capture(rows, batches, task)
+        except RuntimeError as error:
+            self._enabled = False
+            release_generator(self._device)
+            reason = str(error).splitlines()[0]
+            message = f"training steps are not captured in a CUDA graph: {reason}"
+            warnings.warn(message, stacklevel=2)
+            return self.step(batches, task, on_loss_terms)
+        return self._replay(self._captured[key], rows)
+
+    def _take_step(
+        self, chosen: Sequence[Tensor], task: int | None, on_loss_terms: LossCallback | None = None
+    ) -> Tensor:
+        first, *others = chosen
+        examples = self._strategy.examples
+        return self._strategy.step(
+            examples.take_on_device(first, task),
+            *(examples.take_on_device(other) for other in others),
+            on_loss_terms=on_loss_terms,
+        )
+
+    def _warm_up(self, rows: Tensor, batches: Sequence[Rows], task: int | None) -> Tensor:
+        assert self._side is not None
+        current = torch.cuda.current_stream(self._device)
+        self._side.wait_stream(current)
+        with torch.cuda.stream(self._side):
+            loss = self._take_step(rows.split([len(batch) for batch in batches]), task)
+        current.wait_stream(self._side)
+        return loss
+
+    def _capture(self, rows: Tensor, batches: Sequence[Rows], task: int | None) -> _Captured:
+        graph, static_rows = torch.cuda.CUDAGraph(), rows.to(self._device)
+        self._strategy.optimizer.zero_grad()  # gradients are to live in the memory of the graph
+        with torch.cuda.graph(graph, stream=self._side, capture_error_mode="thread_local"):
+            loss = self._take_step(static_rows.split([len(batch) for batch in batches]), task)
+        return _Captured(graph, static_rows, loss)
+
+    @staticmethod
+    def _replay(captured: _Captured, rows: Tensor) -> Tensor:
+        captured.rows.copy_(rows, non_blocking=True)
+        captured.graph.replay()
+        return captured.loss.clone()
