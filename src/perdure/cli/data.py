@@ -42,6 +42,7 @@ def list_(*, format_: TextFormat = "text") -> None:
     ]
     header = ["name", "what", "train / test", "classes", "licence", "where"]
     TextTable(header, rows, right={"train / test", "classes"}).show(sys.stdout)
+    print_lines("", "train / test: of the complete dataset; a mirror may hold a part of it")
 
 
 @data_app.command
