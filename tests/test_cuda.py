@@ -246,10 +246,10 @@ def test_batches_are_halved_until_they_fit(monkeypatch: pytest.MonkeyPatch) -> N
 
     true = scoring.Scorer._batch_values
 
-    def small(self: Any, model: Any, rows: Any, at: slice, x: Any, y: Any) -> torch.Tensor:
+    def small(self: Any, model: Any, rows: Any, at: slice, *rest: Any) -> torch.Tensor:
         if at.stop - at.start > 100:
             raise torch.OutOfMemoryError("too large")
-        return true(self, model, rows, at, x, y)
+        return true(self, model, rows, at, *rest)
 
     plain = train({"count_flops": False})[1].summary().metrics
     monkeypatch.setattr(scoring.Scorer, "_batch_values", small)

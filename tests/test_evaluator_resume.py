@@ -293,12 +293,16 @@ def test_the_record_of_another_run_is_not_cut(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["points.csv", "per_example/0.bin", "gradients.csv"])
+FILES = ["points.csv", "per_example/0.bin", "gradients.csv", "confusion.csv"]
+
+
+@pytest.mark.parametrize("name", FILES)
 def test_a_record_that_is_shorter_than_the_state(name: str, tmp_path: Path) -> None:
     """After a power cut, say: to write on would leave a hole."""
     state = state_of(tmp_path)
     path, position = tmp_path / name, state["record"]["position"]
-    size, _ = position["per_example"][0][1] if "per_example" in name else position[path.stem]
+    sizes = {"points.csv": position["points"], **position["tables"]}
+    size, _ = position["per_example"][0][1] if "per_example" in name else sizes[name]
     os.truncate(path, size - 1)
     match = f"its first {size} bytes are not those that were there when the run was saved"
     for _ in range(2):
@@ -517,7 +521,7 @@ def test_a_position_is_what_the_disk_has(tmp_path: Path, monkeypatch: pytest.Mon
     assert position["points"] == position_of((tmp_path / "points.csv").read_bytes())
     assert dict(synced) == {
         "points.csv": position["points"][0],
-        "gradients.csv": position["gradients"] and position["gradients"][0],
+        "gradients.csv": position["tables"]["gradients.csv"][0],
         "0.bin": (position["per_example"][0][1] or (0,))[0],
         "1.bin": (position["per_example"][1][1] or (0,))[0],
     }

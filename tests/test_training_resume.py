@@ -136,7 +136,7 @@ def test_a_checkpoint_is_removed_when_a_run_is_finished(tmp_path: Path) -> None:
     assert [path.name for path in (folder / "checkpoint").iterdir()] == ["state.safetensors"]
     assert saved_step(folder) == 5
     on(short_config("naive"), folder)
-    names = {"run.json", "points.csv", "costs.csv", "done.json", "per_example"}
+    names = {"run.json", "points.csv", "costs.csv", "confusion.csv", "done.json", "per_example"}
     assert {path.name for path in folder.iterdir()} == names
 
 

@@ -141,7 +141,8 @@ class Record:
             if it is not finished.
         resume: `state_dict()` of an evaluator that was stopped: its record continues from there.
         per_example: also record which examples were classified correctly, for fixed subsets and
-            for whole sets at task ends. Confidence intervals of a single run need it.
+            for whole sets at task ends, and which classes were predicted at task ends. Confidence
+            intervals of a single run and figures of classes need it.
     """
 
     folder: str | os.PathLike[str] | None = None

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from ..record import InputError, RecordError, RunFolder, RunWriter, csv_field, read_input
+from ..record.formats.confusion import format_counts
 from ..record.writer import WriterPosition  # noqa: TC001 - msgspec reads the annotation
 from .live import Live
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..metrics import ScoreScale, Summary, SummaryOptions
-    from .engine.eval_batches import Values
+    from .engine.eval_batches import Predictions, Values
     from .eval_set import EvalSet
     from .options import Record
 
@@ -144,9 +145,12 @@ class Recorder:
 
     def write(
         self, kind: str, step: int, trained: str | None, values: Mapping[str, Values],
-        tasks: Mapping[str, EvalSet],
+        tasks: Mapping[str, EvalSet], predictions: Mapping[str, Predictions],
     ) -> None:  # fmt: skip
-        """Record one evaluation: the values of the examples of each evaluated task."""
+        """Record one evaluation: the values of the examples of each evaluated task.
+
+        `predictions` are labels and predicted classes, of whole sets only.
+        """
         scores = {name: self._mean(name, step, task) for name, task in values.items()}
         trained_field = csv_field(trained) if trained is not None else ""
         lines = []
@@ -166,7 +170,8 @@ class Recorder:
                 live_task = self.live.tasks.get(name)
                 if live_task is None or live_task.last_step != step:  # a probe takes precedence
                     self.live.update(step, name, score, len(values[name]))
-        self.writer.append_points(lines, of_subsets, of_whole_sets)
+        confusion = format_counts(step, trained, predictions if self._per_example else {})
+        self.writer.append_points(lines, of_subsets, of_whole_sets, confusion)
 
     def write_gradients(self, step: int, trained: str | None, norms: Sequence[str]) -> None:
         """Record the gradient norms of a step."""

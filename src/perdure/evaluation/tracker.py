@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .alarm import Alarm
     from .costs.meter import CostMeter
     from .engine.engine import Engine
-    from .engine.eval_batches import EvalResult, Values
+    from .engine.eval_batches import EvalResult, Predictions, Values
     from .eval_set import EvalSet
     from .eval_tasks import EvalTasks
     from .gradients import LossTerm
@@ -168,8 +168,9 @@ class RunTracker:
         self, kind: Literal["initial", "full"], model: object, tasks: Sequence[EvalSet]
     ) -> None:
         """Evaluate at the current step and record it: `full` whole sets, or `initial` subsets."""
-        values = self._engine.evaluate_now(model, tasks, whole=kind == "full")
-        self._write(kind, self._lifecycle.step, self._lifecycle.task, values)
+        values, predictions = self._engine.evaluate_now(model, tasks, whole=kind == "full")
+        predictions = predictions if kind == "full" else {}
+        self._write(kind, self._lifecycle.step, self._lifecycle.task, values, predictions)
         self._report_remarks()
 
     def _report_remarks(self) -> None:
@@ -186,11 +187,12 @@ class RunTracker:
             self.recorder.write_gradients(self._lifecycle.step + 1, self._lifecycle.task, norms)
 
     def _write(
-        self, kind: str, step: int, trained: str | None, values: Mapping[str, Values]
-    ) -> None:
+        self, kind: str, step: int, trained: str | None, values: Mapping[str, Values],
+        predictions: Mapping[str, Predictions] | None = None,
+    ) -> None:  # fmt: skip
         for task, examples in values.items():
             self._costs.add_evaluated(task, len(examples))
-        self.recorder.write(kind, step, trained, values, self._tasks.sets)
+        self.recorder.write(kind, step, trained, values, self._tasks.sets, predictions or {})
 
     def _check_alarm(self, step: int) -> None:
         message = None if self._alarm is None else self._alarm.check(self.recorder.live)

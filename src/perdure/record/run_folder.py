@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
+from .formats.confusion import Confusion, read_confusion
 from .formats.gradients import Gradients, read_gradients
 from .io.append import replace
 from .io.files import open_regular, read_file, read_json
@@ -20,7 +21,7 @@ from .io.lock import is_locked
 from .io.safe_folder import open_run_folder, read_range, stat_file
 from .io.safe_folder import read_file as read_in_folder
 from .io.text import decode
-from .run_metadata import RunMetadata, ScoringMetadata, parse_metadata
+from .run_metadata import RunMetadata, ScoringMetadata, parse_held_out_accuracy, parse_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,6 +34,7 @@ RUN_FILE = "run.json"
 POINTS_FILE = "points.csv"
 COSTS_FILE = "costs.csv"
 GRADIENTS_FILE = "gradients.csv"
+CONFUSION_FILE = "confusion.csv"
 DONE_FILE = "done.json"
 FAILED_FILE = "failed.json"  # only an unfinished run has it
 LOCK_FILE = "lock"
@@ -44,7 +46,7 @@ CHECKPOINT_FILE = "checkpoint/state.safetensors"
 MARKER_FILES = (RUN_FILE, POINTS_FILE, FAILED_FILE)
 STATUS_FILES = (RUN_FILE, POINTS_FILE, DONE_FILE, FAILED_FILE, LOCK_FILE)  # as in RunFiles
 
-MAX_TABLE = 1 << 30  # bytes of points.csv or gradients.csv
+MAX_TABLE = 1 << 30  # bytes of points.csv, gradients.csv or confusion.csv
 MAX_JSON_IN_STORE = 4 << 20  # bytes, where many runs are read
 MAX_LOCK = 4096
 RECENT = 60.0  # seconds: a log of another tool has no lock, so it is running while it grows
@@ -210,11 +212,27 @@ class RunFolder:
 
     def gradients(self) -> Gradients | None:
         """Return the recorded gradient norms, None if there are none."""
-        path = self.path / GRADIENTS_FILE
+        text, path = self._read_growing_table(GRADIENTS_FILE)
+        return read_gradients(text, path)[0] if text else None
+
+    def confusion(self) -> Confusion | None:
+        """Return how often each class was predicted at task ends, None if it is not recorded."""
+        text, path = self._read_growing_table(CONFUSION_FILE)
+        return read_confusion(text, path) if text else None
+
+    def _read_growing_table(self, name: str) -> tuple[str, str]:
+        """Return the text of a table, empty if it is not there or just created, and its path."""
+        path = self.path / name
         if not os.path.lexists(path):
-            return None
+            return "", str(path)
         text = decode(read_file(path, MAX_TABLE), str(path), growing=True)
-        return read_gradients(text, str(path))[0] if "\n" in text else None  # just created
+        return text if "\n" in text else "", str(path)
+
+    def held_out_accuracy(self) -> dict[str, list[float]]:
+        """Return the accuracy that early stopping saw after each epoch of each task, if any."""
+        if not os.path.lexists(self.path / DONE_FILE):
+            return {}
+        return parse_held_out_accuracy(self._read_json(DONE_FILE), self.path / DONE_FILE)
 
     def read_costs_text(self, limit: int) -> str:
         """Return the text of costs.csv, of at most `limit` bytes, or raise OSError."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -16,7 +16,7 @@ from .points import MatrixFields
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
-__all__ = ["JSON", "RunMetadata", "ScoringMetadata", "parse_metadata"]
+__all__ = ["JSON", "RunMetadata", "ScoringMetadata", "parse_held_out_accuracy", "parse_metadata"]
 
 
 FIELD_TYPES = {
@@ -125,3 +125,22 @@ class ScoringMetadata(msgspec.Struct):
                 )
             fields["classes"] = self.classes[:tasks]
         return fields
+
+
+class _Results(msgspec.Struct):
+    """What done.json says that is read again."""
+
+    held_out_accuracy: dict[str, list[Annotated[float, msgspec.Meta(ge=0, le=1)]]] = {}
+
+
+def parse_held_out_accuracy(contents: object, source: object) -> dict[str, list[float]]:
+    """Return the accuracy after each epoch of each task that early stopping saw, if any.
+
+    Example:
+        >>> parse_held_out_accuracy({"held_out_accuracy": {"a": [0.5]}}, "done.json")
+        {'a': [0.5]}
+    """
+    try:
+        return msgspec.convert(contents, _Results).held_out_accuracy
+    except msgspec.ValidationError as error:
+        raise InputError(f"{source}: {error}") from None

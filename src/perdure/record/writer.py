@@ -24,6 +24,7 @@ from .per_example_writer import PerExampleWriter, TaskPosition
 from .run_folder import (
     CHECKPOINT_FILE,
     CHECKPOINT_FOLDER,
+    CONFUSION_FILE,
     COSTS_FILE,
     DONE_FILE,
     FAILED_FILE,
@@ -41,15 +42,19 @@ if TYPE_CHECKING:
 __all__ = ["RunWriter", "WriterPosition"]
 
 POINTS_HEADER = b"step,trained,tested,kind,score,n\n"
-GRADIENTS_HEADER = b"step,trained,plasticity,stability\n"
-OUR_FILES = (RUN_FILE, POINTS_FILE, COSTS_FILE, GRADIENTS_FILE, FAILED_FILE, DONE_FILE)
+# Tables that not every run has; each begins with its first line.
+HEADERS = {
+    GRADIENTS_FILE: b"step,trained,plasticity,stability\n",
+    CONFUSION_FILE: b"step,trained,tested,label,predicted,count\n",
+}
+OUR_FILES = (RUN_FILE, POINTS_FILE, COSTS_FILE, *HEADERS, FAILED_FILE, DONE_FILE)
 
 
 class WriterPosition(TypedDict):
     """How far every file of a run is: bytes and their SHA-256, as plain data for a checkpoint."""
 
     points: FilePosition
-    gradients: FilePosition | None
+    tables: dict[str, FilePosition]
     per_example: list[TaskPosition]
 
 
@@ -84,7 +89,7 @@ class RunWriter:
         self._owner, self._open = os.getpid(), False
         self._batched = False
         self._points: Appender | None = None
-        self._gradients: Appender | None = None
+        self._tables: dict[str, Appender] = {}
         self._per_example = PerExampleWriter(self.folder / PER_EXAMPLE_FOLDER)
         self._lock = self._take_folder(overwrite=overwrite, resume=resume is not None)
         self._open = True
@@ -140,14 +145,12 @@ class RunWriter:
         for name in (DONE_FILE, FAILED_FILE):
             (self.folder / name).unlink(missing_ok=True)
         self._points = Appender(self.folder / POINTS_FILE, keep=position["points"])
-        gradients = self.folder / GRADIENTS_FILE
-        if position["gradients"] is None:
-            gradients.unlink(missing_ok=True)
-        else:
-            self._gradients = Appender(gradients, keep=position["gradients"])
-        self._per_example = PerExampleWriter(
-            self.folder / PER_EXAMPLE_FOLDER, position["per_example"]
-        )
+        for name, keep in position["tables"].items():
+            self._tables[name] = Appender(self.folder / name, keep=keep)
+        for name in HEADERS.keys() - self._tables.keys():
+            (self.folder / name).unlink(missing_ok=True)
+        results = position["per_example"]
+        self._per_example = PerExampleWriter(self.folder / PER_EXAMPLE_FOLDER, results)
         self.write_metadata(metadata)
 
     def position(self) -> WriterPosition:
@@ -156,7 +159,7 @@ class RunWriter:
         assert self._points is not None
         return {
             "points": self._points.position,
-            "gradients": None if self._gradients is None else self._gradients.position,
+            "tables": {name: file.position for name, file in self._tables.items()},
             "per_example": self._per_example.position(),
         }
 
@@ -171,17 +174,20 @@ class RunWriter:
         lines: Sequence[str],
         subsets: Sequence[Result] = (),
         whole_sets: Sequence[Result] = (),
+        confusion: Sequence[str] = (),
     ) -> None:
-        """Append the lines of one evaluation, and its per-example results.
+        """Append the lines of one evaluation, its per-example results and lines of confusion.csv.
 
-        Results are (number of the task, step, right or wrong per example), on subsets and on
-        whole evaluation sets. They are written first: an evaluation that has its lines has its
-        results. If the disk refuses, what is left is written by the next call.
+        Results are (number of the task, step, right or wrong per example), on subsets and on whole
+        sets. They are written first: an evaluation that has its lines has its results. If the disk
+        refuses, what is left is written by the next call.
         """
         self._check_open()
         assert self._points is not None
         self._per_example.queue(subsets, whole=False)
         self._per_example.queue(whole_sets, whole=True)
+        if confusion:
+            self._queue_lines(CONFUSION_FILE, confusion)
         self._points.queue(("\n".join(lines) + "\n").encode())
         if not self._batched:
             self._flush()
@@ -204,9 +210,13 @@ class RunWriter:
     def append_gradients(self, line: str) -> None:
         """Append a line to gradients.csv."""
         self._check_open()
-        if self._gradients is None:
-            self._gradients = Appender(self.folder / GRADIENTS_FILE, GRADIENTS_HEADER)
-        self._gradients.append((line + "\n").encode())
+        self._queue_lines(GRADIENTS_FILE, [line])
+        self._tables[GRADIENTS_FILE].flush()
+
+    def _queue_lines(self, name: str, lines: Sequence[str]) -> None:
+        if name not in self._tables:
+            self._tables[name] = Appender(self.folder / name, HEADERS[name])
+        self._tables[name].queue(("\n".join(lines) + "\n").encode())
 
     def write_costs(self, rows: Mapping[str, Mapping[str, float | None]]) -> None:
         """Replace costs.csv: one line per task in order of learning, empty where not measured."""
@@ -265,19 +275,17 @@ class RunWriter:
 
     def _files(self) -> list[Appender | PerExampleFile]:
         """Return the open files in the order they are written in: points after their results."""
-        tables = [file for file in (self._points, self._gradients) if file is not None]
-        return [*self._per_example.files.values(), *tables]
+        points = [] if self._points is None else [self._points]
+        return [*self._per_example.files.values(), *self._tables.values(), *points]
 
 
 def _remove_unfinished_files(folder: Path) -> None:
     """Remove what a process was writing when it was killed; raise if a folder is a link."""
     for name in (PER_EXAMPLE_FOLDER, CHECKPOINT_FOLDER):
         check_folder(folder / name)
-        for path in (
-            *folder.glob(UNFINISHED_PATTERN),
-            *folder.glob(f"{name}/{UNFINISHED_PATTERN}"),
-        ):
-            path.unlink()
+        for pattern in (UNFINISHED_PATTERN, f"{name}/{UNFINISHED_PATTERN}"):
+            for path in folder.glob(pattern):
+                path.unlink()
 
 
 def _remove_run(folder: Path, *, overwrite: bool | Literal["unfinished"]) -> None:
@@ -289,8 +297,7 @@ def _remove_run(folder: Path, *, overwrite: bool | Literal["unfinished"]) -> Non
         for path in folder.glob(f"{PER_EXAMPLE_FOLDER}/{pattern}")
     ]
     checkpoint = folder / CHECKPOINT_FILE
-    saved = checkpoint.exists()
-    if not (files or results or saved):
+    if not (files or results or checkpoint.exists()):
         return
     finished = DONE_FILE in files
     if not overwrite or (finished and overwrite == "unfinished"):
@@ -299,8 +306,7 @@ def _remove_run(folder: Path, *, overwrite: bool | Literal["unfinished"]) -> Non
             f"{folder}: holds {state} run already; choose another record folder, or "
             "overwrite=True to replace it"
         )
-    if saved:  # first: what is removed now cannot be resumed
-        checkpoint.unlink()
+    checkpoint.unlink(missing_ok=True)  # first: what is removed now cannot be resumed
     for name in reversed(files):  # points before run.json: never a log that looks foreign
         (folder / name).unlink()
     for path in results:

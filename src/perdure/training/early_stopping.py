@@ -22,6 +22,8 @@ BATCH_ROWS = 500
 class EarlyStopping:
     """Decides after every epoch whether to end the task.
 
+    `held_out_accuracy` has the accuracy after each epoch of every task so far.
+
     Args:
         patience: Epochs without a better held-out accuracy after which a task ends; None for no
             early stopping.
@@ -30,16 +32,19 @@ class EarlyStopping:
     def __init__(self, patience: int | None) -> None:
         self.patience = patience
         self.best, self.waited = -1.0, 0
+        self.task = ""
+        self.held_out_accuracy: dict[str, list[float]] = {}
 
-    def start_task(self) -> None:
-        """Forget the task before."""
-        self.best, self.waited = -1.0, 0
+    def start_task(self, name: str) -> None:
+        """Forget the best accuracy of the task before."""
+        self.best, self.waited, self.task = -1.0, 0, name
 
     def should_stop(self, strategy: Strategy, held_out: Rows) -> bool:
         """Return whether to end the task, after an epoch."""
         if self.patience is None:
             return False
         accuracy = measure_accuracy(strategy, held_out)
+        self.held_out_accuracy.setdefault(self.task, []).append(accuracy)
         self.waited = 0 if accuracy > self.best else self.waited + 1
         self.best = max(self.best, accuracy)
         return self.waited >= self.patience

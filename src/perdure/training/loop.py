@@ -105,7 +105,7 @@ def train(
         else:
             with counted():
                 rows, done = check_rows(strategy, strategy.begin_task(index, task_rows)), 0
-            stopping.start_task()
+            stopping.start_task(phase.name or "")
         check = DivergenceCheck(strategy, phase.name, step)
         on_loss_terms = None
         if evaluator is not None and gradients:

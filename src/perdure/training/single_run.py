@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -100,7 +100,10 @@ def run(
             if on_progress is not None and position.rows is not None:
                 fraction = min(position.done / count_steps(position.rows, plan), 1.0)
                 on_progress((position.phase + fraction) / phases, evaluator.live)
-        evaluator.close(weights=hash_weights(strategy.model))
+        results: dict[str, Any] = {"weights": hash_weights(strategy.model)}
+        if plan.patience:
+            results["held_out_accuracy"] = stopping.held_out_accuracy
+        evaluator.close(**results)
     checkpointer.remove()
     return strategy
 

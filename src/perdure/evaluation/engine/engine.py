@@ -16,8 +16,9 @@ from torch import nn
 from ..executors import Inline
 from ..state.preserve import preserve_state
 from ..state.tensors import model_device
+from ..state.trees import first_tensor
 from .cuda_graph import CudaGraph, CudaGraphError, same_bits
-from .eval_batches import EvalBatches, EvalResult, Values
+from .eval_batches import EvalBatches, EvalResult, Predictions, Values
 from .half_precision import HalfPrecision, HalfPrecisionError
 from .side_stream import SideStream
 from .worker import ProcessWorker
@@ -130,29 +131,38 @@ class Engine:
 
     def evaluate_now(
         self, model: object, tasks: Iterable[EvalSet], *, whole: bool
-    ) -> dict[str, Values]:
-        """Return the values of the examples of each task: of whole sets, or of fixed subsets."""
+    ) -> tuple[dict[str, Values], dict[str, Predictions]]:
+        """Return the values of the examples of each task: of whole sets, or of fixed subsets.
+
+        Labels and predicted classes come with the values where each example has one label.
+        """
         device = model_device(model)
-        values = {}
+        values, predictions = dict[str, Values](), dict[str, Predictions]()
         with preserve_state(model):
             for task in tasks:
                 try:
-                    values[task.name] = self._task_values(model, task, device, whole=whole)
+                    values[task.name], pairs = self._task_values(model, task, device, whole=whole)
                 except Exception as error:
                     advice = _type_advice(model, [task])
                     error.add_note(f"while evaluating {task.name}{advice}")
                     raise
-        return values
+                if pairs is not None:
+                    predictions[task.name] = pairs
+        return values, predictions
 
     def _task_values(
         self, model: object, task: EvalSet, device: torch.device, *, whole: bool
-    ) -> Values:
+    ) -> tuple[Values, Predictions | None]:
         size = self.scorer.batch_size or WHOLE_SET_BATCH_SIZE
-        parts = []
+        parts, pairs = list[Values](), list[Predictions]()
         for x, y in task.batches(size) if whole else [task.fixed_rows()]:
             (rows,) = self.scorer.group([(task.name, x, y)], device)
-            parts.append(self.scorer.values(model, rows).numpy(force=True))
-        return np.concatenate(parts)
+            predicted: list[Tensor] = []
+            parts.append(self.scorer.values(model, rows, predicted).numpy(force=True))
+            if predicted and predicted[0].dim() == 1:
+                pair = (first_tensor(rows.y), torch.cat(predicted))
+                pairs.append(np.stack([part.numpy(force=True) for part in pair]))
+        return np.concatenate(parts), np.concatenate(pairs, axis=1) if pairs else None
 
     def close(self) -> None:
         """Stop what runs in the background."""

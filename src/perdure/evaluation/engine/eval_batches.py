@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from ..eval_set import EvalSet
     from .scoring import Rows, Scorer
 
-__all__ = ["EvalBatches", "EvalResult", "Values"]
+__all__ = ["EvalBatches", "EvalResult", "Predictions", "Values"]
 
 Values = NDArray[np.generic]  # one per example: correct or not, or a score
+Predictions = NDArray[np.generic]  # (2, examples): labels, and the classes that were predicted
 
 
 class EvalBatches:

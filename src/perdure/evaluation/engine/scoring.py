@@ -142,11 +142,18 @@ class Scorer:
         size = self.batch_size or (CPU_BATCH_SIZE if device.type == "cpu" else CUDA_BATCH_SIZE)
         return Rows(x, y, spans, size)
 
-    def values(self, model: object, rows: Rows) -> Tensor:
-        """Return one value per row. Out of CUDA memory, batches are halved until they fit."""
+    def values(self, model: object, rows: Rows, predicted: list[Tensor] | None = None) -> Tensor:
+        """Return one value per row. Out of CUDA memory, batches are halved until they fit.
+
+        If the score is accuracy, the predicted classes of each batch are added to `predicted`.
+        """
         while True:
             try:
-                parts = [self._batch_values(model, rows, *batch) for batch in rows.batches]
+                if predicted is not None:
+                    predicted.clear()
+                parts = [
+                    self._batch_values(model, rows, *batch, predicted) for batch in rows.batches
+                ]
                 return torch.cat(parts) if len(parts) > 1 else parts[0]
             except torch.OutOfMemoryError:
                 if rows.batch_size == 1:
@@ -154,11 +161,14 @@ class Scorer:
                 self.batch_size = -(-min(rows.batch_size, len(rows)) // 2)
                 rows.set_batch_size(self.batch_size)
 
-    def _batch_values(self, model: object, rows: Rows, at: slice, x: object, y: object) -> Tensor:
+    def _batch_values(
+        self, model: object, rows: Rows, at: slice, x: object, y: object,
+        predicted: list[Tensor] | None,
+    ) -> Tensor:  # fmt: skip
         if self.score is None:
             logits = self.logits(model, rows, at, x)
             self._inspect(logits, rows)
-            return correct(logits, y, rows)
+            return correct(logits, y, rows, predicted)
         with rows.copy_if_mutated((x, y)) as inputs:
             values = self.call(self.score, model, rows, *inputs)
         return _check_values(values, at.stop - at.start, rows)
@@ -253,7 +263,7 @@ def class_scores(output: object) -> Tensor:
     return output
 
 
-def correct(logits: Tensor, y: object, rows: Rows) -> Tensor:
+def correct(logits: Tensor, y: object, rows: Rows, predicted: list[Tensor] | None = None) -> Tensor:
     """Return which rows are classified correctly; a fraction where rows have many labels."""
     expected = logits.shape[:1] + logits.shape[2:]
     if not isinstance(y, Tensor) or y.dtype.is_floating_point or y.shape != expected:
@@ -262,10 +272,12 @@ def correct(logits: Tensor, y: object, rows: Rows) -> Tensor:
             f"labels of task {rows.spans[0].task!r} are {got}, expected a class number for each of "
             f"the outputs {tuple(logits.shape)}; pass {_label_advice(logits, y)}score= for others"
         )
-    predicted = logits.argmax(1, keepdim=True)
+    classes = logits.argmax(1, keepdim=True)
     # argmax takes NaN for the largest: outputs that are no numbers predict nothing.
-    is_number = logits.gather(1, predicted).isnan().logical_not()
-    matches = ((predicted == y.unsqueeze(1)) & is_number).squeeze(1)
+    is_number = logits.gather(1, classes).isnan().logical_not()
+    if predicted is not None:
+        predicted.append(torch.where(is_number, classes, -1).squeeze(1))
+    matches = ((classes == y.unsqueeze(1)) & is_number).squeeze(1)
     return matches if matches.dim() == 1 else matches.flatten(1).double().mean(1)
 
 
