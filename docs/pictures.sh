@@ -1,16 +1,18 @@
 #!/bin/sh
-# Makes the figures of docs/pictures.md: sh docs/pictures.sh FOLDER (ten minutes on two cores, no download)
+# Makes the figures of docs/pictures.md: sh docs/pictures.sh FOLDER (twelve minutes on two cores, no download)
 set -eu
 runs=$1
 here=$(dirname "$0")/pictures
-for strategy in naive cumulative replay gem ewc; do
+for strategy in naive replay gem ewc cumulative; do
 	perdure run split-digits $strategy --seeds 5 --unseen --gradients 1 --store "$runs/five"
 done
+perdure run split-digits replay --seeds 3 --patience 2 --epochs 30 --store "$runs/stopping"
 for memory in 10 30 100 300; do
 	perdure run split-digits replay --seeds 5 --set memory=$memory --store "$runs/memory"
 done
 draw() { perdure plot "$@" --dpi 75; }
-draw curves "$runs"/five/*-replay-* "$runs"/five/*-gem-* -o "$here/curves.png" --tasks 4
+draw averages "$runs/five" -o "$here/averages.png"
+draw curves "$runs"/five/*-replay-* "$runs"/five/*-gem-* -o "$here/curves.png"
 draw curves "$runs"/five/*-replay-* -o "$here/periods.png" --tasks 1 --subsample 1,10,100
 draw curves "$runs"/five/*-replay-* "$runs"/five/*-gem-* -o "$here/zoom.png" --tasks 2 --zoom 40
 draw gradients "$runs"/five/*-replay-* "$runs"/five/*-gem-* -o "$here/gradients.png" --zoom 40
@@ -19,8 +21,11 @@ draw series "$runs/memory" -o "$here/series.png" --tasks 2
 draw panels "$runs"/five/*-replay-* -o "$here/panels.png"
 draw heatmaps "$runs/five" -o "$here/heatmaps.png"
 draw changes "$runs/five" -o "$here/changes.png"
+draw classes "$runs/five" -o "$here/classes.png"
+draw confusion "$runs"/five/*-naive-* "$runs"/five/*-replay-* -o "$here/confusion.png"
 draw rescaled "$runs/five" -o "$here/rescaled.png"
 draw guessing "$runs"/five/*-replay-* -o "$here/guessing.png"
 draw spider "$runs/five" -o "$here/spider.png"
 draw fixed "$runs/five" -o "$here/fixed.png"
 draw ranks "$runs/five" -o "$here/ranks.png"
+draw early-stopping "$runs/stopping" -o "$here/early-stopping.png"

@@ -60,7 +60,7 @@ def test_both_terms_stand_below_each_other() -> None:
 def test_zoom_shows_the_first_iterations_of_each_task(term: str) -> None:
     most = 4
     figure = gradients(real(*NAMES), zoom=most, term=term)  # type: ignore[arg-type]
-    panels = [axes for axes in figure.axes if axes.get_visible()]
+    panels = [axes for axes in figure.axes if axes.get_visible() and axes.get_title()]
     switch = [0, *ends(folders("gem")[0])]
     tasks = list(dict.fromkeys(row["trained"] for row in rows(folders("gem")[0], "gradients.csv")))
     wanted = [(each, k) for each in ("stability", "plasticity") for k in range(5)]
@@ -74,6 +74,15 @@ def test_zoom_shows_the_first_iterations_of_each_task(term: str) -> None:
             drawn = parts(axes).curves[at]
             assert drawn[:, 0].tolist() == [steps[i] - switch[k] for i in inside] == [1, 2, 3, 4]
             np.testing.assert_allclose(drawn[:, 1], mean[inside], rtol=1e-12)
+    whole = [axes for axes in figure.axes if axes.get_visible() and not axes.get_title()]
+    shown = ["stability", "plasticity"] if term == "both" else [term]
+    for axes, each in zip(whole, shown, strict=True):
+        for at, name in enumerate(NAMES):
+            steps, mean, _ = spread([norms(folder, each) for folder in folders(name)])
+            assert parts(axes).curves[at][:, 0].tolist() == steps
+            np.testing.assert_allclose(parts(axes).curves[at][:, 1], mean, rtol=1e-12)
+        shaded = [(p.get_x(), p.get_width()) for p in axes.patches]  # type: ignore[attr-defined]
+        assert shaded == [(switch[k], most) for one, k in wanted if one == each]
 
 
 def test_steps_without_a_term_are_left_out_and_zoom_ends_with_the_task() -> None:
@@ -83,9 +92,11 @@ def test_steps_without_a_term_are_left_out_and_zoom_ends_with_the_task() -> None
     [axes] = gradients({"mine": [run]}, term="plasticity").axes
     assert parts(axes).curves[0].tolist() == [[1, 5], [2, 4], [3, 9], [5, 7], [6, 1]]
     zoomed = gradients({"mine": [run]}, zoom=10)
-    shown = [parts(axes).curves[0].tolist() for axes in zoomed.axes]
+    *panels, whole = zoomed.axes
+    shown = [parts(axes).curves[0].tolist() for axes in panels]
     assert shown == [[[1, 0.5], [2, 0.75], [3, 0.25]], [[1, 2]]]
-    assert [axes.get_title() for axes in zoomed.axes] == ["b", "c"]
+    assert [axes.get_title() for axes in panels] == ["b", "c"]
+    assert parts(whole).curves[0].tolist() == [[3, 0.5], [4, 0.75], [5, 0.25], [6, 2]]
 
 
 def test_long_curves_keep_their_peak() -> None:

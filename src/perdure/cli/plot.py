@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "plot"]
 
-# The kinds of figures; the function of the same name in report.figures draws each.
+# The kinds of figures; the function of that name in report.figures draws each.
 KINDS: dict[str, str] = {
     "averages": "average accuracy and forgetting after each task, a line per method with its band",
     "curves": "scores per task during training, with task switches, min-ACC and task ends",
@@ -47,10 +47,13 @@ KINDS: dict[str, str] = {
     "panels": "one method: score matrix, learned against retained, forgetting, scores per task",
     "heatmaps": "score matrices by method, with one colour scale",
     "changes": "how learning each task changed the score on every task, by method",
+    "classes": "accuracy and forgetting of every class after the last task, by method",
+    "confusion": "which classes were predicted for each class after the last task, by method",
     "rescaled": "AA next to RAA and AF next to RAF after each task (needs class counts)",
     "guessing": "the factors of RAA and RAF, from the accuracy of guessing (needs class counts)",
     "spider": "seven criteria by method, with naive and cumulative as bounds",
     "fixed": "accuracy over all tasks, learned or not, after each task",
+    "early-stopping": "accuracy on held-out examples after each epoch, and where tasks ended",
     "ranks": "mean ranks over seeds; bars join methods that the test cannot separate",
 }
 
@@ -77,6 +80,7 @@ def plot(
     window: PositiveInt | None = None,
     metrics: MetricIds | None = None,
     pool: Flag = False,
+    finished: Flag = False,
     inputs: FileOptions = DEFAULT_FILE_OPTIONS,
     classes: Values | None = None,
     setting: Literal["class", "task", "domain"] | None = None,
@@ -102,15 +106,18 @@ def plot(
         dpi: Resolution of a PNG in dots per inch.
         title: Title above the figure.
         store: Folder in which the runs of a study are stored.
-        tasks: For curves and series: draw only the first INT tasks.
+        tasks: For curves, series and early-stopping: draw only the first INT tasks. For classes and
+            confusion: show the results after INT tasks.
         subsample: For curves: use only every INT-th evaluation; 1,10,100 draws one method at each
             of these rates.
-        zoom: For curves and gradients: draw only the first INT iterations after each task switch.
+        zoom: For curves: draw only the first INT iterations after each task switch. For gradients:
+            draw them below the whole curve.
         term: For gradients: the term of the loss. Defaults to stability.
         window: For forgetting: number of evaluations within which a drop counts. Defaults to 10.
         metrics: For averages and series: metrics to draw. Defaults to acc,forgetting.best and to
             acc,min_acc.
         pool: Average runs under one NAME that differ in more than the seed.
+        finished: Leave unfinished runs out.
         inputs: How to read and show the scores.
         classes: Number of classes that each task introduces, as in 2,2,2, for files that do not
             state it.
@@ -145,7 +152,7 @@ def plot(
         unpaired=unpaired or None, alpha=alpha,
     )  # fmt: skip
     input_options = replace(inputs.make(), classes=classes, setting=setting)
-    methods, notes = open_sources(sources, input_options, store, pool=pool)
+    methods, notes = open_sources(sources, input_options, store, pool=pool, finished=finished)
     from ..report.figures import add_title, get_caption, save
 
     with warnings.catch_warnings(record=True) as caught:
@@ -186,7 +193,7 @@ def _find_function(kind: str) -> Callable[..., Figure]:
         raise InputError(
             f"matplotlib is not installed, expected it for figures; {install_hint('report')}"
         ) from None
-    function: Callable[..., Figure] = getattr(figures, kind)
+    function: Callable[..., Figure] = getattr(figures, kind.replace("-", "_"))
     return function
 
 

@@ -44,6 +44,11 @@ class LineStyle(NamedTuple):
         """The marker of points, by hue: hues that look alike in grey have different markers."""
         return MARKERS.get(self.colour, "o")
 
+    @property
+    def fill(self) -> str:
+        """Which part of a marker is filled, by dashes, for points that no line joins."""
+        return {"solid": "full", "dashed": "none", "dotted": "left"}.get(self.dashes, "bottom")
+
 
 STRATEGY_STYLES = {
     "naive": LineStyle(GREY),

@@ -23,6 +23,7 @@ from ..curve_data import (
 )
 from ..filtering import drop_other_task_counts, drop_unusable
 from ..labels import require_one_scale, span_names, task_names, worst_label
+from .drawing.overlaps import choose_widths, list_overlaps
 from .drawing.panels import (
     MAX_COLUMNS,
     add_legend,
@@ -40,10 +41,10 @@ from .drawing.panels import (
     task_end_style,
     worst_style,
 )
-from .drawing.paper import new_figure
+from .drawing.paper import new_figure, set_caption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ...metrics import Stream
     from ...record import ScoreInput
     from ..load import RunsByMethod
+    from .drawing.overlaps import Line
     from .drawing.paper import Size
 
 __all__ = ["curves"]
@@ -162,22 +164,41 @@ def draw_curves(
         panels = figure.axes[: len(names)] if draw_last else figure.axes
         percent_ticks(scale, panels[0].yaxis)
         share_axes(panels, columns, "iterations", score_axis_label(scale))
+        lines = _get_lines(groups, len(names)) if _has_several_methods(groups) else []
+        widths = choose_widths(lines)
         for k, (axes, name) in enumerate(zip(figure.axes, names, strict=False)):
             draw_switches(axes, steps, styles)
-            _draw_task(axes, groups, k)
+            _draw_task(axes, groups, k, widths)
             axes.set_title(shorten(name, 40 // columns + 12))
         fit_scores(figure.axes[0], scale, _scores_since_learned(groups, len(names)))
         if draw_last:
             draw_last(figure.axes[count - 1])
-        add_legend(figure, make_legend_keys(groups))
+        empty = figure.axes[count] if count < len(figure.axes) else None
+        add_legend(figure, make_legend_keys(groups), empty)
+    set_caption(figure, list_overlaps(lines))
     return figure
 
 
-def _draw_task(axes: Axes, groups: Sequence[CurveGroup], task: int) -> None:
+def _get_lines(groups: Sequence[CurveGroup], tasks: int) -> list[dict[str, Line]]:
+    """Return the lines of each panel since the first run learned its task: all start alike."""
+    panels: list[dict[str, Line]] = []
+    for k in range(tasks):
+        lines: dict[str, Line] = {}
+        for group in groups:
+            curve = average_task(group.streams, k)
+            since = curve.steps >= first_learned_step(group.streams, k)
+            lines[group.label] = (curve.steps[since], curve.mean[since])
+        panels.append(lines)
+    return panels
+
+
+def _draw_task(
+    axes: Axes, groups: Sequence[CurveGroup], task: int, widths: Mapping[str, float]
+) -> None:
     for group in groups:
         curve = average_task(group.streams, task)
         if len(curve.steps):
-            draw_band(axes, curve, group.style)
+            draw_band(axes, curve, group.style, widths.get(group.label, 1.0))
             _draw_worst(axes, group, task)
     for group in {id(group.runs): group for group in groups}.values():
         steps, scores = _task_ends(group, task)
@@ -217,11 +238,12 @@ def _draw_worst(axes: Axes, group: CurveGroup, task: int) -> None:
 
 def _end_style(groups: Sequence[CurveGroup], style: LineStyle) -> dict[str, Any]:
     """Return the style of task ends: red, or the method's colour if there are several."""
-    return (
-        task_end_style()
-        if len({id(group.runs) for group in groups}) == 1
-        else task_end_style(style.colour)
-    )
+    return task_end_style() if not _has_several_methods(groups) else task_end_style(style.colour)
+
+
+def _has_several_methods(groups: Sequence[CurveGroup]) -> bool:
+    """Return whether the lines are of different runs, not of one method at several rates."""
+    return len({id(group.runs) for group in groups}) > 1
 
 
 def make_legend_keys(groups: Sequence[CurveGroup], *, zoomed: bool = False) -> list[Line2D | Patch]:

@@ -54,7 +54,8 @@ def gradients(
     Args:
         methods: runs by method, as returned by `open_methods`.
         size: a column or a page of a paper, or a slide.
-        zoom: draw this many iterations from the start of each task, one panel per task.
+        zoom: below the whole curve, where they are shaded, draw this many iterations from the
+            start of each task, one panel per task.
         term: the part of the loss: stability (old tasks), plasticity (the new task), or both.
 
     Example:
@@ -81,7 +82,7 @@ def gradients(
     if not any(curve.mean.any() for curve in whole.values()):
         raise InputError(f"no run has a {term} term, expected one; naive learning has none")
     if zoom is not None:
-        return _draw_zoomed(methods, norms, terms, size, zoom)
+        return _draw_zoomed(methods, norms, whole, size, zoom)
     return _draw_whole(methods, whole, size)
 
 
@@ -116,28 +117,39 @@ def _draw_whole(
     methods: RunsByMethod, curves: Mapping[tuple[str, str], MeanCurve], size: Size
 ) -> Figure:
     terms = list(dict.fromkeys(term for term, _ in curves))
-    styles = choose_styles(methods)
-    steps = {
-        name: find_switches([run.stream for run in runs if run.stream is not None])
-        for name, runs in methods.items()
-    }
     height, rows, columns = get_layout(len(terms), size, max_columns=1)
     with new_figure(size, height, rows, columns) as figure:
         for k, (axes, term) in enumerate(zip(figure.axes, terms, strict=True), start=1):
             x = "iterations" if k == rows else ""
             share_axes([axes], columns, x, f"{term}\ngradient norm")
-            draw_switches(axes, steps, styles)
-            for name in methods:
-                draw_band(axes, curves[term, name], styles[name])
-            axes.set_ylim(bottom=0)
+            _draw_all_iterations(axes, methods, curves, term)
         _add_legend(figure, methods)
     return figure
 
 
+def _draw_all_iterations(
+    axes: Axes, methods: RunsByMethod, curves: Mapping[tuple[str, str], MeanCurve], term: str
+) -> None:
+    styles = choose_styles(methods)
+    steps = {
+        name: find_switches([run.stream for run in runs if run.stream is not None])
+        for name, runs in methods.items()
+    }
+    draw_switches(axes, steps, styles)
+    for name in methods:
+        draw_band(axes, curves[term, name], styles[name])
+    axes.set_ylim(bottom=0)
+
+
 def _draw_zoomed(
-    methods: RunsByMethod, norms: Norms, terms: Sequence[str], size: Size, zoom: int
+    methods: RunsByMethod,
+    norms: Norms,
+    whole: Mapping[tuple[str, str], MeanCurve],
+    size: Size,
+    zoom: int,
 ) -> Figure:
     styles = choose_styles(methods)
+    terms = list(dict.fromkeys(term for term, _ in whole))
     runs_of = [run for several in norms.values() for run in several]
     names = merge_names([[run.trained[at] for at in _starts(run)] for run in runs_of])
     curves = {
@@ -150,12 +162,18 @@ def _draw_zoomed(
     blocks = {term: [k for panel_term, k in panels if panel_term == term] for term in terms}
     most = max(map(len, blocks.values()))
     _, _, columns = get_layout(check_panel_count(most, f"zoom on {len(names)} tasks"), size)
-    rows = sum(-(-len(tasks) // columns) for tasks in blocks.values())
+    rows = sum(1 + -(-len(tasks) // columns) for tasks in blocks.values())
     height, _, _ = get_layout(rows * columns, size, columns)
     with new_figure(size, height, rows, columns) as figure:
         rest = list(figure.axes)
         for term, tasks in blocks.items():
-            own, rest = _split(rest, len(tasks), columns)
+            wide = _join(rest[:columns])
+            _draw_all_iterations(wide, methods, whole, term)
+            drawn = [runs for name, runs in norms.items() if whole[term, name].mean.any()]
+            for start in sorted({at for runs in drawn for at in _first_steps(runs, tasks)}):
+                wide.axvspan(start, start + zoom, color="#6b6b6b", alpha=0.15, lw=0, zorder=0)
+            wide.set(xlabel="iterations", ylabel=f"{term}\ngradient norm")
+            own, rest = _split(rest[columns:], len(tasks), columns)
             x = "" if rest else "iterations of the task"
             share_axes(own, columns, x, f"{term}\ngradient norm")
             for axes, k in zip(own, tasks, strict=False):
@@ -165,6 +183,28 @@ def _draw_zoomed(
             own[0].set_ylim(bottom=0)
         _add_legend(figure, methods)
     return figure
+
+
+def _join(panels: Sequence[Axes]) -> Axes:
+    """Return one panel in place of a row of panels."""
+    spec, figure = panels[0].get_subplotspec(), panels[0].get_figure(root=True)
+    assert spec is not None
+    assert figure is not None
+    for axes in panels:
+        axes.remove()
+    joined: Axes = figure.add_subplot(spec.get_gridspec()[spec.rowspan.start, :])
+    return joined
+
+
+def _first_steps(runs: Sequence[Gradients], tasks: Sequence[int]) -> list[int]:
+    """Return after which step each of the tasks started, in any of the runs."""
+    return [
+        int(norms.step[starts[k] - 1]) if k else 0
+        for norms in runs
+        for starts in [_starts(norms)]
+        for k in tasks
+        if k < len(starts)
+    ]
 
 
 def _split(panels: list[Axes], count: int, columns: int) -> tuple[list[Axes], list[Axes]]:

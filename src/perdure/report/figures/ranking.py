@@ -6,7 +6,7 @@ import math
 from textwrap import fill
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ...metrics import common_seeds, compare_methods, find_metric, options_for
+from ...metrics import compare_methods
 from ...record import InputError
 from ...stats import (
     critical_difference,
@@ -17,8 +17,7 @@ from ...stats import (
     min_attainable_p,
 )
 from ..colours import choose_styles
-from ..filtering import drop_other_task_counts, drop_unusable
-from ..load import index_by_seed
+from ..rank_values import get_rank_values
 from .drawing.panels import shorten
 from .drawing.paper import SIZES, new_figure
 
@@ -28,14 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ...metrics import MethodsComparison, ScoreScale, Summary
-    from ...record import ScoreInput
+    from ...metrics import MethodsComparison
     from ...stats import PairTestName
     from ..load import RunsByMethod
+    from ..rank_values import RankValues
     from .drawing.paper import Size
-
-    Seed = int | str
-    Values = dict[str, dict[Seed, float]]
 
 __all__ = ["ranks"]
 
@@ -60,19 +56,22 @@ def ranks(
     *,
     size: Size = "page",
     metric: str = "acc",
-    test: PairTestName | Literal["nemenyi"] = "t",
+    test: PairTestName | Literal["nemenyi"] | None = None,
     unpaired: bool = False,
     alpha: float = 0.05,
 ) -> Figure:
     """Return mean ranks over seeds, 1 is best; a bar joins methods that the test cannot separate.
 
-    A bar joins the methods at its dots; the letters are those of `perdure compare`.
+    A bar joins the methods at its dots; the letters are those of `perdure compare`. Runs of several
+    scenarios are ranked once per scenario, by their means over seeds: seeds of one scenario are
+    not independent evidence about others (Demšar 2006).
 
     Args:
-        methods: runs of two or more methods that have two or more seeds in common.
+        methods: runs of two or more methods that have two or more seeds, or scenarios, in common.
         size: a column or a page of a paper, or a slide.
         metric: id of the metric to rank by.
         test: pairwise test, with Holm's correction; or nemenyi, the critical difference of ranks.
+            By default t over seeds and nemenyi over scenarios.
         unpaired: do not pair runs by seed in the test.
         alpha: significance level.
 
@@ -89,23 +88,25 @@ def ranks(
     if test == "nemenyi" and unpaired:
         raise InputError("Nemenyi's test ranks methods seed by seed; leave out `unpaired=True`")
     unpaired = unpaired or test == "welch"
-    values, scale = _get_values(methods, metric, unpaired=unpaired)
+    values = get_rank_values(methods, metric, unpaired=unpaired)
+    test = test or ("nemenyi" if values.unit == "scenarios" else "t")
     comparison = compare_methods(
-        metric, values, scale=scale, alpha=alpha, test="t" if test == "nemenyi" else test,
-        unpaired=unpaired,
+        metric, values.by_method, scale=values.scale, alpha=alpha,
+        test="t" if test == "nemenyi" else test, unpaired=unpaired,
     )  # fmt: skip
     mean = dict(sorted(comparison.ranks.items(), key=lambda item: item[1]))
     if test == "nemenyi":
         grouped = _group_by_nemenyi(values, comparison, alpha)
     else:
         grouped = _group_by_test(values, comparison, test, unpaired=unpaired, alpha=alpha)
-    about = f"{metric}: mean ranks over {len(comparison.seeds)} seeds, alpha = {alpha:g}"
+    about = f"{metric}: mean ranks over {len(comparison.seeds)} {values.unit}, alpha = {alpha:g}"
     title = "\n".join(fill(line, _letters_per_line(size)) for line in [about, *grouped.reasons])
     above = 1.2 if grouped.difference is None else 2.6  # the ruler, in lines of text
     lines = above + BAR_STEP * len(grouped.groups) + len(mean) / 2 + title.count("\n")
     with new_figure(size, _height(lines, size)) as figure:
         axes = figure.axes[0]
-        colours = {name: style.colour for name, style in choose_styles(methods).items()}
+        styles = choose_styles(values.methods)
+        colours = {name: style.colour for name, style in styles.items()}
         tags = {name: _tag(name, grouped.letters, MAX_NAME_LETTERS[size]) for name in mean}
         _draw_names(axes, mean, tags, colours, 0.6 + BAR_STEP * len(grouped.groups))
         _draw_bars(axes, grouped.groups, mean)
@@ -117,7 +118,7 @@ def ranks(
 
 
 def _group_by_test(
-    values: Values,
+    values: RankValues,
     comparison: MethodsComparison,
     test: PairTestName,
     *,
@@ -134,78 +135,28 @@ def _group_by_test(
     ]
     name = find_pair_test(test, unpaired=unpaired).name
     reasons = [f"a bar joins (at its dots) what the {name} with Holm's correction cannot separate"]
-    seeds = max(map(len, values.values()))
-    least = min_attainable_p(seeds, comparisons=len(comparison.pairs), test=test, unpaired=unpaired)
+    blocks = max(map(len, values.by_method.values()))
+    pairs = len(comparison.pairs)
+    least = min_attainable_p(blocks, comparisons=pairs, test=test, unpaired=unpaired)
     if least >= alpha:
-        reasons.append(f"which cannot go below p = {least:.3g} with {seeds} seeds")
+        reasons.append(f"which cannot go below p = {least:.3g} with {blocks} {values.unit}")
     return _RankGroups(groups, comparison.letters, reasons)
 
 
-def _group_by_nemenyi(values: Values, comparison: MethodsComparison, alpha: float) -> _RankGroups:
-    methods, seeds = len(values), len(comparison.seeds)
-    difference = critical_difference(methods, seeds, alpha=alpha)
-    p = friedman_p([[own[seed] for own in values.values()] for seed in comparison.seeds])
+def _group_by_nemenyi(
+    values: RankValues, comparison: MethodsComparison, alpha: float
+) -> _RankGroups:
+    methods, blocks = len(values.by_method), len(comparison.seeds)
+    difference = critical_difference(methods, blocks, alpha=alpha)
+    p = friedman_p([[own[b] for own in values.by_method.values()] for b in comparison.seeds])
     reasons = [] if p is None else [f"Friedman's test of equal ranks: p = {p:.3g}"]
     if difference > methods - 1:
-        reasons.append(f"{seeds} seeds cannot separate any two of {methods} methods with this test")
+        reasons.append(
+            f"{blocks} {values.unit} cannot separate any two of {methods} methods with this test"
+        )
     return _RankGroups(
         indistinguishable_groups(comparison.ranks, difference), {}, reasons, difference
     )
-
-
-def _get_values(methods: RunsByMethod, metric: str, *, unpaired: bool) -> tuple[Values, ScoreScale]:
-    """Return the metric of each run by method and seed, and the scale of the scores."""
-    if len(methods) < 2:
-        raise InputError(f"{len(methods)} method(s), expected two or more to rank")
-    try:
-        find_metric(metric)
-    except ValueError as error:
-        raise InputError(f"metric: {error}") from None
-    options = options_for([metric])
-
-    def find_problem(run: ScoreInput) -> str:
-        summary = run.summary(options)
-        reason = summary.undefined.get(metric, "not computed")
-        return "" if metric in summary.metrics else f"{metric} is undefined: {reason}"
-
-    every = index_by_seed(methods, unpaired=unpaired)  # before runs are dropped: order may pair
-    usable = drop_other_task_counts(drop_unusable(methods, find_problem), together=True)
-    if len(usable) < 2:
-        raise InputError("1 method is left, expected two or more to rank")
-    indices = {
-        name: {seed: k for seed, k in every[name].items() if methods[name][k] in runs}
-        for name, runs in usable.items()
-    }
-    common = common_seeds(indices)
-    if len(common) < 2:
-        raise InputError(
-            f"{len(common)} seed(s) in common, expected two or more to average ranks over"
-        )
-    values: Values = {}
-    first: tuple[str, Summary] | None = None
-    for name, own in indices.items():
-        values[name] = {}
-        for seed in own if unpaired else common:
-            summary = methods[name][own[seed]].summary(options)
-            first = first or (name, summary)
-            _check_comparable(first, (name, summary))
-            values[name][seed] = summary.metrics[metric]
-    assert first is not None
-    return values, first[1].scale
-
-
-def _check_comparable(one: tuple[str, Summary], other: tuple[str, Summary]) -> None:
-    counts = [len(summary.tasks) for _, summary in (one, other)]
-    if counts[0] != counts[1]:
-        raise InputError(
-            f"{one[0]} has {counts[0]} tasks and {other[0]} has {counts[1]}, expected equally many "
-            "for all methods"
-        )
-    if one[1].scale != other[1].scale:
-        raise InputError(
-            f"{other[0]} has scores of another range or direction than {one[0]}, expected the same "
-            "kind of score everywhere"
-        )
 
 
 def _height(lines: float, size: Size) -> float:

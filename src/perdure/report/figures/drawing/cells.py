@@ -61,11 +61,17 @@ def name_cells(axes: Axes, rows: Sequence[str], columns: Sequence[str], size: Si
 
 
 def write_numbers(
-    figure: Figure, size: Size, *, signed: bool = False, percent: bool = False
+    figure: Figure,
+    size: Size,
+    *,
+    signed: bool = False,
+    percent: bool = False,
+    skip_zeros: bool = False,
 ) -> None:
     """Write the value into each cell of the figure's images if there is room for it.
 
-    All numbers have the same font size; names of rows and columns are fitted too.
+    All numbers have the same font size; names of rows and columns are fitted too. `skip_zeros`
+    leaves out those that would be written as zero.
     """
     points = SIZES[size][1]
     images = [image for axes in figure.axes for image in axes.get_images()]
@@ -81,7 +87,7 @@ def write_numbers(
         letters = min(points - 1, 0.8 * wide / longest, 0.75 * high)
         if letters >= MIN_LETTER_SIZE * points:
             for image in images:
-                _write(image, form, letters, factor)
+                _write(image, form, letters, factor, skip_zeros=skip_zeros)
             return
 
 
@@ -143,12 +149,15 @@ def _fit_names(axes: Axes, wide: float, high: float, points: float) -> None:
             axis.set_ticks(range(0, len(names), every), names[::every], fontsize=letters)
 
 
-def _write(image: AxesImage, form: str, letters: float, factor: float) -> None:
+def _write(image: AxesImage, form: str, letters: float, factor: float, *, skip_zeros: bool) -> None:
     values = _values(image)
     bright = image.to_rgba(values)[..., :3] @ [0.2126, 0.7152, 0.0722]
     for i, j in np.argwhere(~np.ma.getmaskarray(values)):
+        number = _number(factor * values[i, j], form)
+        if skip_zeros and number == _number(0.0, form):
+            continue
         text = image.axes.text(
-            j, i, _number(factor * values[i, j], form), ha="center", va="center", fontsize=letters,
+            j, i, number, ha="center", va="center", fontsize=letters,
             color="black" if bright[i, j] > 0.5 else "white",
         )  # fmt: skip
         text.set_in_layout(False)

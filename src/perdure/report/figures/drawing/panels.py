@@ -66,14 +66,20 @@ def get_layout(count: int, size: Size, max_columns: int | None = None) -> tuple[
     return tall + 0.06, rows, columns
 
 
-def add_legend(figure: Figure, keys: Sequence[Line2D | Patch]) -> None:
+def add_legend(figure: Figure, keys: Sequence[Line2D | Patch], empty: Axes | None = None) -> None:
     """Add one legend above all panels; the figure grows to make room for it.
 
-    A slide does not grow beyond the height of a screen.
+    A slide does not grow beyond the height of a screen. If the legend fits into `empty`, a panel
+    without a drawing, it goes there.
     """
     width, height = figure.get_size_inches()
     points = mpl.rcParams["font.size"]
     longest = max(len(str(key.get_label())) for key in keys)
+    if empty is not None and _legend_fits(empty, longest, len(keys)):
+        empty.set_visible(True)
+        empty.set_axis_off()
+        empty.legend(handles=list(keys), loc="center", handlelength=1.8, borderaxespad=0)
+        return
     columns = int(width * 72 / ((longest * 0.55 + 4) * (points - 1)))
     columns = max(1, min(len(keys), columns))
     lines = ceil(len(keys) / columns)
@@ -85,6 +91,16 @@ def add_legend(figure: Figure, keys: Sequence[Line2D | Patch]) -> None:
     height += lines * 1.5 * points / 72
     slide = width == SIZES["slide"][0]
     figure.set_size_inches(width, min(height, width * 9 / 16) if slide else height)
+
+
+def _legend_fits(axes: Axes, letters: int, lines: int) -> bool:
+    """Return whether a legend fits into the place of a panel."""
+    spec, figure = axes.get_subplotspec(), axes.get_figure(root=True)
+    assert spec is not None
+    assert figure is not None
+    rows, columns, *_ = spec.get_geometry()
+    width, height = map(float, figure.get_size_inches() * 72 / (mpl.rcParams["font.size"] - 1))
+    return 0.55 * letters + 4 < 0.9 * width / columns and 1.5 * lines < 0.75 * height / rows
 
 
 def line_key(label: str, style: LineStyle, **options: Any) -> Line2D:
@@ -116,8 +132,11 @@ def band_key(runs: Iterable[int]) -> list[Patch]:
     return [Patch(facecolor="#6b6b6b", alpha=0.25, label=f"mean ± SD, {several} runs")]
 
 
-def draw_band(axes: Axes, curve: MeanCurve, style: LineStyle) -> None:
-    """Draw the mean as a line with a band of one SD, with fewer points but all extremes."""
+def draw_band(axes: Axes, curve: MeanCurve, style: LineStyle, width: float = 1.0) -> None:
+    """Draw the mean as a line with a band of one SD, with fewer points but all extremes.
+
+    `width` is relative to the usual line.
+    """
     low, high = curve.mean - curve.sd, curve.mean + curve.sd
     if curve.runs > 1:
         at = np.union1d(select_extremes(low, MAX_POINTS), select_extremes(high, MAX_POINTS))
@@ -125,7 +144,10 @@ def draw_band(axes: Axes, curve: MeanCurve, style: LineStyle) -> None:
             curve.steps[at], low[at], high[at], color=style.colour, alpha=0.2, linewidth=0
         )
     at = select_extremes(curve.mean, MAX_POINTS)
-    axes.plot(curve.steps[at], curve.mean[at], color=style.colour, linestyle=style.dashes)
+    axes.plot(
+        curve.steps[at], curve.mean[at], color=style.colour, linestyle=style.dashes,
+        linewidth=width * mpl.rcParams["lines.linewidth"],
+    )  # fmt: skip
 
 
 def draw_switches(

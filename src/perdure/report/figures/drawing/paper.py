@@ -65,12 +65,14 @@ def _font_settings(points: float) -> Any:  # matplotlib types its settings one b
 def split_into_rows(count: int, most: int = 4) -> tuple[int, int]:
     """Return the rows and columns for a number of panels, with at most `most` columns.
 
+    Rows are as few as possible, and then columns, so that few places stay empty.
+
     Example:
         >>> split_into_rows(5), split_into_rows(3)
-        ((2, 4), (1, 3))
+        ((2, 3), (1, 3))
     """
-    columns = min(count, most)
-    return -(-count // columns), columns
+    rows = -(-count // most)
+    return rows, -(-count // rows)
 
 
 def add_title(figure: Figure, title: str) -> None:
