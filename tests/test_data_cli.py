@@ -38,7 +38,8 @@ def test_list_has_a_row_for_every_dataset(home: Path) -> None:
     (home / "mirror" / "svhn" / "train.parquet").write_bytes(b"")
     answer = run("data", "list")
     assert answer.code == 0, answer.err
-    rows = {line.split()[0]: line for line in answer.out.splitlines()[1:]}
+    table = answer.out.split("\n\n")[0]
+    rows = {line.split()[0]: line for line in table.splitlines()[1:]}
     assert list(rows) == list(DATASETS)
     assert rows["digits"].endswith("bundled")
     assert rows["mnist"].endswith("mirror")
