@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..record import RecordError, RunFolder
+from ..record.store.run_archive import lock_run, pack_run, remove_run, unpack_run
 from .events import ProgressEvent
-from .run_archive import lock_run, pack_run, remove_run, unpack_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

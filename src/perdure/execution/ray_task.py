@@ -12,9 +12,9 @@ import msgspec
 
 from .. import __version__
 from ..record import RecordError, read_file
+from ..record.store.run_archive import lock_run, pack_run, unpack_run
 from .events import FailureEvent, NoteEvent
 from .jobs import Job, perform
-from .run_archive import lock_run, pack_run, unpack_run
 
 if TYPE_CHECKING:
     from ray import ObjectRef

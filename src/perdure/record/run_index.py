@@ -110,7 +110,11 @@ def list_runs(store: str | os.PathLike[str]) -> list[RunFolder]:
         return [itself]
     if not itself.path.exists():
         raise InputError(f"{store}: no such folder, expected a run or a folder of runs")
-    folders = (RunFolder(path) for path in sorted(Path(store).iterdir()) if path.is_dir())
+    folders = (
+        RunFolder(path)
+        for path in sorted(Path(store).iterdir())
+        if path.is_dir() and not path.name.startswith(".")
+    )
     runs = [folder for folder in folders if folder.is_run()]
     if not runs:
         raise InputError(

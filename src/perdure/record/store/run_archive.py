@@ -7,15 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from ..record import InputError, RecordError, replace_file
-from ..record.io.append import check_folder
-from ..record.io.lock import Lock
-from ..record.run_folder import CHECKPOINT_FILE, DONE_FILE, LOCK_FILE
+from ..io.append import RecordError, check_folder
+from ..io.append import replace as replace_file
+from ..io.files import InputError
+from ..io.lock import Lock
+from ..run_folder import CHECKPOINT_FILE, DONE_FILE, LOCK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["lock_run", "pack_run", "remove_run", "unpack_run"]
+__all__ = ["check_name", "list_files", "lock_run", "pack_run", "remove_run", "unpack_run"]
 
 # Written last and removed first: they say how far the other files are.
 STATE_FILES = (CHECKPOINT_FILE, DONE_FILE)
@@ -31,7 +32,7 @@ def pack_run(folder: Path) -> dict[str, bytes]:
         >>> pack_run(folder)
         {'per_example/0.bin': b'12', 'run.json': b'{}'}
     """
-    return {name: (folder / name).read_bytes() for name in _list_files(folder)}
+    return {name: (folder / name).read_bytes() for name in list_files(folder)}
 
 
 def unpack_run(files: Mapping[str, bytes], folder: Path) -> None:
@@ -45,18 +46,18 @@ def unpack_run(files: Mapping[str, bytes], folder: Path) -> None:
         folder: Of the run; nothing outside of it is written.
     """
     for name in files:
-        _check_name(name, folder)
+        check_name(name, folder)
     for name in sorted(files, key=lambda n: STATE_FILES.index(n) if n in STATE_FILES else -1):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, files[name])
     if DONE_FILE in files:
-        _remove(folder, [name for name in _list_files(folder) if name not in files])
+        _remove(folder, [name for name in list_files(folder) if name not in files])
 
 
 def remove_run(folder: Path) -> None:
     """Remove the files of a run from its folder."""
-    names = _list_files(folder)
+    names = list_files(folder)
     _remove(folder, [name for name in reversed(STATE_FILES) if name in names])
     _remove(folder, [name for name in names if name not in STATE_FILES])
 
@@ -86,7 +87,8 @@ def lock_run(folder: Path, timeout: float = 0.0) -> Iterator[None]:
         lock.release()
 
 
-def _list_files(folder: Path) -> list[str]:
+def list_files(folder: Path) -> list[str]:
+    """Return the paths of the files of a run in its folder, without locks and partial files."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     names = sorted(path.relative_to(folder).as_posix() for path in files)
     return [name for name in names if name != LOCK_FILE and "/." not in f"/{name}"]
@@ -100,7 +102,7 @@ def _remove(folder: Path, names: Sequence[str]) -> None:
             parent.rmdir()
 
 
-def _check_name(name: str, folder: Path) -> None:
+def check_name(name: str, folder: Path) -> None:
     """Raise unless a name that was received is that of a file inside the run's folder."""
     path = PurePosixPath(name)
     plain = name == str(path) and not path.is_absolute() and not {"..", "."} & set(path.parts)

@@ -1,0 +1,1 @@
+"""Commands over a store, which is a folder of runs."""

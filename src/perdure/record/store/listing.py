@@ -1,0 +1,120 @@
+"""The runs in a store: what each is, how far it is, and what it takes on disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..io.files import InputError, find_matches, unreadable
+from ..io.text import visible
+from ..run_folder import RunFolder
+from ..run_index import list_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..run_folder import RunState
+
+__all__ = ["StoredRun", "find_stored_runs", "list_stored_runs"]
+
+
+class StoredRun(NamedTuple):
+    """One run in a store.
+
+    Attributes:
+        path: Its folder.
+        scenario: Name of the scenario, empty if the run states none.
+        strategy: Name of the strategy, empty if the run states none.
+        seed: Seed, None if the run states none.
+        state: How far the run is.
+        changed_at: When it was last written to, in seconds since 1970.
+        size: Bytes on disk.
+    """
+
+    path: Path
+    scenario: str
+    strategy: str
+    seed: int | str | None
+    state: RunState
+    changed_at: float
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.path.name
+
+
+def list_stored_runs(store: str | os.PathLike[str]) -> list[StoredRun]:
+    """Return the runs in a store, sorted by name; links are left out.
+
+    Raises InputError if there are none.
+    """
+    try:
+        folders = list_runs(store)
+    except OSError as error:
+        raise unreadable(store, error) from None
+    return [_describe(folder) for folder in folders if not folder.path.is_symlink()]
+
+
+def find_stored_runs(paths: Sequence[str], *, stores: bool) -> list[StoredRun]:
+    """Return the runs that paths and patterns name, each once; `stores` allows folders of runs.
+
+    Raises InputError for whatever is not a run folder, and for links.
+    """
+    runs: dict[Path, StoredRun] = {}
+    for text in paths:
+        matches = [text] if os.path.lexists(text) else find_matches(text)
+        if not matches:
+            raise InputError(f"{text!r:.200}: no such run folder, and as a pattern it matches none")
+        for match in matches:
+            for run in _runs_at(Path(match), stores=stores):
+                runs.setdefault(run.path.absolute(), run)
+    return list(runs.values())
+
+
+def _runs_at(path: Path, *, stores: bool) -> list[StoredRun]:
+    if path.is_symlink():
+        raise InputError(f"{path}: a link, expected a run folder; name the folder itself")
+    folder = RunFolder(path)
+    if folder.is_run():
+        return [_describe(folder)]
+    if not path.is_dir():
+        raise InputError(f"{path}: not a run folder")
+    count = len(runs := list_stored_runs(path))
+    if not stores:
+        raise InputError(
+            f"{path}: a folder of {count} run(s), expected run folders; use `status=` or "
+            "`strategy=` to select some of them, or `all_=True`"
+        )
+    return runs
+
+
+def _describe(folder: RunFolder) -> StoredRun:
+    config: dict[str, object] = {}
+    seed = None
+    try:
+        metadata = folder.metadata()
+        config, seed = {**metadata.config}, metadata.seed
+    except (OSError, InputError):  # a log of another tool, or a broken run.json
+        pass
+    names = [config.get(key) for key in ("scenario", "strategy")]
+    scenario, strategy = (visible(name) if isinstance(name, str) else "" for name in names)
+    files = folder.stat_files()
+    size = measure_size(folder.path)
+    state = folder.status(files).state
+    return StoredRun(folder.path, scenario, strategy, seed, state, files.changed_at, size)
+
+
+def measure_size(folder: Path) -> int:
+    """Return the bytes that a folder takes on disk; links are not followed."""
+    size = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                status = os.lstat(f"{path}/{name}")
+            except OSError:  # removed meanwhile
+                continue
+            size += 512 * getattr(status, "st_blocks", -(-status.st_size // 512))
+    return size
