@@ -83,7 +83,7 @@ def check_partition(found: Summary, expected: list[str]) -> None:
     assert set(found.metrics) | set(found.undefined) == set(expected)
     assert all(reason.strip() for reason in found.undefined.values())
     assert all(np.isfinite(value) for value in found.metrics.values())
-    plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["metrics"] == found.metrics
     assert plain["undefined"] == found.undefined
     assert plain["curves"] == found.curves
@@ -306,7 +306,7 @@ def test_means_and_deviations_over_runs() -> None:
         np.testing.assert_allclose(mean, each_curve.mean(axis=0), atol=1e-12, err_msg=id_)
     assert found.per_task["acc.learning"][0] == pytest.approx(0.9 - 0.35 / 3)
     assert found.per_task["bwt"][1] is None
-    json.dumps(found.as_dict(), allow_nan=False)
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_scores_over_runs_are_those_of_the_mean_criteria() -> None:

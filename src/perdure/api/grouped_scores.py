@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from .._display import format_block, list_some, make_frame
 from ..metrics import RunsSummary, Summary, ToolRow, as_tool, summary_of_runs
+from ..metrics.summary_types import PRINTED_IDS
 from ..record import InputError, RunFolder, ScoreInput, detect_options, read_ref
 from ..record.grouping import find_groups, seeds_note
 from ..record.run_index import RunRef, list_matrices
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from numpy.typing import ArrayLike
+    from pandas import DataFrame
 
     from ..metrics import SummaryOptions
     from ..record import InputOptions
@@ -34,6 +37,9 @@ __all__ = [
 ]
 
 
+MAX_PRINTED_IDS = 6
+
+
 class ScoreGroup(NamedTuple):
     """The runs or files of one method: what was read, the summary of each, and that of all."""
 
@@ -42,12 +48,54 @@ class ScoreGroup(NamedTuple):
     summaries: list[Summary]
     summary: Summary | RunsSummary
 
+    def __repr__(self) -> str:
+        title = format_block(f"ScoreGroup of {list_some([ref.name for ref in self.refs], 3)}", [])
+        return f"{title}\n{self.summary!r}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the summary as plain lists and numbers, ready for JSON."""
+        return self.summary.to_dict()
+
+    def to_pandas(self) -> DataFrame:
+        """Return the summary as a pandas table with a row per metric."""
+        return self.summary.to_pandas()
+
 
 class GroupedScores(NamedTuple):
     """Groups of runs by name, and notes on what was left out."""
 
     groups: dict[str, ScoreGroup]
     notes: list[str]
+
+    def __repr__(self) -> str:
+        present = dict.fromkeys(
+            id_ for group in self.groups.values() for id_ in group.summary.metrics
+        )
+        ids = list(present)
+        if len(ids) > MAX_PRINTED_IDS:
+            ids = [id_ for id_ in PRINTED_IDS if id_ in present][:MAX_PRINTED_IDS]
+        rows = [["", "runs", *ids]]
+        for name, group in self.groups.items():
+            metrics = group.summary.metrics
+            values = (f"{metrics[id_]:.4f}" if id_ in metrics else "-" for id_ in ids)
+            rows.append([name, str(len(group.summaries)), *values])
+        footer = [f"note: {note}" for note in self.notes[:3]]
+        return format_block(f"Scores of {len(self.groups)} groups", rows, footer)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the summaries by group as plain lists and numbers, ready for JSON."""
+        plain = {name: group.summary.to_dict() for name, group in self.groups.items()}
+        return {"groups": plain, "notes": self.notes}
+
+    def to_pandas(self) -> DataFrame:
+        """Return a pandas table with a row per group and metric."""
+        records: list[dict[str, object]] = []
+        for name, group in self.groups.items():
+            for row in group.summary.to_records():
+                value = row.pop("value", row.get("mean"))
+                records.append({"group": name, **row, "mean": value, "runs": len(group.summaries)})
+        columns = ("group", "id", "mean", "sd", "low", "high", "runs", "name")
+        return make_frame(records, columns, ["group", "id"])
 
 
 def score_groups(

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from .._display import format_block, list_some
 from ..metrics import summary_of_runs
 from ..record import InputError, open_run
 
@@ -51,6 +52,23 @@ class RunResult(NamedTuple):
     notes: list[str]
     deviations: list[str]
     warnings: list[str]
+
+    def __repr__(self) -> str:
+        rows = [(name, list_some(getattr(self, name), 3)) for name in ("folders", "notes")]
+        rows += [(name, str(len(getattr(self, name)))) for name in ("failed", "deviations")]
+        title = f"RunResult of {len(self.folders)} finished runs"
+        block = format_block(title, [(name, text) for name, text in rows if text not in ("", "0")])
+        return block if self.summary is None else f"{block}\n{self.summary!r}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return summary, folders, notes and deviations, ready for JSON."""
+        return {
+            "summary": None if self.summary is None else self.summary.to_dict(),
+            "folders": [str(folder) for folder in self.folders],
+            "notes": self.notes,
+            "deviations": self.deviations,
+            "warnings": self.warnings,
+        }
 
 
 def run(

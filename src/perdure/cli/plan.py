@@ -179,7 +179,7 @@ def _print(
         print_json(
             {
                 "plans": [
-                    row.as_dict() | {"seen": scores}
+                    row.to_dict() | {"seen": scores}
                     for row, scores in zip(plans, seen, strict=True)
                 ],
                 "notes": notes,

@@ -86,7 +86,7 @@ def reproduce(
         if format_ != "json":
             _print_report(report, format_)
     if format_ == "json":
-        print_json([report.as_dict() for report in reports])
+        print_json([report.to_dict() for report in reports])
     return 0 if all(report.complete for report in reports) else 1
 
 

@@ -226,7 +226,7 @@ def run(
                     "runs": [str(folder) for folder in result.folders],
                     "notes": [render_options(note) for note in result.notes],
                     "deviations": result.deviations,
-                    "summary": result.summary.as_dict(),
+                    "summary": result.summary.to_dict(),
                 }
             )
         else:

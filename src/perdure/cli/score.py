@@ -166,12 +166,12 @@ def _print_scores(
 ) -> None:
     """Print a single group as it is, several under their names."""
     if format_ == "json":
-        plain = {name: group.summary.as_dict() for name, group in groups.items()}
+        plain = {name: group.summary.to_dict() for name, group in groups.items()}
         if len(plain) > 1:
             print_json({"groups": plain, "notes": notes})
         else:
             (group,) = groups.values()
-            print_json(group.summary.as_dict() | {"notes": [*group.summary.notes, *notes]})
+            print_json(group.summary.to_dict() | {"notes": [*group.summary.notes, *notes]})
         return
     digits = None if format_ == "csv" else 4
     tables = {

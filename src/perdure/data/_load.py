@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from .._display import format_block, list_some
 from ..record import InputError
 from ._decoding import decode, freeze
 from ._fetch import fetch as download
@@ -66,6 +67,14 @@ class Dataset:
     sha256: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     normalization: tuple[PerChannel, PerChannel] | None = None  # mean and std of each channel
+
+    def __repr__(self) -> str:
+        splits = [
+            (name, f"{len(y)} examples", f"{x.dtype} {x.shape[1:]}")
+            for name, (x, y) in (("train", self.train), ("test", self.test))
+        ]
+        classes = f"{len(self.classes)} classes: {list_some(self.classes, 10)}"
+        return format_block(f"Dataset {self.name} ({self.source})", splits, [classes])
 
     def __post_init__(self) -> None:
         for split, (x, y) in (("train", self.train), ("test", self.test)):

@@ -6,17 +6,18 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from .alarm import as_alarm
+from .alarm import Alarm, as_alarm
 from .arguments import check_choice, check_integer, config_as_json, task_name
 from .costs.meter import CostMeter
 from .engine.engine import Engine
 from .engine.scoring import Scorer
 from .eval_tasks import EvalTasks
-from .executors import as_executor
+from .executors import Executor, as_executor
 from .lifecycle import Lifecycle
-from .options import Record, Score, as_subset
+from .options import Record, Score, Subset, as_subset
+from .progress import format_evaluator
 from .recorder import Recorder
-from .schedules import as_schedule
+from .schedules import Schedule, as_schedule
 from .state.model_parts import ModelParts
 from .state.preserve import has_lazy_parameters
 from .tracker import RunTracker
@@ -28,12 +29,9 @@ if TYPE_CHECKING:
     import torch
 
     from ..metrics import Summary, SummaryOptions
-    from .alarm import Alarm, Condition
-    from .executors import Executor
+    from .alarm import Condition
     from .gradients import LossTerm
     from .live import Live
-    from .options import Subset
-    from .schedules import Schedule
 
     Model = Callable[..., object]  # an nn.Module, or anything else that can be called
 
@@ -127,6 +125,9 @@ class Evaluator:
             self._engine, self._recorder, self.costs, self._tasks, self._lifecycle, alarm
         )
         self._tracker.open(record, progress=progress)
+
+    def __repr__(self) -> str:
+        return format_evaluator(self._tasks.sets, self._recorder, closed=self._lifecycle.closed)
 
     @property
     def live(self) -> Live:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from .._display import format_block
 from .._suggestions import suggest_names
 from ..metrics import LiveWindow, WindowState, format_id, parse_id
 from .arguments import check_integer
@@ -81,6 +82,22 @@ class Live:
     task: str | None = None
     tasks: dict[str, LiveTask] = field(default_factory=dict)
     begin_step: int = 0  # after which the current task began
+
+    def __repr__(self) -> str:
+        title = f"Live metrics at step {self.step}{self.describe_task()}"
+        return format_block(title, *self.describe())
+
+    def describe_task(self) -> str:
+        """Return the task that is being trained, for `print`."""
+        return f", training {self.task!r}" if self.task is not None else ""
+
+    def describe(self) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return the metrics so far as pairs of id and value, and which are undefined."""
+        windowed = [f"{base}{window}" for base in ("wf", "wp") for window in self.windows]
+        values = {id_: self[id_] for id_ in ("current", "min_acc", "wc_acc", *windowed)}
+        rows = [(id_, f"{value:.4f}") for id_, value in values.items() if value is not None]
+        undefined = [id_ for id_, value in values.items() if value is None]
+        return rows, [f"undefined so far: {', '.join(undefined)}"] if undefined else []
 
     def add_windows(self, *windows: int) -> None:
         """Also compute `wf` and `wp` over these numbers of evaluations, from now on."""

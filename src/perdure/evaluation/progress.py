@@ -8,12 +8,17 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from .._display import format_block, list_some
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.live import Live as Display
 
     from .live import Live
+    from .recorder import Recorder
 
-__all__ = ["LiveLine", "format_line"]
+__all__ = ["LiveLine", "format_evaluator", "format_line"]
 
 REFRESH = 0.2  # seconds
 
@@ -78,3 +83,12 @@ def format_line(step: int, rate: float, live: Live) -> str:
         if value is not None:
             parts.append(f"{id_ if name == 'accuracy' else labels.get(id_, id_)} {value:.3f}")
     return "  ".join(parts)
+
+
+def format_evaluator(tasks: Iterable[str], recorder: Recorder, *, closed: bool) -> str:
+    """Return what an evaluator evaluates, where it records, and the metrics so far."""
+    live, names = recorder.live, list(tasks)
+    state = "closed" if closed else f"at step {live.step}{live.describe_task()}"
+    metrics, undefined = live.describe()
+    rows = [("tasks", list_some(names)), ("record", str(recorder.writer.folder)), *metrics]
+    return format_block(f"Evaluator of {len(names)} tasks, {state}", rows, undefined)

@@ -36,6 +36,10 @@ class PerExample:
     ids: NDArray[np.int64] | None = None
     data: str | None = None
 
+    def __repr__(self) -> str:
+        ends = f", steps {self.steps[0]} to {self.steps[-1]}" if len(self.steps) else ""
+        return f"PerExample: {len(self.steps)} evaluations of {self.examples} examples{ends}"
+
     def __post_init__(self) -> None:
         if self.examples < 1:
             raise ValueError(f"per-example results need at least 1 example, got {self.examples}")

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._display import make_frame
 from ..stats import mean_over_seeds
 from .criteria import check_criteria_scale, clstability_of, criteria_weights
 from .functional.value import UndefinedMetricError
-from .registry import find_metric
-from .summary_types import drop_other_ids, notes_about, render_html, to_list
+from .registry import display_name, find_metric
+from .summary_types import drop_other_ids, notes_about, render_html, render_text, to_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from pandas import DataFrame
 
     from ..stats import IntervalMethod, MeanOverSeeds
     from .score_matrix import ScoreScale
@@ -47,6 +50,15 @@ class RunsSummary:
             run.keep_only(ids)
         self.notes = notes_about(self.notes, ids)
 
+    def __repr__(self) -> str:
+        title = f"Mean over {len(self.runs)} runs of {len(self.tasks)} tasks"
+        details = {
+            id_: f"SD {self.sd[id_]:.4f}  {low:.4f} to {high:.4f}"
+            for id_, (low, high) in self.intervals.items()
+        }
+        scale = self.runs[0].scale
+        return render_text(title, self.metrics, scale, details, self.undefined, self.notes)
+
     def _repr_html_(self) -> str:
         ends = {
             id_: f"{low:.4f} to {high:.4f}, SD {self.sd[id_]:.4f}"
@@ -54,13 +66,33 @@ class RunsSummary:
         }
         return render_html(self.metrics, self.runs[0].scale, ends, self.undefined, self.notes)
 
-    def as_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain lists and numbers, ready for JSON."""
         plain = dict(vars(self))
         plain["tasks"] = list(self.tasks)
-        plain["runs"] = [run.as_dict() for run in self.runs]
+        plain["runs"] = [run.to_dict() for run in self.runs]
         plain["intervals"] = {id_: list(ends) for id_, ends in self.intervals.items()}
         return plain
+
+    def to_records(self) -> list[dict[str, object]]:
+        """Return a row per metric: its id, mean, SD, interval over seeds and name."""
+        return [
+            {
+                "id": id_,
+                "mean": mean,
+                "sd": self.sd.get(id_),
+                "low": self.intervals[id_][0] if id_ in self.intervals else None,
+                "high": self.intervals[id_][1] if id_ in self.intervals else None,
+                "runs": len(self.runs),
+                "name": display_name(find_metric(id_), self.runs[0].scale),
+            }
+            for id_, mean in self.metrics.items()
+        ]
+
+    def to_pandas(self) -> DataFrame:
+        """Return the means over seeds as a pandas table with a row per id."""
+        columns = ("id", "mean", "sd", "low", "high", "runs", "name")
+        return make_frame(self.to_records(), columns, ["id"])
 
 
 def summary_of_runs(

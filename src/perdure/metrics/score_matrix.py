@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from .._display import format_block
 from .._html import render_heatmap
 from .functional.checks import class_counts, counts, square, vector
 from .functional.rescaled import Setting
@@ -23,6 +24,7 @@ ZERO_UPPER = (
     "the upper triangle is all zeros, which usually means that unseen tasks were never evaluated; "
     "if these zeros were measured, use `upper='measured'`"
 )
+MAX_PRINTED_TASKS = 10
 MAX_NAME_LENGTH = 60  # characters of a score's name
 
 
@@ -137,6 +139,17 @@ class ScoreMatrix:
     scale: ScoreScale = ACCURACY
     upper: Literal["measured", "zeros"] | None = None
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        title = f"ScoreMatrix of {len(self.tasks)} tasks, {self.scale.label} after learning each"
+        names = [*self.tasks[:MAX_PRINTED_TASKS], *["…"] * (len(self.tasks) > MAX_PRINTED_TASKS)]
+        rows = [
+            [name, *("-" if np.isnan(v) else f"{v:.3f}" for v in row[:MAX_PRINTED_TASKS])]
+            for name, row in zip(names, self.scores, strict=False)
+        ]
+        stated = ("initial", "joint", "single", "classes", "sizes", "setting")
+        given = [name for name in stated if getattr(self, name) is not None]
+        return format_block(title, rows, [f"also {', '.join(given)}"] if given else [])
 
     def _repr_html_(self) -> str:
         scale = self.scale

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .._display import format_block
 from .._html import render_curves
 from .functional.value import UndefinedMetricError
 from .score_matrix import ACCURACY, ScoreScale
@@ -116,6 +117,15 @@ class Stream:
                     raise ValueError(f"{name} of task {task!r} is {value}, expected a number")
         before = np.array(list((self.before or {}).values()), dtype=np.float64)
         self.scale.check(before, lambda k: f"before of task {[*self.before][k]!r}")
+
+    def __repr__(self) -> str:
+        last = max((int(steps[-1]) for steps, _ in self.tasks.values() if len(steps)), default=0)
+        title = f"Stream of {len(self.tasks)} tasks, {last} iterations"
+        rows = [
+            [name, f"{len(steps)} evaluations", *(f"last {score:.3f}" for score in scores[-1:])]
+            for name, (steps, scores) in self.tasks.items()
+        ]
+        return format_block(title, rows)
 
     def _repr_html_(self) -> str:
         switches = [span.last for span in self.spans[:-1]]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
+from .._display import format_block, make_frame
 from .._html import render_table
 from .registry import METRICS, better_direction, display_name, find_metric, format_id, parse_id
 from .score_matrix import ACCURACY, ScoreScale
@@ -15,9 +16,16 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+    from pandas import DataFrame
 
 __all__ = ["Summary", "SummaryOptions", "options_for"]
 
+PRINTED_IDS = (
+    "acc", "acc.learning", "bwt", "forgetting.best", "fwt.gem", "min_acc", "wc_acc", "wf10",
+    "gap.depth",
+)  # fmt: skip
+MAX_PRINTED = 10  # metrics
+MAX_NOTES = 3
 CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names that the papers give them
 
 
@@ -116,16 +124,68 @@ class Summary:
         self.forgetting_matrix = None
         self.notes = notes_about(self.notes, ids)
 
+    def __repr__(self) -> str:
+        title = f"Summary of {len(self.tasks)} tasks"
+        ends = {id_: f"{low:.4f} to {high:.4f}" for id_, (low, high) in self.intervals.items()}
+        return render_text(title, self.metrics, self.scale, ends, self.undefined, self.notes)
+
     def _repr_html_(self) -> str:
         ends = {id_: f"{low:.4f} to {high:.4f}" for id_, (low, high) in self.intervals.items()}
         return render_html(self.metrics, self.scale, ends, self.undefined, self.notes)
 
-    def as_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain lists and numbers, ready for JSON."""
         plain = {name: value for name, value in vars(self).items() if name != "scale"}
         plain["tasks"] = list(self.tasks)
         plain["intervals"] = {id_: list(ends) for id_, ends in self.intervals.items()}
         return plain
+
+    def to_records(self) -> list[dict[str, object]]:
+        """Return a row per metric: its id, value, interval and name."""
+        return [
+            {
+                "id": id_,
+                "value": value,
+                "low": self.intervals[id_][0] if id_ in self.intervals else None,
+                "high": self.intervals[id_][1] if id_ in self.intervals else None,
+                "name": display_name(find_metric(id_), self.scale),
+            }
+            for id_, value in self.metrics.items()
+        ]
+
+    def to_pandas(self) -> DataFrame:
+        """Return the metrics as a pandas table with a row per id."""
+        return make_frame(self.to_records(), ("id", "value", "low", "high", "name"), ["id"])
+
+
+def render_text(
+    title: str,
+    metrics: Mapping[str, float],
+    scale: ScoreScale,
+    details: Mapping[str, str],
+    undefined: Mapping[str, str],
+    notes: Sequence[str],
+) -> str:
+    """Return the metrics that papers report as aligned lines, and how many others there are."""
+    ids = list(metrics)
+    if len(ids) > MAX_PRINTED:
+        ids = [id_ for id_ in PRINTED_IDS if id_ in metrics] or ids[:MAX_PRINTED]
+    arrows = {"higher": "↑", "lower": "↓"}
+    rows = [
+        [
+            id_, arrows[better_direction(id_, scale)], f"{metrics[id_]:.4f}", details.get(id_, ""),
+            display_name(find_metric(id_), scale),
+        ]
+        for id_ in ids
+    ]  # fmt: skip
+    if not any(row[3] for row in rows):
+        rows = [[*row[:3], row[4]] for row in rows]
+    footer = [f"note: {note}" for note in notes[:MAX_NOTES]]
+    if len(notes) > MAX_NOTES:
+        footer.append(f"{len(notes) - MAX_NOTES} more in .notes")
+    others = [f"{len(metrics) - len(ids)} more in .metrics"] if len(ids) < len(metrics) else []
+    others += [f"{len(undefined)} undefined, with reasons in .undefined"] if undefined else []
+    return format_block(title, rows, [*(["; ".join(others)] if others else []), *footer])
 
 
 def render_html(

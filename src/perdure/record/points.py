@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
+from .._display import format_block
 from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Stream, TaskSpan, UndefinedMetricError
 from ..metrics.stream import check_subsample
 
@@ -55,6 +56,14 @@ class Points:
     names: tuple[str, ...]
     scale: ScoreScale = ACCURACY
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        steps = f", steps {self.step[0]} to {self.step[-1]}" if len(self.step) else ""
+        counts = np.bincount(self.tested, minlength=len(self.names)).tolist()
+        rows = [
+            (name, f"{count} evaluations") for name, count in zip(self.names, counts, strict=True)
+        ]
+        return format_block(f"Points of {len(self.names)} tasks{steps}", rows, self.notes)
 
     def spans(self) -> list[TaskSpan]:
         """Return the spans of training, each with its last step; none without boundaries."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "add_costs", "open_run", "read_log", "read_points_of_run", "read_run"]
 
+PRINTED_KEYS = ("scenario", "strategy", "setting", "model", "seed")
 MAX_COSTS = 128 << 20  # bytes
 
 
@@ -40,6 +41,17 @@ class Run(ScoreInput):
     finished: bool = False
     metadata: RunMetadata = field(default_factory=RunMetadata)
     gradients: Gradients | None = None
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Return where the run is, how far it got and what it holds, for `print`."""
+        config = self.metadata.config
+        stated = [f"{key} {config[key]}" for key in PRINTED_KEYS if key in config]
+        status = "finished" if self.finished else "unfinished"
+        rows = [("folder", str(self.folder)), ("status", status)]
+        rows += [("config", ", ".join(stated))] if stated else []
+        return rows + super().describe()
+
+    __repr__ = ScoreInput.__repr__  # a dataclass would make its own
 
 
 def open_run(path: str | os.PathLike[str], *, per_example: bool = True) -> Run:

@@ -96,6 +96,9 @@ class RunFolder:
     def __init__(self, path: str | os.PathLike[str], *, descriptor: int | None = None) -> None:
         self._path, self._descriptor = os.fspath(path), descriptor
 
+    def __repr__(self) -> str:
+        return f"RunFolder({self._path!r})"
+
     @classmethod
     @contextmanager
     def open_without_links(cls, path: str) -> Iterator[RunFolder]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from .._display import format_block, list_some
 from ..metrics import find_metric, summary
 from .points import MatrixFields
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     )
     from .points import Points
 
+MAX_NOTES = 3  # printed
 INITIAL_LINES = "(lines of kind initial at step 0, or `initial=`)"
 
 __all__ = ["InputOptions", "ScoreInput"]
@@ -110,6 +112,32 @@ class ScoreInput:
             if (part := getattr(self, name)) is not None:
                 setattr(self, name, replace(part, scale=replace(part.scale, percent=True)))
 
+    def describe(self) -> list[tuple[str, str]]:
+        """Return what is there as pairs of a name and a value, for `print`."""
+        rows = []
+        if self.matrix is not None or self.no_matrix:
+            rows.append(("matrix", _describe_matrix(self.matrix) or self.no_matrix))
+        if self.stream is not None:
+            count = sum(len(steps) for steps, _ in self.stream.tasks.values())
+            rows.append(("evaluations", f"{count} of {list_some(self.stream.names)}"))
+        if self.costs is not None:
+            rows.append(("costs", f"of {list_some(self.costs.tasks)}"))
+        if self.per_example:
+            rows.append(("per_example", f"of {list_some(list(self.per_example))}"))
+        return rows
+
+    def __repr__(self) -> str:
+        return format_block(type(self).__name__, self.describe(), _describe_notes(self.notes))
+
     def _repr_html_(self) -> str:
         parts = [part._repr_html_() for part in (self.matrix, self.stream) if part is not None]
         return "\n".join(parts) or escape(repr(self))
+
+
+def _describe_matrix(matrix: ScoreMatrix | None) -> str:
+    return "" if matrix is None else f"{len(matrix.tasks)} tasks: {list_some(matrix.tasks)}"
+
+
+def _describe_notes(notes: list[str]) -> list[str]:
+    more = [f"{len(notes) - MAX_NOTES} more in .notes"] if len(notes) > MAX_NOTES else []
+    return [*(f"note: {note}" for note in notes[:MAX_NOTES]), *more]

@@ -49,7 +49,7 @@ class ReproductionReport(NamedTuple):
         """Whether no data was missing and no run failed."""
         return not self.missing_data and not self.failed
 
-    def as_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """Return the report as plain data for JSON."""
         return {
             "name": self.result.name, "paper": self.result.paper, "tables": self.result.tables,
@@ -84,7 +84,7 @@ def write_report(
         result, quick, rows, claims, deviations, figures, missing_data, failed
     )
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(report.as_dict(), indent=1, allow_nan=False)
+    text = json.dumps(report.to_dict(), indent=1, allow_nan=False)
     (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     return report
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
+from .._display import format_block
 from ..data import DATASETS
 from ..record import InputError
 
@@ -88,6 +89,15 @@ class Scenario:
     std: tuple[PerChannel, ...]
     data: Mapping[str, Provenance] = field(default_factory=dict)
     deviations: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        title = f"Scenario {self.name}: {len(self.tasks)} tasks, {self.setting}-incremental"
+        rows = [
+            (task.name, f"{len(task.train)} train", f"{len(task.test)} test",
+             f"{len(task.classes)} classes")
+            for task in self.tasks
+        ]  # fmt: skip
+        return format_block(title, rows)
 
     def __post_init__(self) -> None:
         for split, images in (("training", self.train), ("test", self.test)):

@@ -75,7 +75,7 @@ class EvaluationPlan:
     changed: float | None
     level: float
 
-    def as_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain lists and numbers, ready for JSON."""
         fields = asdict(self)
         return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}

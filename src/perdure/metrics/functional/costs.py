@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..._display import format_block, list_some
 from .value import UndefinedMetricError, Value, average
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Costs", "ce", "check_weights", "clscore", "clstability", "ms", "ms_copies", "sss"]
+
+
+MAX_PRINTED = 6  # tasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,14 @@ class Costs:
 
     tasks: tuple[str, ...]
     columns: Mapping[str, NDArray[np.float64]]
+
+    def __repr__(self) -> str:
+        rows = [
+            (name, *("-" if np.isnan(value) else f"{value:.4g}" for value in values[:MAX_PRINTED]))
+            for name, values in self.columns.items()
+        ]
+        title = f"Costs of {len(self.tasks)} tasks: {list_some(self.tasks, MAX_PRINTED)}"
+        return format_block(title, rows)
 
     def first(self, tasks: int) -> Costs:
         """Return the costs of the first `tasks` tasks."""

@@ -34,7 +34,7 @@ class RunDifference:
     per_task: dict[str, list[float | None]] = field(default_factory=dict)
     per_task_intervals: dict[str, list[tuple[float, float] | None]] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain lists and numbers, ready for JSON."""
         return vars(self) | {"tasks": list(self.tasks)}
 

@@ -41,7 +41,9 @@ def parse_matrices(data: bytes, source: str) -> list[MatrixEntry]:
     if data.startswith(b"\x93NUMPY"):
         return split_contents(array_from(data, source), source)
     if data.startswith(b"PK"):
-        return split_contents(arrays_from_zip(data, source), source)
+        arrays = arrays_from_zip(data, source)
+        # An archive of one array is that array, whatever its name.
+        return split_contents(next(iter(arrays.values())) if len(arrays) == 1 else arrays, source)
     text = decode(data, source)
     if not text.strip():
         raise InputError(f"{source}: the file is empty, expected a matrix of scores")
@@ -66,8 +68,6 @@ def split_contents(contents: object, source: str) -> list[MatrixEntry]:
     """
     if not isinstance(contents, Mapping):
         return _split_seeds(contents, source, {})
-    if len(contents) == 1 and isinstance(only := next(iter(contents.values())), np.ndarray):
-        return _split_seeds(only, source, {})  # an archive of one array, whatever its name
     if "matrix" in contents:
         return _split_fields(contents, source)
     shared = {k: v for k, v in contents.items() if k in FIELDS and depth_of(v) < 2}

@@ -7,15 +7,20 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from ..._display import format_block, make_frame
 from ...metrics import ACCURACY, MethodsComparison, ScoreScale, find_metric
 from ...stats import find_pair_test, min_attainable_p, seeds_needed
 from .example_differences import example_comparison_to_dict
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from ...stats import IntervalMethod, PairTest, PairTestName
     from .example_differences import ExampleComparison
 
 __all__ = ["ComparisonReport", "comparison_to_dict", "describe_comparison", "describe_test"]
+
+MAX_METRICS_WITH_SD = 3  # printed in one line
 
 
 @dataclass
@@ -42,6 +47,37 @@ class ComparisonReport:
     example_comparisons: list[ExampleComparison] = field(default_factory=list)
     subject: str = ""
     run_folder: str | None = None
+
+    def __repr__(self) -> str:
+        title = f"{self.subject}: {len(self.runs)} methods, paired by {self.paired_by}".lstrip(": ")
+        header = ["", *self.metrics]
+        spread = len(self.metrics) <= MAX_METRICS_WITH_SD
+        rows = [
+            [name, *(_format_mean(one, name, spread=spread) for one in self.metrics.values())]
+            for name in self.runs
+        ]
+        undefined = [f"undefined: {', '.join(self.undefined)}"] if self.undefined else []
+        notes = [f"{len(self.notes)} notes in .notes"] if self.notes else []
+        shown = "mean ± SD" if spread else "mean"
+        legend = f"{shown}; methods that share a letter are not distinguishable"
+        return format_block(title, [header, *rows], [legend, *undefined, *notes])
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain lists and numbers, ready for JSON."""
+        return comparison_to_dict(self)
+
+    def to_pandas(self) -> DataFrame:
+        """Return a pandas table with a row per metric and method."""
+        records = [
+            {
+                "metric": id_, "method": name, "mean": over.mean, "sd": over.sd, "low": over.low,
+                "high": over.high, "rank": one.ranks.get(name), "letters": one.letters.get(name),
+            }
+            for id_, one in self.metrics.items()
+            for name, over in one.means.items()
+        ]  # fmt: skip
+        columns = ("metric", "method", "mean", "sd", "low", "high", "rank", "letters")
+        return make_frame(records, columns, ["metric", "method"])
 
     @property
     def seeds(self) -> list[int | str]:
@@ -82,6 +118,12 @@ class ComparisonReport:
         return seeds_needed(
             self.alpha, comparisons=self.comparisons, test=self.test, unpaired=self.unpaired
         )
+
+
+def _format_mean(one: MethodsComparison, name: str, *, spread: bool) -> str:
+    over = one.means[name]
+    sd = f" ± {over.sd:.4f}" if spread and math.isfinite(over.sd) else ""
+    return f"{over.mean:.4f}{sd} {one.mark(name)}".rstrip()
 
 
 def describe_comparison(report: ComparisonReport) -> list[str]:

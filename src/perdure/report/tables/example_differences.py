@@ -99,7 +99,7 @@ def example_comparison_to_dict(comparison: ExampleComparison) -> dict[str, objec
     header = {"first": comparison.first, "second": comparison.second, "level": comparison.level}
     if difference is None:
         return {**header, "undefined": comparison.reason}
-    return {**header, **difference.as_dict()}
+    return {**header, **difference.to_dict()}
 
 
 def _join(ends: tuple[float, float], id_: str, write: Format) -> str:

@@ -1,0 +1,79 @@
+"""Objects as a few aligned lines of text, for `print` and notebooks, and as pandas tables."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ._terminal_text import escape_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pandas import DataFrame
+
+__all__ = ["format_block", "list_some", "make_frame"]
+
+MAX_ROWS = 12
+MAX_WIDTH = 100  # characters of a line
+NUMBER = re.compile(r"[-+]?[\d.,]+%?|")
+
+
+def format_block(title: str, rows: Sequence[Sequence[str]], footer: Sequence[str] = ()) -> str:
+    """Return a title and, indented below it, rows with aligned columns and the lines of a footer.
+
+    Columns of numbers are right-aligned; lines that are too long, and rows beyond the twelfth, are
+    cut. Text may come from files, so control characters are escaped.
+
+    Example:
+        >>> print(format_block("Run of 2 tasks", [("acc", "0.7"), ("bwt", "-0.3")], ["finished"]))
+        Run of 2 tasks
+          acc   0.7
+          bwt  -0.3
+          finished
+    """
+    cells = [[escape_line(cell) for cell in row] for row in rows[:MAX_ROWS]]
+    columns = list(zip(*cells, strict=True))
+    right = [k > 0 and all(map(NUMBER.fullmatch, column)) for k, column in enumerate(columns)]
+    widths = [max(map(len, column)) for column in columns]
+    lines = []
+    for row in cells:
+        parts = [
+            cell.rjust(width) if numeric else cell.ljust(width)
+            for cell, width, numeric in zip(row, widths, right, strict=True)
+        ]
+        lines.append("  " + "  ".join(parts).rstrip())
+    if len(rows) > MAX_ROWS:
+        lines.append(f"  … and {len(rows) - MAX_ROWS} more")
+    lines += [f"  {escape_line(line)}" for line in footer]
+    return "\n".join(_cut(line) for line in [escape_line(title), *lines])
+
+
+def list_some(names: Sequence[object], most: int = 4) -> str:
+    """Return the first of several names, and how many there are if not all are shown.
+
+    Example:
+        >>> list_some(["a", "b"]), list_some(range(100), 3)
+        ('a, b', '0, 1, 2, … (100)')
+    """
+    shown = ", ".join(str(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown}, … ({len(names)})"
+
+
+def make_frame(
+    records: Sequence[Mapping[str, object]], columns: Sequence[str], index: Sequence[str]
+) -> DataFrame:
+    """Return records as a pandas table whose rows are named by the columns in `index`."""
+    try:
+        pandas = import_module("pandas")
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "to_pandas() needs pandas: pip install pandas; to_dict() works without it",
+            name="pandas",
+        ) from None
+    return pandas.DataFrame(list(records), columns=list(columns)).set_index(list(index))
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 1] + "…"
