@@ -244,13 +244,15 @@ def _remove(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 class _ProgressLine:
-    """A line on standard error that says how far a copy is; in a pipe, once at the start."""
+    """A line on standard error that says how far a copy is; in a pipe, once."""
 
     def __init__(self, what: str, subject: str, total: int) -> None:
-        self._what, self._total, self._done, self._shown = what, total, 0, -1
-        print_stderr(f"{what} {subject}")
+        self._what, self._subject, self._total = what, subject, total
+        self._done, self._shown = 0, -1
 
     def add(self, size: int) -> None:
+        if not self._done:  # what is refused before the first byte has only its own line
+            print_stderr(f"{self._what} {self._subject}")
         self._done += size
         step = self._done >> 23  # every 8 MiB
         if sys.stderr.isatty() and step != self._shown:
