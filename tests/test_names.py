@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import perdure
 from perdure._suggestions import normalize_name
 from perdure.metrics import (
     FAMILIES,
@@ -149,6 +150,19 @@ def test_score_takes_aliases_and_says_so(tmp_path: Path) -> None:
         "forgetting.best",
         "'forgetting.*'",
     )
+
+
+def test_the_functions_take_aliases_too(tmp_path: Path) -> None:
+    scores = perdure.score(R, metrics=["aa", "omega.*"])
+    assert list(scores.metrics) == ["acc", "omega.new"]
+    assert "aa: acc" in scores.notes
+    report = perdure.compare({"a": [R, R], "b": [R, R]}, metrics=["LA"])
+    assert list(report.metrics) == ["acc.learning"]
+    assert "LA: acc.learning" in report.notes
+    groups = perdure.score_groups(write(tmp_path, "r.csv", table()), metrics=["la"])
+    assert groups.notes == ["la: acc.learning"]
+    with pytest.raises(ValueError, match="several metrics"):
+        perdure.score(R, metrics="forgetting")
 
 
 def test_an_undefined_metric_of_a_pattern_is_no_failure(tmp_path: Path) -> None:

@@ -111,17 +111,24 @@ def test_the_command(tmp_path: Path) -> None:
     says(run("which", points, "--value", "0.3").out, "min_acc")
     says(refused("which", path, "--value", "nan"), "--value", "'nan'")
     says(refused("which", path, "--value", "1e999"), "--value")
-    says(refused("which", path), "--value")
+    says(refused("which", path), "no number", "--value -0.33")
     says(refused("which", "--value", "1"), "no file")
     says(refused("which", tmp_path / "none.csv", "--value", "1"), "none.csv")
 
 
-def test_two_methods_are_refused(tmp_path: Path) -> None:
+def test_two_methods_have_a_table_each(tmp_path: Path) -> None:
     for strategy in ("ewc", "si"):
         config = {"config": {"strategy": strategy, "seed": 0}}
         write(tmp_path, f"runs/{strategy}/run.json", json.dumps(config))
         write(tmp_path, f"runs/{strategy}/points.csv", POINTS)
-    says(refused("which", tmp_path / "runs", "--value", "0.3"), "2 methods, expected one")
+        write(tmp_path, f"runs/{strategy}/done.json", "{}")
+    answer = run("which", tmp_path / "runs", "--value", "0.3")
+    assert answer.code == 0
+    assert [answer.out.count(word) for word in ("ewc", "si\n", "min_acc")] == [1, 1, 2]
+    plain = strict(run("which", tmp_path / "runs", "--value", "0.3", "--format", "json").out)
+    assert list(plain["groups"]) == ["ewc", "si"]
+    with pytest.raises(perdure.InputError, match="2 methods"):
+        perdure.which(tmp_path / "runs", "0.3")
 
 
 @pytest.mark.parametrize("text", ["", ".", "--1", "1.2.3", "0x1", "1e5000", "٣", "%"])

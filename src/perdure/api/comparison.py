@@ -25,6 +25,7 @@ from ..report.tables import ComparisonReport
 from ..report.tables.example_differences import ExampleComparison
 from ..report.tables.study import COLUMNS
 from ..stats import find_pair_test
+from .score_options import resolve_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,6 +104,7 @@ def compare(
         raise InputError("`finished=True` and `unfinished=True` exclude each other; choose one")
     if not groups:
         raise InputError("nothing to compare; name runs, folders of runs or files")
+    metrics, aliases = resolve_metrics(metrics)
     ids = metrics or COLUMNS
     methods, notes = _find_methods(
         [os.fspath(group) if isinstance(group, str | os.PathLike) else group for group in groups],
@@ -140,6 +142,7 @@ def compare(
     )  # fmt: skip
     _add_metrics(report, summaries, runs, ids)
     report.example_comparisons = _compare_examples(runs, level=level)
+    report.notes += aliases
     return report
 
 

@@ -16,7 +16,6 @@ from .typed_number import TypedNumber
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import BinaryIO
 
     from numpy.typing import ArrayLike
 
@@ -26,7 +25,6 @@ __all__ = [
     "DefinitionMatch",
     "DefinitionMatches",
     "TypedNumber",
-    "read_one_method",
     "which",
     "which_of_group",
 ]
@@ -246,15 +244,16 @@ def _relabel(match: DefinitionMatch) -> DefinitionMatch:
     return DefinitionMatch(**{**vars(match), "match": "closest"})
 
 
-def read_one_method(
-    paths: Sequence[str | Path | ArrayLike],
-    inputs: InputOptions | None = None,
-    stdin: BinaryIO | None = None,
+def _read_one_method(
+    paths: Sequence[str | Path | ArrayLike], inputs: InputOptions | None = None
 ) -> ScoreGroup:
     """Return the scores of files and runs, which are seeds of one method."""
-    groups, notes = score_groups(*paths, inputs=inputs, stdin=stdin)
+    groups, notes = score_groups(*paths, inputs=inputs)
     if len(groups) > 1:
-        raise InputError(f"{len(groups)} methods, expected one; name the runs of one of them")
+        names = ", ".join(list(groups)[:5])
+        raise InputError(
+            f"{len(groups)} methods ({names:.200}), expected one; give the runs of one"
+        )
     (group,) = groups.values()
     group.summary.notes += notes
     return group
@@ -263,14 +262,14 @@ def read_one_method(
 def _read_group(source: Source, inputs: InputOptions | None) -> ScoreGroup:
     """Return one method's scores: paths are seeds of it, an array is a single matrix."""
     if isinstance(source, str | Path):
-        return read_one_method([source], inputs)
+        return _read_one_method([source], inputs)
     if isinstance(source, list | tuple) and source and isinstance(source[0], str | Path):
-        return read_one_method(source, inputs)
+        return _read_one_method(source, inputs)
     if isinstance(source, Stream):
         scores = ScoreInput(stream=source, no_matrix="a stream has no score matrix")
     elif isinstance(source, ScoreMatrix):
         scores = ScoreInput(source)
     else:
-        return read_one_method([cast("ArrayLike", source)], inputs)
+        return _read_one_method([cast("ArrayLike", source)], inputs)
     summary = scores.summary()
     return ScoreGroup([RunRef("scores")], [scores], [summary], summary)

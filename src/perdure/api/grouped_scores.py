@@ -13,7 +13,7 @@ from ..metrics.summary_types import PRINTED_IDS
 from ..record import InputError, RunFolder, ScoreInput, detect_options, read_ref
 from ..record.grouping import find_groups, seeds_note
 from ..record.run_index import RunRef, list_matrices
-from .score_options import make_options, select_metrics
+from .score_options import make_options, resolve_metrics, select_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -141,6 +141,7 @@ def score_groups(
     if not sources:
         raise InputError("nothing to score; name matrices, logs, runs or folders of runs")
     paths = [os.fspath(s) if isinstance(s, str | os.PathLike) else s for s in sources]
+    metrics, aliases = resolve_metrics(metrics)
     options = make_options(metrics) if options is None else options
     extras = _extra_files(paths, costs, per_example)
     groups, notes = _find_groups(paths, pool=pool, stdin=stdin)
@@ -156,7 +157,7 @@ def score_groups(
         raise InputError(f"nothing to score; {notes[-1]}")
     for group in scored.values():
         select_metrics(group.summary, metrics or ())
-    return GroupedScores(scored, notes)
+    return GroupedScores(scored, [*notes, *aliases])
 
 
 def tool_rows(group: ScoreGroup, tool: str) -> list[ToolRow]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..metrics import ScoreScale, SummaryOptions, criteria_weights, parse_id
+from ..metrics import ScoreScale, SummaryOptions, criteria_weights, parse_id, select_metric_ids
 from ..record import InputError
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..metrics import RunsSummary, Summary
 
-__all__ = ["make_options", "make_scale", "select_metrics"]
+__all__ = ["make_options", "make_scale", "resolve_metrics", "select_metrics"]
 
 
 def make_options(
@@ -41,6 +41,19 @@ def make_options(
     return SummaryOptions(
         tuple(dict.fromkeys((*windows, *window))), beta, epsilon, weights, only=only
     )
+
+
+def resolve_metrics(metrics: Sequence[str] | None) -> tuple[list[str] | None, list[str]]:
+    """Return the ids that names, aliases and patterns stand for, and a note per alias.
+
+    Example:
+        >>> resolve_metrics(["aa", "bwt"]), resolve_metrics(None)
+        ((['acc', 'bwt'], ['aa: acc']), (None, []))
+    """
+    if metrics is None:
+        return None, []
+    ids, _, notes = select_metric_ids(metrics)
+    return ids, notes
 
 
 def make_scale(

@@ -12,7 +12,7 @@ from ..metrics import summary as summarize
 from ..record import InputError, InputOptions
 from ..record.run_index import find_runs, refs_of_array
 from .grouped_scores import score_group
-from .score_options import make_options, make_scale, select_metrics
+from .score_options import make_options, make_scale, resolve_metrics, select_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def score(
         source: A score matrix as an array or a file (row i is measured after learning task i), a
             points.csv, or a run folder. An array of shape (seeds, T, T), or a file with the
             matrices of several seeds, gives means over the seeds.
-        metrics: Ids of the metrics to compute; all if None.
+        metrics: Ids of the metrics to compute, or patterns such as "acc.*"; all if None.
         transposed: Rows are evaluated tasks and columns are trained tasks. If None, that is assumed
             only of a matrix without a score below the diagonal, with a note.
         percent: The scores of the matrix or log are percentages. If None, that is assumed only
@@ -84,7 +84,7 @@ def score(
         >>> score([[90, 10], [60, 85]]).notes[0]  # doctest: +ELLIPSIS
         'array: scores up to 90 are read as percent; ...'
     """
-    metrics = [metrics] if isinstance(metrics, str) else metrics
+    metrics, aliases = resolve_metrics([metrics] if isinstance(metrics, str) else metrics)
     window = [window] if isinstance(window, int) else window
     options = make_options(metrics, window=window, beta=beta, epsilon=epsilon, weights=weights)
     inputs = InputOptions(
@@ -109,6 +109,7 @@ def score(
         refs = _find_one_method(source)
         summary = score_group(refs, inputs, options, extras={refs[0].path: extras}).summary
     select_metrics(summary, metrics or ())
+    summary.notes += aliases
     return summary
 
 

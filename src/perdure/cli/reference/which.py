@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ...api.definitions import read_one_method, which_of_group
+from ...api.definitions import which_of_group
+from ...api.grouped_scores import score_groups
 from ...api.typed_number import TypedNumber
 from ...record import InputError
 from .._options import DEFAULT_FILE_OPTIONS, FileOptions, TextFormat, Values
-from .._output import STDIN, print_json, print_notes, print_tables, print_wrapped, render_options
+from .._output import (
+    STDIN,
+    print_json,
+    print_lines,
+    print_notes,
+    print_tables,
+    print_wrapped,
+    render_options,
+)
 from .names import PathText
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...api.definitions import DefinitionMatches
 
 __all__ = ["which"]
 
-Typed = Annotated[str, Parameter("--value", metavar="NUMBER", allow_leading_hyphen=True)]
+Typed = Annotated[str | None, Parameter("--value", metavar="NUMBER", allow_leading_hyphen=True)]
 
 
 def which(
     *files: PathText,
-    value: Typed,
+    value: Typed = None,
     inputs: FileOptions = DEFAULT_FILE_OPTIONS,
     classes: Values | None = None,
     setting: Literal["class", "task", "domain"] | None = None,
@@ -42,7 +56,8 @@ def which(
 
     Args:
         files: Score matrix, evaluation log (points.csv), run folder, or - for standard input;
-            several are seeds of one method, whose means are compared.
+            several are seeds of one method, whose means are compared. Runs are grouped by their
+            config, with a table per method.
         value: The number, with as many digits as it is printed with.
         inputs: How to read the scores.
         classes: Number of classes that each task introduces, as in 2,2,2.
@@ -55,19 +70,38 @@ def which(
     """
     if not files:
         raise InputError("no file; name a matrix, a points.csv, a run folder, or - (stdin)")
+    if value is None:
+        raise InputError("no number; add the one you are looking for, as in --value -0.33")
     number = TypedNumber.parse(value)
     options = replace(
         inputs.make(),
         setting=setting, classes=classes, sizes=sizes, initial=initial, joint=joint, single=single,
     )  # fmt: skip
     paths = ["-" if file == STDIN else file for file in files]
-    group = read_one_method(paths, options, sys.stdin.buffer)
-    result = which_of_group(group, number, options)
+    groups, notes = score_groups(*paths, inputs=options, stdin=sys.stdin.buffer)
+    results = {name: which_of_group(group, number, options) for name, group in groups.items()}
     if format_ == "json":
-        print_json({**result.to_dict(), "notes": [render_options(note) for note in result.notes]})
+        _print_json(results, notes)
     else:
-        print_tables([result.table()], format_)
-        for line in result.describe():
-            print_wrapped(line, "  ")
-        print_notes(result.notes, format_)
-    return 0 if result.found else 1
+        for k, (name, result) in enumerate(results.items()):
+            if len(results) > 1:
+                print_lines(*[""] * (k > 0), name, "")
+            _print(result)
+        print_notes(notes, format_)
+    return 0 if any(result.found for result in results.values()) else 1
+
+
+def _print(result: DefinitionMatches) -> None:
+    print_tables([result.table()], "text")
+    for line in result.describe():
+        print_wrapped(line, "  ")
+    print_notes(result.notes, "text")
+
+
+def _print_json(results: Mapping[str, DefinitionMatches], notes: Sequence[str]) -> None:
+    """Print a single method as it is, several under their names."""
+    plain = {
+        name: {**result.to_dict(), "notes": [*map(render_options, (*result.notes, *notes))]}
+        for name, result in results.items()
+    }
+    print_json({"groups": plain} if len(plain) > 1 else next(iter(plain.values())))
