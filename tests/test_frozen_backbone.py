@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from perdure.training.run import hash_weights
+from perdure.training.single_run import hash_weights
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn

@@ -35,7 +35,7 @@ class ConfigOptions(TypedDict, total=False):
         patience: Number of epochs without a better score after which a task stops.
         early_stopping_split: Fraction of each task's training data held out for early stopping.
         validation_split: Fraction of the training data to evaluate on instead of the test set.
-        every: Number of iterations between evaluations.
+        every: Number of iterations between evaluations, or a share of the time, "10%".
         subset: Number of test examples per task in each evaluation; None for all.
         resample: Draw a new subset for every evaluation.
         unseen: Also evaluate tasks that have not been learned yet.
@@ -66,7 +66,7 @@ class ConfigOptions(TypedDict, total=False):
     patience: int | None
     early_stopping_split: float
     validation_split: float
-    every: int
+    every: int | str
     subset: int | None
     resample: bool
     unseen: bool

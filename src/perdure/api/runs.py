@@ -274,8 +274,10 @@ def _make_result(done: Sequence[Job], failed: list[Job], notes: list[str]) -> Ru
     )
 
 
-def _warn_if_sparse(record: Run, every: int) -> list[str]:
+def _warn_if_sparse(record: Run, every: int | str) -> list[str]:
     """Return a warning if a task was not evaluated while it was learned."""
+    if isinstance(every, str):  # the first step of a task is always evaluated
+        return []
     ends = [0, *(last for _, last in record.points.spans())] if record.points is not None else []
     shortest = min((end - start for start, end in pairwise(ends)), default=every)
     if shortest >= every:

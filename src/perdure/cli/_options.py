@@ -14,6 +14,7 @@ from .._extras import install_hint, is_installed
 from ..api.score_options import make_scale
 from ..metrics import criteria_weights
 from ..record import InputError, InputOptions, read_vector
+from ..stats.schedules import parse_share
 from ._output import STDIN
 from .reference.names import MetricList, MetricText, parse_metric_id, parse_metric_ids
 
@@ -56,6 +57,22 @@ def _parse_whole_number(text: str, option: str, minimum: int) -> int:
     if not text.strip().isdecimal() or int(text) < minimum:
         raise InputError(f"{option} is {text!r:.40}, expected a whole number of at least {minimum}")
     return int(text)
+
+
+def _parse_every(text: str, option: str) -> int | str:
+    """Return a whole number, or a share of the time like 10%."""
+    if not text.strip().endswith("%"):
+        return _parse_whole_number(text, option, 1)
+    try:
+        parse_share(text)
+    except ValueError:
+        raise InputError(f"{option} is {text!r:.40}, expected above 0% and below 100%") from None
+    return text.strip()
+
+
+def _parse_schedules(text: str, option: str) -> tuple[int | str, ...]:
+    """Return numbers of iterations and shares of the time from `1,10,10%`."""
+    return tuple(_parse_every(part, option) for part in text.split(","))
 
 
 def _parse_ints(text: str, option: str, minimum: int = 1) -> tuple[int, ...]:
@@ -185,6 +202,8 @@ TextFormat = Annotated[Literal["text", "json"], Parameter("--format")]
 TableFormat = Annotated[Literal["text", "json", "markdown", "latex", "csv"], Parameter("--format")]
 PositiveInt = Annotated[int, _parameter(partial(_parse_whole_number, minimum=1))]
 NonNegativeInt = Annotated[int, _parameter(partial(_parse_whole_number, minimum=0))]
+Every = Annotated[int | str, _parameter(_parse_every, "INT|SHARE%")]
+EveryList = Annotated[tuple[int | str, ...], _parameter(_parse_schedules, "INT|SHARE%,…")]
 IntList = Annotated[tuple[int, ...], _parameter(_parse_ints, "INT,…")]
 IntPair = Annotated[tuple[int, int], _parameter(_parse_int_pair, "INT,INT")]
 IntOrAll = Annotated[int | None, _parameter(_parse_int_or_all, "INT|all")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ from ..record import InputError
 from ..record.points import PROBE
 from ..report.tables import TextTable
 from ..stats import plan as plan_evaluations
-from ._options import IntList, IntOrAll, IntPair, PositiveInt, TableFormat
+from ..stats.schedules import parse_share
+from ._options import EveryList, IntList, IntOrAll, IntPair, PositiveInt, TableFormat
 from ._output import STDIN, print_json, print_notes, print_tables
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def plan(
     iterations: IntList | None = None,
     tasks: PositiveInt | None = None,
     n: IntList = (100, 1000),
-    every: IntList = (1, 10, 100, 1000),
+    every: EveryList = (1, 10, 100, 1000),
     burst: IntPair | None = None,
     accuracy: Number = 0.9,
     changed: Number | None = None,
@@ -61,7 +63,8 @@ def plan(
         iterations: Number of iterations per task: 500, or 500,300,200.
         tasks: Number of tasks.
         n: Number of examples of each task seen so far in each evaluation; one or more sizes.
-        every: Number of iterations between evaluations; one or more schedules.
+        every: Number of iterations between evaluations; one or more schedules. A share of the
+            time, such as `10%`, is shown as the number of iterations that keeps to it on average.
         burst: FIRST,THEN: evaluate every iteration up to FIRST after a task switch, then after
             gaps of 2, 4, 8, … iterations, and finally every THEN iterations.
         accuracy: Assumed true accuracy.
@@ -74,9 +77,6 @@ def plan(
             not set them. The table then also shows what this run would have shown on each schedule.
         format_: Output format.
     """
-    schedules: list[tuple[int | None, tuple[int, int] | None]] = [(k, None) for k in every]
-    if burst is not None:
-        schedules.append((None, burst))
     train_seconds = _seconds(train_ms, "--train-ms", 1e-3)
     example_seconds = _seconds(example_us, "--example-us", 1e-6)
     run = None
@@ -86,22 +86,43 @@ def plan(
         example_seconds = run.example_seconds if example_seconds is None else example_seconds
     lengths, limit = _task_lengths(iterations, tasks, run), run.largest_set if run else None
     sizes = tuple(dict.fromkeys(min(size, limit or size) for size in n))
-    plans = [
-        plan_evaluations(
-            lengths.iterations, tasks=lengths.tasks, n=size, every=k, burst=dense,
-            accuracy=accuracy, changed=changed, window=window, train_seconds=train_seconds,
-            example_seconds=example_seconds,
-        )
-        for size in sizes for k, dense in schedules
-    ]  # fmt: skip
+    make_plan = partial(
+        plan_evaluations, lengths.iterations, tasks=lengths.tasks, accuracy=accuracy,
+        changed=changed, window=window, train_seconds=train_seconds,
+        example_seconds=example_seconds,
+    )  # fmt: skip
+    plans = []
+    for size in sizes:
+        plan_size = partial(make_plan, n=size)
+        plans += [_plan_share(plan_size, k) if isinstance(k, str) else plan_size(every=k)
+                  for k in every]  # fmt: skip
+        plans += [plan_size(burst=burst)] if burst is not None else []
     seen: list[Scores] = [
-        scores_on_schedule(run, every=k, burst=dense, window=window) if run else {}
-        for k, dense in schedules
+        scores_on_schedule(run, every=row.every, burst=row.burst and burst, window=window)
+        if run
+        else {}
+        for row in plans
     ]
     notes = _notes(plans[0], run, seen)
     if run is not None and sizes != n:
         notes.append(f"n: at most {limit}, as the largest evaluation set of {run.name} has")
-    _print(plans, seen * len(sizes), notes, format_)
+    _print(plans, seen, notes, format_)
+
+
+def _plan_share(make_plan: Callable[..., EvaluationPlan], share: str) -> EvaluationPlan:
+    """Return the plan of the densest schedule that takes at most a share of the time."""
+    limit = parse_share(share)
+    low, high = 1, 10**9
+    if make_plan(every=1).share is None:
+        raise InputError(
+            f"--every is {share}, which needs the times: give --train-ms and --example-us, or "
+            "--from-run RUN"
+        )
+    while low < high:
+        middle = (low + high) // 2
+        taken = make_plan(every=middle).share
+        low, high = (low, middle) if taken is not None and taken <= limit else (middle + 1, high)
+    return make_plan(every=low)
 
 
 def _task_lengths(

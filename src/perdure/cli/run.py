@@ -15,6 +15,7 @@ from ..report.tables import make_headline_table, make_task_table
 from ..scenarios import SCENARIOS
 from ..strategies import STRATEGIES, resolve_strategy
 from ._options import (
+    Every,
     Flag,
     IntOrAll,
     Order,
@@ -122,7 +123,8 @@ class EvaluationOptions:
     """Options of the evaluation during training.
 
     Attributes:
-        every: Evaluate every INT iterations.
+        every: Evaluate every INT iterations or, for example `10%`, as often as that share of the
+            time allows; which iterations are evaluated then depends on time, training does not.
         subset: Number of test examples per task in each evaluation, or `all`. The whole test set
             is evaluated at the end of each task in any case.
         resample: Draw a new subset for every evaluation instead of a fixed one. The minima of
@@ -136,7 +138,7 @@ class EvaluationOptions:
             choosing hyperparameters.
     """
 
-    every: PositiveInt = 1
+    every: Every = 1
     subset: IntOrAll = 1000
     resample: Flag = False
     unseen: Flag = False

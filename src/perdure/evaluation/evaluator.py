@@ -45,7 +45,8 @@ class Evaluator:
         tasks: evaluation data by task name (a list names its tasks "0", "1", …): `(x, y)` as
             tensors or arrays, a dict with labels, a Dataset, a DataLoader, a function that
             returns one of these, or a `perdure.EvalTask` with further options.
-        every: evaluate every n training steps, or by a schedule like `perdure.burst`.
+        every: evaluate every n training steps, by a schedule like `perdure.burst`, or as often as
+            a share of the time allows, `"10%"`.
         subset: how many examples of each task are evaluated while training, always the same ones;
             None for all; or a `perdure.Subset`. Whole sets are evaluated when a task ends.
         unseen: also evaluate tasks that have not been trained yet (for forward transfer).
@@ -86,7 +87,7 @@ class Evaluator:
         self,
         tasks: Mapping[str, object] | Mapping[int, object] | Sequence[object] | None = None,
         *,
-        every: int | Schedule = 1,
+        every: int | str | Schedule = 1,
         subset: int | Subset | None = 1000,
         unseen: bool = False,
         initial: Literal["entered", "all", "none"] = "entered",
@@ -107,7 +108,7 @@ class Evaluator:
         record = record if isinstance(record, Record) else Record(record)
         config = config_as_json(config)
         evaluation = {
-            "every": every if isinstance(every, int) else repr(every), "unseen": unseen,
+            "every": every if isinstance(every, int | str) else repr(every), "unseen": unseen,
             "subset": subset.size, "resample": subset.resample, "seed": subset.seed,
             "initial": initial, "score": score.recorded_name, "executor": executor.to_json(),
         }  # fmt: skip
@@ -122,8 +123,9 @@ class Evaluator:
         self._model: Model | None = None  # the one passed last
         self.costs = CostMeter(count_flops=count_flops, warn=self._recorder.warn)
         self._tracker = RunTracker(
-            self._engine, self._recorder, self.costs, self._tasks, self._lifecycle, alarm
-        )
+            self._engine, self._recorder, self.costs, self._tasks, self._lifecycle, alarm,
+            self._schedule,
+        )  # fmt: skip
         self._tracker.open(record, progress=progress)
 
     def __repr__(self) -> str:

@@ -127,6 +127,13 @@ class Recorder:
             advice = "call evaluator.step(model) after each optimizer.step()"
             raise InputError(f"{error}; {advice}" if self.live.step == 0 else error) from None
 
+    def describe_evaluation(self, **facts: object) -> None:
+        """Add what is known about the evaluations by now to run.json."""
+        evaluation = self._run["evaluation"]
+        assert isinstance(evaluation, dict)
+        self._run["evaluation"] = evaluation | facts
+        self._write_run_json()
+
     def begin_task(self, task: EvalSet, step: int) -> None:
         """Note in run.json that `task` is trained from here on."""
         self._trained[task.name] = task

@@ -1,14 +1,20 @@
-"""When to evaluate: every n steps, or densely after a task switch and sparsely later."""
+"""When to evaluate: every n steps, densely after a task switch, or in a share of the time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, inf
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
+from ..stats.schedules import parse_share
 from .arguments import check_integer
 
-__all__ = ["Burst", "Every", "Schedule", "as_schedule", "burst", "every"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Budget", "Burst", "Every", "Schedule", "as_schedule", "burst", "every"]
 
 
 class Schedule(Protocol):
@@ -76,19 +82,105 @@ class Burst:
         return task_step <= self.first or task_step in self._marks  # type: ignore[attr-defined]
 
 
+class _Spacing(msgspec.Struct):
+    """The evaluated steps so far: how many, and how far apart."""
+
+    evaluations: int = 0
+    last_step: int = 0
+    least: int | None = None
+    greatest: int | None = None
+
+
+class Budget:
+    """Evaluate as often as a share of the time allows: `every="10%"`.
+
+    A step is evaluated if the evaluations so far took at most this share of the time of training
+    and evaluation, and the first step of a task always is. Whole sets at the ends of tasks count
+    as evaluation. Which steps are evaluated depends on how long they take, and nothing else does:
+    training stays bit-identical.
+
+    Args:
+        share: of the time, above 0 and below 1.
+
+    Example:
+        >>> budget = Budget(0.25)
+        >>> seconds = [0.0, 0.0]  # of training and evaluation
+        >>> budget.connect(lambda: tuple(seconds))
+        >>> steps = []
+        >>> for step in range(1, 14):  # training takes 1 second per step, an evaluation 2
+        ...     seconds[0] += 1
+        ...     if budget.due(step, task_step=step):
+        ...         steps.append(step)
+        ...         seconds[1] += 2
+        >>> steps
+        [1, 6, 12]
+    """
+
+    def __init__(self, share: float) -> None:
+        self.share, self._spacing = share, _Spacing()
+        self._seconds: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0)
+
+    def connect(self, seconds: Callable[[], tuple[float, float]]) -> None:
+        """Set the function that returns the seconds of training and of evaluation so far."""
+        self._seconds = seconds
+
+    @property
+    def reached(self) -> float:
+        """The share of the time that evaluation has taken so far."""
+        training, evaluation = self._seconds()
+        return evaluation / (training + evaluation) if training + evaluation else 0.0
+
+    def due(self, step: int, task_step: int) -> bool:
+        """Return whether to evaluate after `step` steps, `task_step` of them in this task."""
+        if task_step > 1 and self.reached > self.share:
+            return False
+        spacing = self._spacing
+        if spacing.evaluations:
+            gap = step - spacing.last_step
+            spacing.least = gap if spacing.least is None else min(gap, spacing.least)
+            spacing.greatest = max(gap, spacing.greatest or 0)
+        spacing.evaluations, spacing.last_step = spacing.evaluations + 1, step
+        return True
+
+    def to_json(self) -> dict[str, object]:
+        """Return what was done, for run.json."""
+        spacing = self._spacing
+        return {
+            "share": self.share,
+            "reached": round(self.reached, 4),
+            "evaluations": spacing.evaluations,
+            "spacing": [spacing.least, spacing.greatest],
+            "steps_depend_on_time": True,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Return the evaluated steps so far, for a checkpoint."""
+        state: dict[str, Any] = msgspec.to_builtins(self._spacing)
+        return state
+
+    def load(self, state: Mapping[str, object]) -> None:
+        """Continue from `state`."""
+        self._spacing = msgspec.convert(state, _Spacing)
+
+
 every = Every
 burst = Burst
 
 
-def as_schedule(every: int | Schedule) -> Schedule:
-    """Return a schedule from a number of steps or from a schedule.
+def as_schedule(every: int | str | Schedule) -> Schedule:
+    """Return a schedule from a number of steps, a share of the time, or a schedule.
 
     Example:
-        >>> as_schedule(10)
-        Every(n=10)
+        >>> as_schedule(10), as_schedule("10%").share
+        (Every(n=10), 0.1)
     """
+    if isinstance(every, str):
+        return Budget(parse_share(every))
     if hasattr(every, "due") and not isinstance(every, type):
         return every
     if not isinstance(every, int):
-        raise TypeError(f"every is {every!r}, expected a number of steps or perdure.burst(…)")
+        raise TypeError(
+            f"every is {every!r}, expected a number of steps, a share of the time like '10%', or "
+            "perdure.burst(…)"
+        )
     return Every(every)

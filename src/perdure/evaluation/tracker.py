@@ -13,6 +13,7 @@ from ..record import RecordError
 from .alarm import AlarmMonitor, AlarmTriggered
 from .gradients import gradient_norms
 from .progress import LiveLine
+from .schedules import Budget
 from .state.preserve import preserve_state
 from .state.weights import WeightMonitor
 
@@ -31,9 +32,15 @@ if TYPE_CHECKING:
     from .lifecycle import Lifecycle
     from .options import Record
     from .recorder import Recorder
+    from .schedules import Schedule
     from .state.model_parts import ModelParts
 
 __all__ = ["RunTracker"]
+
+BUDGET_NOTE = (
+    "evaluated in a share of the time: which steps are evaluated depends on how long they take, so "
+    "minima and windows between the ends of tasks are not exactly reproducible; training is"
+)
 
 
 class EvaluatorState(msgspec.Struct):
@@ -45,6 +52,7 @@ class EvaluatorState(msgspec.Struct):
     lifecycle: dict[str, Any]
     costs: dict[str, Any]
     record: dict[str, Any]
+    budget: dict[str, Any] | None = None
 
 
 class RunTracker:
@@ -57,6 +65,7 @@ class RunTracker:
         tasks: the evaluation data.
         lifecycle: says which task is trained, at which step.
         alarm: is checked after every evaluation.
+        schedule: when to evaluate; what a budget of time did is recorded.
     """
 
     def __init__(
@@ -67,6 +76,7 @@ class RunTracker:
         tasks: EvalTasks,
         lifecycle: Lifecycle,
         alarm: Alarm | None,
+        schedule: Schedule,
     ) -> None:
         self._engine, self.recorder, self._costs = engine, recorder, costs
         self._tasks, self._lifecycle = tasks, lifecycle
@@ -74,6 +84,9 @@ class RunTracker:
         if alarm is not None:
             alarm.prepare(recorder.live)
         self._weights = WeightMonitor(recorder.warn, recorder.note)
+        self._budget = schedule if isinstance(schedule, Budget) else None
+        if self._budget is not None:
+            self._budget.connect(lambda: costs.seconds)
         self._trained_at: dict[int, str | None] = {}  # the task of each step being evaluated
 
     def open(self, record: Record, *, progress: bool | None) -> None:
@@ -82,6 +95,8 @@ class RunTracker:
         self.recorder.open(record)
         if state is not None:
             self._load(state)
+        elif self._budget is not None:
+            self.recorder.note(BUDGET_NOTE)
         self._progress = LiveLine(progress)
         self._owner = os.getpid()
         # Without close() the files are still closed and the terminal is restored.
@@ -101,6 +116,7 @@ class RunTracker:
             self._weights.close(declared=self._costs.has_work_between_tasks)
             self._costs.close()
             self.collect_all()
+            self._write_budget()
             if finished and lifecycle.task is None and not lifecycle.failed:
                 self.recorder.writer.finish(steps=lifecycle.step, **results)
         finally:
@@ -224,8 +240,13 @@ class RunTracker:
         self.recorder.live.end_task(task, self._lifecycle.step)
         self._weights.end_task(task, model)
         self._costs.end_task(model)
+        self._write_budget()
         self.recorder.writer.write_costs(self._costs.rows)
         self.recorder.writer.sync()
+
+    def _write_budget(self) -> None:
+        if self._budget is not None:
+            self.recorder.describe_evaluation(budget=self._budget.to_json())
 
     def end_without_step(self, task: str) -> None:
         """End a task of which there is nothing to record."""
@@ -269,6 +290,7 @@ class RunTracker:
             lifecycle=self._lifecycle.state(),
             costs=self._costs.state(),
             record=self.recorder.state(),
+            budget=None if self._budget is None else self._budget.state(),
         )
         plain: dict[str, object] = msgspec.to_builtins(state)
         return plain
@@ -279,6 +301,8 @@ class RunTracker:
         if self._alarm is not None:
             self._alarm.active = state.alarm_active
         self._costs.load(state.costs)
+        if self._budget is not None and state.budget is not None:
+            self._budget.load(state.budget)
         trained = [self._tasks.sets[name] for name in self._lifecycle.trained_tasks]
         with preserve_state(None):  # loading data may run the user's code
             for task in trained:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     BurstSchedule = tuple[int, int] | tuple[int, int, float]
 
-__all__ = ["burst_steps", "schedule_steps"]
+__all__ = ["burst_steps", "parse_share", "schedule_steps"]
 
 MAX_PLANNED_TASKS = 2000  # the limit of a score matrix
 MAX_COUNT = 10**9  # iterations or examples, far beyond any run
@@ -34,6 +34,26 @@ def burst_steps(iterations: int, first: int, then: int, growth: float = 2.0) -> 
     dense, growing, even = _burst_parts(iterations, first, then, growth)
     parts = [range(1, dense + 1), growing, even]
     return np.concatenate([np.array(part, dtype=np.int64) for part in parts])
+
+
+def parse_share(text: str) -> float:
+    """Return the share of the time that a text like "10%" stands for.
+
+    Example:
+        >>> parse_share("10%")
+        0.1
+    """
+    number = text.strip().removesuffix("%")
+    try:
+        share = float(number) / 100
+    except ValueError:
+        share = 0.0
+    if not text.strip().endswith("%") or not 0 < share < 1:
+        raise ValueError(
+            f"every is {text!r:.40}, expected a number of steps, or a share of the time above 0% "
+            "and below 100%, like '10%'"
+        )
+    return share
 
 
 def schedule_steps(

@@ -67,7 +67,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     patience: int | None = None
     early_stopping_split: float = 0.1
     validation_split: float = 0.0  # evaluate on this fraction of the training data; 0: on test sets
-    every: int = 1
+    every: int | str = 1  # a share of the time as text: 10%
     subset: int | None = 1000
     resample: bool = False
     unseen: bool = False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..data import DATASETS
 from ..record import InputError
 from ..scenarios import SCENARIOS, order_classes
+from ..stats.schedules import parse_share
 from ..strategies import STRATEGIES
 from .schedules import LearningRateSchedule
 
@@ -99,12 +100,21 @@ def _check_stream(config: RunConfig, strategy: Outline) -> None:
         )
 
 
+def _check_share(every: str) -> None:
+    try:
+        parse_share(every)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
 def _check_numbers(config: RunConfig) -> None:
     for name in (
         "epochs", "iterations", "batch", "every", "subset", "gradients", "threads", "patience",
     ):  # fmt: skip
         value = getattr(config, name)
-        if value is not None and value < 1:
+        if isinstance(value, str):
+            _check_share(value)
+        elif value is not None and value < 1:
             raise InputError(f"{name} is {value}, expected a whole number of at least 1")
     if not 0 <= config.seed < 2**32:
         raise InputError(f"seed is {config.seed}, expected 0 or more, below 2**32")

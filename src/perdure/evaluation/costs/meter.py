@@ -146,6 +146,15 @@ class CostMeter:
         return self._state.rows
 
     @property
+    def seconds(self) -> tuple[float, float]:
+        """The seconds of training and of evaluation so far."""
+        rows = self.rows.values()
+        return (
+            sum(row["seconds_train"] or 0.0 for row in rows),
+            sum(row["seconds_eval"] or 0.0 for row in rows),
+        )
+
+    @property
     def finished_rows(self) -> dict[str, CostRow]:
         """The costs of the tasks that have ended."""
         return {name: row for name, row in self.rows.items() if row is not self._row}
