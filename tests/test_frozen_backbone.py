@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from perdure.training.single_run import hash_weights
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
@@ -21,6 +20,7 @@ from perdure.training import (
     save_checkpoint,
     train,
 )
+from perdure.training.single_run import hash_weights
 
 if TYPE_CHECKING:
     from pathlib import Path

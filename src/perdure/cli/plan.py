@@ -211,7 +211,8 @@ def _print(
         _row(row, scores, exact=format_ == "csv") for row, scores in zip(plans, seen, strict=True)
     ]
     header = [name for name in rows[0] if any(row[name] for row in rows)]
-    table = TextTable(header, [[row[name] for name in header] for row in rows], right=set(header))
+    cells = [[row[name] for name in header] for row in rows]
+    table = TextTable(header, cells, right=set(header), keys=2)  # n and every
     print_tables([table], format_)
     print_notes(notes, format_)
 

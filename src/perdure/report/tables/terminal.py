@@ -42,7 +42,8 @@ def render_table(content: TextTable, width: int) -> Group:
     from rich.console import Group
     from rich.text import Text
 
-    parts = choose_parts([content.header, *content.cells()], content.right, width)
+    rows = [content.header, *content.cells()]
+    parts = choose_parts(rows, content.right, width, content.keys)
     blocks: list[Text | Table] = [Text(content.title, "italic")] if content.title else []
     if parts is None:
         return Group(*blocks, *_render_list(content, width))
@@ -53,7 +54,7 @@ def render_table(content: TextTable, width: int) -> Group:
 
 
 def choose_parts(
-    table: Sequence[Sequence[str]], right: set[str], width: int
+    table: Sequence[Sequence[str]], right: set[str], width: int, keys: int = 1
 ) -> list[list[int]] | None:
     """Return the columns of each part of a table, or None if it is to be a list.
 
@@ -61,6 +62,7 @@ def choose_parts(
         table: header and rows.
         right: names of the columns of numbers, which are never wrapped.
         width: characters per line.
+        keys: how many of the first columns are in every part.
 
     Example:
         >>> table = [["id", "one", "two"], ["a", "0.123", "0.456"]]
@@ -83,10 +85,10 @@ def choose_parts(
     has_text = any(widths[k] > TEXT_WIDTH and header[k] not in right for k in range(1, len(header)))
     if has_text and sum(name in right for name in header) < 2:
         return None
-    parts = [[0]]
-    for k in everything[1:]:
-        if len(parts[-1]) > 1 and least([*parts[-1], k], TEXT_WIDTH) > width:
-            parts.append([0])
+    parts = [everything[:keys]]
+    for k in everything[keys:]:
+        if len(parts[-1]) > keys and least([*parts[-1], k], TEXT_WIDTH) > width:
+            parts.append(everything[:keys])
         parts[-1].append(k)
     return parts if all(least(part, MIN_TEXT_WIDTH) <= width for part in parts) else None
 

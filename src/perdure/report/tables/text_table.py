@@ -36,6 +36,7 @@ class TextTable:
     best: set[Cell] = field(default_factory=set)
     second: set[Cell] = field(default_factory=set)
     superscripts: dict[Cell, str] = field(default_factory=dict)
+    keys: int = 1  # of the first columns, which say what a row is about
     ids: dict[Cell, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
