@@ -136,6 +136,7 @@ def refused(folder: Path) -> None:
     answer = start(*COMMAND, cwd=folder, OMP_NUM_THREADS="1")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err == (
+        "perdure: training mine:Mine on split-digits, 1 seed\n"
         "perdure: seed 0 failed: Mine.step returned a float32 tensor of shape (2,) at step 1 of "
         "task '0-1', expected one finite number: return loss.detach(). No recorded data was lost\n"
     )
