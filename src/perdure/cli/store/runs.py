@@ -196,12 +196,12 @@ def format_size(size: int) -> str:
 def _make_table(runs: Sequence[StoredRun]) -> TextTable:
     rows = [
         [
-            run.name, run.scenario, run.strategy, "" if run.seed is None else str(run.seed),
-            run.state, _format_time(run.changed_at), format_size(run.size),
+            run.name, run.state, format_size(run.size), _format_time(run.changed_at),
+            run.scenario, run.strategy, "" if run.seed is None else str(run.seed),
         ]
         for run in runs
     ]  # fmt: skip
-    header = ["run", "scenario", "strategy", "seed", "status", "last written", "on disk"]
+    header = ["run", "status", "on disk", "last written", "scenario", "strategy", "seed"]
     return TextTable(header, rows, right={"seed", "on disk"})
 
 
