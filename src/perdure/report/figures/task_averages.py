@@ -79,6 +79,9 @@ def averages(
             _draw_metric(axes, id_, curves[id_], summaries, scale, size)
             draw_task_lines(axes, curves[id_], choose_styles(methods), choose_widths(lines))
             axes.set_xlim(*_task_limits(curves))
+            if not find_metric(id_).is_score:  # a change is read against zero
+                low, high = axes.get_ylim()
+                axes.set_ylim(min(low, 0), max(high, 0))
         for axes in figure.axes[len(ids) :]:
             axes.set_visible(False)
         for axes in figure.axes[max(len(ids) - columns, 0) : len(ids)]:

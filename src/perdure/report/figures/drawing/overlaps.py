@@ -18,6 +18,9 @@ __all__ = ["choose_widths", "list_overlaps"]
 NEAR = 0.012  # of the height of all lines: about the width of one
 WIDER = 1.4  # in line widths, per line that lies on it
 WIDEST = 5.0
+SHARE = 0.75  # of the points of a panel
+MAX_LINES = 12  # among more, lines cannot be told apart by their widths
+MAX_LISTED = 3
 
 
 def choose_widths(panels: Sequence[Mapping[str, Line]]) -> dict[str, float]:
@@ -39,11 +42,13 @@ def choose_widths(panels: Sequence[Mapping[str, Line]]) -> dict[str, float]:
 
 
 def find_overlaps(panels: Sequence[Mapping[str, Line]]) -> list[tuple[str, str]]:
-    """Return pairs of lines that lie on each other along half of a panel, the lower one first."""
+    """Return pairs of lines that lie on each other along most of a panel, the lower one first."""
     values = [y[np.isfinite(y)] for lines in panels for _, y in lines.values()]
     every = np.concatenate(values) if values else np.empty(0)
     tolerance = NEAR * (float(np.ptp(every)) if len(every) else 0.0) + 1e-12
     names = list(dict.fromkeys(name for lines in panels for name in lines))
+    if len(names) > MAX_LINES:
+        return []
     return [
         (one, other)
         for k, one in enumerate(names)
@@ -67,9 +72,9 @@ def list_overlaps(panels: Sequence[Mapping[str, Line]]) -> str:
     upper: dict[str, list[str]] = {}
     for lower, other in find_overlaps(panels):
         upper.setdefault(lower, []).append(other)
-    return "; ".join(
-        f"{name} is drawn wider where {_join(others)} on it" for name, others in upper.items()
-    )
+    listed = [f"{name} is drawn wider where {_join(upper[name])} on it" for name in upper]
+    more = [f"and {len(listed) - MAX_LISTED} more"] if len(listed) > MAX_LISTED else []
+    return "; ".join([*listed[:MAX_LISTED], *more])
 
 
 def _join(names: Sequence[str]) -> str:
@@ -78,8 +83,8 @@ def _join(names: Sequence[str]) -> str:
 
 
 def _lie_together(one: Line, other: Line, tolerance: float) -> bool:
-    """Return whether two lines are within `tolerance` at half of the x that both have."""
+    """Return whether two lines are within `tolerance` at most of the x that both have."""
     _, at_one, at_other = np.intersect1d(one[0], other[0], return_indices=True)
     distance = np.abs(one[1][at_one] - other[1][at_other])
     distance = distance[np.isfinite(distance)]
-    return len(distance) > 0 and float(np.mean(distance <= tolerance)) >= 0.5
+    return len(distance) > 0 and float(np.mean(distance <= tolerance)) >= SHARE
