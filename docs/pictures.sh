@@ -6,7 +6,7 @@ here=$(dirname "$0")/pictures
 for strategy in naive replay gem ewc cumulative; do
 	perdure run split-digits $strategy --seeds 5 --unseen --gradients 1 --store "$runs/five"
 done
-perdure run split-digits replay --seeds 3 --patience 2 --epochs 30 --store "$runs/stopping"
+perdure run split-digits replay --seeds 3 --patience 2 --epochs 30 --every 1000 --store "$runs/stopping"
 for memory in 10 30 100 300; do
 	perdure run split-digits replay --seeds 5 --set memory=$memory --store "$runs/memory"
 done

@@ -16,7 +16,7 @@ from ..metrics.functional.worst_case import first_ends
 from ..record import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,6 +30,7 @@ __all__ = [
     "average_after_switch",
     "average_curves",
     "average_task",
+    "curves_since_learned",
     "explain_missing_stream",
     "find_switches",
     "first_learned_step",
@@ -176,6 +177,28 @@ def first_learned_step(streams: Sequence[Stream], task: int) -> float:
         if stream.spans and task < len(stream.names)
     ]
     return min(learned, default=np.inf)
+
+
+def curves_since_learned(
+    methods: Mapping[str, Sequence[Stream]], tasks: int
+) -> list[dict[str, Curve]]:
+    """Return per task the mean curve of each method since a run had learned it: all start alike.
+
+    Example:
+        >>> from perdure.metrics import Stream
+        >>> stream = Stream({"a": ([1, 2, 3], [0.1, 0.9, 0.25])}, spans=[("a", 2), ("a", 3)])
+        >>> curves_since_learned({"er": [stream]}, 1)[0]["er"][1]
+        array([0.9 , 0.25])
+    """
+    panels: list[dict[str, Curve]] = []
+    for task in range(tasks):
+        curves: dict[str, Curve] = {}
+        for name, streams in methods.items():
+            curve = average_task(streams, task)
+            since = curve.steps >= first_learned_step(streams, task)
+            curves[name] = (curve.steps[since], curve.mean[since])
+        panels.append(curves)
+    return panels
 
 
 def mean_worst_score(streams: Sequence[Stream], task: int) -> float:

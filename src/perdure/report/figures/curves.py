@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import matplotlib as mpl
 import numpy as np
 
 from ...record import InputError
@@ -14,6 +15,7 @@ from ..colours import LineStyle, choose_styles, sequential_colours
 from ..curve_data import (
     average_after_switch,
     average_task,
+    curves_since_learned,
     explain_missing_stream,
     find_switches,
     first_learned_step,
@@ -55,7 +57,6 @@ if TYPE_CHECKING:
     from ...metrics import Stream
     from ...record import ScoreInput
     from ..load import RunsByMethod
-    from .drawing.overlaps import Line
     from .drawing.paper import Size
 
 __all__ = ["curves"]
@@ -164,7 +165,8 @@ def draw_curves(
         panels = figure.axes[: len(names)] if draw_last else figure.axes
         percent_ticks(scale, panels[0].yaxis)
         share_axes(panels, columns, "iterations", score_axis_label(scale))
-        lines = _get_lines(groups, len(names)) if _has_several_methods(groups) else []
+        by_label = {group.label: group.streams for group in groups}
+        lines = curves_since_learned(by_label, len(names)) if _has_several_methods(groups) else []
         widths = choose_widths(lines)
         for k, (axes, name) in enumerate(zip(figure.axes, names, strict=False)):
             draw_switches(axes, steps, styles)
@@ -174,22 +176,9 @@ def draw_curves(
         if draw_last:
             draw_last(figure.axes[count - 1])
         empty = figure.axes[count] if count < len(figure.axes) else None
-        add_legend(figure, make_legend_keys(groups), empty)
+        add_legend(figure, make_legend_keys(groups, widths), empty)
     set_caption(figure, list_overlaps(lines))
     return figure
-
-
-def _get_lines(groups: Sequence[CurveGroup], tasks: int) -> list[dict[str, Line]]:
-    """Return the lines of each panel since the first run learned its task: all start alike."""
-    panels: list[dict[str, Line]] = []
-    for k in range(tasks):
-        lines: dict[str, Line] = {}
-        for group in groups:
-            curve = average_task(group.streams, k)
-            since = curve.steps >= first_learned_step(group.streams, k)
-            lines[group.label] = (curve.steps[since], curve.mean[since])
-        panels.append(lines)
-    return panels
 
 
 def _draw_task(
@@ -203,7 +192,9 @@ def _draw_task(
     for group in {id(group.runs): group for group in groups}.values():
         steps, scores = _task_ends(group, task)
         if len(steps):  # an unclipped line without points breaks the layout
-            axes.plot(steps, scores, **_end_style(groups, group.style))
+            style = _end_style(groups, group.style)
+            style["markersize"] *= 0.6 + 0.4 * widths.get(group.label, 1.0)
+            axes.plot(steps, scores, **style)
 
 
 def _task_ends(group: CurveGroup, task: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -246,11 +237,17 @@ def _has_several_methods(groups: Sequence[CurveGroup]) -> bool:
     return len({id(group.runs) for group in groups}) > 1
 
 
-def make_legend_keys(groups: Sequence[CurveGroup], *, zoomed: bool = False) -> list[Line2D | Patch]:
+def make_legend_keys(
+    groups: Sequence[CurveGroup], widths: Mapping[str, float] | None = None, *, zoomed: bool = False
+) -> list[Line2D | Patch]:
     """Return the legend entries: the lines, and the meaning of the marks."""
     streams = [stream for group in groups for stream in group.streams]
     dark = LineStyle("#333333")
-    keys: list[Line2D | Patch] = [line_key(group.label, group.style) for group in groups]
+    line, widths = mpl.rcParams["lines.linewidth"], widths or {}
+    keys: list[Line2D | Patch] = [
+        line_key(group.label, group.style, lw=line * widths.get(group.label, 1.0))
+        for group in groups
+    ]
     keys += band_key(len(group.streams) for group in groups)
     if any(
         not np.isnan(mean_worst_score(t.streams, k)) for t in groups for k in range(_learned(t))

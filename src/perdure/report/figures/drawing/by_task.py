@@ -25,7 +25,7 @@ MAX_TICKS = 12
 
 def as_lines(
     curves: Mapping[str, MeanAndSD],
-) -> dict[str, tuple[NDArray[np.generic], NDArray[np.float64]]]:
+) -> dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """Return x, the number of tasks learned, and y, the mean, of each method."""
     return {name: (np.arange(1, len(c.mean) + 1), c.mean) for name, c in curves.items()}
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Line = tuple[NDArray[np.generic], NDArray[np.float64]]  # x and y
+    Line = tuple[NDArray[np.int64], NDArray[np.float64]]  # x and y
 
 __all__ = ["choose_widths", "list_overlaps"]
 
