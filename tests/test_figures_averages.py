@@ -138,6 +138,9 @@ def test_only_lines_that_are_close_count_as_overlapping() -> None:
     assert set(choose_widths([{"a": (x, y), "b": (x, crossing)}]).values()) == {1.0}
     assert set(choose_widths([{"a": (x, y), "b": (x + 1000, y)}]).values()) == {1.0}
     assert list_overlaps([{"a": (x, y), "b": (x, crossing)}]) == ""
+    same, apart = {"a": (x, y), "b": (x, near)}, {"a": (x, y), "b": (x, crossing)}
+    assert choose_widths([same, apart])["a"] > 1
+    assert choose_widths([same, apart, apart])["a"] == 1
 
 
 def test_every_pair_of_styles_differs_in_grey() -> None:
