@@ -72,7 +72,8 @@ def _describe_option(option: str, command: Command, see: str) -> str:
 
 def _describe_value(error: CoercionError) -> str:
     assert error.token is not None
-    option = error.token.keyword or (error.argument.name if error.argument else "the argument")
+    name = error.argument.name.lstrip("-").upper() if error.argument else "the argument"
+    option = error.token.keyword or name
     value, kind = error.token.value, error.target_type
     if error.msg is not None:  # from a parser of our own
         return f"{option}: {error.msg}"

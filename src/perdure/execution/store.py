@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ..record import InputError, RunFolder
@@ -39,16 +39,17 @@ def check_store(store: Path) -> None:
     existing = next(path for path in (store, *store.absolute().parents) if path.exists())
     if not existing.is_dir():
         raise InputError(f"store is {str(store)!r}, and {existing} is a file, expected a folder")
-    if not os.access(existing, os.W_OK | os.X_OK) or not _can_create(store):
+    if not _can_write(existing):
         raise InputError(
             f"store is {str(store)!r}, and {existing} cannot be written to, expected a folder that "
             "can; fix its permissions or choose another `store=`"
         )
 
 
-def _can_create(store: Path) -> bool:
+def _can_write(folder: Path) -> bool:
+    """Return whether a folder can be made in another; permissions alone do not say it."""
     try:
-        store.mkdir(parents=True, exist_ok=True)
+        TemporaryDirectory(dir=folder).cleanup()
     except OSError:
         return False
     return True
