@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perdure.record import RunWriter
-from perdure.report.colours import choose_styles, task_colours
+from perdure.report.colours import choose_styles, task_styles
 
 from .browser_helpers import Visit, browser, colours_of, serious_faults, visit
 from .live_helpers import HEADER, Live, append, make_run, serving
@@ -78,7 +78,7 @@ def test_the_curves_of_every_task_are_drawn(visit: Visit, live: Live) -> None:
     gem = named(live, "gem")[0]
     page = opened(visit, live, gem)
     page.locator("#table tbody tr").nth(4).wait_for()
-    colours = task_colours(5)
+    colours = [style.colour for style in task_styles(5)]
     assert page.locator(CURVES).count() >= 5
     seen = colours_of(page.locator("#chart"))
     for colour in colours:
@@ -250,6 +250,7 @@ def test_the_keyboard_is_enough(visit: Visit, live: Live) -> None:
     page.get_by_label("Order").select_option("name")
     page.get_by_label("Order").focus()
     page.keyboard.press("Tab")
+    page.keyboard.press("Tab")  # past "Tick all listed"
     first, second = names(page)[:2]
     assert not page.get_by_label(f"compare {first}", exact=True).is_checked()
     page.keyboard.press("Space")

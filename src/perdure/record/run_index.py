@@ -34,6 +34,7 @@ __all__ = [
     "flatten_config",
     "list_matrices",
     "list_runs",
+    "method_config",
     "refs_of_array",
 ]
 
@@ -229,13 +230,16 @@ def _make_ref(folder: RunFolder) -> RunRef:
         finished=folder.is_finished(),
         seed=metadata.seed,
         setting=visible(setting) if isinstance(setting, str) else None,
-        config=_make_config(metadata),
+        config=method_config(metadata),
         data_digests=metadata.data_digests(),
     )
 
 
-def _make_config(metadata: RunMetadata) -> dict[str, JSON]:
-    """Return what sets a run apart from other methods: its config, and how it was evaluated."""
+def method_config(metadata: RunMetadata) -> dict[str, JSON]:
+    """Return what sets a run apart from other methods: its config, and how it was evaluated.
+
+    Runs for which it is the same differ in the seed alone.
+    """
     config = flatten_config(metadata.config)
     if not config:
         return {}

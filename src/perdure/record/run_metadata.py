@@ -20,7 +20,7 @@ __all__ = ["JSON", "RunMetadata", "ScoringMetadata", "parse_held_out_accuracy", 
 
 
 FIELD_TYPES = {
-    "config": dict, "evaluation": dict, "scale": dict, "versions": dict,
+    "config": dict, "evaluation": dict, "scale": dict, "versions": dict, "notes": list,
     "setting": str, "created": str, "cpu": str,
 }  # fmt: skip
 
@@ -33,6 +33,7 @@ class RunMetadata:
     evaluation: dict[str, JSON] = field(default_factory=dict)
     scale: dict[str, JSON] = field(default_factory=dict)
     versions: dict[str, JSON] = field(default_factory=dict)
+    notes: list[JSON] = field(default_factory=list)
     setting: str = ""
     created: str = ""
     cpu: str = ""

@@ -16,11 +16,25 @@ from .load import get_strategy
 if TYPE_CHECKING:
     from .load import RunsByMethod
 
-__all__ = ["DASHES", "HUES", "LineStyle", "choose_styles", "sequential_colours", "task_colours"]
+__all__ = [
+    "DASHES",
+    "HUES",
+    "LineStyle",
+    "choose_styles",
+    "colour_on_dark",
+    "sequential_colours",
+    "task_colours",
+    "task_styles",
+]
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY = HUES
 DASHES = ("solid", "dashed", "dotted", "dashdot")  # matplotlib's names
 MARKERS = dict(zip(HUES, "os^DvPX", strict=True))  # matplotlib's names, one per hue
+
+# Tasks of one run: told apart by people with any colour vision, on light and on dark ground.
+TASK_HUES = (BLUE, VERMILION, GREEN, "#7a1f5c", "#1b1b1b")
+DIM = 0.14  # relative luminance that is hard to see on dark ground
+ON_DARK = {"#7a1f5c": "#cc79a7", "#1b1b1b": "#ffffff"}
 
 # From dark blue to yellow (cividis), for ordered quantities such as memory sizes or many tasks.
 ORDERED_COLOURS = (
@@ -100,6 +114,36 @@ def task_colours(count: int) -> list[str]:
         (['#0072b2', '#d55e00'], 20)
     """
     return list(HUES[:count]) if count <= len(HUES) else sequential_colours(count)
+
+
+def task_styles(count: int) -> list[LineStyle]:
+    """Return a style per task: five hues, then the same with dashes; an ordered scale beyond 20.
+
+    Example:
+        >>> styles = task_styles(20)
+        >>> styles[0], styles[5].dashes, len(set(styles))
+        (LineStyle(colour='#0072b2', dashes='solid'), 'dashed', 20)
+    """
+    every = [LineStyle(hue, dashes) for dashes in DASHES for hue in TASK_HUES]
+    if count > len(every):
+        return [LineStyle(colour) for colour in sequential_colours(count)]
+    return every[:count]
+
+
+def colour_on_dark(colour: str) -> str:
+    """Return the colour that replaces another one on dark ground.
+
+    Example:
+        >>> colour_on_dark("#00224e"), colour_on_dark("#c3b369"), colour_on_dark("#1b1b1b")
+        ('#7f90a6', '#c3b369', '#ffffff')
+    """
+    if colour in ON_DARK:
+        return ON_DARK[colour]
+    parts = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)], dtype=np.float64)
+    luminance = (parts / 255) ** 2.2 @ (0.2126, 0.7152, 0.0722)
+    if luminance < DIM:
+        parts += (255 - parts) / 2
+    return "#" + "".join(f"{int(part):02x}" for part in parts)
 
 
 def sequential_colours(count: int) -> list[str]:

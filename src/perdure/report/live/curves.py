@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from ..._html import select_extremes
 from ...metrics import UndefinedMetricError, min_acc
 from ...record import Run, RunMetadata
-from ..colours import DASHES, choose_styles, task_colours
+from ..colours import DASHES, choose_styles, colour_on_dark, task_styles
 from .list_row import escape_name
 from .messages import CurvePoints, CurvesMessage, NewPoints, TaskPoints, WorstScore
 
@@ -28,7 +29,6 @@ __all__ = [
     "RunCurves",
     "choose_run_styles",
     "find_new_points",
-    "lighten_for_dark",
     "make_run_curves",
     "summarize_points",
     "to_curve_message",
@@ -150,17 +150,17 @@ def summarize_points(points: Points, stream: Stream) -> PointsSummary:
 def to_curve_message(curves: RunCurves, tasks: int = 0) -> CurvesMessage:
     """Return curves with fewer points but all extremes, as the browser gets them.
 
-    Colours are those of a run with `tasks` tasks in all, if that is known.
+    Styles are those of a run with `tasks` tasks in all, if that is known.
     """
-    colours = task_colours(max(len(curves.tasks), min(tasks, MAX_TASKS)))
+    styles = task_styles(max(len(curves.tasks), min(tasks, MAX_TASKS)))
     most = min(MAX_POINTS, MAX_TOTAL_POINTS // (len(curves.tasks) + 1))
     messages = []
-    for (name, curve), colour in zip(curves.tasks.items(), colours, strict=False):
+    for (name, curve), style in zip(curves.tasks.items(), styles, strict=False):
         points = _thin(curve, most)
         messages.append(
             TaskPoints(
-                escape_name(name)[:200], colour, lighten_for_dark(colour), points.steps,
-                points.scores,
+                escape_name(name)[:200], style.colour, colour_on_dark(style.colour), style.plotly,
+                points.steps, points.scores,
             )
         )  # fmt: skip
     return CurvesMessage(
@@ -218,7 +218,7 @@ def choose_run_styles(strategies: dict[str, str]) -> dict[str, LineStyle]:
     """Return the styles of runs in a comparison, given the strategy of each.
 
     Runs of one strategy share its colour and differ in their dashes; if there is only one
-    strategy, its runs differ in their colours.
+    strategy, or one has more runs than there are dashes, its runs differ in their colours.
 
     Example:
         >>> styles = choose_run_styles({"a": "gem", "b": "naive", "c": "gem"})
@@ -226,7 +226,8 @@ def choose_run_styles(strategies: dict[str, str]) -> dict[str, LineStyle]:
         (LineStyle(colour='#d55e00', dashes='solid'), LineStyle(colour='#d55e00', dashes='dashed'))
     """
     by_strategy = choose_styles({strategy: [_run_of(strategy)] for strategy in strategies.values()})
-    if len(by_strategy) < 2:
+    most = max(Counter(strategies.values()).values(), default=0)
+    if len(by_strategy) < 2 or most > len(DASHES):
         return choose_styles({name: [_run_of(strategy)] for name, strategy in strategies.items()})
     styles = {}
     for strategy, style in by_strategy.items():
@@ -238,16 +239,3 @@ def choose_run_styles(strategies: dict[str, str]) -> dict[str, LineStyle]:
 
 def _run_of(strategy: str) -> Run:
     return Run(metadata=RunMetadata(config={"strategy": strategy}))
-
-
-def lighten_for_dark(colour: str) -> str:
-    """Return a colour that is light enough for a dark background.
-
-    Example:
-        >>> lighten_for_dark("#00224e"), lighten_for_dark("#c3b369")
-        ('#7f90a6', '#c3b369')
-    """
-    parts = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)], dtype=np.float64)
-    if parts @ (0.299, 0.587, 0.114) < 80:
-        parts += (255 - parts) / 2
-    return "#" + "".join(f"{int(part):02x}" for part in parts)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,9 +14,12 @@ import msgspec
 from ...metrics import ACCURACY, ScoreScale
 from ...metrics.score_matrix import MAX_NAME_LENGTH
 from ...record import RunMetadata
+from ...record.run_index import method_config
 
 if TYPE_CHECKING:
-    from ...record import RunFolder
+    from collections.abc import Sequence
+
+    from ...record import JSON, RunFolder
 
 __all__ = [
     "MAX_TEXT",
@@ -25,6 +31,9 @@ __all__ = [
 ]
 
 MAX_TEXT = 200  # letters of any text from a file
+MAX_OPTIONS = 40  # per run
+MAX_OPTION_TEXT = 60
+SHOWN_KEYS = ("scenario", "strategy", "model", "setting")  # have fields of their own
 
 
 class ListRow(msgspec.Struct, frozen=True):
@@ -46,6 +55,9 @@ class ListRow(msgspec.Struct, frozen=True):
     lower: bool = False  # lower is better
     changed: float = 0.0  # seconds since 1970
     problem: str = ""
+    alarm: str = ""  # the latest one
+    group: str = ""  # equal for runs that differ in nothing but the seed; empty if that is unknown
+    options: dict[str, str] = {}  # hyperparameters and other choices
     rev: int = 0
 
 
@@ -87,6 +99,7 @@ def make_row(name: str, metadata: RunMetadata, scale: ScoreScale, problem: str =
     """
     config, seed = metadata.config, metadata.seed
     tasks = config.get("tasks")
+    group, options = _describe_method(metadata)
     return ListRow(
         name,
         scenario=_to_text(config.get("scenario")),
@@ -98,7 +111,39 @@ def make_row(name: str, metadata: RunMetadata, scale: ScoreScale, problem: str =
         score=scale.label,
         lower=scale.lower_is_better,
         problem=problem,
+        alarm=_find_alarm(metadata.notes),
+        group=group,
+        options=options,
     )
+
+
+def _describe_method(metadata: RunMetadata) -> tuple[str, dict[str, str]]:
+    """Return what identifies the method of a run, and its options; nothing if it has no seed."""
+    config = method_config(metadata)
+    if not config or not isinstance(metadata.seed, int):
+        return "", {}
+    return _list_options(json.dumps(config, sort_keys=True))
+
+
+@lru_cache(maxsize=1024)
+def _list_options(config: str) -> tuple[str, dict[str, str]]:
+    """Return a digest of a config, and its options; runs of one method share them."""
+    digest = hashlib.sha256(config.encode()).hexdigest()[:16]
+    chosen = [item for item in json.loads(config).items() if item[0] not in SHOWN_KEYS]
+    return digest, {
+        escape_name(key)[:MAX_OPTION_TEXT]: escape_name(_to_json(value))[:MAX_OPTION_TEXT]
+        for key, value in chosen[:MAX_OPTIONS]
+    }
+
+
+def _to_json(value: JSON) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _find_alarm(notes: Sequence[JSON]) -> str:
+    """Return the latest alarm among the notes of a run, an empty string if there was none."""
+    alarms = [note for note in notes if isinstance(note, str) and note.startswith("alarm at step ")]
+    return _to_text(alarms[-1]) if alarms else ""
 
 
 def read_scale(metadata: RunMetadata | None = None) -> ScoreScale:

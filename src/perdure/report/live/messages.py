@@ -27,11 +27,12 @@ class CurvePoints(msgspec.Struct):
 
 
 class TaskPoints(msgspec.Struct):
-    """Points of the curve of a task, and its colour on light and dark ground."""
+    """Points of the curve of a task, its colour on light and dark ground, and its dashes."""
 
     name: str
     colour: str
     dark: str
+    dash: str
     steps: list[int]
     scores: list[float]
 

@@ -18,9 +18,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from ..colours import colour_on_dark
 from .auth import AuthMiddleware
 from .broadcaster import TooManyViewersError, encode_changes, encode_event
-from .curves import choose_run_styles, lighten_for_dark
+from .curves import choose_run_styles
 from .limits import ChunkedResponses
 from .messages import Hello
 
@@ -38,7 +39,7 @@ __all__ = ["make_app"]
 
 STATIC = Path(__file__).parent / "static"
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
-FILES = ("index.html", "live.css", "live.js", "chart.js", "list.js")
+FILES = ("index.html", "live.css", "live.js", "chart.js", "groups.js", "list.js", "theme.js")
 PLOTLY = "plotly.min.js"
 MAX_COMPARED_RUNS = 24  # per viewer
 MAX_PARALLEL_READS = 4  # runs that are read at the same time on request
@@ -162,7 +163,7 @@ class _Endpoints:
         rows = {name: listing.get(name) for name in _requested_runs(request)}
         strategies = {name: row.strategy for name, row in rows.items() if row is not None}
         styles = {
-            name: RunStyle(style.colour, lighten_for_dark(style.colour), style.plotly)
+            name: RunStyle(style.colour, colour_on_dark(style.colour), style.plotly)
             for name, style in choose_run_styles(strategies).items()
         }
         return Response(msgspec.json.encode(styles), media_type="application/json")

@@ -6,6 +6,7 @@
   const short = (text) => (text.length <= 40 ? text : `${text.slice(0, 26)}…${text.slice(-13)}`);
   const plain = (text) => short(text).replace(/&/g, "&amp;").replace(/</g, "&lt;");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const paint = (style) => (dark.matches ? style.dark : style.colour);
   const settings = { responsive: true, displaylogo: false, displayModeBar: false, typesetMath: false };
   const axes = () => {
     const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
@@ -82,10 +83,9 @@
       for (const k of indices) {
         if (k >= method.tasks.length) continue;
         const runs = seeds.checked ? method.seeds.filter((s) => k < s.length).map((s) => s[k]) : [];
-        const colour = kind === "task" ? method.colour : data.colours[k];
-        const dash = kind === "task" ? method.dash : "solid";
+        const style = kind === "task" ? method.style : data.styles[k];
         const name = kind === "task" ? method.name : method.names[k];
-        lines.push(...traces(method.tasks[k], name, colour, dash, runs));
+        lines.push(...traces(method.tasks[k], name, paint(style), style.dash, runs));
       }
     }
     const switches = [...new Set(methods.flatMap((method) => method.switches))];
@@ -122,7 +122,7 @@
     const lines = methods.map((method) => ({
       type: "scatterpolar", name: plain(method.name), mode: "lines+markers",
       r: method.values.concat(method.values.slice(0, 1)),
-      theta: names.concat(names.slice(0, 1)), line: { color: method.colour, dash: method.dash },
+      theta: names.concat(names.slice(0, 1)), line: { color: paint(method.style), dash: method.style.dash },
     }));
     const { line } = axes();
     fit("criteria-plot", methods.map((method) => short(method.name)));

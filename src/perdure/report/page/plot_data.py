@@ -10,7 +10,7 @@ import numpy as np
 from ..._html import select_extremes
 from ...metrics import find_metric
 from ...metrics.criteria import CRITERIA
-from ..colours import choose_styles, task_colours
+from ..colours import choose_styles, colour_on_dark, task_styles
 from ..curve_data import average_curves, find_switches, mean_worst_score, scores_at_task_ends
 from ..labels import task_names
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ...metrics import Stream
     from ...record import ScoreInput
+    from ..colours import LineStyle
     from ..load import RunsByMethod
 
 __all__ = ["CriteriaData", "CurveData", "MethodCurves", "make_criteria_data", "make_curve_data"]
@@ -40,12 +41,19 @@ class TaskCurve(msgspec.Struct):
     ends: list[list[float]]
 
 
+class PlotStyle(msgspec.Struct):
+    """The colour of a line on light and on dark ground, and its dashes."""
+
+    colour: str
+    dark: str
+    dash: str
+
+
 class MethodCurves(msgspec.Struct):
     """The curves of a method; `seeds` holds x and y per run and task."""
 
     name: str
-    colour: str
-    dash: str
+    style: PlotStyle
     runs: int
     switches: list[int]
     names: list[str]
@@ -57,8 +65,7 @@ class MethodCriteria(msgspec.Struct):
     """The criteria of a method, None where undefined."""
 
     name: str
-    colour: str
-    dash: str
+    style: PlotStyle
     values: list[float | None]
 
 
@@ -85,7 +92,7 @@ class CurveData(msgspec.Struct):
 
     tasks: list[str]
     range: list[float] | None
-    colours: list[str]
+    styles: list[PlotStyle]  # of tasks
     methods: list[MethodCurves]
 
 
@@ -111,12 +118,11 @@ def make_curve_data(methods: RunsByMethod) -> CurveData:
     return CurveData(
         tasks=tasks,
         range=_common_range(every),
-        colours=task_colours(len(tasks)),
+        styles=[_make_style(style) for style in task_styles(len(tasks))],
         methods=[
             MethodCurves(
                 name=name,
-                colour=styles[name].colour,
-                dash=styles[name].plotly,
+                style=_make_style(styles[name]),
                 runs=len(several),
                 switches=find_switches(several),
                 names=task_names(several),
@@ -195,13 +201,16 @@ def make_criteria_data(
         methods=[
             MethodCriteria(
                 name=name,
-                colour=styles[name].colour,
-                dash=styles[name].plotly,
+                style=_make_style(styles[name]),
                 values=[round(own[id_], 5) if id_ in own else None for id_ in known.values()],
             )
             for name, own in metrics.items()
         ],
     )
+
+
+def _make_style(style: LineStyle) -> PlotStyle:
+    return PlotStyle(style.colour, colour_on_dark(style.colour), style.plotly)
 
 
 def _describe_criterion(name: str) -> Criterion:

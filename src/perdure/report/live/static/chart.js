@@ -1,10 +1,12 @@
 // The curves: one line per task for one run, one line per run for several.
+import { average, deviation, groupRuns, mean } from "./groups.js";
 import { element, meanName, number, options, setText, shorten, worst, worstName } from "./list.js";
+import { isDark, onTheme } from "./theme.js";
 
 const $ = (id) => document.getElementById(id);
-const dark = matchMedia("(prefers-color-scheme: dark)");
 const cssValue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const colour = (style) => (dark.matches ? style.dark : style.colour);
+const colour = (style) => (isDark() ? style.dark : style.colour);
+const UNKNOWN = { colour: "#6b6b6b", dark: "#9b9b9b", dash: "solid" };
 const MEAN = "";
 
 // Plotly interprets tags and placeholders in its labels.
@@ -15,8 +17,8 @@ export class Chart {
   constructor() {
     this.runs = []; // responses of /api/run
     this.styles = {};
-    for (const id of ["what", "span"]) $(id).addEventListener("input", () => this.draw());
-    dark.addEventListener("change", () => this.draw());
+    for (const id of ["what", "span", "single"]) $(id).addEventListener("input", () => this.draw());
+    onTheme(() => this.soon());
   }
 
   soon() {
@@ -30,9 +32,11 @@ export class Chart {
     const many = runs.length > 1;
     $("tools").hidden = !runs.some((run) => run.tasks);
     $("what-label").hidden = $("clear").hidden = !many;
-    this.showText(runs, many);
+    const groups = groupRuns(runs);
+    $("single-label").hidden = groups.length === runs.length;
+    this.showText(runs, many, groups);
     if (many) this.fillTasks(runs);
-    const [traces, ends] = many ? this.several(runs) : this.one(runs[0]);
+    const [traces, ends] = many ? this.several(runs, groups) : this.one(runs[0]);
     if (!traces.length && !this.drawn) return;
     if (!window.Plotly) return this.load();
     this.drawn = true;
@@ -50,20 +54,25 @@ export class Chart {
     document.head.append(this.loading);
   }
 
-  showText(runs, many) {
+  showText(runs, many, groups) {
     const [run] = runs;
-    setText($("shown-title"), !run ? "No run selected" : many ? `${runs.length} runs compared` : run.row.name);
+    const seeds = groups.length < runs.length;
+    const methods = seeds ? ` of ${groups.length} method${groups.length === 1 ? "" : "s"}` : "";
+    setText($("shown-title"), !run ? "No run selected" : many ? `${runs.length} runs${methods} compared` : run.row.name);
     const facts = run && !many ? [run.row.state, run.row.setting, run.row.model].filter(Boolean).join(" · ") : "";
     setText($("shown-about"), facts);
     const problems = runs.filter(({ row }) => row.problem).map(({ row }) => `${many ? `${row.name}: ` : ""}${row.problem}`);
     $("problem").hidden = !problems.length;
     setText($("problem"), problems.join("; "));
+    const alarms = runs.filter(({ row }) => row.alarm).map(({ row }) => `${many ? `${row.name}: ` : ""}${row.alarm}`);
+    $("alarm").hidden = !alarms.length;
+    setText($("alarm"), alarms.join("; "));
     setText($("hint"), !run ? "Select a run in the list, or tick several to compare them."
       : !runs.some((one) => one.tasks) ? "No scores recorded yet."
-      : many ? `Dotted lines: the ${same(runs, worst) ?? "worst"} score since learned. Double-click to reset the zoom.`
+      : many ? `${seeds ? "Lines are means over seeds, bands one SD; a mean ends where the shortest of its runs ends. " : ""}Dotted lines: the ${same(runs, worst) ?? "worst"} score since learned. Double-click to reset the zoom.`
       : `Vertical lines: one task ends and the next begins. Dotted lines with a mark: the ${worst(run.row)} ${run.row.score} since the task was learned.`);
     $("chart").hidden = !runs.some((one) => one.tasks);
-    $("table").replaceChildren(...(many ? [this.runTable(runs)] : run?.tasks ? [this.taskTable(run)] : []));
+    $("table").replaceChildren(...(many ? [this.runTable(runs, groups)] : run?.tasks ? [this.taskTable(run)] : []));
     $("figures").replaceChildren(...(run?.tasks && !many ? this.figures(run).map(figure) : []));
     $("details").hidden = many || !run?.details.length;
     if (!$("details").hidden) $("details").lastElementChild.replaceChildren(...run.details.flatMap(pair));
@@ -81,7 +90,7 @@ export class Chart {
     const last = lastStep(run);
     run.tasks.forEach((task, k) => {
       const paint = colour(task);
-      traces.push(line(task, task.name, paint, "solid"));
+      traces.push(line(task, task.name, paint, task.dash));
       const low = run.worst[k];
       if (!low) return;
       const end = run.spans.find(([number]) => number === k)?.[2] ?? low[0];
@@ -92,24 +101,36 @@ export class Chart {
     return [traces, ends];
   }
 
-  several(runs) {
+  several(runs, groups) {
     const wanted = $("what").value;
     const traces = [];
-    for (const run of runs) {
-      if (!run.tasks) continue;
-      const style = this.styles[run.row.name] ?? { colour: "#6b6b6b", dark: "#9b9b9b", dash: "solid" };
+    for (const group of groups) {
+      const style = this.styles[group.first] ?? UNKNOWN;
       const paint = colour(style);
-      const k = run.tasks.findIndex((task) => task.name === wanted);
-      const curve = wanted === MEAN ? run.mean : run.tasks[k];
-      if (!curve) continue;
-      traces.push(line(curve, run.row.name, paint, style.dash));
-      const first = run.spans[0]?.[2] ?? 0;
-      if (wanted === MEAN && run.row.min_acc !== null) traces.push(level([first, lastStep(run)], run.row.min_acc, paint));
-      if (wanted !== MEAN && run.worst[k]) traces.push(level([run.spans.find(([n]) => n === k)?.[2] ?? first, lastStep(run)], run.worst[k][1], paint));
+      const parts = group.runs.map((run) => part(run, wanted)).filter(Boolean);
+      if (!parts.length) continue;
+      const curves = parts.map(({ curve }) => curve);
+      if (curves.length === 1) traces.push(line(curves[0], group.name, paint, style.dash));
+      else traces.push(...this.mean(group, curves, paint, style.dash));
+      const lows = parts.map(({ low }) => low).filter((low) => low !== null);
+      if (lows.length && sameTasks(group)) traces.push(level([Math.min(...parts.map(({ first }) => first)), Math.max(...parts.map(({ last }) => last))], mean(lows), paint));
     }
     const [longest] = runs.filter((run) => run.tasks).sort((a, b) => lastStep(b) - lastStep(a));
     const ends = (longest?.spans ?? []).map(([, first, end]) => ({ first, end, name: "" }));
     return [traces, ends];
+  }
+
+  // The mean over seeds with a band of one SD, and the single runs on request.
+  mean(group, curves, paint, dash) {
+    const middle = average(curves);
+    const traces = [];
+    if ($("single").checked) {
+      group.runs.forEach((run, k) => curves[k] && traces.push({ ...line(curves[k], run.row.name, paint, "solid"), opacity: 0.45 }));
+      for (const trace of traces) trace.line.width = 1;
+    }
+    if (middle.steps.length > 1) traces.unshift(band(middle, paint));
+    if (middle.steps.length) traces.push(line(middle, group.name, paint, dash));
+    return traces;
   }
 
   layout(traces, runs, many, ends) {
@@ -141,7 +162,7 @@ export class Chart {
       const learned = low ? low[2] : null;
       const now = task.scores.at(-1);
       const drop = low && learned !== null ? (run.row.lower ? low[1] - learned : learned - low[1]) : null;
-      return [withSwatch(task.name, colour(task), "solid"), number(now), number(learned), number(low?.[1]), low ? String(low[0]) : "–", number(drop)];
+      return [withSwatch(task.name, colour(task), task.dash), number(now), number(learned), number(low?.[1]), low ? String(low[0]) : "–", number(drop)];
     });
     return makeTable(["task", "now", "when learned", `${worst(run.row)} since`, "at step", "largest loss"], rows);
   }
@@ -155,15 +176,54 @@ export class Chart {
     return figures;
   }
 
-  runTable(runs) {
+  runTable(runs, groups) {
     const alike = same(runs, (row) => row.score) !== undefined;
-    const value = (row, field) => (alike ? number(row[field]) : `${row.score} ${number(row[field])}`);
-    const rows = runs.map(({ row }) => {
-      const style = this.styles[row.name] ?? { colour: "#6b6b6b", dark: "#9b9b9b", dash: "solid" };
-      return [withSwatch(row.name, colour(style), style.dash), row.state, `${row.tasks ?? 0}${row.of ? `/${row.of}` : ""}`, String(row.step ?? "–"), value(row, "acc"), value(row, "min_acc")];
+    const name = (row, text) => (alike ? text : `${row.score} ${text}`);
+    const cells = (row) => [name(row, number(row.acc)), name(row, number(row.min_acc)), row.state, `${row.tasks ?? 0}${row.of ? `/${row.of}` : ""}`, String(row.step ?? "–")];
+    const rows = groups.flatMap((group) => {
+      const style = this.styles[group.first] ?? UNKNOWN;
+      const members = group.runs.map(({ row }) => row);
+      if (members.length === 1) return [[withSwatch(group.name, colour(style), style.dash), ...cells(members[0])]];
+      const whole = [name(members[0], spread(group, "acc")), name(members[0], spread(group, "min_acc")), states(members), extent(members, (row) => row.tasks), extent(members, (row) => row.step)];
+      const single = $("single").checked ? members.map((row) => [inset(row.name), ...cells(row)]) : [];
+      return [[withSwatch(`${group.name} (${members.length} seeds)`, colour(style), style.dash), ...whole], ...single];
     });
-    return makeTable(["run", "state", "tasks", "step", same(runs, meanName) ?? "mean score", same(runs, worstName) ?? "worst since learned"], rows);
+    return makeTable([groups.length < runs.length ? "method or run" : "run", same(runs, meanName) ?? "mean score", same(runs, worstName) ?? "worst since learned", "state", "tasks", "step"], rows);
   }
+}
+
+// The curve of a run that is compared: the mean over its tasks, or one task.
+function part(run, wanted) {
+  if (!run.tasks) return null;
+  const k = run.tasks.findIndex((task) => task.name === wanted);
+  const curve = wanted === MEAN ? run.mean : run.tasks[k];
+  if (!curve?.steps.length) return null;
+  const first = run.spans.find(([number]) => wanted === MEAN || number === k)?.[2] ?? run.spans[0]?.[2] ?? 0;
+  const low = wanted === MEAN ? run.row.min_acc : run.worst[k]?.[1] ?? null;
+  return { curve, low, first, last: lastStep(run) };
+}
+
+function states(rows) {
+  const counts = {};
+  for (const row of rows) counts[row.state] = (counts[row.state] ?? 0) + 1;
+  const names = Object.keys(counts);
+  return names.length === 1 ? names[0] : names.map((state) => `${counts[state]} ${state}`).join(", ");
+}
+
+function extent(rows, value) {
+  const values = rows.map((row) => value(row) ?? 0);
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  return least === most ? String(most) : `${least}–${most}`;
+}
+
+// Runs that have learned different numbers of tasks have no common mean.
+const sameTasks = (group) => new Set(group.runs.map(({ row }) => row.tasks)).size === 1;
+
+function spread(group, field) {
+  const values = group.runs.map(({ row }) => row[field]).filter((value) => value !== null && value !== undefined);
+  if (values.length < 2) return number(values[0]);
+  if (!sameTasks(group)) return `${number(Math.min(...values))} to ${number(Math.max(...values))}`;
+  return `${number(mean(values))} ± ${number(deviation(values))}`;
 }
 
 // The value that all runs share, undefined if they differ.
@@ -178,6 +238,10 @@ const line = (curve, name, paint, dash) => ({
   type: "scatter", mode: curve.steps.length < 3 ? "lines+markers" : "lines", x: curve.steps, y: curve.scores,
   name: escapeLabel(shorten(name, 60)), line: { color: paint, width: 2, dash, simplify: false }, marker: { color: paint, size: 6 },
   hovertemplate: `%{y:.3f} at step %{x}<extra>${escapeLabel(shorten(name, 60))}</extra>`,
+});
+const band = ({ steps, scores, sd }, paint) => ({
+  type: "scatter", mode: "lines", x: steps.concat(steps.toReversed()), y: scores.map((y, k) => y + sd[k]).concat(scores.map((y, k) => y - sd[k]).reverse()),
+  fill: "toself", fillcolor: `${paint}2e`, line: { width: 0 }, hoverinfo: "skip",
 });
 const level = (x, y, paint) => ({
   type: "scatter", mode: "lines", x, y: [y, y], line: { color: paint, width: 1.4, dash: "dot" }, hoverinfo: "skip",
@@ -208,13 +272,27 @@ function names(ends, quiet) {
   }));
 }
 
+const DASHES = { dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
+const SVG = "http://www.w3.org/2000/svg";
+
+// A name with a piece of its line.
 function withSwatch(text, paint, dash) {
-  const cell = document.createDocumentFragment();
-  const swatch = element("span", "swatch");
-  swatch.style.borderTopColor = paint;
-  swatch.style.borderTopStyle = { dash: "dashed", dot: "dotted", dashdot: "dashed" }[dash] ?? "solid";
-  cell.append(swatch, text);
+  const cell = element("span", "named");
+  const swatch = document.createElementNS(SVG, "svg");
+  const line = document.createElementNS(SVG, "line");
+  for (const [name, value] of Object.entries({ width: 26, height: 12, "aria-hidden": "true", class: "swatch" })) swatch.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ x1: 0, x2: 26, y1: 6, y2: 6, stroke: paint, "stroke-width": 3, "stroke-dasharray": DASHES[dash] ?? "none" })) line.setAttribute(name, value);
+  swatch.append(line);
+  const name = element("span");
+  name.textContent = text;
+  cell.append(swatch, name);
   return cell;
+}
+
+function inset(text) {
+  const name = element("span", "inset");
+  name.textContent = text;
+  return name;
 }
 
 function makeTable(heads, rows) {

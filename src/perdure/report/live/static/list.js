@@ -1,10 +1,11 @@
 // The list of runs: filtered, ordered, and shown page by page.
+import { differingOptions, optionsText, shorten } from "./groups.js";
+
+export { shorten };
 
 const PAGE = 200;
 const RANK = { running: 0, failed: 1, interrupted: 2, finished: 3 };
 const $ = (id) => document.getElementById(id);
-
-export const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 // Scores have their own names; if lower is better, the highest score is the worst.
 export const worst = (row) => (row.lower ? "highest" : "lowest");
@@ -13,12 +14,12 @@ export const worstName = (row) => (row.score === "accuracy" ? "min-ACC" : `${wor
 
 export const number = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
 
-function matches(row, wanted) {
+function matches(row, wanted, options) {
   for (const field of ["state", "strategy", "scenario"]) {
     if (wanted[field] && row[field] !== wanted[field]) return false;
   }
   if (!wanted.words.length) return true;
-  const text = [row.name, row.scenario, row.strategy, row.model, row.setting, row.state].join(" ").toLowerCase();
+  const text = [row.name, row.scenario, row.strategy, row.model, row.setting, row.state, options(row), row.alarm].join(" ").toLowerCase();
   return wanted.words.every((word) => text.includes(word));
 }
 
@@ -46,6 +47,8 @@ export class List {
     this.limit = PAGE;
     this.items = new Map(); // name -> its element
     this.calls = { open, toggle };
+    this.differing = new Map(); // the options in which runs of one strategy differ
+    this.groups = "";
     for (const id of ["words", "state", "strategy", "scenario", "order"]) {
       $(id).addEventListener("input", () => {
         this.limit = PAGE;
@@ -66,13 +69,14 @@ export class List {
   matching() {
     const wanted = { words: $("words").value.toLowerCase().split(/\s+/).filter(Boolean) };
     for (const id of ["state", "strategy", "scenario"]) wanted[id] = $(id).value;
-    return [...this.rows.values()].filter((row) => matches(row, wanted)).sort(ORDERS[$("order").value]);
+    return [...this.rows.values()].filter((row) => matches(row, wanted, this.options)).sort(ORDERS[$("order").value]);
   }
 
   draw() {
     clearTimeout(this.timer);
     this.timer = undefined;
     this.fillFilters();
+    this.findOptions();
     const rows = this.matching();
     const visible = rows.slice(0, this.limit);
     const count = rows.length === visible.length ? `${rows.length}` : `first ${visible.length} of ${rows.length}`;
@@ -80,6 +84,17 @@ export class List {
     setText($("count"), this.rows.size ? `${count} ${rows.length === 1 ? "run" : "runs"}${total}` : "No runs yet; they appear here when they start.");
     $("more").hidden = rows.length <= visible.length;
     this.place(visible);
+  }
+
+  options = (row) => optionsText(row, this.differing);
+
+  // Looks for what differs only if there are other methods than before.
+  findOptions() {
+    const groups = [...new Set([...this.rows.values()].map((row) => row.group))].join(" ");
+    if (groups === this.groups) return;
+    this.groups = groups;
+    this.differing = differingOptions(this.rows.values());
+    this.seeds = new Set([...this.rows.values()].map((row) => row.seed)).size > 1;
   }
 
   place(visible) {
@@ -112,8 +127,8 @@ export class List {
     label.append(box);
     const open = element("button");
     open.type = "button";
-    open.append(...["name", "acc", "meta", "low"].map((part) => element("span", part)));
-    open.children[2].append(element("span", "state"), element("span"));
+    open.append(...["name", "acc", "options", "meta", "low"].map((part) => element("span", part)));
+    open.children[3].append(element("span", "state"), element("span"));
     open.addEventListener("click", () => this.calls.open(name));
     item.append(label, open);
     return item;
@@ -122,20 +137,23 @@ export class List {
   fill(item, row) {
     const selected = this.selected.includes(row.name);
     const [label, open] = item.children;
-    const [name, acc, meta, low] = open.children;
+    const [name, acc, options, meta, low] = open.children;
     const facts = row.setting ? [row.setting] : [];
     if (row.of || row.tasks) facts.push(`${row.tasks ?? 0}${row.of ? `/${row.of}` : ""} tasks`);
     if (row.step !== null) facts.push(`step ${row.step}`);
+    if (row.seed !== null && this.seeds) facts.push(`seed ${row.seed}`);
     item.classList.toggle("selected", selected);
     label.firstElementChild.checked = selected;
     open.setAttribute("aria-current", selected ? "true" : "false");
-    open.title = row.problem || row.name;
+    open.title = [row.name, this.options(row), row.alarm, row.problem].filter(Boolean).join("\n");
+    setText(options, this.options(row));
+    options.hidden = !options.textContent;
     setText(name, row.name);
     setText(acc, row.acc === null ? "" : `${row.score === "accuracy" ? "" : `${shorten(row.score, 16)} `}${number(row.acc)}`);
     setText(low, row.min_acc === null ? "" : `${row.lower ? "max" : "min"} ${number(row.min_acc)}`);
     meta.firstElementChild.dataset.state = row.state;
     setText(meta.firstElementChild, row.state);
-    setText(meta.lastElementChild, [facts.length ? ` · ${facts.join(" · ")}` : "", row.problem ? ` · ${row.problem}` : ""].join(""));
+    setText(meta.lastElementChild, [row.alarm ? "alarm" : "", row.problem, ...facts].filter(Boolean).map((fact) => ` · ${fact}`).join(""));
   }
 
   // The filters offer the values that occur.
@@ -150,6 +168,8 @@ export class List {
     options($("state"), known, (state) => `${state} (${states[state] ?? 0})`);
     for (const field in values) options($(field), [...values[field]].sort());
     const parts = known.filter((state) => states[state]).map((state) => `${states[state]} ${state}`);
+    const alarms = [...this.rows.values()].filter((row) => row.alarm).length;
+    if (alarms) parts.push(`${alarms} with an alarm`);
     setText($("totals"), parts.join(", "));
   }
 }

@@ -1,9 +1,12 @@
 // Keeps the list and the curves up to date with the events that the server sends.
 import { Chart } from "./chart.js";
+import { groupRuns } from "./groups.js";
 import { List, element, setText } from "./list.js";
 
 const $ = (id) => document.getElementById(id);
-const MAX_RUNS = 24;
+const MAX_RUNS = 24; // that are drawn
+const MAX_TICKED = 200;
+const narrow = matchMedia("(max-width: 860px)");
 const MAX_POINTS = 6000; // a curve that has grown beyond this is fetched again, with fewer points
 
 let selected = [];
@@ -12,7 +15,7 @@ let events = null;
 const curves = new Map(); // name -> response of /api/run, extended since
 const fetching = new Map(); // name -> whether it has changed again in the meantime
 const chart = new Chart();
-const list = new List({ open: (name) => select([name]), toggle });
+const list = new List({ open, toggle });
 
 async function get(path) {
   const response = await fetch(path, { cache: "no-cache" });
@@ -22,23 +25,61 @@ async function get(path) {
 
 const query = (names) => new URLSearchParams(names.map((name) => ["run", name])).toString();
 
+const rowsOf = (names) => names.map((name) => ({ row: list.rows.get(name) ?? { name } }));
+
+// The ticked runs that are drawn: no more than the limit, and all seeds of a method or none.
+function drawn() {
+  if (selected.length <= MAX_RUNS) return selected;
+  const names = [];
+  for (const { runs } of groupRuns(rowsOf(selected))) {
+    if (names.length && names.length + runs.length > MAX_RUNS) break;
+    names.push(...runs.map(({ row }) => row.name));
+  }
+  return names.slice(0, MAX_RUNS);
+}
+
 function toggle(name) {
-  select(selected.includes(name) ? selected.filter((other) => other !== name) : [...selected, name].slice(-MAX_RUNS));
+  select(selected.includes(name) ? selected.filter((other) => other !== name) : [...selected, name]);
+}
+
+// On a phone the curves are below the list.
+function open(name) {
+  select([name]);
+  if (narrow.matches) $("shown").scrollIntoView();
 }
 
 function select(names) {
-  selected = names;
-  history.replaceState(null, "", names.length ? `#${query(names)}` : location.pathname);
-  for (const name of curves.keys()) if (!names.includes(name)) curves.delete(name);
-  list.selected = names;
+  selected = names.slice(0, MAX_TICKED);
+  history.replaceState(null, "", selected.length ? `#${query(selected)}` : location.pathname);
+  for (const name of curves.keys()) if (!drawn().includes(name)) curves.delete(name);
+  list.selected = selected;
   list.draw();
   show();
   listen();
 }
 
 function show() {
-  chart.runs = selected.map((name) => curves.get(name)).filter(Boolean);
+  chart.runs = drawn().map((name) => curves.get(name)).filter(Boolean);
   chart.soon();
+  const count = drawn().length;
+  $("limit").hidden = count === selected.length;
+  setText($("limit"), count < selected.length ? `${count} of the ${selected.length} ticked runs are drawn: at most ${MAX_RUNS}, and all seeds of a method or none. Untick runs in the list to choose which.` : "");
+  const seeds = otherSeeds();
+  $("seeds").hidden = !seeds.length;
+  setText($("seeds"), `Add ${seeds.length} other seed${seeds.length === 1 ? "" : "s"}`);
+}
+
+// Runs that differ from a ticked one in nothing but the seed.
+function otherSeeds() {
+  const taken = new Map(); // method -> its seeds that are ticked
+  for (const name of selected) {
+    const row = list.rows.get(name);
+    if (row?.group) taken.set(row.group, (taken.get(row.group) ?? new Set()).add(row.seed));
+  }
+  return [...list.rows.values()].filter((row) => {
+    const seeds = taken.get(row.group);
+    return seeds && !seeds.has(row.seed) && seeds.add(row.seed);
+  }).map((row) => row.name);
 }
 
 async function fetchList() {
@@ -49,6 +90,8 @@ async function fetchList() {
   list.rows = new Map(all.runs.map((row) => [row.name, row]));
   showStudies(all.studies);
   list.draw();
+  if (selected.length > MAX_RUNS) return select(selected); // which belong together is known now
+  fetchStyles();
   if (selected.length) return;
   const first = list.matching()[0];
   if (first) select([first.name]);
@@ -59,10 +102,10 @@ async function fetchCurves(name) {
   fetching.set(name, false);
   try {
     const run = await get(`/api/run/${encodeURIComponent(name)}`);
-    if (selected.includes(name)) curves.set(name, run);
+    if (drawn().includes(name)) curves.set(name, run);
   } catch {
-    const row = list.rows.get(name) ?? { name, state: "gone", problem: "", min_acc: null, acc: null, score: "accuracy", lower: false };
-    if (selected.includes(name)) curves.set(name, { row: { ...row, problem: row.problem || "this run no longer exists" }, details: [], costs: [] });
+    const row = list.rows.get(name) ?? { name, state: "gone", problem: "", min_acc: null, acc: null, score: "accuracy", lower: false, alarm: "", group: "", options: {} };
+    if (drawn().includes(name)) curves.set(name, { row: { ...row, problem: row.problem || "this run no longer exists" }, details: [], costs: [] });
   }
   const again = fetching.get(name);
   fetching.delete(name);
@@ -71,20 +114,21 @@ async function fetchCurves(name) {
 }
 
 async function fetchStyles() {
-  if (selected.length > 1) chart.styles = await get(`/api/styles?${query(selected)}`).catch(() => chart.styles);
+  const leaders = groupRuns(rowsOf(drawn())).map((group) => group.first);
+  if (leaders.length) chart.styles = await get(`/api/styles?${query(leaders)}`).catch(() => chart.styles);
   show();
 }
 
 function listen() {
   events?.close();
-  events = new EventSource(`/events?${query(selected)}`);
+  events = new EventSource(`/events?${query(drawn())}`);
   const own = events;
   const on = (kind, act) => own.addEventListener(kind, (event) => own === events && act(JSON.parse(event.data)));
   on("hello", ({ id, rev }) => {
     showConnection("live", "live");
     const same = id === known.id && rev === known.rev;
     if (!same) fetchList().catch(() => {});
-    selected.forEach(fetchCurves);
+    drawn().forEach(fetchCurves);
     fetchStyles();
   });
   on("rows", ({ rows, gone, rev }) => {
@@ -96,7 +140,7 @@ function listen() {
   on("relist", relist);
   on("again", () => {
     relist();
-    selected.forEach(fetchCurves);
+    drawn().forEach(fetchCurves);
   });
   on("studies", ({ studies }) => showStudies(studies));
   on("points", ({ name, points }) => addPoints(name, points) || fetchCurves(name));
@@ -105,8 +149,15 @@ function listen() {
     if (own !== events) return;
     showConnection("lost", "connection lost; reconnecting");
     // The browser reconnects by itself, unless it was refused.
-    if (own.readyState === EventSource.CLOSED) setTimeout(() => own === events && listen(), 3000);
+    if (own.readyState === EventSource.CLOSED) retry(own);
   };
+}
+
+// A restarted server may have another token, which only the address that it printed contains.
+async function retry(own) {
+  const response = await fetch("/api/runs", { method: "HEAD" }).catch(() => null);
+  if (response?.status === 401) return showConnection("lost", "the token has changed; open the address that perdure watch printed");
+  setTimeout(() => own === events && listen(), 3000);
 }
 
 let relisting;
@@ -130,7 +181,7 @@ function updateRow(row) {
 
 function removeRow(name) {
   list.rows.delete(name);
-  if (selected.includes(name)) fetchCurves(name);
+  if (drawn().includes(name)) fetchCurves(name);
 }
 
 // Adds points to the curves of a run; returns whether the curves are then up to date.
@@ -181,6 +232,9 @@ function showConnection(state, text) {
 }
 
 $("clear").addEventListener("click", () => select(selected.slice(0, 1)));
+$("seeds").addEventListener("click", () => select([...selected, ...otherSeeds()]));
+$("all").addEventListener("click", () => select(list.matching().map((row) => row.name)));
+$("filters").open = !narrow.matches;
 
 // A browser has six connections per server: a page in the background gives its own back.
 document.addEventListener("visibilitychange", () => {
@@ -190,7 +244,7 @@ document.addEventListener("visibilitychange", () => {
   showConnection("waiting", "paused in the background");
 });
 
-selected = new URLSearchParams(location.hash.slice(1)).getAll("run").slice(0, MAX_RUNS);
+selected = new URLSearchParams(location.hash.slice(1)).getAll("run").slice(0, MAX_TICKED);
 list.selected = selected;
-addEventListener("hashchange", () => select(new URLSearchParams(location.hash.slice(1)).getAll("run").slice(0, MAX_RUNS)));
+addEventListener("hashchange", () => select(new URLSearchParams(location.hash.slice(1)).getAll("run").slice(0, MAX_TICKED)));
 listen();
