@@ -50,6 +50,11 @@ FILES: dict[str, str] = {
         "matrix": ROWS, "tasks": list("abcde"), "classes": [2] * 5, "setting": "class",
         "initial": [0.1] * 5, "joint": [0.9] * 5, "single": [0.9] * 5, "sizes": [10] * 5,
     }),
+    "methods.json": json.dumps({"er": [ROWS, ROWS], "ewc": {"0": ROWS, "seed 1": ROWS}}),
+    "ragged.csv": ".9\n.6,.85\n.45,.7,.95\n", "ragged.json": "[[0.9], [0.6, 0.8]]",
+    "commas.csv": "a;b\n0,9;0,1\n0,5;0,8\n", "upper.csv": "90,50\n,80\n",
+    "long.csv": "method,seed,trained,tested,score\ner,0,,a,.1\ner,0,a,a,.9\ner,0,b,a,.5\n"
+                "er,0,b,b,.8\newc,0,a,a,.7\n",
     "log.csv": POINTS, "stream.csv": "step,tested,score,n\n1,a,.5,10\n2,a,.25,10\n2,b,.5,10\n",
     "avalanche.csv": "eval_exp,training_exp,eval_accuracy\n0,0,.9\n0,1,.5\n1,1,.8\n",
     "costs.csv": COSTS, "vector.csv": "2,2,2,2,2\n", "vector.json": "[2, 2, 2, 2, 2]",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import perdure
-from perdure.record import InputError
+from perdure.record import InputError, parse_matrices
 
 from .cli_helpers import refused, run, says, scored, write
 
@@ -133,6 +134,12 @@ TWO_METHODS: dict[str, str | bytes] = {
         "er": {str(k): m.tolist() for k, m in enumerate(SEEDS)},
         "ewc": {str(k): (m - 0.1).tolist() for k, m in reversed([*enumerate(SEEDS)])},
     }),
+    "fields_by_seed.json": json.dumps({
+        "er": {"0": SEEDS[0].tolist(), "1": SEEDS[1].tolist(), "2": SEEDS[2].tolist(),
+               "classes": [2, 2, 2]},
+        "ewc": {f"seed_{k}": (m - 0.1).tolist() for k, m in enumerate(SEEDS)},
+        "tasks": ["a", "b", "c"],
+    }),
     "fields.json": json.dumps({
         "er": {"matrix": SEEDS.tolist()},
         "ewc": {"matrix": (SEEDS - 0.1).tolist()},
@@ -171,7 +178,7 @@ def test_methods_in_one_file(name: str, tmp_path: Path) -> None:
 def test_methods_of_one_file_in_a_figure(tmp_path: Path) -> None:
     path = write(tmp_path, "methods.json", TWO_METHODS["methods.json"])
     answer = run("plot", "heatmaps", path, "-o", tmp_path / "a.svg")
-    says(answer.err + answer.out, "ewc, matrix 0: scores up to 85 are read as percent")
+    says(answer.err + answer.out, "methods.json: ewc: scores up to 85 are read as percent")
     says((tmp_path / "a.svg").read_text(), "er", "ewc")
 
 
@@ -233,7 +240,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "initial.json": (
         json.dumps({"matrix": [[90, 10], [50, 80]], "initial": [0.1, 0.2]}),
-        ("initial", "above 1 percent"),
+        ("in percent", "--initial is above 1"),
     ),
 }  # fmt: skip
 
@@ -346,3 +353,16 @@ def test_the_table_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             call, {"perdure": perdure, "array": SEEDS, "train": lambda seed: SEEDS[seed % 3]}
         )
         assert result.metrics
+
+
+def test_a_long_table_of_many_large_matrices_takes_little_memory(tmp_path: Path) -> None:
+    """Each matrix of 1000 tasks takes 8 MB from 10 kB of text."""
+    rows = [f"{m},{k},{k},.5" for m in range(200) for k in range(1000)]
+    path = write(tmp_path, "m.csv", "\n".join(["method,trained,tested,score", *rows]))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="too large, expected matrices of 4000000 entries"):
+            parse_matrices(path.read_bytes(), "m.csv")
+        assert tracemalloc.get_traced_memory()[1] < 150 << 20
+    finally:
+        tracemalloc.stop()

@@ -82,7 +82,7 @@ def score(
         >>> scores.metrics["acc"], round(scores.metrics["bwt"], 3)
         (0.725, -0.3)
         >>> score([[90, 10], [60, 85]]).notes[0]  # doctest: +ELLIPSIS
-        'array: scores up to 90 are read as percent; ...'
+        'array: scores up to 90 are read as percent (losses need ...'
     """
     metrics, aliases = resolve_metrics([metrics] if isinstance(metrics, str) else metrics)
     window = [window] if isinstance(window, int) else window

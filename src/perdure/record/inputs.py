@@ -24,6 +24,8 @@ from .score_input import InputOptions, ScoreInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import ArrayLike
+
     from .formats.matrix_entry import MatrixEntry
 
 __all__ = ["detect_options", "read_input", "read_ref", "read_vector"]
@@ -107,12 +109,14 @@ def detect_options(refs: Sequence[RunRef], options: InputOptions | None = None) 
     if not entries or len(entries) < len(refs):
         return options  # a run states its own unit; a log is read by itself
     notes = list(options.notes)
+    first = refs[0]
+    group = f"{first.path}: {first.method}" if first.method else first.path
     if options.transposed is None:
-        note = detect_transposed(entries)
+        note = detect_transposed(entries, group)
         options = replace(options, transposed=note is not None)
         notes += [note] if note else []
     if options.percent is None and options.scale is None:
-        note = detect_percent(entries)
+        note = detect_percent(entries, group)
         options = replace(options, percent=note is not None)
         notes += [note] if note else []
     return replace(options, notes=tuple(notes))
@@ -152,11 +156,17 @@ def _score_matrix(entry: MatrixEntry, options: InputOptions, name: str) -> Score
         tasks = entry.row_tasks
     fields = MatrixFields(**{k: v for k, v in file.items() if k not in ("matrix", "tasks")})  # type: ignore[typeddict-item]
     if options.percent:
-        _check_percent(file["matrix"], name, "")
+        if _is_small(file["matrix"]):
+            raise InputError(
+                f"{name}: no score is above 1 percent, expected percent; omit `percent=True`?"
+            )
         for key in ("initial", "joint", "single"):
             value = getattr(options, key) or fields.get(key)
-            if value is not None:
-                _check_percent(np.asarray(value, np.float64), name, f" of `{key}=`")
+            if value is not None and _is_small(value):
+                raise InputError(
+                    f"{name}: the matrix is in percent and no score of `{key}=` is above 1, "
+                    "expected percent as well"
+                )
     for key in ("initial", "joint", "single"):
         if key in fields:
             fields[key] = options.to_fractions(fields[key])
@@ -174,8 +184,6 @@ def _score_matrix(entry: MatrixEntry, options: InputOptions, name: str) -> Score
     return ScoreInput(matrix, notes=[*options.notes, *entry.notes])
 
 
-def _check_percent(scores: np.ndarray, name: str, what: str) -> None:
-    if 0 < np.nanmax(np.append(scores, 0)) <= 1:
-        raise InputError(
-            f"{name}: no score{what} is above 1 percent, expected percent; omit `percent=True`?"
-        )
+def _is_small(scores: ArrayLike) -> bool:
+    """Return whether scores are fractions rather than percent; zeros may be either."""
+    return bool(0 < np.nanmax(np.append(scores, 0)) <= 1)

@@ -45,13 +45,13 @@ def looks_like_percent(scores: NDArray[np.float64], decisive: NDArray[np.float64
 def percent_note(scores: NDArray[np.float64], source: str) -> str:
     """Return the note on scores that are read as percent."""
     return (
-        f"{source}: scores up to {np.nanmax(scores):g} are read as percent; for losses and other "
-        "scores use `lower_is_better=True` or `range=`"
+        f"{source}: scores up to {np.nanmax(scores):g} are read as percent (losses need "
+        "`lower_is_better=True`, other scores their `range=`)"
     )
 
 
-def detect_percent(entries: Sequence[tuple[str, MatrixEntry]]) -> str | None:
-    """Return a note if the matrices of a group, each with its source, are percent; else None.
+def detect_percent(entries: Sequence[tuple[str, MatrixEntry]], group: str) -> str | None:
+    """Return a note if the matrices of `group`, each with its source, are percent; else None.
 
     Raises InputError if some are percent and others are fractions.
     """
@@ -60,7 +60,7 @@ def detect_percent(entries: Sequence[tuple[str, MatrixEntry]]) -> str | None:
         return None  # refused when it is read
     stated = [entry.percent for _, entry in entries]
     if all(stated):
-        return f"{entries[0][0]}: scores with percent signs are read as percent"
+        return f"{group}: scores with percent signs are read as percent"
     diagonals = [matrix.diagonal() for matrix in matrices]
     percent = [
         mark or looks_like_percent(*pair)
@@ -76,11 +76,11 @@ def detect_percent(entries: Sequence[tuple[str, MatrixEntry]]) -> str | None:
     together = np.concatenate([matrix.ravel() for matrix in matrices])
     if not looks_like_percent(together, np.concatenate(diagonals)):
         return None
-    return percent_note(together, entries[0][0])
+    return percent_note(together, group)
 
 
-def detect_transposed(entries: Sequence[tuple[str, MatrixEntry]]) -> str | None:
-    """Return a note if columns are the trained tasks in all matrices of a group; else None.
+def detect_transposed(entries: Sequence[tuple[str, MatrixEntry]], group: str) -> str | None:
+    """Return a note if columns are the trained tasks in all matrices of `group`; else None.
 
     Raises InputError if that is so in some only, or cannot be told from zeros.
     """
@@ -106,7 +106,7 @@ def detect_transposed(entries: Sequence[tuple[str, MatrixEntry]]) -> str | None:
                 "orientation for the seeds of a method; transpose one of them"
             )
     return (
-        f"{source}: no score is below the diagonal, so columns are read as the trained tasks "
+        f"{group}: no score is below the diagonal, so columns are read as the trained tasks "
         "(`transposed=True`)"
     )
 

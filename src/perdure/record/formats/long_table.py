@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..io.arrays import MAX_TASKS
+from ..io.arrays import MAX_NUMBERS, MAX_TASKS
 from ..io.files import InputError
 from ..io.text import ColumnSpec, as_text, read_table, visible
 from .matrix_entry import MAX_MATRICES, MatrixEntry, parse_seed
@@ -72,6 +72,7 @@ def parse_long_table(text: str, source: str, delimiter: str) -> list[MatrixEntry
         for name in ("method", "seed")
     }
     entries = []
+    left = MAX_NUMBERS
     for rows in _split_rows(columns["method"], columns["seed"], source):
         method = names["method"][columns["method"][rows[0]]] if names["method"] else None
         text_seed = names["seed"][columns["seed"][rows[0]]] if names["seed"] else None
@@ -81,7 +82,12 @@ def parse_long_table(text: str, source: str, delimiter: str) -> list[MatrixEntry
         trained, tested, score = (table.columns[name][rows] for name in REQUIRED)
         source_of_part = f"{source}: {part}" if part else source
         where = _row_namer(table.where, rows)
+        if len(np.unique(trained)) ** 2 > left:
+            raise InputError(
+                f"{source}: too large, expected matrices of {MAX_NUMBERS} entries together"
+            )
         fields, more = _make_fields(trained, tested, score, names["task"], source_of_part, where)
+        left -= fields["matrix"].size
         entries.append(MatrixEntry(fields, method, seed, part, notes=(*notes, *more)))
     return entries
 

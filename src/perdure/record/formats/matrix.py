@@ -70,8 +70,7 @@ def split_contents(contents: object, source: str) -> list[MatrixEntry]:
         return _split_seeds(contents, source, {})
     if "matrix" in contents:
         return _split_fields(contents, source)
-    shared = {k: v for k, v in contents.items() if k in FIELDS and depth_of(v) < 2}
-    methods = {k: v for k, v in contents.items() if k not in shared}
+    shared, methods = _split_shared(contents)
     if not methods:
         raise InputError(f"{source}: no 'matrix' in it, expected rows of scores under that name")
     if len(methods) > MAX_MATRICES:
@@ -93,12 +92,23 @@ def _split_method(value: object, source: str, shared: Mapping[str, object]) -> l
         return _split_seeds(value, source, shared)
     if "matrix" in value:
         return _split_fields({**shared, **value}, source)
-    return _split_by_seed(value, source, shared)
+    own, seeds = _split_shared(value)
+    return _split_by_seed(seeds, source, {**shared, **own})
+
+
+def _split_shared(
+    contents: Mapping[str, object],
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the fields that all matrices of an object share, and the rest: methods or seeds."""
+    shared = {k: v for k, v in contents.items() if k in FIELDS and depth_of(v) < 2}
+    return shared, {k: v for k, v in contents.items() if k not in shared}
 
 
 def _split_by_seed(
     seeds: Mapping[str, object], source: str, shared: Mapping[str, object]
 ) -> list[MatrixEntry]:
+    if not seeds:
+        raise InputError(f"{source}: no matrix in it, expected one for each seed")
     entries = []
     for key, value in seeds.items():
         seed = parse_seed(key)

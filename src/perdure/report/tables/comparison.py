@@ -174,7 +174,7 @@ def _describe_seeds(report: ComparisonReport) -> list[str]:
             f"ranks and tests over the {_count_seeds(common)} that all methods have",
         ]
     if report.paired_by == "seed":
-        return [*lines, "runs are paired by the seed in their run.json"]
+        return [*lines, "runs are paired by their seeds"]
     return [*lines, "runs are paired by file order: the first of each group, then the second, …"]
 
 
