@@ -89,7 +89,7 @@ def test_bca_level_and_alpha(runs: Path) -> None:
 def test_text_says_what_the_numbers_rest_on(runs: Path, tmp_path: Path) -> None:
     text = printed(runs)
     says(
-        text, "split-x, class-incremental, 2 tasks: 3 methods, seeds 0-8", "paired by the seed",
+        text, "split-x, class-incremental, 2 tasks: 3 methods, seeds 0-8", "paired by their seeds",
         "over the 9 seeds of each method",
         "paired t-test, two-sided; it assumes that seeds are independent and",
         "their differences roughly normal; Holm's correction over 3 pairs within each metric",
@@ -198,7 +198,7 @@ def test_markdown(runs: Path) -> None:
     assert text.count("**") == 4
     says(
         text,
-        "- runs are paired by the seed in",
+        "- runs are paired by their seeds",
         "- paired t-test",
         "9 seeds of each",
     )
@@ -213,7 +213,7 @@ def test_latex(runs: Path) -> None:
     comments = [line for line in text.splitlines() if line.startswith("% ")]
     says(
         " ".join(comments),
-        "paired by the seed",
+        "paired by their seeds",
         "9 seeds",
         r"\usepackage{booktabs}",
         "explain",

@@ -139,7 +139,7 @@ def test_one_run_without_a_seed_and_all_are_paired_by_order(tmp_path: Path, seed
     answer = run("compare", tmp_path, "--metrics", "acc")
     assert answer.code == 0
     says(answer.out, "paired by file order", "x1: no seed")
-    assert "paired by the seed" not in answer.out
+    assert "paired by their seeds" not in answer.out
 
 
 def test_an_evaluators_own_seed_is_not_the_runs(tmp_path: Path) -> None:
