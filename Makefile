@@ -4,12 +4,14 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-processors fuzz check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-peers coverage power pins lock clean
+.PHONY: demo test test-quick test-slow test-processors fuzz check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-start bench-peers coverage power pins lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
 	$(BIN)/perdure plot curves runs/split-digits-replay-* -o runs/stability_gap.png --tasks 1 --dpi 110
 	$(BIN)/perdure report runs/split-digits-replay-* -o runs/report.html
+	@echo "Figure: runs/stability_gap.png. Report: runs/report.html."
+	@echo "To call the command: $(BIN)/perdure --help, or 'source $(BIN)/activate' and then 'perdure --help'."
 
 # Two processes with one thread each, which take whole files, so that neither waits long for the
 # other.
@@ -59,6 +61,10 @@ bench-studies: .venv/dev
 # The cost of a report of 100 runs and of the live page with 10,000 runs (needs Chromium).
 bench-pages: .venv/dev
 	$(BIN)/python benchmarks/pages.py
+
+# How long commands take that train nothing, from a cold start; BEFORE=PATH compares a checkout.
+bench-start: .venv/dev
+	$(BIN)/python benchmarks/cold_start.py $(BEFORE)
 
 # Another library doing the same work, in its own environment.
 PEERS := .venv-peers

@@ -8,10 +8,14 @@ import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .record import InputError
 
-__all__ = ["count_gpus", "resolve_device", "torch_version"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["count_gpus", "resolve_device", "torch_version", "widest_float"]
 
 DEVICE = re.compile(r"(cpu|cuda|mps)(?::(\d+))?")
 VERSION_LINE = re.compile(r"^(\w+)(?:: [^=\n]+)? = '([^'\n]*)'", re.MULTILINE)
@@ -40,6 +44,19 @@ def resolve_device(name: str) -> str:
             "try `device='cpu'`"
         )
     return name
+
+
+def widest_float(device: torch.device) -> torch.dtype:
+    """Return float64, or float32 on MPS, which has no float64.
+
+    Example:
+        >>> import torch
+        >>> widest_float(torch.device("cpu")), widest_float(torch.device("mps"))
+        (torch.float64, torch.float32)
+    """
+    import torch
+
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def torch_version() -> str | None:

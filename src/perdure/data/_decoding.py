@@ -152,6 +152,8 @@ def _store(
 
 
 def _is_alive(process: str) -> bool:
+    if os.name == "nt":  # where signal 0 would interrupt the process
+        return True
     try:
         os.kill(int(process), 0)
     except ProcessLookupError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from .._devices import widest_float
 from .state.preserve import preserve_rng_and_buffers
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def gradient_norm(term: Tensor | Iterable[Tensor | None], parameters: Sequence[T
             f"a loss term is {term!r:.40}, expected the loss itself as a tensor (before .item()), "
             "gradients, or None"
         )
-    norms = [g.detach().double().norm() for g in gradients if g is not None]
+    norms = [g.detach().to(widest_float(g.device)).norm() for g in gradients if g is not None]
     total = float(torch.stack(norms).norm()) if norms else 0.0
     if not isfinite(total):
         raise ValueError(f"the norm of a gradient is {total}, expected a finite number")

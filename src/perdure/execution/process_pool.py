@@ -20,6 +20,7 @@ from ..record import RunFolder
 from ..scenarios import find_scenario
 from .events import ExitEvent, NoteEvent, decode_event
 from .jobs import encode_job
+from .serial import run_serially
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["count_cores", "default_max_parallel", "run_in_processes"]
 
+CAN_PASS_PIPES = os.name == "posix"  # and block interrupts meanwhile: not on Windows
 EXIT_SECONDS = 15  # for an interrupted process to complete its record
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -63,6 +65,13 @@ def run_in_processes(
         max_parallel: How many run at a time; by default as many as the cores hold.
         retries: How often a run whose process was killed resumes in another one.
     """
+    if not CAN_PASS_PIPES:
+        for job in jobs[:1]:
+            note = "this system cannot start runs as processes; they run one after the other"
+            job.apply(NoteEvent(note))
+            on_event(job, NoteEvent(note))
+        run_serially(jobs, on_event)
+        return
     waiting, workers = list(jobs), list[_PoolProcess]()
     killed, datasets = Counter[int](), set[str]()
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
+from .._devices import widest_float
 from .._random_streams import random_stream
 from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 
@@ -189,7 +190,7 @@ class Guesser(nn.Module):
         image = (pixels * self.mix).sum(1, keepdim=True) % PRIME
         mixed = (image * self.turn[0] + (self.steps + 1) * self.turn[1]) % PRIME
         mixed = mixed * mixed % PRIME  # else the difference of two classes is the same everywhere
-        return torch.where(self.seen, mixed.double() / PRIME, -1.0)
+        return torch.where(self.seen, mixed.to(widest_float(x.device)) / PRIME, -1.0)
 
     def open(self, task: int, classes: Iterable[int]) -> None:
         """Do nothing: only classes of examples that were seen are predicted."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
+from .._devices import widest_float
 from .._random_streams import random_stream
 from ..record import InputError
 from ._base import Batch, Examples, LossCallback, Network, Rows, Strategy
@@ -150,8 +151,9 @@ def fisher_diagonal(
                 yield batch
                 continue
             with torch.no_grad():
-                cumulative = model(batch.x, batch.task).double().softmax(1).cumsum(1)
-            uniform = torch.tensor(label_rng.random((len(batch.y), 1)), device=cumulative.device)
+                scores = model(batch.x, batch.task)
+                cumulative = scores.to(widest_float(scores.device)).softmax(1).cumsum(1)
+            uniform = torch.tensor(label_rng.random((len(batch.y), 1))).to(cumulative)
             label = torch.searchsorted(
                 cumulative, uniform * cumulative[:, -1:], right=True
             ).squeeze(1)

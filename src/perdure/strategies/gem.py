@@ -144,7 +144,9 @@ def project_gradient(gradient: Tensor, old: Tensor, strength: float = 0.0) -> Te
         >>> project_gradient(torch.tensor([2.0, -3.0]), torch.tensor([[1.0, 1.0]]))
         tensor([ 2.5000, -2.5000])
     """
-    rows, target = old.double(), gradient.double()  # float32 is too coarse for similar rows
+    # float32 is too coarse for similar rows; MPS has nothing else
+    device = torch.device("cpu") if old.device.type == "mps" else old.device
+    rows, target = old.to(device, torch.float64), gradient.to(device, torch.float64)
     products = (rows @ target).cpu().numpy()
     if (products >= 0).all():
         return gradient
@@ -157,8 +159,8 @@ def project_gradient(gradient: Tensor, old: Tensor, strength: float = 0.0) -> Te
     gram /= np.outer(length, length)
     least = strength * length
     solution = _minimize_length(gram, products / length + gram @ least, float(target.norm()))
-    v = torch.tensor((solution + least) / length, device=old.device)
-    return (target + v @ rows).to(gradient.dtype)
+    v = torch.tensor((solution + least) / length, device=device)
+    return (target + v @ rows).to(gradient)
 
 
 def _minimize_length(gram: Reals, target: Reals, size: float) -> Reals:

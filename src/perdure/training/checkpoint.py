@@ -135,6 +135,8 @@ def _load_into(
         torch.set_rng_state(state["random"]["cpu"])
         if "cuda" in state["random"] and torch.cuda.is_available():
             torch.cuda.set_rng_state(state["random"]["cuda"], device)
+        if "mps" in state["random"] and torch.backends.mps.is_available():
+            torch.mps.set_rng_state(state["random"]["mps"])
         return Position(**state["position"])
     except (KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         reason = f"a checkpoint of another run ({_last_line(error)})"
@@ -188,6 +190,8 @@ def _random_states(device: torch.device) -> dict[str, Tensor]:
     states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
+    if device.type == "mps":
+        states["mps"] = torch.mps.get_rng_state()
     return states
 
 

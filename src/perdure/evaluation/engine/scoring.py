@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from ..._devices import widest_float
 from ..arguments import check_parameters
 from ..state.model_parts import refuse_unknown_modules, user_model
 from ..state.trees import (
@@ -278,7 +279,7 @@ def correct(logits: Tensor, y: object, rows: Rows, predicted: list[Tensor] | Non
     if predicted is not None:
         predicted.append(torch.where(is_number, classes, -1).squeeze(1))
     matches = ((classes == y.unsqueeze(1)) & is_number).squeeze(1)
-    return matches if matches.dim() == 1 else matches.flatten(1).double().mean(1)
+    return matches if matches.dim() == 1 else matches.flatten(1).to(widest_float(y.device)).mean(1)
 
 
 def _label_advice(logits: Tensor, y: object) -> str:
@@ -298,4 +299,4 @@ def _check_values(values: object, count: int, rows: Rows) -> Tensor:
             f"tensor of shape ({count},): one value per row"
         )
     plain = values.dtype in (torch.bool, torch.float32, torch.float64)
-    return values.detach() if plain else values.detach().double()
+    return values.detach() if plain else values.detach().to(widest_float(values.device))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import os
+import sys
 import warnings
 from collections import deque
 from contextlib import suppress
@@ -267,6 +268,8 @@ class ProcessWorker:
 
     def _start(self) -> None:
         try:
+            if sys.platform == "darwin":
+                raise OSError("on macOS, PyTorch does not work in a forked process")
             context = multiprocessing.get_context("fork")
             pipe, worker_pipe = context.Pipe()
             work = self._engine, self._model, self._batches, self._snapshots

@@ -117,7 +117,7 @@ def _can_be_restored(gradient: Tensor, parameter: Tensor) -> bool:
 def _eager_full_precision(parameters: Sequence[Tensor]) -> Iterator[None]:
     """Switch off autocast, compilation and the caches of weights that training has filled."""
     with ExitStack() as stack:
-        for device in ("cpu", "cuda"):
+        for device in ("cpu", "cuda", "mps"):
             if torch.is_autocast_enabled(device):
                 stack.enter_context(torch.autocast(device, enabled=False))
         if _inside_autocast():
@@ -157,12 +157,15 @@ def _preserve_random_states() -> Iterator[None]:
     """Restore the states of all global generators at the end."""
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
     try:
         yield
     finally:
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002
         torch.set_rng_state(cpu)
+        if mps is not None:
+            torch.mps.set_rng_state(mps)
         for device, state in enumerate(cuda):
             # Setting even the same state makes cuDNN draw other dropout for recurrent layers.
             if not torch.equal(torch.cuda.get_rng_state(device), state):

@@ -13,6 +13,8 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from .positions import write_at
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -52,7 +54,7 @@ def explain_os_error(path: Path, error: OSError) -> RecordError:
 
 def open_file(path: Path, flags: int) -> int:
     """Return a descriptor of a regular file with one name; anything else raises OSError."""
-    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
         flags |= getattr(os, name, 0)
     file = os.open(path, flags, 0o666)
     status = os.fstat(file)
@@ -124,7 +126,7 @@ class Appender:
         done = 0
         try:
             while done < len(waiting):
-                done += os.pwrite(self._file, waiting[done:], size + done)
+                done += write_at(self._file, waiting[done:], size + done)
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(self._file, size)  # leave no partial line

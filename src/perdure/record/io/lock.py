@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from .append import RecordError, open_file
+from .positions import read_at, write_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +47,7 @@ class Lock:
                 "since": datetime.now(UTC).isoformat(timespec="seconds"),
             }
             os.ftruncate(self._file, 0)
-            os.pwrite(self._file, json.dumps(holder).encode(), 0)
+            write_at(self._file, json.dumps(holder).encode(), 0)
         except (BlockingIOError, FileNotFoundError):
             reason = _explain_holder(self._file)
             self.drop()
@@ -59,6 +60,8 @@ class Lock:
     def release(self) -> None:
         """Let others write; a second call does nothing."""
         if self._file >= 0:
+            if os.name == "nt":  # there, an open file cannot be removed
+                self.drop()
             self._path.unlink(missing_ok=True)
             self.drop()
 
@@ -117,7 +120,7 @@ def is_locked(folder: Path) -> bool:
         return False
     try:
         _try_lock(file, "LOCK_SH")
-        return bool(json.loads(os.pread(file, MAX_HOLDER, 0))["host"] != socket.gethostname())
+        return bool(json.loads(read_at(file, MAX_HOLDER, 0))["host"] != socket.gethostname())
     except BlockingIOError:
         return True
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -129,7 +132,7 @@ def is_locked(folder: Path) -> bool:
 def _explain_holder(file: int) -> str:
     """Return who holds a lock, and what to do."""
     try:
-        holder = json.loads(os.pread(file, MAX_HOLDER, 0))
+        holder = json.loads(read_at(file, MAX_HOLDER, 0))
         if (holder["pid"], holder["host"]) == (os.getpid(), socket.gethostname()):
             return "another evaluator of this process writes here; close it first"
         name = f"process {holder['pid']} on {holder['host']} (since {holder['since']})"

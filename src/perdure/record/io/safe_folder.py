@@ -7,6 +7,8 @@ import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from .positions import read_at
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -22,7 +24,7 @@ __all__ = [
 
 # A link is an error, a pipe does not make us wait, a program we start does not inherit it.
 FLAGS = os.O_RDONLY
-for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
+for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
     FLAGS |= getattr(os, _flag, 0)
 FileStamp = tuple[int, int, int]  # inode, size, time of change in ns
 
@@ -75,7 +77,7 @@ def read_range(folder: int, name: str, start: int, size: int) -> bytes:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise OSError("not a regular file")
         parts: list[bytes] = []
-        while size > 0 and (part := os.pread(file, min(size, 1 << 20), start)):
+        while size > 0 and (part := read_at(file, min(size, 1 << 20), start)):
             parts.append(part)
             start += len(part)
             size -= len(part)

@@ -8,7 +8,6 @@ pinned for that, and `tests/test_live_clients.py` fails if a part that is used h
 from __future__ import annotations
 
 import asyncio
-import resource
 from socket import SO_SNDBUF, SOL_SOCKET
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,10 @@ MAX_UNSENT_BYTES = 128 << 20  # of all responses that are being sent
 
 def max_connections() -> int:
     """Return the maximum number of connections: 800, or half of the open files allowed."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return MAX_CONNECTIONS
     return min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
