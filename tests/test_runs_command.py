@@ -80,7 +80,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 def test_list_says_what_each_run_is_and_takes(store: Path) -> None:
     listed = strict(run("runs", "list", store, "--format", "json").out)
     assert [entry["name"] for entry in listed["runs"]] == sorted(names(store))
-    assert {entry["name"]: entry["state"] for entry in listed["runs"]} == {
+    assert {entry["name"]: entry["status"] for entry in listed["runs"]} == {
         "digits-replay-s0": "finished", "digits-replay-s1": "finished",
         "digits-ewc-s0": "failed", "digits-si-s0": "interrupted",
     }  # fmt: skip

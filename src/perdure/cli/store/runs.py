@@ -159,7 +159,7 @@ def archive(
         raise InputError("no run is left to archive")
     with _ProgressLine("archiving", _total(targets), sum(run.size for run in targets)) as progress:
         write_archive([run.path for run in targets], output, overwrite=force, on_bytes=progress.add)
-    print_lines(f"{output}: {len(targets)} runs, {format_size(output.stat().st_size)}")
+    print_lines(f"{output}: {_count(targets)}, {format_size(output.stat().st_size)}")
     return 0
 
 
@@ -175,7 +175,7 @@ def extract(file: Path, *, store: Path = Path("runs")) -> None:
     """
     with _ProgressLine("extracting", str(file), 0) as progress:
         folders = extract_archive(file, store, on_bytes=progress.add)
-    print_lines(f"extracted {len(folders)} runs:", *(f"  {folder}" for folder in folders))
+    print_lines(f"extracted {_count(folders)}:", *(f"  {folder}" for folder in folders))
 
 
 def format_size(size: int) -> str:
@@ -206,12 +206,19 @@ def _make_table(runs: Sequence[StoredRun]) -> TextTable:
 
 
 def _as_dict(run: StoredRun) -> dict[str, object]:
-    return {"name": run.name, **run._asdict(), "path": str(run.path)}
+    return {
+        "name": run.name, "path": str(run.path), "scenario": run.scenario,
+        "strategy": run.strategy, "seed": run.seed, "status": run.state,
+        "changed_at": run.changed_at, "size": run.size,
+    }  # fmt: skip
 
 
 def _total(runs: Sequence[StoredRun]) -> str:
-    count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-    return f"{count}, {format_size(sum(run.size for run in runs))}"
+    return f"{_count(runs)}, {format_size(sum(run.size for run in runs))}"
+
+
+def _count(runs: Sequence[object]) -> str:
+    return "1 run" if len(runs) == 1 else f"{len(runs)} runs"
 
 
 def _format_time(seconds: float) -> str:
