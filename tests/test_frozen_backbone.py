@@ -90,7 +90,7 @@ def test_no_strategy_changes_frozen_parts(strategy: str, setting: str, pretraine
     assert [module.training for module in learner.model.modules()] == modes
     assert False in modes
     own = [value for name, value in vars(learner).items() if name not in ("initial", "teacher")]
-    sizes = {weight.shape for weight in learner.model.body[0].parameters()}
+    sizes = {weight.shape for weight in learner.model.body.get_submodule("0").parameters()}
     kept = [
         t.shape
         for value in own

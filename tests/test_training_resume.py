@@ -24,7 +24,7 @@ from perdure import execution, training
 from perdure.evaluation.recorder import EvaluationWarning
 from perdure.execution.jobs import Job
 from perdure.strategies import Naive
-from perdure.training import checkpoint, checkpointer, divergence, loop
+from perdure.training import checkpoint, checkpointer, loop, step_checks
 from perdure.training.checkpointer import Checkpointer
 
 from .cli_helpers import judged_refusal, says
@@ -270,8 +270,8 @@ def test_a_loss_that_is_no_number_never_gets_into_a_checkpoint(
         self._step += 1
         self._losses.append((self._step, loss))
 
-    monkeypatch.setattr(divergence.DivergenceCheck, "add_loss", later)
-    with pytest.raises(divergence.DivergedError, match="is nan at step 7"):
+    monkeypatch.setattr(step_checks.DivergenceCheck, "add_loss", later)
+    with pytest.raises(step_checks.DivergedError, match="is nan at step 7"):
         training.run(
             short_config(f"{__name__}:Poisoned"), tmp_path, scenario=blobs(), checkpoint_every=0
         )

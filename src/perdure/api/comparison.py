@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from itertools import combinations
@@ -131,16 +132,22 @@ def compare(
     fewest = min(map(len, runs.values()))
     if interval == "bca" and fewest < 10:
         notes.append(f"BCa intervals of {fewest} seeds are too narrow; it takes about ten")
+    by_order = any(len({run.order for run in mine.values()}) > 1 for mine in runs.values())
+    paths = {name: {seed: run.path for seed, run in mine.items()} for name, mine in runs.items()}
+    if by_order:
+        paired_by, paths = "task order", {n: _paths_per_order(mine) for n, mine in runs.items()}
+        notes.append(
+            "the runs are in several task orders: means, intervals and tests are over the means of "
+            "each order, because the runs of one order are not independent"
+        )
     report = ComparisonReport(
-        {}, {name: {seed: run.name for seed, run in by_seed.items()}
-             for name, by_seed in runs.items()},
-        paired_by, alpha, interval, level, scale, test, unpaired, against, notes=notes,
+        {}, paths, paired_by, alpha, interval, level, scale, test, unpaired, against, notes=notes,
         subject=_describe_subject(methods, summaries),
         run_folder=next(
             (run.path for group in methods.values() for run in group if run.ours), None
         ),
     )  # fmt: skip
-    _add_metrics(report, summaries, runs, ids)
+    _add_metrics(report, summaries, runs, ids, by_order=by_order)
     report.example_comparisons = _compare_examples(runs, level=level)
     report.notes += aliases
     return report
@@ -150,7 +157,7 @@ def _find_methods(
     groups: Sequence[str | Scores], *, finished: bool, unfinished: bool, force: bool, pool: bool
 ) -> tuple[Groups, list[str]]:
     """Return the runs of each method and notes about them; raise if they are not comparable."""
-    methods, notes = find_groups(groups, pool=pool)
+    methods, notes = find_groups(groups, pool=pool, orders_together=not pool)
     done, open_ = select_finished(methods)
     if open_ and not (finished or unfinished):
         raise InputError(
@@ -208,7 +215,12 @@ def _describe_subject(methods: Groups, summaries: Summaries) -> str:
 
 
 def _add_metrics(
-    report: ComparisonReport, summaries: Summaries, runs: Runs, ids: Sequence[str]
+    report: ComparisonReport,
+    summaries: Summaries,
+    runs: Runs,
+    ids: Sequence[str],
+    *,
+    by_order: bool,
 ) -> None:
     """Add the comparison by each metric, or the reason why there is none."""
     for id_ in ids:
@@ -219,10 +231,31 @@ def _add_metrics(
             name: {seed: run.metrics[id_] for seed, run in by_seed.items()}
             for name, by_seed in summaries.items()
         }
+        if by_order:
+            values = {name: _mean_per_order(mine, runs[name]) for name, mine in values.items()}
         report.metrics[id_] = compare_methods(
             id_, values, scale=report.scale, alpha=report.alpha, interval=report.interval,
             level=report.level, test=report.test, unpaired=report.unpaired, against=report.against,
         )  # fmt: skip
+
+
+def _mean_per_order(values: Mapping[Seed, float], runs: Mapping[Seed, RunRef]) -> dict[Seed, float]:
+    """Return the mean over the seeds of each task order, by the order."""
+    orders: dict[Seed, list[float]] = {}
+    for key, value in values.items():
+        orders.setdefault(_name_order(runs[key]), []).append(value)
+    return {order: math.fsum(several) / len(several) for order, several in orders.items()}
+
+
+def _paths_per_order(runs: Mapping[Seed, RunRef]) -> dict[Seed, str]:
+    paths: dict[Seed, list[str]] = {}
+    for run in runs.values():
+        paths.setdefault(_name_order(run), []).append(run.path)
+    return {order: ", ".join(several) for order, several in paths.items()}
+
+
+def _name_order(run: RunRef) -> str:
+    return "published" if run.order is None else "-".join(map(str, run.order))
 
 
 def _compare_examples(runs: Runs, *, level: float) -> list[ExampleComparison]:

@@ -204,7 +204,10 @@ def _find_groups(
         return groups, []
     named = any("=" in source for source in texts)
     return find_groups(
-        ["pooled=", *sources] if pool and not named else sources, pool=pool, files_together=True
+        ["pooled=", *sources] if pool and not named else sources,
+        pool=pool,
+        files_together=True,
+        orders_together=not pool,
     )
 
 
@@ -265,7 +268,8 @@ def combine_seeds(
     if len(summaries) == 1:
         return summaries[0]
     weights = options.weights if options else None
-    summary = summary_of_runs(summaries, weights=weights, method=interval)
+    replicates = [(ref.order, ref.seed) for ref in refs]
+    summary = summary_of_runs(summaries, weights=weights, method=interval, replicates=replicates)
     summary.notes.insert(0, note)
     return summary
 

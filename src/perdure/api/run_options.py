@@ -26,6 +26,7 @@ class ConfigOptions(TypedDict, total=False):
         setting: What is incremental: "class", "task" or "domain".
         mask_unseen: Mask the outputs of classes that have not been seen yet.
         order: Order of the classes: a seed to shuffle them, or all classes.
+        task_order: Order of the tasks, as a permutation of their numbers from 0.
         num_tasks: Number of tasks that the classes are divided into.
         input: What the examples of your own arrays are: "images", "features" or "tokens".
         channels: Where the channels of your own arrays are: "first" or "last".
@@ -57,6 +58,7 @@ class ConfigOptions(TypedDict, total=False):
     setting: Literal["class", "task", "domain"] | None
     mask_unseen: bool
     order: int | Sequence[int] | None
+    task_order: Sequence[int] | None
     num_tasks: int | None
     input: Literal["images", "features", "tokens"] | None
     channels: Literal["first", "last"] | None

@@ -6,12 +6,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import structs
+
 from .._display import format_block, list_some
 from ..metrics import summary_of_runs
 from ..record import InputError, open_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Unpack
 
     from ..execution import Job, RunEvent
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from ..training import RunConfig
     from .run_options import ConfigOptions
 
-__all__ = ["RunPlan", "RunResult", "make_configs", "run"]
+__all__ = ["RunPlan", "RunResult", "list_replicates", "make_configs", "run"]
 
 
 class RunPlan(NamedTuple):
@@ -76,6 +78,7 @@ def run(
     strategy: str = "replay",
     *,
     seeds: int | Sequence[int] = 3,
+    orders: int | None = None,
     store: str | Path = "runs",
     jobs: int | None = None,
     restart: bool = False,
@@ -96,6 +99,8 @@ def run(
             images, .npz or .parquet), or "module:function" that returns a scenario.
         strategy: One of `perdure.strategies.STRATEGIES`, or "module:Class" of your own.
         seeds: Number of seeds, or a list of seeds.
+        orders: Number of task orders, drawn at random, each run with every seed; None for the
+            scenario's own order.
         store: Folder in which runs are stored.
         jobs: Number of seeds to run in parallel; None for what the CPU cores allow.
         restart: Restart every seed from scratch, finished or not.
@@ -116,7 +121,7 @@ def run(
 
     if not checkpoint_every >= 0:
         raise InputError(f"`checkpoint_every=` is {checkpoint_every:g}, expected 0 or more seconds")
-    configs = make_configs(scenario, strategy, seeds=seeds, **options)
+    configs = make_configs(scenario, strategy, seeds=seeds, orders=orders, **options)
     store = Path(store)
     finished, waiting = execution.plan_jobs(configs, store, restart=restart)
     for job in waiting:
@@ -135,10 +140,12 @@ def run(
         on_plan(RunPlan(finished, waiting, notes))
     if waiting:
         execution.run_in_processes(waiting, on_event or _ignore, max_parallel=jobs)
-    notes += [f"seed {job.config.seed}: {note}" for job in waiting for note in job.notes]
+    notes += [f"{job.config.replicate}: {note}" for job in waiting for note in job.notes]
     done = [*finished, *(job for job in waiting if job.error is None)]
     failed = [job for job in waiting if job.error is not None]
-    return _make_result(sorted(done, key=lambda job: job.config.seed), failed, notes)
+    place = {config.folder: k for k, config in enumerate(configs)}
+    done.sort(key=lambda job: place[job.config.folder])
+    return _make_result(done, failed, notes)
 
 
 def make_configs(
@@ -146,9 +153,10 @@ def make_configs(
     strategy: str = "replay",
     *,
     seeds: int | Sequence[int] = 3,
+    orders: int | None = None,
     **options: Unpack[ConfigOptions],
 ) -> list[RunConfig]:
-    """Return the config of each seed, with every option that is not set at its default.
+    """Return the config of each seed in each order, with the defaults of options that are not set.
 
     Example:
         >>> [config.seed for config in make_configs("split-digits", "naive", seeds=2)]
@@ -169,10 +177,22 @@ def make_configs(
         if "lr" in (options.get("settings") or {}):
             raise InputError("`lr=` and `settings={'lr': …}` set the same; give one")
         options["settings"] = {**(options.get("settings") or {}), "lr": lr}
+    first = training.make_config(scenario, strategy, seed=chosen[0], device=device, **options)
+    permutations = [first.task_order] if orders is None else _draw_orders(first, orders)
     return [
-        training.make_config(scenario, strategy, seed=seed, device=device, **options)
+        structs.replace(first, seed=seed, task_order=order)
+        for order in permutations
         for seed in chosen
     ]
+
+
+def _draw_orders(config: RunConfig, orders: int) -> list[list[int] | None]:
+    from ..scenarios import draw_task_orders
+    from ..training.config import count_tasks
+
+    if config.task_order is not None:
+        raise InputError("`orders=` and `task_order=` exclude each other; give one")
+    return [*draw_task_orders(count_tasks(config), orders)]
 
 
 def _ignore(job: Job, event: RunEvent) -> None:
@@ -245,17 +265,25 @@ def _notes_on_progress(finished: Sequence[Job], waiting: Sequence[Job]) -> list[
         store = finished[0].folder.parent
         notes.append(f"finished before, read from {store}; use `restart=True` to run again")
     elif finished:
-        notes.append(f"finished before: seed {_seeds(finished)}")
+        notes.append(f"finished before: {_list(finished)}")
     begun = [job for job in waiting if job.folder.exists()]
     if restarted := [job for job in begun if not can_resume(job)]:
-        notes.append(f"starting from scratch: seed {_seeds(restarted)}")
+        notes.append(f"starting from scratch: {_list(restarted)}")
     if resumed := [job for job in begun if can_resume(job)]:
-        notes.append(f"resuming from a checkpoint: seed {_seeds(resumed)}")
+        notes.append(f"resuming from a checkpoint: {_list(resumed)}")
     return notes
 
 
-def _seeds(jobs: Sequence[Job]) -> str:
-    return ", ".join(str(job.config.seed) for job in jobs)
+def list_replicates(configs: Iterable[RunConfig]) -> str:
+    """Return seeds, and in how many task orders, as text."""
+    several = list(configs)
+    seeds = f"seed {', '.join(map(str, dict.fromkeys(config.seed for config in several)))}"
+    orders = {tuple(config.task_order) for config in several if config.task_order}
+    return f"{seeds} ({len(several)} runs in {len(orders)} task orders)" if orders else seeds
+
+
+def _list(jobs: Sequence[Job]) -> str:
+    return list_replicates(job.config for job in jobs)
 
 
 def _make_result(done: Sequence[Job], failed: list[Job], notes: list[str]) -> RunResult:
@@ -265,7 +293,12 @@ def _make_result(done: Sequence[Job], failed: list[Job], notes: list[str]) -> Ru
     if done:
         records = [open_run(job.folder) for job in done]
         summaries = [record.summary() for record in records]
-        summary = summaries[0] if len(summaries) == 1 else summary_of_runs(summaries)
+        replicates = [(tuple(j.config.task_order or ()), j.config.seed) for j in done]
+        summary = (
+            summaries[0]
+            if len(summaries) == 1
+            else summary_of_runs(summaries, replicates=replicates)
+        )
         deviations = records[0].metadata.deviations
         warnings = _warn_if_sparse(records[0], done[0].config.every)
     folders = [job.folder for job in done]

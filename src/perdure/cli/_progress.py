@@ -78,7 +78,7 @@ class SeedProgressView:
         from ..execution import NoteEvent, ProgressEvent
 
         if isinstance(event, NoteEvent):
-            self._print(f"seed {job.config.seed}: {event.text}")
+            self._print(f"{job.config.replicate}: {event.text}")
         if not isinstance(event, ProgressEvent):
             return
         quarter = int(4 * event.fraction)
@@ -90,7 +90,7 @@ class SeedProgressView:
             self._quarters[id(job)] = quarter
             seconds = time.monotonic() - self._start
             parts = [f"{event.fraction:.0%} after {seconds:.0f} s", _live_text(event)]
-            self._print(f"seed {job.config.seed}: {', '.join(filter(None, parts))}")
+            self._print(f"{job.config.replicate}: {', '.join(filter(None, parts))}")
 
     def _add_bars(self, jobs: Sequence[Job]) -> None:
         from rich.console import Console
@@ -106,7 +106,7 @@ class SeedProgressView:
         )
         for job in jobs:
             self._bars[id(job)] = self._progress.add_task(
-                f"seed {job.config.seed}", total=1.0, live="waiting", start=False
+                f"{job.config.replicate}", total=1.0, live="waiting", start=False
             )
         self._progress.start()
 

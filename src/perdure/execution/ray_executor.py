@@ -101,7 +101,7 @@ class _Driver:
         self._jobs, self._on_event = jobs, on_event
         self._gpus_per_run, self._tokens = gpus_per_run, tokens
         self._sent = [msgspec.structs.replace(j, folder=j.folder.absolute()) for j in jobs]
-        self._scenarios: dict[ScenarioKey, ObjectRef[Scenario]] = {}  # in Ray's object store
+        self._scenarios: dict[tuple[ScenarioKey, str], ObjectRef[Scenario]] = {}  # in Ray's store
         self._functions: dict[tuple[int, float], _RemoteRun] = {}  # by CPUs and GPUs
         self._running: dict[ObjectRef[int], tuple[int, int]] = {}  # index and attempt
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
@@ -156,7 +156,7 @@ class _Driver:
         from ..training.setup import load_scenario, make_scenario_key
 
         config = job.config
-        key = make_scenario_key(config)
+        key = (make_scenario_key(config), repr(config.task_order))
         if key not in self._scenarios:
             self._scenarios[key] = ray.put(load_scenario(config))
         return self._scenarios[key]

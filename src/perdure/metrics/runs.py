@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._display import make_frame
-from ..stats import mean_over_seeds
+from ..stats import VarianceComponents, mean_over_seeds, variance_components
 from .criteria import check_criteria_scale, clstability_of, criteria_weights
 from .functional.value import UndefinedMetricError
 from .registry import display_name, find_metric
 from .summary_types import drop_other_ids, notes_about, render_html, render_text, to_list
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from pandas import DataFrame
 
@@ -23,14 +24,18 @@ if TYPE_CHECKING:
     from .score_matrix import ScoreScale
     from .summary_types import Summary
 
-__all__ = ["RunsSummary", "mean_of_metric", "summary_of_runs"]
+__all__ = ["RunsSummary", "describe_components", "mean_of_metric", "summary_of_runs"]
+
+MAIN_METRICS = ("acc", "bwt", "forgetting.learned", "forgetting.best", "min_acc")
 
 
 @dataclass
 class RunsSummary:
     """Means over runs; `sd` is the sample SD, `intervals` are those of the mean over seeds.
 
-    A metric is defined here if it is defined in every run.
+    A metric is defined here if it is defined in every run. If the runs are in several task orders,
+    `components` tells the variance over orders from that over seeds, and the intervals are those of
+    the mean over new orders and seeds.
     """
 
     tasks: tuple[str, ...]
@@ -41,6 +46,7 @@ class RunsSummary:
     curves: dict[str, list[float | None]] = field(default_factory=dict)
     per_task: dict[str, list[float | None]] = field(default_factory=dict)
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    components: dict[str, VarianceComponents] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def keep_only(self, ids: Sequence[str]) -> None:
@@ -72,6 +78,7 @@ class RunsSummary:
         plain["tasks"] = list(self.tasks)
         plain["runs"] = [run.to_dict() for run in self.runs]
         plain["intervals"] = {id_: list(ends) for id_, ends in self.intervals.items()}
+        plain["components"] = {id_: _plain(parts) for id_, parts in self.components.items()}
         return plain
 
     def to_records(self) -> list[dict[str, object]]:
@@ -101,8 +108,16 @@ def summary_of_runs(
     weights: Mapping[str, float] | None = None,
     method: IntervalMethod = "t",
     level: float = 0.95,
+    replicates: Sequence[tuple[Hashable, Hashable]] | None = None,
 ) -> RunsSummary:
     """Return the means over the seeds of one method of everything that all runs have.
+
+    Args:
+        runs: The summaries of the runs.
+        weights: Weights of the criteria of clstability.
+        method: Interval over seeds.
+        level: Confidence level.
+        replicates: Task order and seed of each run, to tell their variances apart.
 
     Example:
         >>> from perdure.metrics import summary
@@ -127,6 +142,8 @@ def summary_of_runs(
         over = mean_of_metric(id_, values, runs[0].scale, method=method, level=level)
         result.metrics[id_], result.sd[id_] = over.mean, over.sd
         result.intervals[id_] = (over.low, over.high)
+        if replicates is not None and len({order for order, _ in replicates}) > 1:
+            _add_components(result, id_, values, replicates, level)
     try:
         by_id = criteria_weights(weights)
         check_criteria_scale(by_id, runs[0].scale)
@@ -139,9 +156,51 @@ def summary_of_runs(
     result.notes = list(dict.fromkeys(note for run in runs for note in run.notes))
     if method == "bca" and len(runs) < 10:
         result.notes.append(f"BCa intervals of {len(runs)} seeds are too narrow; use about ten")
-    if any(run.tasks != result.tasks for run in runs):
+    if result.components:
+        if any(run.tasks != result.tasks for run in runs):
+            result.tasks = tuple(f"position {k + 1}" for k in range(len(result.tasks)))
+        result.notes.append(describe_components(result))
+    elif any(run.tasks != result.tasks for run in runs):
         result.notes.append("task names or orders differ between runs; tasks match by position")
     return result
+
+
+def _add_components(
+    result: RunsSummary,
+    id_: str,
+    values: Sequence[float],
+    replicates: Sequence[tuple[Hashable, Hashable]],
+    level: float,
+) -> None:
+    orders, seeds = zip(*replicates, strict=True)
+    parts = variance_components(values, orders, seeds, level=level)
+    if result.runs[0].scale.is_accuracy:
+        metric = find_metric(id_)
+        parts = parts._replace(low=max(parts.low, metric.low), high=min(parts.high, metric.high))
+    result.components[id_] = parts
+    result.intervals[id_] = (parts.low, parts.high)
+
+
+def describe_components(summary: RunsSummary) -> str:
+    """Return in one line how much the main metrics vary over task orders and over seeds."""
+    ids = [id_ for id_ in MAIN_METRICS if id_ in summary.components][:2]
+    ids = ids or list(summary.components)[:1]
+    first = summary.components[ids[0]]
+    if math.isnan(first.order_sd):
+        return (
+            f"{first.orders} task orders with one seed each: std over both "
+            + ", ".join(f"{summary.sd[id_]:.3g} ({id_})" for id_ in ids)
+            + "; more seeds would tell them apart"
+        )
+    told = (
+        f"std over orders {parts.order_sd:.3g}, over seeds {parts.seed_sd:.3g} ({id_})"
+        for id_, parts in ((id_, summary.components[id_]) for id_ in ids)
+    )
+    return f"{first.orders} task orders: {'; '.join(told)}"
+
+
+def _plain(parts: VarianceComponents) -> dict[str, float | int | bool | None]:
+    return {k: None if v != v else v for k, v in parts._asdict().items()}
 
 
 def mean_of_metric(

@@ -72,10 +72,10 @@ def pair_runs(
     if all(run.seed is not None for runs in groups.values() for run in runs):
         for name, runs in groups.items():
             for run in runs:
-                assert run.seed is not None
-                if run.seed in by_seed[name]:
-                    raise _repeated_seed(name, by_seed[name][run.seed], run)
-                by_seed[name][run.seed] = run
+                assert run.replicate is not None
+                if run.replicate in by_seed[name]:
+                    raise _repeated_seed(name, by_seed[name][run.replicate], run)
+                by_seed[name][run.replicate] = run
         first, *others = by_seed.values()
         if not set(first).intersection(*others):
             listed = "; ".join(f"{name} has {format_seeds(mine)}" for name, mine in by_seed.items())

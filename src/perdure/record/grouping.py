@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,11 @@ Groups = dict[str, list[RunRef]]
 
 
 def find_groups(
-    arguments: Sequence[str | Scores], *, pool: bool = False, files_together: bool = False
+    arguments: Sequence[str | Scores],
+    *,
+    pool: bool = False,
+    files_together: bool = False,
+    orders_together: bool = False,
 ) -> tuple[Groups, list[str]]:
     """Return the groups that `name=PATH,PATH… PATH…` or paths without a name stand for, and notes.
 
@@ -36,7 +41,8 @@ def find_groups(
     that differ in the seed alone are seeds of one method, named after what distinguishes it from
     the others. A run without a config is a group of its own, named after its folder; so is a
     file, or a pattern of files, unless `files_together` takes all files for one group. A file that
-    names methods has a group for each.
+    names methods has a group for each. Runs in another task order are another group, unless
+    `orders_together`; the caller then tells the variance over orders from that over seeds.
 
     Raises InputError if something is not there or is in two groups, and, unless `pool`, if the
     runs of a group differ in more than the seed.
@@ -56,6 +62,7 @@ def find_groups(
             )
         name = name if own_name is None else own_name
         runs = [run for path in paths for run in find_runs(path)]
+        runs = [_separate_order(run) for run in runs] if orders_together else runs
         if name is None:
             unnamed.setdefault(argument, []).extend(runs)
         else:
@@ -81,6 +88,14 @@ def find_groups(
         for name, runs in groups.items():
             _check_seeds(name, runs)
     return groups, [*notes, *more]
+
+
+def _separate_order(run: RunRef) -> RunRef:
+    """Return a run whose task order is no longer part of its config."""
+    order = run.config.get("task_order")
+    config = {key: value for key, value in run.config.items() if key != "task_order"}
+    numbers = [k for k in order if isinstance(k, int)] if isinstance(order, list) else []
+    return replace(run, config=config, order=tuple(numbers) or None)
 
 
 def _split_name(argument: str) -> tuple[str | None, list[str]]:
@@ -201,9 +216,9 @@ def _check_seeds(name: str, runs: Sequence[RunRef]) -> None:
         )
     seen: dict[int | str, RunRef] = {}
     for run in runs:
-        if run.seed is None:
+        if run.replicate is None:
             continue
-        if (other := seen.setdefault(run.seed, run)) is not run:
+        if (other := seen.setdefault(run.replicate, run)) is not run:
             raise InputError(
                 f"{name!r} has seed {run.seed} twice, {other.name} and {run.name}, expected "
                 "each seed once; give each its own NAME=PATH, or use `pool=True`"
@@ -220,7 +235,8 @@ def seeds_note(runs: Sequence[RunRef]) -> str:
     seeds = [run.seed for run in runs if run.seed is not None]
     if keys := differing_keys([run.config for run in runs if run.config]):
         return f"{len(runs)} runs that differ in {', '.join(keys[:5])}, pooled as asked"
-    if len(set(seeds)) < len(seeds):
+    orders = {run.order for run in runs if run.order is not None}
+    if len({run.replicate for run in runs if run.seed is not None}) < len(seeds):
         return f"{len(runs)} runs that state a seed more than once, pooled as asked"
     if not any(run.ours for run in runs):
         if len(seeds) == len(runs):
@@ -229,6 +245,8 @@ def seeds_note(runs: Sequence[RunRef]) -> str:
         return f"{len(runs)} {kind}, taken as seeds of one method"
     if len(seeds) < len(runs):
         return f"{len(runs)} runs without a stated seed, taken as seeds of one method"
+    if len(orders) > 1:
+        return f"{len(runs)} runs in {len(orders)} task orders, seeds {format_seeds(set(seeds))}"
     return f"{len(runs)} runs that differ in the seed alone: {format_seeds(seeds)}"
 
 

@@ -63,6 +63,7 @@ class RunRef:
     finished: bool = True
     seed: int | str | None = None
     setting: str | None = None
+    order: tuple[int, ...] | None = None  # of the tasks, where groups contain several
     config: dict[str, JSON] = field(default_factory=dict)
     data_digests: dict[str, JSON] = field(default_factory=dict)
     method: str | None = None
@@ -85,6 +86,13 @@ class RunRef:
         """The name of the scenario, None if the config states none."""
         name = self.config.get("scenario")
         return name if isinstance(name, str) else None
+
+    @property
+    def replicate(self) -> int | str | None:
+        """What tells runs of one method apart: the seed and, in several orders, the order."""
+        if self.seed is None or self.order is None:
+            return self.seed
+        return f"seed {self.seed}, order {'-'.join(map(str, self.order))}"
 
     @property
     def on_validation_split(self) -> bool:

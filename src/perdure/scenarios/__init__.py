@@ -2,6 +2,7 @@
 
 from .domains import make_permutations, make_rotations, map_domains
 from .make import find_scenario, make_scenario
+from .orders import draw_task_orders, reorder_tasks
 from .own import OwnScenario, is_own, locate_own
 from .registry import SCENARIOS, ScenarioSpec, TrainingDefaults
 from .scenario import SETTINGS, Provenance, Scenario, Setting, Task, get_provenance
@@ -23,6 +24,7 @@ __all__ = [
     "TrainingDefaults",
     "blur_boundaries",
     "chain_datasets",
+    "draw_task_orders",
     "find_scenario",
     "get_provenance",
     "hold_out_validation",
@@ -34,5 +36,6 @@ __all__ = [
     "map_domains",
     "order_classes",
     "order_drifting_stream",
+    "reorder_tasks",
     "split",
 ]

@@ -11,3 +11,4 @@ from .ranks import *
 from .schedules import *
 from .selection_bias import *
 from .t_tests import *
+from .variance_components import *

@@ -43,6 +43,7 @@ RUN_OPTIONS = [field for field in RunConfig.__struct_fields__ if field not in NO
 LENGTHS = ("epochs", "iterations")
 MAX_SEED = 2**32 - 1
 MAX_RUNS = 100_000
+MAX_ORDERS = 1000
 
 
 def hyperparameters_of(cell: Cell, fixed: Values, grid: Grid | None = None) -> list[str]:
@@ -146,6 +147,9 @@ def check_study(study: Study) -> None:
 def _check_count(study: Study, combinations: int) -> None:
     """Raise for a study of too many runs, before any of them is listed."""
     seeds = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
+    if study.orders is not None and not 1 <= study.orders <= MAX_ORDERS:
+        raise InputError(f"orders is {study.orders}, expected 1 to {MAX_ORDERS}")
+    seeds *= study.orders or 1
     if combinations * seeds > MAX_RUNS:
         raise InputError(
             f"{combinations} combinations with {seeds} seeds, expected at most "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..record import RunFolder
-from ..stats import mean_over_seeds
+from ..stats import mean_over_seeds, variance_components
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,7 @@ class StudyRow(NamedTuple):
         data: Per run, the data, class order and task sizes it was trained on.
         networks: Per run, its model and the options of that model.
         selection: The grid point that is reported; None while the search is not finished.
+        replicates: Per run, its task order and its seed.
     """
 
     cell: Cell
@@ -37,6 +38,7 @@ class StudyRow(NamedTuple):
     data: Sequence[str] = ()
     networks: Sequence[str] = ()
     selection: Selection | None = None
+    replicates: Sequence[tuple[str, int]] = ()
 
     def has(self, id_: str) -> bool:
         """Return whether any run has a metric."""
@@ -49,6 +51,20 @@ class StudyRow(NamedTuple):
             return None
         mean = sum(values) / len(values)
         return mean, mean_over_seeds(values).sd if len(values) > 1 else None
+
+    def describe_orders(self, id_: str) -> str:
+        """Return how much a metric varies over task orders and seeds; empty for one order."""
+        orders = [order for order, _ in self.replicates]
+        if len(set(orders)) < 2 or not all(id_ in run.metrics for run in self.runs):
+            return ""
+        seeds = [seed for _, seed in self.replicates]
+        parts = variance_components([run.metrics[id_] for run in self.runs], orders, seeds)
+        over = (
+            f"std over {parts.orders} orders {parts.order_sd:.3g}, over seeds {parts.seed_sd:.3g}"
+        )
+        if parts.order_sd != parts.order_sd:  # one seed per order
+            over = f"{parts.orders} task orders with one seed each"
+        return f"{self.cell}: {over} ({id_})"
 
     def costs(self, name: str) -> list[float]:
         """Return a cost of every run in which it was measured."""
@@ -73,11 +89,12 @@ def build_rows(study: Study, status: StudyStatus) -> list[StudyRow]:
         rows.append(
             StudyRow(
                 cell,
-                len(study.seed_list),
+                len(study.seed_list) * (study.orders or 1),
                 [status.summary(folder) for folder in folders],
                 [_describe_data(run) for run in metadata],
                 [_describe_network(run) for run in metadata],
                 status.selections.get(cell),
+                [(str(run.config.get("task_order")), int(run.seed or 0)) for run in metadata],
             )
         )
     return rows
@@ -86,7 +103,10 @@ def build_rows(study: Study, status: StudyStatus) -> list[StudyRow]:
 def _describe_data(run: RunMetadata) -> str:
     """Return what a run was trained on: class order, sizes of tasks, digests of the data."""
     digests = [f"{name} {digest}" for name, digest in sorted(run.data_digests().items())]
-    return f"order {run.config.get('order')}, {run.config.get('examples')}, {', '.join(digests)}"
+    examples = run.config.get("examples")
+    if run.config.get("task_order") is not None and isinstance(examples, dict):
+        examples = dict(sorted(examples.items()))  # every method is run in the same task orders
+    return f"order {run.config.get('order')}, {examples}, {', '.join(digests)}"
 
 
 def _describe_network(run: RunMetadata) -> str:

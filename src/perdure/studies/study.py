@@ -14,8 +14,8 @@ import msgspec
 from .._devices import resolve_device
 from ..data.own import ReadOptions
 from ..record import InputError, check_depth, read_file
-from ..scenarios import Setting, find_scenario
-from ..training.config import RunConfig, make_config
+from ..scenarios import Setting, draw_task_orders, find_scenario
+from ..training.config import RunConfig, count_tasks, make_config
 from .checks import (
     FACTORS,
     RUN_OPTIONS,
@@ -89,6 +89,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     settings: list[Setting] = []
     models: list[str] = []
     seeds: int | list[int] = 5
+    orders: int | None = None  # task orders, each run with every seed
     run: Values = {}
     grid: Grid = {}
     scenario: dict[str, Values] = {}
@@ -133,7 +134,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     def make_configs(
         self, cell: Cell, point: GridPoint, *, search: bool = False
     ) -> list[RunConfig]:
-        """Return the configs of a cell's runs at one grid point, one per seed.
+        """Return the configs of a cell's runs at one grid point, one per seed and task order.
 
         Args:
             cell: A cell of this study.
@@ -144,7 +145,16 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         key = (cell, msgspec.json.encode(point), search)
         if key not in self._configs:
             self._configs[key] = self._make_config(cell, point, search=search)
-        return [msgspec.structs.replace(self._configs[key], seed=seed) for seed in seeds]
+        config = self._configs[key]
+        orders: list[list[int] | None] = [config.task_order]
+        if self.orders is not None:
+            drawn = draw_task_orders(count_tasks(config), self.orders)
+            orders = [*drawn[:1]] if search else [*drawn]
+        return [
+            msgspec.structs.replace(config, seed=seed, task_order=order)
+            for order in orders
+            for seed in seeds
+        ]
 
     @cached_property
     def _configs(self) -> dict[tuple[Cell, bytes, bool], RunConfig]:

@@ -19,12 +19,12 @@ from .config import RunConfig, make_config
 
 if TYPE_CHECKING:
     from .checkpoint import load_checkpoint, save_checkpoint
-    from .divergence import DivergedError
     from .early_stopping import EarlyStopping
     from .estimate import estimate_seconds, make_duration_key
     from .loop import Position, TrainingPlan, train
     from .setup import build_learner, load_scenario, make_scenario_key
     from .single_run import run
+    from .step_checks import DivergedError
 
 __all__ = [
     "DivergedError",
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "DivergedError": "divergence",
+    "DivergedError": "step_checks",
     "EarlyStopping": "early_stopping",
     "Position": "loop",
     "TrainingPlan": "loop",

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
     from ..scenarios import ScenarioSpec
 
-__all__ = ["CHECKPOINT_SECONDS", "OPTIMIZERS", "RunConfig", "list_setting_names", "make_config"]
+__all__ = [
+    "CHECKPOINT_SECONDS",
+    "OPTIMIZERS",
+    "RunConfig",
+    "count_tasks",
+    "list_setting_names",
+    "make_config",
+]
 
 CHECKPOINT_SECONDS = 120.0  # between two checkpoints of a run
 # The hyperparameters of each optimizer with their defaults.
@@ -37,7 +44,8 @@ OPTIMIZERS: dict[str, dict[str, float]] = {
 
 # Fields that do not change the name of a run's folder: always, or if they have this value.
 NOT_HASHED: dict[str, object] = {
-    "schedule": "constant", "schedule_options": {"warmup": 0}, "num_tasks": None, "input": None,
+    "schedule": "constant", "schedule_options": {"warmup": 0}, "task_order": None,
+    "num_tasks": None, "input": None,
     "channels": None, "data_path": ..., "data_sha256": None,
 }  # fmt: skip
 
@@ -76,11 +84,18 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     threads: int = 1
     device: str = "cpu"
     code: dict[str, str]  # SHA-256 of the files of the user's own strategy or network
+    task_order: list[int] | None = None  # of the tasks; None: as published
     num_tasks: int | None = None  # that the classes are divided into; None: as published, or stated
     input: Literal["images", "features", "tokens"] | None = None  # of the user's own arrays
     channels: Literal["first", "last"] | None = None
     data_path: str | None = None  # of the user's own data, or module:function
     data_sha256: str | None = None
+
+    @property
+    def replicate(self) -> str:
+        """What tells a run from the others of its method: the seed and, if stated, the order."""
+        order = "" if self.task_order is None else f", order {'-'.join(map(str, self.task_order))}"
+        return f"seed {self.seed}{order}"
 
     @property
     def folder(self) -> str:
@@ -236,6 +251,14 @@ def _unknown_setting(name: str, owners: Sequence[_Owner]) -> InputError:
     return InputError(
         f"hyperparameter {name!r:.40} is not known; {suggest_names(name, names)}{lists}"
     )
+
+
+def count_tasks(config: RunConfig) -> int:
+    """Return the number of tasks of a config."""
+    if config.num_tasks is not None:
+        return config.num_tasks
+    options = ReadOptions(config.input, config.channels, config.image_size)
+    return find_scenario(config.data_path or config.scenario, options).tasks
 
 
 def _describe_source(scenario: str, spec: ScenarioSpec) -> dict[str, object]:

@@ -42,6 +42,11 @@ def check_config(config: RunConfig, strategy: Outline, scenario: ScenarioSpec) -
                 f"num_tasks is {config.num_tasks} and {config.scenario} has {count} classes, "
                 f"expected 1 to {count}"
             )
+    tasks = config.num_tasks or scenario.tasks
+    if config.task_order is not None and sorted(config.task_order) != list(range(tasks)):
+        raise InputError(
+            f"task_order is {config.task_order}, expected each task from 0 to {tasks - 1} once"
+        )
     if scenario.own is None and (config.input or config.channels):
         raise InputError(f"{config.scenario} is not your own data; leave input and channels out")
     if config.image_size is not None and scenario.kind not in ("sequence", "own"):

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import torch
 
-from .divergence import DivergedError
 from .loop import count_steps, list_phases, train
 from .setup import build_evaluator, build_learner, load_scenario, prepare_scenario
+from .step_checks import DivergedError
 
 if TYPE_CHECKING:
     from .config import RunConfig

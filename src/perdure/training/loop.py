@@ -11,10 +11,9 @@ import torch
 
 from .._random_streams import random_stream
 from ..scenarios import order_drifting_stream
-from .contract import check_batches, check_rows
-from .divergence import DivergenceCheck
 from .early_stopping import EarlyStopping, split_for_early_stopping
 from .schedules import LearningRateSchedule, set_learning_rates
+from .step_checks import DivergenceCheck, check_batches, check_rows
 from .step_graph import StepGraphs
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from ..scenarios import (
     find_scenario,
     hold_out_validation,
     make_scenario,
+    reorder_tasks,
 )
 from ..strategies import find_strategy
 from .loop import TrainingPlan
@@ -45,7 +46,8 @@ __all__ = [
 
 def load_scenario(config: RunConfig) -> Scenario:
     """Return the scenario of a run; the one before is kept, for the next seed."""
-    return _load_scenario(make_scenario_key(config))
+    scenario = _load_scenario(make_scenario_key(config))
+    return scenario if config.task_order is None else reorder_tasks(scenario, config.task_order)
 
 
 class ScenarioKey(NamedTuple):

@@ -103,7 +103,11 @@ def print_report(
     print_wrapped(f"{study.name}: {study.about}".rstrip(": "), "  ", format_)
     print_tables(tables, format_)
     print_lines("")
-    print_wrapped("mean ± SD over seeds; `perdure explain ID` prints a definition", "", format_)
+    over = "seeds" if study.orders is None else "task orders and seeds"
+    print_wrapped(f"mean ± SD over {over}; `perdure explain ID` prints a definition", "", format_)
+    for row in rows:
+        if spread := row.describe_orders((metrics or ["acc"])[0]):
+            print_wrapped(spread, "  ", format_)
     print_lines()
     mark = "- " if format_ == "markdown" else "  "
     selected = [f"{mark}{row.cell}: {row.selected}" for row in rows if row.selected]

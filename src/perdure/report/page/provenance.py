@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .summaries import MethodSummary
 
-__all__ = ["Provenance", "get_provenance", "make_command"]
+__all__ = ["RunsProvenance", "get_provenance", "make_command"]
 
 FACTS = ("scenario", "setting", "strategy", "model", "optimizer", "epochs", "batch")
 
@@ -37,7 +37,7 @@ class MethodProvenance(NamedTuple):
     data: list[str]
 
 
-class Provenance(NamedTuple):
+class RunsProvenance(NamedTuple):
     """What ran: what all methods share, and each method with the rest."""
 
     facts: dict[str, list[str]]
@@ -45,11 +45,11 @@ class Provenance(NamedTuple):
     methods: list[MethodProvenance]
 
 
-def get_provenance(methods: Sequence[MethodSummary]) -> Provenance:
+def get_provenance(methods: Sequence[MethodSummary]) -> RunsProvenance:
     """Return what ran; facts that several methods share are stated once."""
     every = [_get_method_provenance(method) for method in methods]
     if len(every) < 2:
-        return Provenance({}, [], every)
+        return RunsProvenance({}, [], every)
     first, *others = every
     shared = {
         name: parts
@@ -64,7 +64,7 @@ def get_provenance(methods: Sequence[MethodSummary]) -> Provenance:
         )
         for method in every
     ]
-    return Provenance(shared, data, own)
+    return RunsProvenance(shared, data, own)
 
 
 def _get_method_provenance(method: MethodSummary) -> MethodProvenance:
@@ -119,8 +119,9 @@ def make_command(config: Mapping[str, object], seeds: Sequence[int]) -> str | No
             words += _option(field, config[field])
     if "subset" in config:
         words += _option("subset", "all" if config["subset"] is None else config["subset"])
-    if config.get("order") is not None:
-        words += _option("order", _format(config["order"]))
+    for order in ("order", "task_order"):
+        if config.get(order) is not None:
+            words += _option(order, _format(config[order]))
     words += [_flag(field) for field in FLAGS if config.get(field)]
     words += [_flag("no_per_example")] if config.get("per_example") is False else []
     for group in ("optimizer_options", "schedule_options", "options", "model_options"):

@@ -16,7 +16,7 @@ from ..load import get_config
 from ..tables.scores import format_metric
 from .costs import CostsTable, make_costs_table
 from .narrative import Interpretation, interpret
-from .provenance import Provenance, get_provenance
+from .provenance import RunsProvenance, get_provenance
 from .results import MetricColumn, ResultRow, make_columns, make_rows, percent_unit
 from .significance import (
     PairTestOptions,
@@ -100,7 +100,7 @@ class Sections(NamedTuple):
     warnings: list[WarningGroup]
     undefined: list[WarningGroup]
     definitions: list[Definition]
-    provenance: Provenance
+    provenance: RunsProvenance
     command: str
 
 

@@ -27,7 +27,8 @@ MAX_METRICS_WITH_SD = 3  # printed in one line
 class ComparisonReport:
     """Methods compared by several metrics, and how they were compared.
 
-    `runs` holds the paths of each method by seed; `paired_by` is `seed` or `file order`.
+    `runs` holds the paths of each method by seed; `paired_by` is `seed`,
+    `file order`, or `task order`, where `runs` has one entry per order.
     `subject` names scenario, setting and number of tasks; `run_folder` is the first of the paths
     that is a run folder, whose scores have a scale of their own.
     """
@@ -173,6 +174,9 @@ def _describe_seeds(report: ComparisonReport) -> list[str]:
             f"mean and SD over all runs of a method: {listed}",
             f"ranks and tests over the {_count_seeds(common)} that all methods have",
         ]
+    if report.paired_by == "task order":
+        lines = [line.replace("seeds", "task orders") for line in lines]
+        return [*lines, "each task order counts as one value, the mean over its seeds"]
     if report.paired_by == "seed":
         return [*lines, "runs are paired by their seeds"]
     return [*lines, "runs are paired by file order: the first of each group, then the second, …"]
@@ -221,7 +225,7 @@ def _remarks(report: ComparisonReport) -> list[str]:
 
 def comparison_to_dict(report: ComparisonReport) -> dict[str, object]:
     """Return plain lists and numbers, ready for JSON."""
-    by_seed = report.paired_by == "seed"
+    by_seed, by_order = (report.paired_by == unit for unit in ("seed", "task order"))
     return {
         "methods": {
             name: {
@@ -232,7 +236,7 @@ def comparison_to_dict(report: ComparisonReport) -> dict[str, object]:
             for name, runs in report.runs.items()
         },
         "paired_by": report.paired_by if report.pair_test.paired else None,
-        "seeds_in_common": report.seeds if by_seed else len(report.seeds),
+        "seeds_in_common": report.seeds if by_seed or by_order else len(report.seeds),
         "test": {
             "name": report.pair_test.name,
             "paired": report.pair_test.paired,

@@ -1,20 +1,22 @@
-"""Stopping a run whose loss, weights or gradients are not finite."""
+"""Checks of every step: what a strategy returns, and whether loss and weights are finite."""
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
-from .contract import check_loss
+from ..record import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from ..evaluation import Evaluator
-    from ..strategies import LossTerm, Strategy
+    from ..strategies import LossTerm, Rows, Strategy
 
-__all__ = ["DivergedError", "DivergenceCheck"]
+__all__ = ["DivergedError", "DivergenceCheck", "check_batches", "check_loss", "check_rows"]
 
 CUDA_STEPS = 50  # between two checks of the losses on a GPU, each of which waits for it
 
@@ -84,3 +86,57 @@ class DivergenceCheck:
             f"the {reason}{self._place(step)}, expected a finite number. No recorded data was "
             f"lost; {advice}"
         )
+
+
+def check_rows(strategy: Strategy, value: object) -> Rows:
+    """Return the rows that `begin_task` returned, or raise."""
+    rows = _as_rows(value)
+    if rows is None:
+        raise _error(strategy, "begin_task", value, "", "the rows to train on: return rows")
+    return rows
+
+
+def check_batches(strategy: Strategy, value: object) -> list[Rows]:
+    """Return the rows of each batch that `select_rows` returned, or raise."""
+    batches = [_as_rows(part) for part in value] if isinstance(value, tuple | list) else []
+    valid = [rows for rows in batches if rows is not None]
+    if not valid or len(valid) < len(batches):
+        raise _error(strategy, "select_rows", value, "", "the rows of each batch: return (new,)")
+    return valid
+
+
+def check_loss(strategy: Strategy, value: object, place: str) -> torch.Tensor:
+    """Return the loss that `step` returned as a tensor without dimensions, or raise.
+
+    Whether it is finite is not checked here: that would wait for a GPU.
+    """
+    if isinstance(value, Real) and not isinstance(value, bool):
+        value = torch.tensor(float(value))
+    if (
+        isinstance(value, torch.Tensor)
+        and value.numel() == 1
+        and value.dtype is not torch.bool
+        and not value.is_complex()
+    ):
+        return value.detach().reshape(())
+    expected = "one finite number: return loss.detach(). No recorded data was lost"
+    raise _error(strategy, "step", value, place, expected)
+
+
+def _as_rows(value: object) -> Rows | None:
+    """Return an array of row numbers, None if `value` is not one."""
+    try:
+        rows = np.asarray(value)
+    except (TypeError, ValueError):  # a tensor on a GPU, lists of several lengths
+        return None
+    return rows if rows.dtype.kind in "iu" and rows.ndim == 1 else None
+
+
+def _error(strategy: Strategy, method: str, value: object, place: str, expected: str) -> InputError:
+    shown = " ".join(repr(value).split())
+    shown = shown if len(shown) <= 40 else f"{shown[:39]}…"
+    if isinstance(value, torch.Tensor):
+        kind = str(value.dtype).removeprefix("torch.")
+        shown = f"a {kind} tensor of shape {tuple(value.shape)}"
+    name = type(strategy).__name__
+    return InputError(f"{name}.{method} returned {shown}{place}, expected {expected}")

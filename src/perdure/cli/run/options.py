@@ -1,0 +1,116 @@
+"""The options of `perdure run`, in groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from .._options import Every, Flag, IntOrAll, Order, PositiveInt
+from ..reference.names import ModelName
+
+__all__ = ["EvaluationOptions", "StreamOptions", "TrainingOptions"]
+
+
+@Parameter(name="*", group="Stream of tasks")
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions:
+    """Options of the stream of tasks.
+
+    Attributes:
+        setting: What is incremental: `class` (one shared head), `task` (one head per task) or
+            `domain`.
+        order: Order of the classes: a seed to shuffle them, or all classes listed, as in 3,1,4,…
+        boundaries: Task boundaries: `sharp`, `blurred` (neighboring tasks share examples), or
+            `none` (a stream without boundaries).
+        blur: With `--boundaries blurred`, the fraction of examples that neighboring tasks share;
+            with `none`, the fraction of a task during which the next one fades in.
+        task_order: Order of the tasks, as in 2,0,1; `--orders` draws several.
+        num_tasks: Number of tasks that the classes are divided into.
+        image_size: Height and width of the images of the scenarios m2i and i2m, for small trials,
+            and of your own images.
+        input: What your own arrays are, if their shape allows several: images, features or tokens.
+        channels: Where the channels of your own images are, if their shape allows both.
+    """
+
+    setting: Literal["class", "task", "domain"] | None = None
+    order: Order | None = None
+    boundaries: Literal["sharp", "blurred", "none"] = "sharp"
+    blur: float = 0.1
+    task_order: Order | None = None
+    num_tasks: Annotated[PositiveInt | None, Parameter(name=("--num-tasks", "--tasks"))] = None
+    image_size: PositiveInt | None = None
+    input: Literal["images", "features", "tokens"] | None = None
+    channels: Literal["first", "last"] | None = None
+
+
+@Parameter(name="*", group="Training")
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Options of the training loop.
+
+    Attributes:
+        model: Name of the network, see `perdure list models`, or `module:factory` of your own.
+        optimizer: Optimizer: SGD with momentum 0.9, Adam or AdamW (with weight decay 0.01). Set
+            its other hyperparameters with `--set weight_decay=0.05`.
+        lr: Learning rate.
+        schedule: How the learning rate changes in each task: `constant`; `cosine`, down to 0; or
+            `step`, times 0.1 (`--set gamma=0.1`) every `--set decay_every=INT` iterations. With
+            `--set warmup=INT`, it first grows linearly for INT iterations.
+        epochs: Number of epochs per task.
+        iterations: Number of iterations (training steps) per task, instead of epochs.
+        online: Train for a single epoch per task, the same as `--epochs 1`.
+        batch: Number of new examples per iteration.
+        mask_unseen: Mask the outputs of classes that have not been seen yet.
+        patience: Stop a task early after INT epochs without a better score on its early-stopping
+            data. Off by default.
+        early_stopping_split: Fraction of each task's training data held out for early stopping,
+            only used with `--patience`.
+        threads: Number of CPU threads per run.
+        device: Device to train on: cpu, cuda, cuda:1, or auto.
+    """
+
+    model: Annotated[ModelName | None, Parameter(metavar="NAME")] = None
+    optimizer: Literal["sgd", "adam", "adamw"] | None = None
+    lr: float | None = None
+    schedule: Literal["constant", "cosine", "step"] = "constant"
+    epochs: PositiveInt | None = None
+    iterations: PositiveInt | None = None
+    online: Flag = False
+    batch: Annotated[PositiveInt | None, Parameter(name=("--batch-size", "--batch"))] = None
+    mask_unseen: Flag = False
+    patience: PositiveInt | None = None
+    early_stopping_split: float = 0.1
+    threads: PositiveInt = 1
+    device: Annotated[str, Parameter(metavar="DEVICE")] = "auto"
+
+
+@Parameter(name="*", group="Evaluation")
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions:
+    """Options of the evaluation during training.
+
+    Attributes:
+        every: Evaluate every INT iterations or, for example `10%`, as often as that share of the
+            time allows; which iterations are evaluated then depends on time, training does not.
+        subset: Number of test examples per task in each evaluation, or `all`. The whole test set
+            is evaluated at the end of each task in any case.
+        resample: Draw a new subset for every evaluation instead of a fixed one. The minima of
+            noisy scores are then too low.
+        unseen: Also evaluate tasks that have not been learned yet.
+        per_example: Record which examples were classified correctly, as confidence intervals
+            require.
+        gradients: Record the gradient norms of the loss on new data and of the loss that protects
+            earlier tasks every INT iterations.
+        validation_split: Fraction of the training data to evaluate on instead of the test set, for
+            choosing hyperparameters.
+    """
+
+    every: Every = 1
+    subset: IntOrAll = 1000
+    resample: Flag = False
+    unseen: Flag = False
+    per_example: Annotated[bool, Parameter(negative="--no-per-example")] = True
+    gradients: PositiveInt | None = None
+    validation_split: float = 0.0
