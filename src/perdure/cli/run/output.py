@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from ...api.runs import list_replicates
+from ...api.run_notes import list_replicates
 from ...metrics import RunsSummary
 from ...metrics.runs import describe_components
 from ...report.tables import make_headline_table, make_task_table

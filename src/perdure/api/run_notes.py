@@ -1,0 +1,92 @@
+"""What `perdure.run` says before it trains: the data, changes since, finished and resumed runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from ..execution import Job
+    from ..scenarios.scenario import Provenance
+    from ..training import RunConfig
+
+__all__ = ["list_replicates", "note_changes", "note_last_run", "note_own_data", "note_progress"]
+
+
+def note_changes(finished: Sequence[Job], provenance: Mapping[str, Provenance]) -> list[str]:
+    """Return notes on finished runs whose data or versions are not those of today."""
+    from .. import training
+
+    notes = []
+    for job in finished:
+        if changes := training.find_data_changes(job.folder, provenance):
+            notes.append(
+                f"{job.folder}: the data has changed since ({'; '.join(changes)}); this is the "
+                "old result, use `restart=True` to run it again"
+            )
+        if versions := training.find_version_changes(job.folder):
+            notes.append(
+                f"{job.folder}: made with {', '.join(versions)}; this is the old result, use "
+                "`restart=True` to run it again"
+            )
+    return notes
+
+
+def note_last_run(
+    waiting: Sequence[Job], provenance: Mapping[str, Provenance], store: Path
+) -> list[str]:
+    """Return a note if the newest finished run of the scenario used other data."""
+    from .. import execution, training
+
+    last = execution.find_last_run(waiting[0].config.scenario, store) if waiting else None
+    if last is None or not (changes := training.find_data_changes(last, provenance)):
+        return []
+    return [f"the data differs from that of {last} ({'; '.join(changes)})"]
+
+
+def note_own_data(config: RunConfig) -> list[str]:
+    """Return what was found out about your own data, and how it is divided into tasks."""
+    from ..data.own import ReadOptions
+    from ..scenarios import find_scenario
+
+    if config.data_path is None:
+        return []
+    options = ReadOptions(config.input, config.channels, config.image_size)
+    own = find_scenario(config.data_path, options).own
+    assert own is not None
+    tasks = config.num_tasks or own.tasks
+    counted = f"{own.examples:,} training examples, {own.classes} classes, {tasks} tasks"
+    hint = "" if own.has_tasks or config.num_tasks else "; `num_tasks=` sets another number"
+    return [f"{config.scenario}: {counted}{hint}", *own.notes]
+
+
+def note_progress(finished: Sequence[Job], waiting: Sequence[Job]) -> list[str]:
+    """Return notes on which runs are finished, start from scratch or resume."""
+    from ..execution import can_resume
+
+    notes = []
+    if finished and not waiting:
+        store = finished[0].folder.parent
+        notes.append(f"finished before, read from {store}; use `restart=True` to run again")
+    elif finished:
+        notes.append(f"finished before: {_list(finished)}")
+    begun = [job for job in waiting if job.folder.exists()]
+    if restarted := [job for job in begun if not can_resume(job)]:
+        notes.append(f"starting from scratch: {_list(restarted)}")
+    if resumed := [job for job in begun if can_resume(job)]:
+        notes.append(f"resuming from a checkpoint: {_list(resumed)}")
+    return notes
+
+
+def list_replicates(configs: Iterable[RunConfig]) -> str:
+    """Return seeds, and in how many task orders, as text."""
+    several = list(configs)
+    seeds = f"seed {', '.join(map(str, dict.fromkeys(config.seed for config in several)))}"
+    orders = {tuple(config.task_order) for config in several if config.task_order}
+    return f"{seeds} ({len(several)} runs in {len(orders)} task orders)" if orders else seeds
+
+
+def _list(jobs: Sequence[Job]) -> str:
+    return list_replicates(job.config for job in jobs)
