@@ -186,6 +186,8 @@ def test_explain_knows_tools_their_names_and_families() -> None:
     says(run("explain", "acc.*").out, *family_members("acc"), FAMILIES["acc"].about)
     says(run("explain", "FM").out, "forgetting.best:", "forgetting.peak:")
     says(refused("explain", "avalnche"), "did you mean avalanche")
+    says(run("explain", "split-mnist").out, "tasks    5, class-incremental", "mlp", "perdure run")
+    says(run("explain", "mlp").out, "two hidden layers")
     answer = run("explain", "er")
     assert (answer.out.split(":")[0], answer.err) == ("replay", "perdure: note: er: replay\n")
 
@@ -198,7 +200,7 @@ def test_explain_prints_latex_only_on_request() -> None:
     assert METRICS["bwt"].formula in latex
     (entry,) = json.loads(run("explain", "StreamBWT", "--format", "json").out)
     assert (entry["id"], entry["formula"]) == ("bwt", METRICS["bwt"].formula)
-    says(refused("explain", "ewc", "--format", "latex"), "strategy")
+    says(refused("explain", "ewc", "--format", "latex"), "'ewc'", "no formula")
 
 
 def test_run_says_where_the_strategy_belongs() -> None:

@@ -19,7 +19,9 @@ from ...metrics import (
     parse_id,
     plain_formula,
 )
+from ...models import MODELS, describe_model
 from ...record import InputError
+from ...scenarios import SCENARIOS
 from ...strategies import STRATEGIES, resolve_strategy
 from .._output import print_json, print_lines, print_stderr, render_options
 from .names import TermName
@@ -28,6 +30,7 @@ from .pages import (
     family_page,
     metric_page,
     printed_as,
+    scenario_page,
     strategy_page,
     tool_metrics,
     tool_page,
@@ -42,7 +45,7 @@ ExplainFormat = Annotated[Literal["text", "latex", "json"], Parameter("--format"
 
 
 def explain(*terms: TermName, format_: ExplainFormat = "text") -> None:
-    """Explain metrics, families of metrics, the names that other tools print, and strategies.
+    """Explain metrics, families of metrics, names that other tools print, strategies, scenarios.
 
     For a metric: its formula, source, requirements, similar metrics and interpretation. For a
     family such as `forgetting` or `'acc.*'`: its members, how they differ and when to use which.
@@ -51,7 +54,7 @@ def explain(*terms: TermName, format_: ExplainFormat = "text") -> None:
 
     Args:
         terms: Ids of metrics (`perdure list metrics`), families, tools (`perdure list tools`),
-            names that tools print, or strategies (`perdure list strategies`).
+            names that tools print, strategies (`perdure list strategies`), scenarios or models.
         format_: Output format. `latex` prints the formulas of metrics in LaTeX; `json` prints
             metrics with both.
     """
@@ -80,6 +83,10 @@ def _page(term: str) -> str:
         return strategy_page(strategy) if strategy == term else _taken(term, strategy)
     if term in TOOLS:
         return tool_page(term)
+    if term in SCENARIOS:
+        return scenario_page(term)
+    if term in MODELS:
+        return f"{term}: {describe_model(term)}"
     word = term.casefold().removesuffix(".*")
     if word in FAMILIES and (term.endswith(".*") or word not in METRICS):
         return _with_tools(family_page(word), term, family_members(word))
@@ -135,11 +142,11 @@ def _tool_lines(term: str, besides: Collection[str] = ()) -> list[str]:
 
 def _unknown(term: str) -> InputError:
     printed = [metric.name for metrics in TOOLS.values() for metric in metrics]
-    known = [*METRICS, *FAMILIES, *STRATEGIES, *TOOLS, *printed]
+    known = [*METRICS, *FAMILIES, *STRATEGIES, *TOOLS, *SCENARIOS, *MODELS, *printed]
     hint = suggest_names(term, known) or (
         "see `perdure list metrics`, `perdure list tools` and `perdure list strategies`"
     )
-    return InputError(f"no metric, family, tool or strategy is called {term!r:.60}; {hint.strip()}")
+    return InputError(f"nothing is called {term!r:.60}; {hint.strip()}")
 
 
 def _metric_ids(term: str) -> list[str]:
@@ -162,8 +169,8 @@ def _metric_ids(term: str) -> list[str]:
     ]
     if named:
         return named
-    if resolve_strategy(term) in STRATEGIES:
-        raise InputError(f"{term!r:.60} is a strategy, which has no formula; use --format text")
+    if resolve_strategy(term) in (*STRATEGIES, *SCENARIOS, *MODELS):
+        raise InputError(f"{term!r:.60} is no metric and has no formula; use --format text")
     raise _unknown(term)
 
 

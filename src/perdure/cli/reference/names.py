@@ -59,7 +59,7 @@ else:
     ScenarioName = name_type(*SCENARIOS)
     StrategyName = name_type(*STRATEGIES)
     ToolName = name_type(*TOOLS)
-    TermName = name_type(*METRICS, *STRATEGIES, *TOOLS)
+    TermName = name_type(*METRICS, *STRATEGIES, *TOOLS, *SCENARIOS, *MODELS)
     PathText = str | Path  # the first that fits: always text
 
 

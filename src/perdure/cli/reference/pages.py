@@ -28,6 +28,7 @@ __all__ = [
     "family_page",
     "metric_page",
     "printed_as",
+    "scenario_page",
     "strategy_page",
     "tool_metrics",
     "tool_page",
@@ -147,6 +148,23 @@ def strategy_page(name: str) -> str:
         ),
     ]
     return "\n".join([f"{name}: {entry.about}", *_lines(parts)])
+
+
+def scenario_page(name: str) -> str:
+    """Return the page of a scenario: its tasks, its data, and how it is trained by default."""
+    spec = SCENARIOS[name]
+    defaults = spec.defaults
+    length = (
+        f"{defaults.iterations} iterations" if defaults.iterations else f"{defaults.epochs} epochs"
+    )
+    network = f"{defaults.model}, {defaults.optimizer} lr {defaults.lr:g}"
+    parts = [
+        ("tasks", f"{spec.tasks}, {spec.setting}-incremental unless --setting says otherwise"),
+        ("data", ", ".join(spec.data)),
+        ("default", f"{network}, batch {defaults.batch}, {length} per task"),
+        ("run", f"perdure run {name} replay (--dry-run prints every default)"),
+    ]
+    return "\n".join([f"{name}: {spec.about}", *_lines(parts)])
 
 
 def _member_lines(ids: list[str] | tuple[str, ...]) -> list[str]:
