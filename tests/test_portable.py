@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -84,15 +85,17 @@ def test_on_macos_workers_evaluate_inline_and_say_so(
 
 def test_files_are_opened_with_their_encoding() -> None:
     """A text file without an encoding is read differently on Windows."""
-    opened = re.compile(
-        r"\.(?:read_text|write_text)\(([^()]*)\)|(?<![\w.])(?<!def )open\(([^()]*)\)"
-    )
-    metadata = '"direct_url.json"'  # of a distribution, whose method takes no encoding
     for path in SOURCE.rglob("*.py"):
-        for match in opened.finditer(path.read_text(encoding="utf-8")):
-            arguments = match[1] if match[1] is not None else match[2]
-            binary = re.search(r"""["'][rwax]\+?b["']""", arguments)
-            assert "encoding" in arguments or binary or arguments == metadata, (path, match[0])
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            opens = isinstance(node.func, ast.Name) and name == "open"
+            words = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+            if (opens and not {"rb", "wb", "ab"} & {*words}) or name in ("read_text", "write_text"):
+                keywords = {keyword.arg for keyword in node.keywords}
+                metadata = "direct_url.json" in words  # whose method takes no encoding
+                assert "encoding" in keywords or "utf-8" in words or metadata, (path, node.lineno)
 
 
 def test_modules_of_one_system_are_imported_where_they_are_used() -> None:
