@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from perdure._extras import install_hint
 from perdure.data import DATASETS, load
 from perdure.record import InputError
 
@@ -391,7 +392,7 @@ def test_without_the_extra_one_line_says_so(
     monkeypatch.setitem(sys.modules, gone, None)
     with pytest.raises(InputError) as refused:
         load(name)
-    assert str(refused.value) == f"reading datasets needs {said}: pip install 'perdure[train]'"
+    assert str(refused.value) == f"reading datasets needs {said}: {install_hint('train')}"
 
 
 def test_importing_the_room_loads_nothing_heavy() -> None:
