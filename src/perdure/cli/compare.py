@@ -68,13 +68,14 @@ def compare(
 
     `perdure compare runs` groups the runs in a folder by itself: runs that differ only in the seed
     are seeds of one method. `perdure compare er=runs/a-* ewc=runs/b-*` names the methods. Seeds are
-    paired by the seed in each run.json if every run has one, and otherwise by the order of the
+    paired by their numbers if every run or file states one, and otherwise by the order of the
     files. If there are at most five methods with one run each, the models are also compared example
     by example.
 
     Args:
         groups: NAME=PATH,PATH… or PATH: run folders, folders of runs, score matrices, points.csv
-            files, or patterns of such. A path without a name belongs to the name before it.
+            files, or patterns of such. A path without a name belongs to the name before it. A file
+            may hold several methods: {"er": matrices, "ewc": matrices}, or a column `method`.
         metrics: Compare by these metrics only: ids, or a pattern such as 'forgetting.*'. Exits with
             code 1 if one that is named is undefined, or all that match a pattern.
         test: Test of every pair, paired by seed: Student's t-test, a sign permutation test, or

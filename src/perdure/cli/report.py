@@ -76,7 +76,8 @@ def report(
     command = _arguments(
         sources, output=None if output == Path("report.html") else output, title=title,
         store=None if store == Path("runs") else store, pool=pool, finished=finished,
-        transposed=inputs.transposed, upper=inputs.upper, percent=inputs.percent,
+        transposed=inputs.transposed, no_transposed=inputs.transposed is False,
+        upper=inputs.upper, percent=inputs.percent,
         lower_is_better=inputs.lower_is_better,
         range=None if inputs.range_ is None else "{:g},{:g}".format(*inputs.range_),
         test=None if test == "t" else test, unpaired=unpaired,

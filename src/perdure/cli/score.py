@@ -78,12 +78,14 @@ def score(
     """Print every metric that the scores support and, for the others, why they are undefined.
 
     Several matrices or logs are seeds of one method; their mean, standard deviation and interval
-    are printed. Run folders are grouped by their config, with a table per group: runs that differ
-    only in the seed are seeds of one method. `er=runs/a-* ewc=runs/b-*` names the groups.
+    are printed. A file may hold several matrices: an array (seeds, T, T), or methods by name. Run
+    folders are grouped by their config, with a table per group: runs that differ only in the seed
+    are seeds of one method. `er=runs/a-* ewc=runs/b-*` names the groups.
 
     Args:
         files: Score matrix (CSV, TSV, JSON, NPY or NPZ; row i is measured after learning task i),
-            evaluation log (points.csv), run folder, folder of runs, or - for standard input.
+            long table (trained,tested,score), evaluation log (points.csv), run folder, folder of
+            runs, or - for standard input. docs/formats.md shows every form.
         metrics: Print only these metrics: ids, or a pattern such as 'forgetting.*'. Exits with code
             1 if one that is named is undefined, or all that match a pattern.
         as_: Print what another tool or paper would print, such as `avalanche` or `mammoth`; see
