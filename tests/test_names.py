@@ -187,6 +187,7 @@ def test_explain_knows_tools_their_names_and_families() -> None:
     says(run("explain", "FM").out, "forgetting.best:", "forgetting.peak:")
     says(refused("explain", "avalnche"), "did you mean avalanche")
     says(run("explain", "split-mnist").out, "tasks    5, class-incremental", "mlp", "perdure run")
+    says(run("explain", "m2i").out, "bwt.consecutive", "perdure run m2i replay")
     says(run("explain", "mlp").out, "two hidden layers")
     answer = run("explain", "er")
     assert (answer.out.split(":")[0], answer.err) == ("replay", "perdure: note: er: replay\n")

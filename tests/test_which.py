@@ -154,3 +154,11 @@ def test_the_page_prints_what_the_command_prints(tmp_path: Path) -> None:
     path = write(tmp_path, "results.csv", numbers)
     words = [str(path) if word == "results.csv" else word for word in command.split()[1:]]
     assert run(*words).out == expected
+
+
+def test_the_python_of_the_page_runs() -> None:
+    page = (README.parent / "docs" / "names.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    space: dict[str, object] = {}
+    exec(block, space)  # noqa: S102
+    assert getattr(space["matches"], "found") is True  # noqa: B009

@@ -81,10 +81,9 @@ def _page(term: str) -> str:
     strategy = resolve_strategy(term)
     if strategy in STRATEGIES:
         return strategy_page(strategy) if strategy == term else _taken(term, strategy)
-    if term in TOOLS:
-        return tool_page(term)
-    if term in SCENARIOS:
-        return scenario_page(term)
+    if term in TOOLS or term in SCENARIOS:  # m2i is both: the tables of a paper and its tasks
+        pages = [tool_page(term)] if term in TOOLS else []
+        return "\n\n".join([*pages, *([scenario_page(term)] if term in SCENARIOS else [])])
     if term in MODELS:
         return f"{term}: {describe_model(term)}"
     word = term.casefold().removesuffix(".*")
