@@ -54,7 +54,7 @@ KINDS: dict[str, str] = {
     "spider": "seven criteria by method, with naive and cumulative as bounds",
     "fixed": "accuracy over all tasks, learned or not, after each task",
     "early-stopping": "accuracy on held-out examples after each epoch, and where tasks ended",
-    "ranks": "mean ranks over seeds; bars join methods that the test cannot separate",
+    "ranks": "mean ranks over seeds or scenarios; bars join what the test cannot separate",
 }
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def plot(
         method: For panels: the method to draw if there are several.
         metric: For ranks: the metric to rank by. Defaults to acc.
         test: For ranks: the test that separates methods, as in `perdure compare` (t by default), or
-            `nemenyi`, the critical difference of mean ranks.
+            `nemenyi`, the critical difference of mean ranks (the default over scenarios).
         unpaired: For ranks: do not pair runs by seed.
         alpha: For ranks: significance level. Defaults to 0.05.
     """
