@@ -128,6 +128,8 @@ def _draw_grid(
             empty.set_axis_off()
         figure.supxlabel("evaluated on", fontsize=SIZES[size][1])
         figure.supylabel("after learning", fontsize=SIZES[size][1])
+        if 0.55 * len(label) * SIZES[size][1] / 72 > 0.8 * figure.get_figheight():
+            label = label.replace(" (", "\n(")  # as long as the bar
         bar = figure.colorbar(image, ax=panels, label=label, aspect=30, fraction=0.05)
         percent_ticks(merge_matrix_scales(matrices), bar.ax.yaxis)
         write_numbers(figure, size, signed=signed, percent=merge_matrix_scales(matrices).percent)
