@@ -59,9 +59,10 @@ def test_a_verdict_names_those_that_share_a_letter_with_the_best(seed: int) -> N
         assert verdict == "no two methods are distinguishable"
         return
     assert verdict.startswith(f"{best.upper()} is ")
-    named = set(re.findall(r"\b[A-Z]+\b", verdict)) - {best.upper()}
-    assert named == {name.upper() for name in ties}
-    assert ("not distinguishable" in verdict) == bool(ties)
+    before, _, after = verdict.partition("better than ")
+    assert set(re.findall(r"\b[A-Z]+\b", before)) == {name.upper() for name in (best, *ties)}
+    assert set(after.split(", ")) - {""} == {n.upper() for n in NAMES if n not in (best, *ties)}
+    assert ("not distinguishable" in before) == bool(ties)
 
 
 def test_of_two_methods_the_better_is_named(tmp_path: Path) -> None:

@@ -129,7 +129,8 @@ def _describe_method(metadata: RunMetadata) -> tuple[str, dict[str, str]]:
 def _list_options(config: str) -> tuple[str, dict[str, str]]:
     """Return a digest of a config, and its options; runs of one method share them."""
     digest = hashlib.sha256(config.encode()).hexdigest()[:16]
-    chosen = [item for item in json.loads(config).items() if item[0] not in SHOWN_KEYS]
+    stated = [(key, value) for key, value in json.loads(config).items() if value is not None]
+    chosen = [(key, value) for key, value in stated if key not in SHOWN_KEYS]
     return digest, {
         escape_name(key)[:MAX_OPTION_TEXT]: escape_name(_to_json(value))[:MAX_OPTION_TEXT]
         for key, value in chosen[:MAX_OPTIONS]

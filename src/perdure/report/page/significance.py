@@ -99,10 +99,16 @@ def _describe_best(comparison: MethodsComparison, labels: Mapping[str, str]) -> 
     if not any(pair.distinguishable for pair in comparison.pairs.values()):
         return "no two methods are distinguishable"
     pairs = {frozenset(names): pair for names, pair in comparison.pairs.items()}
-    ties = [labels[name] for name in others if not pairs[frozenset((best, name))].distinguishable]
+    ties = [name for name in others if not pairs[frozenset((best, name))].distinguishable]
+    behind = [name for name in others if name not in ties]
     if not ties:
-        rest = labels[others[0]] if len(others) == 1 else f"the other {len(others)} methods"
-        return f"{labels[best]} is better than {rest}"
-    behind = len(others) - len(ties)
-    better = f"; better than the other {behind}" if behind else ""
-    return f"{labels[best]} is best, but not distinguishable from {', '.join(ties)}{better}"
+        return f"{labels[best]} is better than {_list_methods(behind, labels)}"
+    better = f"; better than {_list_methods(behind, labels)}" if behind else ""
+    listed = ", ".join(labels[name] for name in ties)
+    return f"{labels[best]} is best, but not distinguishable from {listed}{better}"
+
+
+def _list_methods(names: Sequence[str], labels: Mapping[str, str]) -> str:
+    if len(names) > 3:
+        return f"the other {len(names)} methods"
+    return ", ".join(labels[name] for name in names)

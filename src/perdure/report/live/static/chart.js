@@ -128,7 +128,7 @@ export class Chart {
       group.runs.forEach((run, k) => curves[k] && traces.push({ ...line(curves[k], run.row.name, paint, "solid"), opacity: 0.45 }));
       for (const trace of traces) trace.line.width = 1;
     }
-    if (middle.steps.length > 1) traces.unshift(band(middle, paint));
+    if (middle.steps.length > 1) traces.unshift(band(middle, paint, rangeOf(curves, group.runs)));
     if (middle.steps.length) traces.push(line(middle, group.name, paint, dash));
     return traces;
   }
@@ -140,7 +140,7 @@ export class Chart {
     const scores = traces.flatMap((trace) => trace.y);
     const name = same(runs, (row) => row.score) ?? "score";
     const lower = same(runs, (row) => row.lower) ? " (lower is better)" : "";
-    const share = scores.every((y) => y >= 0 && y <= 1) && !runs.some((run) => run.row.lower);
+    const share = areShares(scores, runs);
     const axis = { gridcolor: grid, linecolor: cssValue("--line"), zeroline: false, tickfont: { color: quiet }, title: { font: { color: quiet, size: 13 } } };
     return {
       margin: { l: 52, r: 12, t: 26, b: 44 },
@@ -239,10 +239,18 @@ const line = (curve, name, paint, dash) => ({
   name: escapeLabel(shorten(name, 60)), line: { color: paint, width: 2, dash, simplify: false }, marker: { color: paint, size: 6 },
   hovertemplate: `%{y:.3f} at step %{x}<extra>${escapeLabel(shorten(name, 60))}</extra>`,
 });
-const band = ({ steps, scores, sd }, paint) => ({
-  type: "scatter", mode: "lines", x: steps.concat(steps.toReversed()), y: scores.map((y, k) => y + sd[k]).concat(scores.map((y, k) => y - sd[k]).reverse()),
-  fill: "toself", fillcolor: `${paint}2e`, line: { width: 0 }, hoverinfo: "skip",
-});
+const areShares = (scores, runs) => scores.every((y) => y >= 0 && y <= 1) && !runs.some((run) => run.row.lower);
+const rangeOf = (curves, runs) => (areShares(curves.flatMap((curve) => curve.scores), runs) ? [0, 1] : [-Infinity, Infinity]);
+
+// A band does not reach beyond possible scores.
+function band({ steps, scores, sd }, paint, [low, high]) {
+  const up = scores.map((y, k) => Math.min(y + sd[k], high));
+  const down = scores.map((y, k) => Math.max(y - sd[k], low));
+  return {
+    type: "scatter", mode: "lines", x: steps.concat(steps.toReversed()), y: up.concat(down.reverse()),
+    fill: "toself", fillcolor: `${paint}2e`, line: { width: 0 }, hoverinfo: "skip",
+  };
+}
 const level = (x, y, paint) => ({
   type: "scatter", mode: "lines", x, y: [y, y], line: { color: paint, width: 1.4, dash: "dot" }, hoverinfo: "skip",
 });

@@ -138,10 +138,10 @@ export class List {
     const selected = this.selected.includes(row.name);
     const [label, open] = item.children;
     const [name, acc, options, meta, low] = open.children;
-    const facts = row.setting ? [row.setting] : [];
+    const facts = row.seed !== null && this.seeds ? [`seed ${row.seed}`] : [];
     if (row.of || row.tasks) facts.push(`${row.tasks ?? 0}${row.of ? `/${row.of}` : ""} tasks`);
     if (row.step !== null) facts.push(`step ${row.step}`);
-    if (row.seed !== null && this.seeds) facts.push(`seed ${row.seed}`);
+    if (row.setting) facts.push(row.setting);
     item.classList.toggle("selected", selected);
     label.firstElementChild.checked = selected;
     open.setAttribute("aria-current", selected ? "true" : "false");
