@@ -273,6 +273,12 @@ def test_what_is_no_state(state: dict[str, Any], tmp_path: Path) -> None:
     refused(tmp_path, state, ValueError, r"resume has no '.*', expected what state_dict\(\) ret")
 
 
+def test_the_state_of_another_version(tmp_path: Path) -> None:
+    state: Any = state_of(tmp_path / "run")
+    del state["record"]["position"]
+    refused(tmp_path / "run", state, ValueError, "version of perdure cannot read .*overwrite=True")
+
+
 def test_no_record_to_go_on_with(tmp_path: Path) -> None:
     state = state_of(tmp_path / "run")
     refused(None, state, ValueError, "resuming needs the folder of the record")

@@ -6,7 +6,9 @@ import inspect
 import json
 from collections.abc import Mapping
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,9 +18,12 @@ __all__ = [
     "check_integer",
     "check_parameters",
     "config_as_json",
+    "convert_state",
     "named_tasks",
     "task_name",
 ]
+
+T = TypeVar("T")
 
 
 def check_integer(name: str, value: object, least: int) -> None:
@@ -124,3 +129,14 @@ def config_as_json(config: Mapping[str, object] | None) -> dict[str, object]:
     settings = (None, "class", "task", "domain")
     check_choice("config['setting']", config.get("setting"), settings)
     return {str(key): value for key, value in config.items()}
+
+
+def convert_state(state: object, kind: type[T]) -> T:
+    """Return a part of a state of an evaluator, or raise if another version saved it."""
+    try:
+        return msgspec.convert(state, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(
+            f"resume is a state that this version of perdure cannot read ({error}); start over "
+            "with `restart=True`, or in Python with Record(folder, overwrite=True)"
+        ) from None

@@ -21,6 +21,7 @@ import torch
 from ..record import InputError, RecordError, RunFolder, RunWriter, csv_field, read_input
 from ..record.formats.confusion import format_counts
 from ..record.writer import WriterPosition  # noqa: TC001 - msgspec reads the annotation
+from .arguments import convert_state
 from .live import Live
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Recorder:
         folder = record.folder
         if record.resume is not None:
             assert folder is not None
-            state = msgspec.convert(record.resume["record"], _RecordState)
+            state = convert_state(record.resume["record"], _RecordState)
             _check_same_run(Path(folder), state.created)
             self.notes, self._per_example_files = state.notes, dict(state.per_example_files)
             self.live.load(state.live)

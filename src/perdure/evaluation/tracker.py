@@ -11,6 +11,7 @@ import msgspec
 
 from ..record import RecordError
 from .alarm import AlarmMonitor, AlarmTriggered
+from .arguments import convert_state
 from .gradients import gradient_norms
 from .progress import LiveLine
 from .schedules import Budget
@@ -316,7 +317,7 @@ def _check_state(state: Mapping[str, object], tasks: Mapping[str, object]) -> Ev
     missing = [name for name in EvaluatorState.__struct_fields__ if name not in state]
     if missing:
         raise ValueError(f"resume has no {missing[0]!r}, expected what state_dict() returned")
-    checked = msgspec.convert(state, EvaluatorState)
+    checked = convert_state(state, EvaluatorState)
     evaluated = [*checked.lifecycle["trained_tasks"], *checked.always_evaluated]
     if unknown := [name for name in evaluated if name not in tasks]:
         raise ValueError(
