@@ -187,3 +187,22 @@ def test_json_of_a_matrix_with_names(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text(json.dumps({"matrix": [[0.9, 0.1], [0.6, 0.8]], "tasks": ["a", "b"]}))
     assert run("plot", "averages", path, "-o", tmp_path / "x.pdf").code == 0
+
+
+def test_finished_leaves_out_runs_that_still_train(tmp_path: Path) -> None:
+    for seed, finished in enumerate((True, True, False)):
+        folder = tmp_path / "store" / f"s{seed}"
+        folder.mkdir(parents=True)
+        config = {"config": {"strategy": "er", "seed": seed}}
+        (folder / "run.json").write_text(json.dumps(config))
+        (folder / "points.csv").write_text(
+            "step,trained,tested,kind,score,n\n1,a,a,full,0.5,9\n2,b,a,full,0.4,9\n2,b,b,full,0.9,9\n"
+        )
+        if finished:
+            (folder / "done.json").write_text("{}")
+    for option, runs in (((), 3), (("--finished",), 2)):
+        out = tmp_path / "x.svg"
+        result = run("plot", "averages", tmp_path / "store", "-o", out, "--metrics", "acc", *option)
+        assert result.code == 0
+        assert f"mean ± SD, {runs} runs" in out.read_text()
+    assert "unfinished run" in result.err
