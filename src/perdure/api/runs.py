@@ -177,6 +177,9 @@ def make_configs(
         if "lr" in (options.get("settings") or {}):
             raise InputError("`lr=` and `settings={'lr': …}` set the same; give one")
         options["settings"] = {**(options.get("settings") or {}), "lr": lr}
+    for seed in chosen:
+        if not 0 <= seed < 2**32:
+            raise InputError(f"seed is {seed}, expected 0 or more, below 2**32")
     first = training.make_config(scenario, strategy, seed=chosen[0], device=device, **options)
     permutations = [first.task_order] if orders is None else _draw_orders(first, orders)
     return [
