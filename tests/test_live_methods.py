@@ -213,3 +213,15 @@ def test_a_phone_shows_list_and_curves(visit: Visit, live: Live, theme: str) -> 
         "() => document.getElementById('shown').getBoundingClientRect().top < 10"
     )
     assert visit.is_clean()
+
+
+def test_after_a_restart_with_another_token_it_says_what_to_do(
+    visit: Visit, tmp_path: Path
+) -> None:
+    make_run(tmp_path / "mine")
+    with serving(tmp_path, token="first-token") as live:
+        port = live.port
+        visit.page.goto(live.address)
+        visit.page.locator("#connection", has_text="live").wait_for()
+    with serving(tmp_path, token="other-token", port=port):
+        visit.page.locator("#connection", has_text="the token has changed").wait_for()
