@@ -85,9 +85,8 @@ def summary(
         _add_matrix_results(result, matrix, options, per_example_at_ends)
     if stream is not None:
         if stream.periodicity is not None:
-            result.notes.append(
-                f"wf, wp: windows count evaluations; one every {stream.periodicity} iteration(s)"
-            )
+            every = f"every {n} iterations" if (n := stream.periodicity) > 1 else "per iteration"
+            result.notes.append(f"wf, wp: windows count evaluations, one {every}")
         if stream.scale.is_accuracy and options.intervals:
             add_stream_intervals(result, stream, per_example or {}, options.level)
     _add_clscore(result, weights)
