@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-STARTS = 7
-RUN = "run split-digits naive --iterations 5 --every 5"
+STARTS = int(os.environ.get("STARTS", "7"))
+RUN = "run split-digits naive --iterations 5 --every 5 --seeds 1"
 COMMANDS = (
     "--version",
     "list strategies",
@@ -31,8 +31,8 @@ COMMANDS = (
     "study run study.toml",  # finished before
 )
 STUDY = """scenarios = ["split-digits"]
-strategies = ["naive", "replay"]
-seeds = 3
+strategies = ["naive"]
+seeds = 1
 [run]
 iterations = 5
 every = 5

@@ -116,6 +116,12 @@ class Budget:
         [1, 6, 12]
     """
 
+    note = (
+        "evaluated in a share of the time: which steps are evaluated depends on how long they "
+        "take, so minima and windows between the ends of tasks are not exactly reproducible; "
+        "training is"
+    )
+
     def __init__(self, share: float) -> None:
         self.share, self._spacing = share, _Spacing()
         self._seconds: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0)

@@ -38,11 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RunTracker"]
 
-BUDGET_NOTE = (
-    "evaluated in a share of the time: which steps are evaluated depends on how long they take, so "
-    "minima and windows between the ends of tasks are not exactly reproducible; training is"
-)
-
 
 class EvaluatorState(msgspec.Struct):
     """The `state_dict` of an evaluator."""
@@ -97,7 +92,7 @@ class RunTracker:
         if state is not None:
             self._load(state)
         elif self._budget is not None:
-            self.recorder.note(BUDGET_NOTE)
+            self.recorder.note(self._budget.note)
         self._progress = LiveLine(progress)
         self._owner = os.getpid()
         # Without close() the files are still closed and the terminal is restored.
