@@ -24,7 +24,7 @@ from .significance import (
     describe_significance,
     describe_verdicts,
 )
-from .summaries import are_comparable, describe_difference
+from .summaries import are_comparable, describe_difference, describe_orders
 from .warning_groups import WarningGroup, group_notes, group_undefined, group_warnings
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def build_sections(
         columns=make_columns(ids, methods, scale),
         significance=describe_significance(compared, reason, test),
         verdicts=describe_verdicts(compared, {method.name: method.label for method in methods}),
-        incomparable="" if comparable else describe_difference(methods),
+        incomparable=describe_orders(methods) if comparable else describe_difference(methods),
         long_names={m.label: m.name for m in methods if m.label != m.name},
         results=make_rows(methods, ids, comparable, compared),
         every_metric=_list_every_metric(methods, scale),

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from ...record import ScoreInput
     from ..load import RunsByMethod
 
-__all__ = ["MethodSummary", "are_comparable", "describe_difference", "summarize_methods"]
+__all__ = [
+    "MethodSummary",
+    "are_comparable",
+    "describe_difference",
+    "describe_orders",
+    "summarize_methods",
+]
 
 
 @dataclass
@@ -106,6 +112,18 @@ def describe_difference(methods: Sequence[MethodSummary]) -> str:
     else:
         reason = f"These runs have {' or '.join(map(str, counts))} tasks"
     return f"{reason}: no number here says which is better."
+
+
+def describe_orders(methods: Sequence[MethodSummary]) -> str:
+    """Return a caution if methods learned their tasks in different orders, or an empty string."""
+    configs = [get_config(method.runs[0]) for method in methods]
+    orders = {str([config.get(key) for key in ("order", "task_order")]) for config in configs}
+    if len(orders) < 2:
+        return ""
+    return (
+        "These rows differ in the task order, on which metrics depend: compare methods within one "
+        "order, or over all orders with perdure compare."
+    )
 
 
 def _task_counts(methods: Sequence[MethodSummary]) -> list[int]:
