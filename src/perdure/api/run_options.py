@@ -43,7 +43,7 @@ class ConfigOptions(TypedDict, total=False):
         per_example: Record which examples were classified correctly.
         gradients: Number of iterations between records of the gradient norms.
         threads: Number of CPU threads per run.
-        device: "cpu", "cuda", "cuda:1", or "auto".
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto".
     """
 
     settings: Mapping[str, object]

@@ -51,7 +51,7 @@ def reproduce(
             with the papers.
         store: Folder in which runs are stored.
         execution: How to execute the runs.
-        device: Device to train on: cpu, cuda, cuda:1, or auto.
+        device: Device to train on: cpu, cuda, cuda:1, mps, or auto.
         format_: Output format.
         output: Folder for the tables as JSON and the data of figures as CSV. Defaults to
             STORE/tables.

@@ -68,7 +68,7 @@ class TrainingOptions:
         early_stopping_split: Fraction of each task's training data held out for early stopping,
             only used with `--patience`.
         threads: Number of CPU threads per run.
-        device: Device to train on: cpu, cuda, cuda:1, or auto.
+        device: Device to train on: cpu, cuda, cuda:1, mps, or auto.
     """
 
     model: Annotated[ModelName | None, Parameter(metavar="NAME")] = None
