@@ -58,7 +58,8 @@ def test_every_default_is_written_down(scenario: str, name: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_option_of_a_network_is_written_down(model: str) -> None:
-    found = make_config("split-mnist", "naive", model=model)
+    settings = {"vocabulary": 9} if model == "embedding-bag" else {}  # it has no default
+    found = make_config("split-mnist", "naive", model=model, settings=settings)
     signature = inspect.signature(find_factory(model)).parameters
     own = {k for k, p in signature.items() if p.kind is p.KEYWORD_ONLY}
     assert set(found.model_options) == own
@@ -259,7 +260,7 @@ def other_value(field: str, now: Any) -> Any:
     return 3
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("field", [name for name in FIELDS if name != "data_path"])
 def test_each_field_changes_the_folder(field: str) -> None:
     base = make_config("split-digits", "replay")
     other = msgspec.structs.replace(base, **{field: other_value(field, getattr(base, field))})

@@ -58,7 +58,7 @@ def make_score_tables(
     write = partial(format_metric, percent=percent, digits=digits)
     tables = [_make_metric_table(summary, write, percent=percent, precise=digits is None)]
     if grouped and len(tables[0].rows) > MAX_UNGROUPED:
-        tables[0] = _add_headings(tables[0])
+        tables[0] = _add_headings(tables[0], get_scale(summary))
     if per_task:
         known = {id_: summary.per_task[id_] for id_ in summary.metrics if id_ in summary.per_task}
         tables.append(_make_per_task_table("each task", known, summary.tasks, write))
@@ -184,7 +184,7 @@ def _make_metric_table(
     return TextTable(header, rows, right=right, ids=ids)
 
 
-def _add_headings(table: TextTable) -> TextTable:
+def _add_headings(table: TextTable, scale: ScoreScale) -> TextTable:
     """Return a table of metrics with a heading above each group of them."""
     rows: list[list[str]] = []
     headings = set()
@@ -192,7 +192,7 @@ def _add_headings(table: TextTable) -> TextTable:
         members = [row for row in table.rows if parse_id(row[0]).base in metrics]
         if members:
             headings.add((len(rows), 0))
-            rows.append([title, *[""] * (len(table.header) - 1)])
+            rows.append([title.replace("accuracy", scale.label), *[""] * (len(table.header) - 1)])
             rows += [[f"  {id_}", *cells] for id_, *cells in members]
     return TextTable(table.header, rows, right=table.right, best=headings)
 
