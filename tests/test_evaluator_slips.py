@@ -264,12 +264,15 @@ class Outputs(nn.Module):
         return self.shape(self.layer(x), x)
 
 
-def test_outputs_among_which_one_is_chosen() -> None:
-    model = Outputs(lambda scores, x: (scores, x))
-    with Evaluator({"a": rows()}, count_flops=False) as evaluator, evaluator.task("a", model):
-        evaluator.step(model)
-    assert len(evaluator.notes) == 1
-    assert "(3,) and (4,)" in evaluator.notes[0]
+@pytest.mark.parametrize("first", ["scores", "features"])
+def test_which_of_several_outputs_are_the_class_scores_is_not_guessed(first: str) -> None:
+    model = Outputs(lambda scores, x: (scores, x) if first == "scores" else (x, scores))
+    refused = message(lambda: Evaluator({"a": rows()}).begin("a", model))
+    assert "2 outputs of shapes (21, " in refused
+    assert "forward=lambda model, x: model(x)[0]" in refused
+
+
+def test_outputs_in_a_dict_without_logits() -> None:
     named = Outputs(lambda scores, x: {"out": scores})
     evaluator = Evaluator({"a": rows()}, count_flops=False)
     assert "a dict with 'out'" in message(lambda: evaluator.step(named))

@@ -183,14 +183,14 @@ class RunTracker:
         values, predictions = self._engine.evaluate_now(model, tasks, whole=kind == "full")
         predictions = predictions if kind == "full" else {}
         self._write(kind, self._lifecycle.step, self._lifecycle.task, values, predictions)
-        self._report_remarks()
+        self._report_warnings()
 
-    def _report_remarks(self) -> None:
-        remarks = self._engine.scorer.remarks
-        while remarks:
-            text, is_warning = remarks.popitem()
+    def _report_warnings(self) -> None:
+        warnings = self._engine.scorer.warnings
+        while warnings:
+            text = warnings.pop()
             if text not in self.recorder.notes:
-                (self.recorder.warn if is_warning else self.recorder.note)(text)
+                self.recorder.warn(text)
 
     def write_gradients(self, model: nn.Module, plasticity: LossTerm, stability: LossTerm) -> None:
         """Record the gradient norms of the step that is under way."""

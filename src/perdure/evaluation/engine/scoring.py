@@ -21,6 +21,7 @@ from ..state.trees import (
     move_leaf,
     row_layout,
 )
+from .outputs import class_scores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -111,7 +112,7 @@ class Scorer:
         self.score = score
         self.forward = forward or call_model
         self.trained: set[str] = set()  # tasks whose labels the model must have outputs for
-        self.remarks: dict[str, bool] = {}  # about the model's outputs; whether to warn
+        self.warnings: set[str] = set()  # about the model's outputs
         self.classes: dict[str, Sequence[int]] = {}  # by task; the others are masked
         self.batch_size = batch_size
         self._takes_task = "task" in inspect.signature(score or self.forward).parameters
@@ -179,8 +180,6 @@ class Scorer:
         with rows.copy_if_mutated(x) as inputs:
             output = self.call(self.forward, model, rows, inputs)
         outputs = class_scores(output)
-        if outputs is not output and isinstance(output, tuple | list):
-            self._note_choice(output)
         self._check_labels(rows, outputs.shape[1])
         if not self.classes:
             return outputs
@@ -207,23 +206,14 @@ class Scorer:
                 )
         rows.labels_checked = state
 
-    def _note_choice(self, output: Sequence[object]) -> None:
-        tensors = [part for part in output if isinstance(part, Tensor) and part.dim() > 1]
-        if len(tensors) > 1:
-            shapes = " and ".join(str(tuple(part.shape[1:])) for part in tensors)
-            self.remarks[
-                f"the model returns {len(output)} outputs, with shapes {shapes} per example: the "
-                "first is taken for the class scores; pass forward= for another"
-            ] = False
-
     def _inspect(self, logits: Tensor, rows: Rows) -> None:
         """Warn of outputs that are NaN, where looking at them does not delay a GPU."""
         if logits.device.type == "cpu" and bool(logits.isnan().any()):
             task = rows.spans[0].task
-            self.remarks[
+            self.warnings.add(
                 f"outputs of the model are NaN for examples of {task!r} and count as wrong; look "
                 "for NaN in the examples, or in the weights (training diverged)"
-            ] = True
+            )
 
     def call(
         self, function: Callable[..., object], model: object, rows: Rows, *inputs: object
@@ -242,26 +232,6 @@ def call_model(model: Callable[..., object], x: object) -> object:
     if isinstance(x, dict):
         return model(**x)
     return model(*x) if isinstance(x, tuple) else model(x)
-
-
-def class_scores(output: object) -> Tensor:
-    """Return the tensor of class scores in what a model returned, or raise."""
-    if not isinstance(output, Tensor):
-        if hasattr(output, "logits"):
-            output = output.logits
-        elif isinstance(output, dict) and "logits" in output:
-            output = output["logits"]
-        elif isinstance(output, tuple | list) and output:
-            output = output[0]
-    if not isinstance(output, Tensor) or output.dim() < 2 or output.shape[1] < 2:
-        got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-        if isinstance(output, dict):
-            got = f"a dict with {', '.join(map(repr, output)):.60}"
-        raise TypeError(
-            f"the model returned {got}, expected (rows, classes) for accuracy; pass score=, or "
-            "forward= that returns class scores: forward=lambda model, x: model(x)[…]"
-        )
-    return output
 
 
 def correct(logits: Tensor, y: object, rows: Rows, predicted: list[Tensor] | None = None) -> Tensor:
