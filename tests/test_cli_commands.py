@@ -83,7 +83,7 @@ def test_points_give_stream_and_matrix_metrics(points: Path) -> None:
     assert found["curves"]["min_acc"] == [None, pytest.approx(0.3)]
     assert found["curves"]["wfall"] == pytest.approx([0.1, 0.35])
     assert found["per_task"]["wfall"] == pytest.approx([0.6, 0.1])
-    says(" ".join(found["notes"]), "probe", "every 1 iteration")
+    says(" ".join(found["notes"]), "probe", "one per iteration")
 
 
 def test_points_through_a_pipe_in_percent_and_without_optional_columns() -> None:

@@ -152,7 +152,8 @@ def score_groups(
         except InputError as error:
             if len(groups) == 1:
                 raise
-            notes.append(f"left out: {error}")
+            together = f"all {len(refs)} runs of {name}: " if len(refs) > 1 else ""
+            notes.append(f"left out: {together}{error}")
     if not scored:
         raise InputError(f"nothing to score; {notes[-1]}")
     for group in scored.values():

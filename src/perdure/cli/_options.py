@@ -228,8 +228,8 @@ class FileOptions:
 
     Attributes:
         percent: Print tables in percent (JSON and CSV never are), and read matrices and logs as
-            percent. A run states its own scale. By default, scores are read as percent only if
-            nothing else is plausible, with a note.
+            percent if any of their scores is above 1. A run states its own scale. By default,
+            scores are read as percent only if nothing else is plausible, with a note.
         transposed: In matrices, rows are evaluated tasks and columns are trained tasks. By default,
             they are swapped only if no score is below the diagonal, with a note.
         upper: Set to `measured` if zeros that fill the upper triangle of a matrix are measured
@@ -249,8 +249,9 @@ class FileOptions:
         """Return these options for `read_input`."""
         scale = make_scale(self.range_, lower_is_better=self.lower_is_better)
         return InputOptions(
-            percent=self.percent or None, transposed=self.transposed, upper=self.upper, scale=scale
-        )
+            percent=self.percent or None, or_fractions=True, transposed=self.transposed,
+            upper=self.upper, scale=scale,
+        )  # fmt: skip
 
 
 @Parameter(name="*", group="Execution")

@@ -89,7 +89,8 @@ def pair_runs(
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise InputError(
             f"runs and files without a stated seed are paired by their order, and {listed:.400}; "
-            f"expected as many in each group; use `force=True` for the first {min(counts.values())}"
+            "expected as many in each group; name the seeds of a method NAME=PATH,PATH…, use "
+            f"`unpaired=True`, or `force=True` for the first {min(counts.values())}"
         )
     return {name: dict(enumerate(runs)) for name, runs in groups.items()}, "file order"
 

@@ -66,7 +66,7 @@ def find_groups(
         if name is None:
             unnamed.setdefault(argument, []).extend(runs)
         else:
-            _check_one_method(name, runs)
+            _check_one_method(name, runs, named=own_name is not None)
             named.setdefault(name, []).extend(runs)
     with_config = [run for runs in unnamed.values() for run in runs if run.config]
     with_config, notes = _drop_validation_runs(with_config)
@@ -145,12 +145,13 @@ def _sort_by_seed(runs: list[RunRef]) -> list[RunRef]:
     return sorted(runs, key=lambda run: run.seed) if numbered else runs  # type: ignore[arg-type, return-value]
 
 
-def _check_one_method(name: str, runs: Sequence[RunRef]) -> None:
+def _check_one_method(name: str, runs: Sequence[RunRef], *, named: bool) -> None:
     methods = list(dict.fromkeys(run.method for run in runs if run.method))
     if len(methods) > 1:
+        advice = f"omit {name:.60}=" if named else "put it before the first NAME=PATH"
         raise InputError(
             f"{runs[0].path}: holds the methods {list_few(methods)}, expected one under the name "
-            f"{name!r:.60}; omit {name:.60}="
+            f"{name!r:.60}; {advice}"
         )
 
 

@@ -7,11 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-import numpy as np
-
 from ..metrics import ACCURACY, ScoreMatrix
 from .file_kinds import MAX_MATRIX, is_log, read_bytes
-from .formats.conventions import detect_percent, detect_transposed
+from .formats.conventions import (
+    are_fractions,
+    detect_percent,
+    detect_transposed,
+    fractions_note,
+    is_lower_triangle,
+    suspect_transposed,
+)
 from .formats.matrix import parse_matrices, parse_vector
 from .formats.per_example import add_per_example
 from .io.files import InputError, open_stream, read_limited, unreadable
@@ -23,8 +28,6 @@ from .score_input import InputOptions, ScoreInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
 
     from .formats.matrix_entry import MatrixEntry
 
@@ -111,14 +114,20 @@ def detect_options(refs: Sequence[RunRef], options: InputOptions | None = None) 
     notes = list(options.notes)
     first = refs[0]
     group = f"{first.path}: {first.method}" if first.method else first.path
+    if others := len({ref.path for ref in refs}) - 1:
+        group += f" and {others} more"
     if options.transposed is None:
         note = detect_transposed(entries, group)
         options = replace(options, transposed=note is not None)
+        note = note or suspect_transposed(entries, group, lower_is_better=options.lower_is_better)
         notes += [note] if note else []
     if options.percent is None and options.scale is None:
         note = detect_percent(entries, group)
         options = replace(options, percent=note is not None)
         notes += [note] if note else []
+    elif options.allows_fractions and _none_is_percent(entries):
+        options = replace(options, percent=False)
+        notes.append(fractions_note(group))
     return replace(options, notes=tuple(notes))
 
 
@@ -151,18 +160,23 @@ def _read_file(ref: RunRef, options: InputOptions) -> ScoreInput:
 def _score_matrix(entry: MatrixEntry, options: InputOptions, name: str) -> ScoreInput:
     """Return the matrix of a source; options override what the source states."""
     file, stated = entry.fields, options.matrix_fields()
+    if options.transposed and is_lower_triangle(file["matrix"]):
+        raise InputError(
+            f"{name}: no score is above the diagonal, expected the trained tasks in columns; omit "
+            "`transposed=True`"
+        )
     tasks = file.get("tasks", ())
     if options.transposed and entry.row_tasks:
         tasks = entry.row_tasks
     fields = MatrixFields(**{k: v for k, v in file.items() if k not in ("matrix", "tasks")})  # type: ignore[typeddict-item]
     if options.percent:
-        if _is_small(file["matrix"]):
+        if are_fractions(file["matrix"]):
             raise InputError(
                 f"{name}: no score is above 1 percent, expected percent; omit `percent=True`?"
             )
         for key in ("initial", "joint", "single"):
             value = getattr(options, key) or fields.get(key)
-            if value is not None and _is_small(value):
+            if value is not None and are_fractions(value):
                 raise InputError(
                     f"{name}: the matrix is in percent and no score of `{key}=` is above 1, "
                     "expected percent as well"
@@ -184,6 +198,6 @@ def _score_matrix(entry: MatrixEntry, options: InputOptions, name: str) -> Score
     return ScoreInput(matrix, notes=[*options.notes, *entry.notes])
 
 
-def _is_small(scores: ArrayLike) -> bool:
-    """Return whether scores are fractions rather than percent; zeros may be either."""
-    return bool(0 < np.nanmax(np.append(scores, 0)) <= 1)
+def _none_is_percent(entries: Sequence[tuple[str, MatrixEntry]]) -> bool:
+    """Return whether the scores of all matrices are fractions."""
+    return all(not entry.percent and are_fractions(entry.fields["matrix"]) for _, entry in entries)

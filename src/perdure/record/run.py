@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..metrics import ScoreScale, UndefinedMetricError
-from .formats.conventions import looks_like_percent, percent_note
+from .formats.conventions import (
+    are_fractions,
+    fractions_note,
+    looks_like_percent,
+    percent_note,
+)
 from .formats.costs import read_costs
 from .formats.per_example import add_per_example
 from .formats.points import read_points
@@ -146,6 +151,14 @@ def read_log(data: bytes, name: str, options: InputOptions) -> ScoreInput:
         options = replace(options, percent=True)
         points = _parse_points(data, name, options, ours=False)
         points = replace(points, notes=(*points.notes, percent_note(scores, name)))
+    if options.percent and not options.lower_is_better and are_fractions(100 * points.score):
+        if not options.allows_fractions:
+            raise InputError(
+                f"{name}: no score is above 1 percent, expected percent; omit `percent=True`?"
+            )
+        options = replace(options, percent=False)
+        points = _parse_points(data, name, options, ours=False)
+        points = replace(points, notes=(*points.notes, fractions_note(name)))
     return _score_points(points, options, MatrixFields(), name)
 
 

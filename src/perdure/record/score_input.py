@@ -38,11 +38,13 @@ class InputOptions:
     """What the user states about a file: fields of ScoreMatrix, None where nothing is stated.
 
     Without `transposed` and `percent`, orientation and unit are detected where only one is
-    plausible; `notes` say so.
+    plausible; `notes` say so. With `or_fractions`, `percent` reads scores of which none is above 1
+    as fractions instead of refusing them: a command prints either in percent.
     """
 
     transposed: bool | None = None
     percent: bool | None = None
+    or_fractions: bool = False
     scale: ScoreScale | None = None
     setting: Setting | None = None
     classes: list[float] | None = None
@@ -53,6 +55,16 @@ class InputOptions:
     subsample: int = 1
     upper: Literal["measured"] | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether the scores are stated to be losses or errors."""
+        return self.scale is not None and self.scale.lower_is_better
+
+    @property
+    def allows_fractions(self) -> bool:
+        """Whether `percent` may mean fractions; error rates below 1 percent are plausible."""
+        return bool(self.percent) and self.or_fractions and not self.lower_is_better
 
     def matrix_fields(self) -> MatrixFields:
         """Return the stated fields as arguments of ScoreMatrix, percent as fractions."""

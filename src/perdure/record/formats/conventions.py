@@ -16,11 +16,20 @@ from ..io.files import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from .matrix_entry import MatrixEntry
 
-__all__ = ["detect_percent", "detect_transposed", "looks_like_percent", "percent_note"]
+__all__ = [
+    "are_fractions",
+    "detect_percent",
+    "detect_transposed",
+    "fractions_note",
+    "is_lower_triangle",
+    "looks_like_percent",
+    "percent_note",
+    "suspect_transposed",
+]
 
 MIN_TOP_PERCENT = 10  # a highest score below it may be a loss as well
 
@@ -50,6 +59,16 @@ def percent_note(scores: NDArray[np.float64], source: str) -> str:
     )
 
 
+def are_fractions(scores: ArrayLike) -> bool:
+    """Return whether scores are fractions rather than percent; zeros may be either."""
+    return bool(0 < np.nanmax(np.append(scores, 0)) <= 1)
+
+
+def fractions_note(source: str) -> str:
+    """Return the note on scores that are read as fractions although percent was asked for."""
+    return f"{source}: no score is above 1, so scores are read as fractions"
+
+
 def detect_percent(entries: Sequence[tuple[str, MatrixEntry]], group: str) -> str | None:
     """Return a note if the matrices of `group`, each with its source, are percent; else None.
 
@@ -66,7 +85,7 @@ def detect_percent(entries: Sequence[tuple[str, MatrixEntry]], group: str) -> st
         mark or looks_like_percent(*pair)
         for mark, *pair in zip(stated, matrices, diagonals, strict=True)
     ]
-    small = [0 < np.nanmax(np.append(matrix, 0)) <= 1 for matrix in matrices]
+    small = [are_fractions(matrix) for matrix in matrices]
     if any(percent) and any(small):
         one, other = entries[percent.index(True)][0], entries[small.index(True)][0]
         raise InputError(
@@ -111,6 +130,27 @@ def detect_transposed(entries: Sequence[tuple[str, MatrixEntry]], group: str) ->
     )
 
 
+def suspect_transposed(
+    entries: Sequence[tuple[str, MatrixEntry]], group: str, *, lower_is_better: bool
+) -> str | None:
+    """Return a note if every score above the diagonal is better than its mirror image below it.
+
+    A model is then better at each task before it learns it than after it has learned others.
+    """
+    for _, entry in entries:
+        matrix = entry.fields["matrix"]
+        if not _is_square(matrix) or len(matrix) < 3:
+            return None
+        lower = np.tri(len(matrix), k=-1, dtype=bool)
+        gains = matrix.T[lower] - matrix[lower]
+        if not ((-gains if lower_is_better else gains) > 0).all():
+            return None
+    return (
+        f"{group}: every score above the diagonal is better than the one mirrored below it; if "
+        "rows are evaluated tasks, use `transposed=True`"
+    )
+
+
 def _orientation(matrix: NDArray[np.float64]) -> str:
     """Return what the blank half of a matrix says: rows, columns or zeros (either)."""
     lower = matrix[np.tri(len(matrix), k=-1, dtype=bool)]
@@ -120,6 +160,16 @@ def _orientation(matrix: NDArray[np.float64]) -> str:
     if not np.nan_to_num(lower).any() and np.nan_to_num(upper).all():
         return "zeros"
     return "rows"
+
+
+def is_lower_triangle(matrix: NDArray[np.float64]) -> bool:
+    """Return whether scores are measured below the diagonal and none above it.
+
+    Example:
+        >>> is_lower_triangle(np.array([[0.9, np.nan], [0.6, 0.8]]))
+        True
+    """
+    return _is_square(matrix) and len(matrix) > 1 and _orientation(matrix.T) == "columns"
 
 
 def _is_square(matrix: NDArray[np.float64]) -> bool:

@@ -1,0 +1,80 @@
+"""Mistakes of somebody who scores matrices from several tools for the first time."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import perdure
+from perdure.record import InputError
+
+from .cli_helpers import refused, run, says, scored, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FULL = np.array([[0.9, 0.3, 0.2], [0.6, 0.85, 0.3], [0.45, 0.7, 0.95]])
+LOG = "step,trained,tested,score\n1,a,a,0.9\n2,b,a,0.6\n2,b,b,0.8\n"
+
+
+def lines(matrix: np.ndarray) -> str:
+    return "\n".join(",".join(f"{v:g}" for v in row) for row in matrix) + "\n"
+
+
+def test_percent_prints_fractions_in_percent(tmp_path: Path) -> None:
+    fractions = write(tmp_path, "fractions.csv", lines(FULL))
+    percent = write(tmp_path, "percent.csv", lines(100 * FULL))
+    log = write(tmp_path, "log.csv", LOG)
+    for path in (fractions, percent, log):
+        answer = run("score", path, "--metrics", "acc", "--percent")
+        assert answer.code == 0
+        says(answer.out, "70.00")
+        assert ("read as fractions" in answer.out) == (path != percent)
+    answer = run("compare", f"a={fractions}", f"b={percent}", "--metrics", "acc", "--percent")
+    assert answer.code == 0
+    assert answer.out.count("70.00") == 2
+
+
+def test_a_log_of_fractions_is_not_percent(tmp_path: Path) -> None:
+    path = write(tmp_path, "log.csv", LOG)
+    with pytest.raises(InputError, match="omit `percent=True`"):
+        perdure.score(path, percent=True)
+
+
+def test_a_full_matrix_that_looks_transposed_is_noted(tmp_path: Path) -> None:
+    path = write(tmp_path, "columns.csv", lines(FULL.T))
+    says(" ".join(scored(path)["notes"]), "above the diagonal is better", "--transposed")
+    assert scored(path, "--transposed")["notes"] == []
+    assert scored(path, "--no-transposed")["notes"] == []
+    losses = write(tmp_path, "losses.csv", lines(3 * (1 - FULL.T)))
+    options = ("--range", "0,inf", "--lower-is-better")
+    says(" ".join(scored(losses, *options)["notes"]), "above the diagonal is better")
+
+
+def test_transposed_is_refused_on_a_lower_triangle(tmp_path: Path) -> None:
+    path = write(tmp_path, "rows.csv", "0.9,,\n0.6,0.85,\n0.45,0.7,0.95\n")
+    says(refused("score", path, "--transposed"), "above the diagonal", "omit --transposed")
+
+
+def test_a_group_that_is_left_out_is_left_out_aloud(tmp_path: Path) -> None:
+    good, bad = write(tmp_path, "good.csv", lines(FULL)), write(tmp_path, "bad.csv", "0.9,O.1\n")
+    methods = write(tmp_path, "methods.json", json.dumps({"er": FULL.tolist()}))
+    answer = run("score", methods, good, bad, "--metrics", "acc")
+    says(answer.out, "left out: all 2 runs of good: ", "bad.csv")
+
+
+def test_compare_says_where_a_file_of_methods_goes(tmp_path: Path) -> None:
+    one = write(tmp_path, "one.csv", lines(FULL))
+    methods = write(tmp_path, "m.json", json.dumps({"er": FULL.tolist(), "ewc": FULL.tolist()}))
+    says(refused("compare", f"lwf={one}", methods), "m.json", "put it before the first NAME=PATH")
+    says(refused("compare", f"lwf={methods}"), "m.json", "omit lwf=")
+    assert run("compare", methods, f"lwf={one}", "--metrics", "acc").code == 0
+
+
+def test_seeds_given_as_methods_are_told_how_to_be_named(tmp_path: Path) -> None:
+    seeds = write(tmp_path, "seeds.json", json.dumps({"er": [FULL.tolist(), FULL.tolist()]}))
+    one = write(tmp_path, "s0.csv", lines(FULL))
+    says(refused("compare", seeds, one), "s0 has 1", "NAME=PATH,PATH", "--unpaired", "--force")
