@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,13 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from perdure.execution import FailureEvent
+from perdure.api.run_notes import note_progress
+from perdure.api.runs import RunPlan
+from perdure.cli._progress import SeedProgressView
+from perdure.cli.run.output import describe_config
+from perdure.execution import FailureEvent, plan_jobs
+from perdure.record.io.lock import Lock
+from perdure.training import make_config
 
 from .cli_helpers import judged_refusal, says, scored, strict
 from .run_helpers import SMALL, done, inside, kept_by_hand, points, printed_table, real_data
@@ -95,6 +102,42 @@ def test_json_is_all_there_is_on_stdout(three: tuple[Path, str]) -> None:
         found["summary"]["runs"][1]["metrics"]["acc"],
         np.mean([each["at the end"] for each in hand.values()]),
     )
+
+
+def test_one_line_says_how_it_was_trained(three: tuple[Path, str]) -> None:
+    line = three[1].splitlines()[1]
+    says(line, "memory", "alpha")
+    assert "None" not in line  # options that are not set are not listed
+    config = make_config("split-digits", "naive", epochs=1)
+    assert ", 1 epoch per task" in describe_config(config)
+
+
+def test_what_another_process_trains_is_said(tmp_path: Path) -> None:
+    configs = [make_config("split-digits", "naive", seed=seed) for seed in range(2)]
+    _, waiting = plan_jobs(configs, tmp_path)
+    for job in waiting:
+        job.folder.mkdir()
+    lock = Lock(waiting[0].folder)
+    assert note_progress([], waiting) == [
+        "running in another process: seed 0",
+        "starting from scratch: seed 1",
+    ]
+    lock.release()
+
+
+def test_an_interrupt_names_every_run_that_has_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configs = [make_config("split-digits", "naive", seed=seed) for seed in range(2)]
+    _, waiting = plan_jobs(configs, tmp_path / "my runs")
+    for job in waiting:
+        job.folder.mkdir(parents=True)
+    view = SeedProgressView(show=False)
+    view.on_plan(RunPlan([], waiting, []))
+    with pytest.raises(KeyboardInterrupt), view:
+        raise KeyboardInterrupt
+    _, folders = capsys.readouterr().err.split("perdure score ")
+    assert shlex.split(folders) == [str(job.folder) for job in waiting]
 
 
 def test_fewer_and_more_seeds_use_what_is_there(three: tuple[Path, str], tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_score_takes_aliases_and_says_so(tmp_path: Path) -> None:
     path = write(tmp_path, "r.csv", table())
     answer = run("score", path, "--metrics", "AA,la", "--format", "json")
     assert list(strict(answer.out)["metrics"]) == ["acc", "acc.learning"]
-    assert answer.err == "perdure: note: AA: acc\nperdure: note: la: acc.learning\n"
+    assert answer.err == "perdure: note: AA means acc\nperdure: note: la means acc.learning\n"
     says(
         refused("score", path, "--metrics", "forgetting"),
         "several",
@@ -155,12 +155,12 @@ def test_score_takes_aliases_and_says_so(tmp_path: Path) -> None:
 def test_the_functions_take_aliases_too(tmp_path: Path) -> None:
     scores = perdure.score(R, metrics=["aa", "omega.*"])
     assert list(scores.metrics) == ["acc", "omega.new"]
-    assert "aa: acc" in scores.notes
+    assert "aa means acc" in scores.notes
     report = perdure.compare({"a": [R, R], "b": [R, R]}, metrics=["LA"])
     assert list(report.metrics) == ["acc.learning"]
-    assert "LA: acc.learning" in report.notes
+    assert "LA means acc.learning" in report.notes
     groups = perdure.score_groups(write(tmp_path, "r.csv", table()), metrics=["la"])
-    assert groups.notes == ["la: acc.learning"]
+    assert groups.notes == ["la means acc.learning"]
     with pytest.raises(ValueError, match="several metrics"):
         perdure.score(R, metrics="forgetting")
 
@@ -190,7 +190,7 @@ def test_explain_knows_tools_their_names_and_families() -> None:
     says(run("explain", "m2i").out, "bwt.consecutive", "perdure run m2i replay")
     says(run("explain", "mlp").out, "two hidden layers")
     answer = run("explain", "er")
-    assert (answer.out.split(":")[0], answer.err) == ("replay", "perdure: note: er: replay\n")
+    assert (answer.out.split(":")[0], answer.err) == ("replay", "perdure: note: er means replay\n")
 
 
 def test_explain_prints_latex_only_on_request() -> None:
@@ -206,10 +206,10 @@ def test_explain_prints_latex_only_on_request() -> None:
 
 def test_run_says_where_the_strategy_belongs() -> None:
     says(refused("run", "ewc"), "is a strategy", "`perdure run split-digits ewc`")
-    says(refused("run", "A-GEM", "split-mnist"), "`perdure run split-digits agem`")
+    says(refused("run", "A-GEM", "split-mnist"), "comes first: `perdure run split-mnist agem`")
     answer = run("run", "split-digits", "finetune", "--dry-run", "--seeds", "1")
     assert '"strategy": "naive"' in answer.out
-    assert answer.err == "perdure: note: finetune: naive\n"
+    assert answer.err == "perdure: note: finetune means naive\n"
 
 
 def test_a_study_takes_aliases() -> None:
@@ -219,7 +219,12 @@ def test_a_study_takes_aliases() -> None:
     }  # fmt: skip
     study = make_study(plain, "s")
     assert study.strategies == ["naive", "replay"]
-    assert study.notes == ["finetune: naive", "ER: replay", "er: replay", "aa: acc"]
+    assert study.notes == [
+        "finetune means naive",
+        "ER means replay",
+        "er means replay",
+        "aa means acc",
+    ]
     config = study.make_configs(study.cells[1], {})[0]
     assert (config.strategy, config.options["memory"]) == ("replay", 50)
     with pytest.raises(ValueError, match="listed twice"):

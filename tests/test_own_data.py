@@ -86,6 +86,13 @@ def test_train_and_test_folders_are_taken_as_they_are(tmp_path: Path) -> None:
     says(notes(data), "the validation part is evaluated")
 
 
+def test_a_dry_run_says_what_was_understood(tmp_path: Path) -> None:
+    answer = run("run", write_images(tmp_path / "images"), "naive", "--seeds", "1", "--dry-run")
+    says(
+        answer.err, "images: 32 training examples, 4 classes, 2 tasks; --num-tasks", "no test part"
+    )
+
+
 def test_images_of_several_sizes_and_colours_become_alike(tmp_path: Path) -> None:
     folder = write_images(tmp_path / "images")
     Image.new("L", (30, 20), 128).save(folder / "ant" / "grey.jpg")
@@ -239,6 +246,18 @@ def test_stated_tasks_are_kept_by_class_or_by_domain(tmp_path: Path) -> None:
     )
 
 
+def test_every_stated_task_gets_test_examples_of_its_classes(tmp_path: Path) -> None:
+    x, y = table(80)
+    tasks = np.where(np.arange(80) < 72, 0.0, 1.0)  # the second task has two examples per class
+    scenario = make_scenario(str(write_npz(tmp_path / "t.npz", x=x, y=y, task=tasks)))
+    assert [task.name for task in scenario.tasks] == ["task 0", "task 1"]
+    small = scenario.tasks[1]
+    assert sorted(scenario.train.y[small.train]) == sorted(scenario.test.y[small.test])
+    says(notes(read_own_data(tmp_path / "t.npz")), "of each class of each task", "(20 of 80")
+    alone = write_npz(tmp_path / "a.npz", x=x, y=y, task=np.where(np.arange(80) < 76, 0, 1))
+    says(refused("run", alone, "naive", "--dry-run"), "task '1' has one example", "at least two")
+
+
 FUNCTION = """
 import numpy as np
 from perdure.data import Dataset, Split
@@ -299,7 +318,9 @@ FOLDERS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         lambda f: (f / "bee" / "001.png").write_bytes((f / "bee" / "001.png").read_bytes()[:80]),
         ["bee", "001.png", "repair or remove it"],
     ),
-    "text as an image": (lambda f: (f / "bee" / "x.jpg").write_text("hi"), ["x.jpg", "PNG, JPEG"]),
+    "text as an image": (
+        lambda f: (f / "bee" / "x.jpg").write_text("hi"), ["x.jpg", "PNG, JPEG", "(not an image)"],
+    ),
     "one class": (
         lambda f: remove(f, CLASSES[1:]), ["one class (ant)"],
     ),
@@ -355,6 +376,8 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "axes": ({"x": np.zeros((60, 3, 9, 3)), "y": Y}, ["--channels first or --channels last"]),
     "no channels": ({"x": np.zeros((60, 9, 9, 9)), "y": Y}, ["--channels first or --channels"]),
     "integers": ({"x": X.astype(int), "y": Y}, ["--input features or --input tokens"]),
+    "no task": ({"x": X, "y": Y, "task": np.where(Y > 2, np.nan, Y)}, ["a task is nan"]),
+    "tasks by two": ({"x": X, "y": Y, "task": np.stack([Y, Y], 1)}, ["tasks have shape (60, 2)"]),
     "empty": ({"x": X[:0], "y": Y[:0]}, ["no examples"]),
 }  # fmt: skip
 
@@ -383,12 +406,16 @@ def test_a_header_that_promises_too_much_costs_no_memory(tmp_path: Path) -> None
     )
 
 
-def test_what_is_not_there_is_one_line(tmp_path: Path) -> None:
+def test_what_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     says(refused("run", "./imagse", "naive", "--dry-run"), "imagse: no such file or folder", ".npz")
     says(refused("run", "no_such_module:f", "naive", "--dry-run"), "no module named")
     says(refused("run", "split-mnits", "naive", "--dry-run"), "split-mnist", "./images")
     np.save(tmp_path / "x.npy", X)
     says(refused("run", tmp_path / "x.npy", "naive", "--dry-run"), "np.savez")
+    (tmp_path / "x.csv").write_text("a,label\n1,2\n")
+    monkeypatch.chdir(tmp_path)
+    says(refused("run", "x.csv", "naive", "--dry-run"), "x.csv: expected", ".parquet file")
+    says(refused("run", "ER", "x.npy"), "`perdure run x.npy replay`")
     says(refused("run", "split-digits", "naive", "--input", "tokens", "--dry-run"), "your own data")
     path = write_parquet(tmp_path / "a.parquet", "SELECT 1.5 AS a, 'x' AS b")
     says(refused("run", path, "naive", "--dry-run"), "columns are a, b", "label")

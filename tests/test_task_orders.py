@@ -180,7 +180,7 @@ def test_runs_in_several_orders_are_one_group_that_says_so(store: Path) -> None:
     assert summary.components["acc"].order_sd == pytest.approx(expected.order_sd)
     assert summary.intervals["acc"][0] == pytest.approx(max(expected.low, 0))
     answer = run("score", store, "--metrics", "acc")
-    says(answer.out, "3 task orders: std over orders", "over seeds", "6 runs in 3 task orders")
+    says(answer.out, "3 task orders: SD over orders", "over seeds", "6 runs in 3 task orders")
     plain = json.loads(run("score", store / "*naive*", "--format", "json").out)
     assert "order_sd" in json.dumps(plain)
 

@@ -65,6 +65,7 @@ def note_own_data(config: RunConfig) -> list[str]:
 def note_progress(finished: Sequence[Job], waiting: Sequence[Job]) -> list[str]:
     """Return notes on which runs are finished, start from scratch or resume."""
     from ..execution import can_resume
+    from ..record.run_folder import RunFolder
 
     notes = []
     if finished and not waiting:
@@ -72,7 +73,10 @@ def note_progress(finished: Sequence[Job], waiting: Sequence[Job]) -> list[str]:
         notes.append(f"finished before, read from {store}; use `restart=True` to run again")
     elif finished:
         notes.append(f"finished before: {_list(finished)}")
-    begun = [job for job in waiting if job.folder.exists()]
+    running = [job for job in waiting if RunFolder(job.folder).is_locked()]
+    if running:
+        notes.append(f"running in another process: {_list(running)}")
+    begun = [job for job in waiting if job.folder.exists() and job not in running]
     if restarted := [job for job in begun if not can_resume(job)]:
         notes.append(f"starting from scratch: {_list(restarted)}")
     if resumed := [job for job in begun if can_resume(job)]:

@@ -130,7 +130,10 @@ def run(
         _check_resumable(waiting, restart=restart)
     provenance = training.load_provenance(configs[0], fetch=bool(waiting))
     notes = [
-        *(f"{strategy}: {name}" for name in {config.strategy for config in configs} - {strategy}),
+        *(
+            f"{strategy} means {name}"
+            for name in {config.strategy for config in configs} - {strategy}
+        ),
         *note_own_data(configs[0]),
         *note_changes(finished, provenance),
         *note_last_run(waiting, provenance, store),

@@ -48,7 +48,7 @@ def resolve_metrics(metrics: Sequence[str] | None) -> tuple[list[str] | None, li
 
     Example:
         >>> resolve_metrics(["aa", "bwt"]), resolve_metrics(None)
-        ((['acc', 'bwt'], ['aa: acc']), (None, []))
+        ((['acc', 'bwt'], ['aa means acc']), (None, []))
     """
     if metrics is None:
         return None, []

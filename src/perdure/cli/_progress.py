@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections import Counter
@@ -59,7 +60,8 @@ class SeedProgressView:
             )
             begun = [job for job in self._jobs if job.code != 0 and job.folder.exists()]
             if begun:
-                print_stderr(f"what was recorded so far: perdure score {begun[0].folder}")
+                folders = shlex.join(str(job.folder) for job in begun)
+                print_stderr(f"what was recorded so far: perdure score {folders}")
 
     def on_plan(self, plan: RunPlan) -> None:
         """Show what will be done."""

@@ -31,7 +31,7 @@ def select_metric_ids(names: Iterable[str]) -> MetricSelection:
     Example:
         >>> select_metric_ids(["AA", "omega.*"])
         MetricSelection(ids=['acc', 'omega.base', 'omega.new', 'omega.all'], named=['acc'], \
-notes=['AA: acc'])
+notes=['AA means acc'])
     """
     ids: list[str] = []
     named: list[str] = []
@@ -48,7 +48,7 @@ notes=['AA: acc'])
             raise ValueError(f"{error}{f', or {every!r} for all' if every else ''}") from None
         named.append(id_)
         ids.append(id_)
-        notes += [f"{name}: {id_}"] if id_ != name else []
+        notes += [f"{name} means {id_}"] if id_ != name else []
     return MetricSelection(list(dict.fromkeys(ids)), named, notes)
 
 

@@ -193,7 +193,7 @@ def describe_components(summary: RunsSummary) -> str:
             + "; more seeds would tell them apart"
         )
     told = (
-        f"std over orders {parts.order_sd:.3g}, over seeds {parts.seed_sd:.3g} ({id_})"
+        f"SD over orders {parts.order_sd:.3g}, over seeds {parts.seed_sd:.3g} ({id_})"
         for id_, parts in ((id_, summary.components[id_]) for id_ in ids)
     )
     return f"{first.orders} task orders: {'; '.join(told)}"

@@ -77,7 +77,7 @@ def is_own(name: str, known: Sequence[str] | Mapping[str, object] = ()) -> bool:
         return False
     if ":" in name or name.lower().endswith(SUFFIXES) or name.startswith((".", "~")):
         return True
-    return bool({"/", os.sep} & set(name)) or Path(name).is_dir()
+    return bool({"/", os.sep} & set(name)) or Path(name).exists()
 
 
 def locate_own(name: str) -> str:

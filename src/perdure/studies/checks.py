@@ -95,7 +95,7 @@ def resolve_aliases(plain: Mapping[str, object]) -> tuple[dict[str, object], lis
 
     Example:
         >>> resolve_aliases({"strategies": ["er"], "strategy": {"er": {"memory": 50}}})
-        ({'strategies': ['replay'], 'strategy': {'replay': {'memory': 50}}}, ['er: replay'])
+        ({'strategies': ['replay'], 'strategy': {'replay': {'memory': 50}}}, ['er means replay'])
     """
     study = dict(plain)
     notes: dict[str, str] = {}
@@ -115,7 +115,7 @@ def resolve_aliases(plain: Mapping[str, object]) -> tuple[dict[str, object], lis
         except ValueError as error:
             raise InputError(f"[select] metric: {error}") from None
         study["select"] = {**select, "metric": notes[metric]}
-    return study, [f"{name}: {taken}" for name, taken in notes.items() if taken != name]
+    return study, [f"{name} means {taken}" for name, taken in notes.items() if taken != name]
 
 
 def check_study(study: Study) -> None:

@@ -76,7 +76,8 @@ def find_data_changes(folder: Path, data: Mapping[str, Provenance]) -> list[str]
             old = before.get(name, {}).get(file)
             if old != digest:
                 was = f"{old:.12}…" if old else "missing"
-                changes.append(f"{name}: {file} is {digest:.12}… now, and was {was}")
+                what = name if file == name else f"{name}: {file}"
+                changes.append(f"{what} is {digest:.12}… now, and was {was}")
     return changes
 
 

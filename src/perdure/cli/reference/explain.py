@@ -103,7 +103,7 @@ def _page(term: str) -> str:
 
 
 def _taken(term: str, strategy: str) -> str:
-    print_stderr(f"note: {term}: {strategy}")
+    print_stderr(f"note: {term} means {strategy}")
     return strategy_page(strategy)
 
 

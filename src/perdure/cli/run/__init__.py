@@ -88,6 +88,7 @@ def run(
         format_: Output format.
     """
     strategy = _resolve_names(scenario, strategy)
+    from ...api.run_notes import note_own_data
     from ...api.runs import make_configs
     from ...api.runs import run as run_seeds
 
@@ -95,6 +96,7 @@ def run(
     options["settings"] = _parse_settings(set_)
     if dry_run:
         configs = make_configs(scenario, strategy, seeds=seeds, orders=orders, **options)
+        print_stderr(*note_own_data(configs[0]))
         print_json([{"folder": str(store / c.folder), **to_builtins(c)} for c in configs])
         return 0
     require_training()
@@ -125,14 +127,17 @@ def _resolve_names(scenario: str, strategy: str) -> str:
     """Return the strategy that a name stands for; raise if it is where the scenario belongs."""
     taken = resolve_strategy(scenario)
     if scenario not in SCENARIOS and taken in STRATEGIES and not Path(scenario).exists():
-        default = next(iter(SCENARIOS))
-        raise InputError(
-            f"{scenario!r:.60} is a strategy, and the scenario comes first: `perdure run {default} "
-            f"{taken}` trains it on digits; `perdure list scenarios` lists the others"
-        )
+        if strategy in SCENARIOS or Path(strategy).exists():
+            hint = f"`perdure run {strategy} {taken}`"
+        else:
+            hint = (
+                f"`perdure run {next(iter(SCENARIOS))} {taken}` trains it on digits; "
+                "`perdure list scenarios` lists the others"
+            )
+        raise InputError(f"{scenario!r:.60} is a strategy, and the scenario comes first: {hint}")
     taken = resolve_strategy(strategy)
     if taken != strategy:
-        print_stderr(f"note: {strategy}: {taken}")
+        print_stderr(f"note: {strategy} means {taken}")
     return taken
 
 

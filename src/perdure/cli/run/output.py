@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ...metrics import Summary
     from ...training import RunConfig
 
-__all__ = ["print_failures", "print_result"]
+__all__ = ["describe_config", "print_failures", "print_result"]
 
 
 def print_result(result: RunResult, summary: Summary | RunsSummary) -> None:
@@ -29,7 +30,7 @@ def print_result(result: RunResult, summary: Summary | RunsSummary) -> None:
     runs = f"{count} runs in {orders} task orders" if orders else f"{count} seeds"
     seeds = "1 seed" if count == 1 else f"mean of {runs}"
     print_lines(f"{config.scenario}, {config.strategy}, {config.setting}-incremental, {seeds}")
-    print_wrapped(_describe_config(config), "  ")
+    print_wrapped(describe_config(config), "  ")
     print_lines()
     tasks = make_task_table(summary)
     if len(tasks.header) > 1:
@@ -47,7 +48,7 @@ def print_result(result: RunResult, summary: Summary | RunsSummary) -> None:
         for text in result.deviations:
             print_wrapped(f"  {text}", "    ")
     print_lines("", "record:", *(f"  {folder}" for folder in result.folders))
-    print_lines(f"all metrics: perdure score {' '.join(map(str, result.folders))}")
+    print_lines(f"all metrics: perdure score {shlex.join(map(str, result.folders))}")
 
 
 def print_failures(failed: Sequence[Job]) -> None:
@@ -64,20 +65,18 @@ def _describe_schedule(config: RunConfig) -> str:
     return decay + (f" warmup {warmup}" if warmup else "")
 
 
-def _describe_config(config: RunConfig) -> str:
+def describe_config(config: RunConfig) -> str:
     """Return in one line how a run is trained."""
-    length = (
-        f"{config.epochs} epochs"
-        if config.iterations is None
-        else f"{config.iterations} iterations"
+    unit, count = (
+        ("epoch", config.epochs) if config.iterations is None else ("iteration", config.iterations)
     )
     parts = [
         config.model,
         f"{config.optimizer} lr {config.optimizer_options['lr']:g}{_describe_schedule(config)}",
         f"batch {config.batch}",
-        f"{length} per task",
+        f"{count} {unit}{'' if count == 1 else 's'} per task",
     ]
-    parts += [f"{name} {value}" for name, value in config.options.items()]
+    parts += [f"{name} {value}" for name, value in config.options.items() if value is not None]
     parts += [f"order {config.order}"] if config.order is not None else []
     parts += [f"images {config.image_size}x{config.image_size}"] if config.image_size else []
     parts += ["unseen classes masked"] if config.mask_unseen else []

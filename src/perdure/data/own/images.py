@@ -132,7 +132,10 @@ def decode_image(data: bytes, shape: tuple[int, ...], source: str) -> NDArray[np
 
 
 def _damaged(source: str, error: Exception) -> InputError:
-    reason = "not a whole image" if "truncated" in str(error).lower() else type(error).__name__
+    kind = type(error).__name__
+    reason = {"UnidentifiedImageError": "not an image"}.get(kind, kind)
+    if "truncated" in str(error).lower():
+        reason = "not a whole image"
     return InputError(
         f"{source}: cannot be read as PNG, JPEG, BMP or WebP ({reason}); repair or remove it"
     )

@@ -92,7 +92,8 @@ def _read(path: Path, options: ReadOptions, _fingerprint: tuple[int, ...]) -> Ow
     kind = options.input or parts.kind
     layout = find_layout(parts.train.x, str(path), kind=kind, channels=options.channels)
     notes = [*parts.notes] if path.is_dir() else [layout.note, *parts.notes]
-    train, test = parts.train, parts.test
+    train = _check_tasks(parts.train, path)
+    test = None if parts.test is None else _check_tasks(parts.test, path)
     if test is not None and test.x.shape[1:] != train.x.shape[1:]:
         raise InputError(
             f"{path}: training examples have shape {train.x.shape[1:]} and test examples "
@@ -101,7 +102,7 @@ def _read(path: Path, options: ReadOptions, _fingerprint: tuple[int, ...]) -> Ow
     written = None if test is None else test.y
     train_y, test_y, classes = _encode_labels(train.y, written, path, notes)
     if test is None:
-        is_test = _draw_test_set(train_y, classes, path, notes)
+        is_test = _draw_test_set(train_y, classes, train.task, path, notes)
         train, test = _select(train, ~is_test), _select(train, is_test)
         train_y, test_y = train_y[~is_test], train_y[is_test]
     assert test_y is not None
@@ -201,11 +202,20 @@ def _is_one_hot(y: NDArray[Any]) -> bool:
 
 
 def _draw_test_set(
-    y: NDArray[np.int64], classes: tuple[str, ...], path: Path, notes: list[str]
+    y: NDArray[np.int64],
+    classes: tuple[str, ...],
+    tasks: NDArray[Any] | None,
+    path: Path,
+    notes: list[str],
 ) -> NDArray[np.bool_]:
-    """Return which examples become the test set: a fifth of each class, at least one."""
+    """Return which examples become the test set: a fifth of each class of each task.
+
+    It is at least one. The only example of a class in a task remains a training example.
+    """
     rng = random_stream("own_test_split", SPLIT_SEED)
     is_test = np.zeros(len(y), dtype=bool)
+    one_task = np.zeros(len(y), dtype=np.int64)
+    numbers = one_task if tasks is None else np.unique(tasks, return_inverse=True)[1]
     for label, name in enumerate(classes):
         rows = np.flatnonzero(y == label)
         if len(rows) < 2:
@@ -213,10 +223,21 @@ def _draw_test_set(
                 f"{path}: class {name!r:.60} has one example, and there is no test part to "
                 "evaluate on; expected at least two per class"
             )
-        count = max(1, round(TEST_FRACTION * len(rows)))
-        is_test[rng.choice(rows, count, replace=False)] = True
+        for number in np.unique(numbers[rows]):
+            group = rows[numbers[rows] == number]
+            if len(group) > 1:
+                count = max(1, round(TEST_FRACTION * len(group)))
+                is_test[rng.choice(group, count, replace=False)] = True
+    if tasks is not None and (
+        missing := sorted(set(tasks.tolist()) - set(tasks[is_test].tolist()))
+    ):
+        raise InputError(
+            f"{path}: task {str(missing[0])!r:.60} has one example of each of its classes, and "
+            "there is no test part to evaluate on; expected at least two of a class"
+        )
+    each = "each class" if tasks is None else "each class of each task"
     notes.append(
-        f"no test part: {TEST_FRACTION:.0%} of each class, drawn with a fixed seed, are the test "
+        f"no test part: {TEST_FRACTION:.0%} of {each}, drawn with a fixed seed, are the test "
         f"set ({is_test.sum():,} of {len(y):,} examples)"
     )
     return is_test
@@ -226,6 +247,21 @@ def _select(part: Part, rows: NDArray[np.bool_]) -> Part:
     return Part(part.x[rows], part.y[rows], None if part.task is None else part.task[rows])
 
 
+def _check_tasks(part: Part, path: Path) -> Part:
+    """Return a part with one task per example; whole numbers written as floats become integers."""
+    task = part.task
+    if task is None:
+        return part
+    if task.ndim != 1:
+        raise InputError(f"{path}: tasks have shape {task.shape}, expected one per example")
+    if task.dtype.kind != "f":
+        return part
+    if not np.isfinite(task).all():
+        wrong = task[~np.isfinite(task)][0]
+        raise InputError(f"{path}: a task is {wrong:g}, expected a number or a name; fill it in")
+    return part._replace(task=task.astype(np.int64)) if (task == np.round(task)).all() else part
+
+
 def _encode_tasks(
     train: Part, test: Part, path: Path
 ) -> tuple[tuple[str, ...], NDArray[np.int64], NDArray[np.int64]]:
@@ -233,11 +269,10 @@ def _encode_tasks(
     assert train.task is not None
     if test.task is None:
         raise InputError(f"{path}: only the training part states tasks, expected both to")
-    if train.task.ndim != 1 or test.task.ndim != 1:
-        raise InputError(f"{path}: tasks have shape {train.task.shape}, expected one per example")
     values, numbers = np.unique(train.task, return_inverse=True)
     if unknown := set(test.task.tolist()) - set(values.tolist()):
-        raise InputError(f"{path}: task {str(min(unknown))!r:.60} is in the test part alone")
+        raise InputError(f"{path}: task {str(min(unknown))!r:.60} is in the test part alone; "
+                         "expected training examples of every task")  # fmt: skip
     if missing := set(values.tolist()) - set(test.task.tolist()):
         raise InputError(f"{path}: task {str(min(missing))!r:.60} has no test examples")
     names = tuple(str(value) for value in values)
