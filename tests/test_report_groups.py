@@ -106,6 +106,7 @@ def test_warnings_are_one_line_per_kind_and_none_is_lost(tmp_path: Path) -> None
             assert f"{id_} may be up to {bound:.3f} too" in listed, (method.name, id_)
     assert next(g for g in groups if "biased" in g.text).concerns == "all 6 methods"
     assert next(g for g in groups if "unfinished" in g.text).concerns == "m5"
+    assert "both methods" in {group.concerns for group in group_warnings(methods[:2])}
     reasons = group_undefined(methods)
     for method in methods:
         for id_, reason in method.summary.undefined.items():

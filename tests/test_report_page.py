@@ -161,6 +161,7 @@ def test_the_gap_in_words() -> None:
     assert "hardly" in describe_stability_gap({"min_acc": 0.88}, 0.9)
     # Learned to .6, it rose to .9 while other tasks were learned: it never fell.
     assert "hardly" in describe_stability_gap({"min_acc": 0.6, "gap.depth": 0.01}, 0.9)
+    assert "1 point at" in describe_stability_gap({"min_acc": 0.6, "gap.depth": 0.01}, 0.9)
     assert "30 points below" in describe_stability_gap({"min_acc": 0.6, "gap.depth": 0.2}, 0.9)
     assert describe_stability_gap({}, 0.9) == ""
     lost = {"min_acc": 0.0, "bwt": -0.9}
@@ -254,6 +255,20 @@ def test_every_formula_can_be_drawn(id_: str) -> None:
     svg = render_formula(METRICS[id_].formula)
     assert svg.count("M") > 3  # outlines of letters
     assert 'fill="currentColor"' in svg
+
+
+def test_formulas_have_hyphens_in_words_and_fractions_of_full_size() -> None:
+    def size(latex: str) -> list[int]:
+        return [int(n) for n in re.findall(r'(?:width|height)="(\d+)"', render_formula(latex))]
+
+    assert size(r"\text{min-ACC}")[0] < size(r"\mathrm{min-ACC}")[0]  # the latter has a minus
+    assert size(r"\frac1T")[1] > 1.8 * size("T")[1]
+
+
+def test_matrices_are_explained_in_light_and_dark(tmp_path: Path) -> None:
+    text = render_page(open_methods([str(write(tmp_path, "a.csv", "0.9,\n0.6,0.8\n"))])[0])
+    assert "the stronger the colour, the better" in text
+    assert "darker" not in text.partition("<main")[2].partition("<script")[0]
 
 
 def test_the_command_gives_the_same_run() -> None:

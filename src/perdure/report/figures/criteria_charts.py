@@ -120,7 +120,7 @@ def fixed(methods: RunsByMethod, *, size: Size = "page") -> Figure:
 
 def _find_problem(matrix: ScoreMatrix) -> str:
     """Return why there is no mean over all tasks, an empty string if there is one."""
-    hint = "evaluate unseen tasks too: `perdure run` with `unseen=True`"
+    hint = "evaluate unseen tasks too, with `unseen=True`"
     try:
         curve = fixed_curve(matrix.scores)
     except UndefinedMetricError as reason:

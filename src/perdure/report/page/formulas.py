@@ -17,8 +17,9 @@ REPLACEMENTS = (
     (r"\\le(?![a-zA-Z])", r"\\leq"),
     (r"\\ge(?![a-zA-Z])", r"\\geq"),
     (r"\\t?frac(\w)(\w)", r"\\frac{\1}{\2}"),
+    (r"\\frac", r"\\dfrac"),  # matplotlib draws a \frac in the size of an index
     (r"\\[bB]igg?(?![a-zA-Z])", ""),
-    (r"\\text\{", r"\\mathrm{"),
+    (r" \\(sum|min|max)(?=_)", r"\\;\\\1"),  # else what is below it touches its neighbour
 )
 
 

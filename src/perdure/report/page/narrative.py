@@ -62,7 +62,7 @@ def diagnose(metrics: Mapping[str, float], *, percent: bool = False) -> tuple[st
         'beneficial transfer'
     """
     learned, bwt, acc = metrics["acc.learning"], metrics["bwt"], metrics["acc"]
-    change = f"{'gained' if bwt > 0 else 'lost'} {100 * abs(bwt):.0f} points"
+    change = f"{'gained' if bwt > 0 else 'lost'} {_format_points(bwt)}"
     reason = (
         f"tasks were learned to {_format(learned, percent)} on average and later "
         f"{'kept' if abs(bwt) < HALF_POINT else change}; "
@@ -73,6 +73,11 @@ def diagnose(metrics: Mapping[str, float], *, percent: bool = False) -> tuple[st
 
 def _format(score: float, percent: bool) -> str:
     return f"{100 * score:.0f}%" if percent else f"{score:.2f}"
+
+
+def _format_points(change: float) -> str:
+    points = f"{100 * abs(change):.0f}"
+    return f"{points} point{'' if points == '1' else 's'}"
 
 
 def _name_diagnosis(learned: float, bwt: float, acc: float) -> str:
@@ -113,9 +118,9 @@ def describe_stability_gap(
         end = _format(older, percent)
         return f"{fell}, not far below their end ({end}): hardly a stability gap"
     if depth < ABOUT_ZERO:  # they had never been higher: later gains are not a recovery
-        cost = f"{100 * max(depth, 0.0):.0f} points"
+        cost = _format_points(max(depth, 0.0))
         return f"{fell}, but new tasks cost them {cost} at their start: hardly a stability gap"
-    return f"{fell}, {100 * (older - low):.0f} points below their end: a stability gap"
+    return f"{fell}, {_format_points(older - low)} below their end: a stability gap"
 
 
 def describe_scores(metrics: Mapping[str, float], scale: ScoreScale, older: float | None) -> str:

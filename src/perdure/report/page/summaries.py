@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...metrics import summary_of_runs
+from ...record import Run
 from ..labels import merge_names, shorten_names
 from ..load import get_config
 
@@ -111,7 +112,9 @@ def describe_difference(methods: Sequence[MethodSummary]) -> str:
         reason = "These methods learned different tasks or have different scores"
     else:
         reason = f"These runs have {' or '.join(map(str, counts))} tasks"
-    return f"{reason}: no number here says which is better."
+    unfinished = any(isinstance(run, Run) and not run.finished for m in methods for run in m.runs)
+    hint = " perdure report --finished leaves unfinished runs out." if unfinished else ""
+    return f"{reason}: no number here says which is better.{hint}"
 
 
 def describe_orders(methods: Sequence[MethodSummary]) -> str:

@@ -97,6 +97,8 @@ def _count_methods(labels: Sequence[str], methods: int) -> str:
         return ""
     if len(labels) == 1:
         return labels[0]
+    if len(labels) == methods == 2:
+        return "both methods"
     which = "all" if len(labels) == methods else f"{len(labels)} of"
     return f"{which} {methods} methods"
 
