@@ -159,6 +159,13 @@ def test_missing_columns_are_a_reason(id_: str, columns: tuple[str, ...]) -> Non
         assert f"needs {column} in the costs" in without.undefined[id_]
         empty = summary(costs=table(**others, **{column: [1.0, nan]}))
         assert f"needs {column} of task 'b'" in empty.undefined[id_]
+        told_by_the_loop = column in (
+            "data_bytes",
+            "stored_bytes",
+            "copies_bytes",
+            "flops_one_pass",
+        )
+        assert ("an Evaluator needs" in empty.undefined[id_]) == told_by_the_loop
     assert "cost" in summary(R).undefined[id_]
 
 

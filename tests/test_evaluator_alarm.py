@@ -262,6 +262,12 @@ def test_a_function_of_several_numbers() -> None:
     assert seen == [(1, "a", 0.9, None, None), (2, "a", 0.5, 0.4, 0.4)]
 
 
+def test_a_function_that_compares_what_is_undefined_so_far() -> None:
+    evaluator = evaluator_of([0.9, 0.5], alarm=lambda live: live.min_acc < 0.6)
+    with pytest.raises(TypeError, match=r"None while it is undefined.*live\.min_acc is not None"):
+        quietly(lambda: run_through(evaluator, 1))
+
+
 def test_an_alarm_of_a_loss() -> None:
     losses = iter([1.0, 3.0, 1.0])
     evaluator = Evaluator(

@@ -48,6 +48,13 @@ def test_the_function_gets_each_seed_once_in_order_and_nothing_is_seeded() -> No
     assert perdure.repeat(train, seeds=1).metrics["acc"] == np.mean(train(0)[-1])
 
 
+def test_a_function_that_ignores_its_seed_is_noticed() -> None:
+    question = "every seed gave the same scores: does the function use its seed?"
+    assert question in perdure.repeat(lambda _: train(0), seeds=2, metrics=["acc"]).notes
+    assert question not in perdure.repeat(train, seeds=2, metrics=["acc"]).notes
+    assert question not in perdure.repeat(train, seeds=1).notes
+
+
 def test_a_failing_seed_is_named_and_the_others_are_kept() -> None:
     def fn(seed: int) -> Any:
         return train(seed) if seed < 3 else 1 / 0

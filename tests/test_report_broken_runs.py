@@ -116,7 +116,7 @@ def test_the_others_are_shown_and_the_reason_is_said(
         answer = run("plot", kind, store, "-o", tmp_path / "x.svg")
         assert answer.code == 0, answer.err
         assert answer.err.startswith("perdure: note: left out: ")
-        assert (answer.err.count("\n"), reason in answer.err) == (1, True), answer.err
+        assert (answer.err.count("note: "), reason in answer.err) == (1, True), answer.err
         text = (tmp_path / "x.svg").read_text()
         assert "gem" in text
         assert "ewc" not in text
@@ -170,6 +170,23 @@ def test_a_run_that_failed_later_is_shown_as_far_as_it_came(store: Path, tmp_pat
     assert '<tr><th scope="row">ewc</th>' in text
     assert "These runs have 2 or 3 tasks" in text
     assert said.partition(": ")[2] in read_input(str(folder)).notes
+
+
+def test_a_report_says_how_to_leave_unfinished_runs_out(store: Path, tmp_path: Path) -> None:
+    make(store / "ewc-0", points(2), done=False)
+    answer = run("report", store, "-o", tmp_path / "x.html")
+    assert "note: 1 unfinished run is shown up to the last finished task; --finished" in answer.err
+    assert "shown up to" not in run("report", store, "--finished", "-o", tmp_path / "y.html").err
+
+
+def test_a_run_that_may_only_lack_its_close_says_so(tmp_path: Path) -> None:
+    hint = "if training has ended, evaluator.close() was not called"
+    ended = make(tmp_path / "er-0", points(3), done=False)
+    assert hint in "".join(read_input(str(ended)).notes)
+    midway = make(tmp_path / "er-1", points(2) + "5,t2,t0,probe,0.5,10\n", done=False)
+    notes = "".join(read_input(str(midway)).notes)
+    assert "unfinished" in notes
+    assert hint not in notes
 
 
 def test_no_task_ended_before_a_failure(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from ..metrics import ScoreMatrix, Stream, Summary
+from ..metrics import RunsSummary, ScoreMatrix, Stream, Summary
 from ..metrics import summary as summarize
 from ..record import InputError, detect_options, read_ref
 from ..record.group_names import format_seeds
@@ -21,7 +21,7 @@ from .score_options import make_options, select_metrics
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..metrics import RunsSummary, SummaryOptions
+    from ..metrics import SummaryOptions
     from ..record import InputOptions
     from ..stats import IntervalMethod
 
@@ -96,6 +96,8 @@ def repeat(
 
     def combine(note: str = "") -> Summary | RunsSummary:
         summary = _combine(results, inputs, options, interval)
+        if isinstance(summary, RunsSummary) and _are_equal(summary.runs):
+            summary.notes.append("every seed gave the same scores: does the function use its seed?")
         summary.notes += [note] if note else []
         select_metrics(summary, metrics or ())
         return summary
@@ -172,6 +174,10 @@ def _combine(
     named = [refs.get(seed, RunRef(f"seed {seed}", seed=seed)) for seed in results]
     note = f"mean over {len(results)} seeds: {format_seeds(results)}"
     return combine_seeds(named, summaries, options, interval=interval, note=note)
+
+
+def _are_equal(runs: Sequence[Summary]) -> bool:
+    return all((run.metrics, run.curves) == (runs[0].metrics, runs[0].curves) for run in runs)
 
 
 def _describe_progress(seed: int, done: int, total: int, start: float) -> str:

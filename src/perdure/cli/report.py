@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from .._extras import install_hint
-from ..record import InputError
+from ..record import InputError, Run, RunFolder
 from ..report.sources import open_sources
 from ..stats import PairTestName
 from ._options import DEFAULT_FILE_OPTIONS, FileOptions, Flag, check_paths
@@ -18,6 +18,8 @@ from .reference.names import PathText
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ..report.load import RunsByMethod
 
 __all__ = ["report"]
 
@@ -89,10 +91,25 @@ def report(
         test=PairTestOptions(test, unpaired, alpha), write_options=render_options,
     )  # fmt: skip
     output.write_text(text, encoding="utf-8")
-    for note in notes:
+    for note in notes + _unfinished_notes(methods):
         print_stderr(f"note: {note}")
     print_lines(f"wrote {output} ({len(text) / 1e6:.1f} MB); open it in a browser")
     return 0
+
+
+def _unfinished_notes(methods: RunsByMethod) -> list[str]:
+    """Return a note on the runs that may still be training; those that failed have their own."""
+    count = sum(
+        isinstance(run, Run) and not run.finished and RunFolder(run.folder).failure() is None
+        for runs in methods.values()
+        for run in runs
+    )
+    runs = "1 unfinished run is" if count == 1 else f"{count} unfinished runs are"
+    return (
+        [f"{runs} shown up to the last finished task; --finished leaves unfinished runs out"]
+        if count
+        else []
+    )
 
 
 def _arguments(sources: Sequence[str], **options: object) -> list[str]:

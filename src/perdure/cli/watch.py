@@ -45,7 +45,8 @@ def watch(
         raise InputError(f"--port is {port}, expected at most 65535")
     if not store.is_dir():
         raise InputError(
-            f"{store}: no such folder, expected a folder of runs; `perdure run` creates one"
+            f"{store}: no such folder, expected a folder of runs; it appears once a run or an "
+            f"Evaluator trains; to watch before that: mkdir {store}"
         )
     _require_packages()
     from ..report.live.serve import LiveServer, open_port

@@ -74,7 +74,7 @@ class Alarm:
     def message(self, live: Live) -> str | None:
         """Return what to report if the condition is met, else None."""
         if callable(self.condition):
-            result = self.condition(live)
+            result = _call(self.condition, live)
             if isinstance(result, str):
                 return result or None
             return "its function returned true" if result else None
@@ -90,6 +90,20 @@ class Alarm:
             return f"{metric} is {value:.4g}: {rule} (no interval for such scores)"
         bound = "at most" if sign == "<" else "at least"
         return f"{metric} is {value:.4g}, {bound} {end:.4g} by its interval: {rule}"
+
+
+def _call(condition: Callable[[Live], bool | str | None], live: Live) -> bool | str | None:
+    """Return what a function of `live` decides; explain the error if it compares a None."""
+    try:
+        return condition(live)
+    except TypeError as error:
+        if "NoneType" not in str(error):
+            raise
+        raise TypeError(
+            f"the function of the alarm failed at step {live.step}: {error}; a live metric is None "
+            "while it is undefined (min_acc during the first task), expected a function that "
+            "allows for it: lambda live: live.min_acc is not None and live.min_acc < 0.6"
+        ) from error
 
 
 def as_alarm(alarm: Alarm | Condition | None) -> Alarm | None:
@@ -182,5 +196,8 @@ def _parse(rule: object) -> tuple[str, str, float]:
     except ValueError:
         limit = float("nan")
     if not match or not isfinite(limit):
-        raise ValueError(f"alarm is {rule!r}, expected a rule like 'min_acc < 0.6' or a function")
+        raise ValueError(
+            f"alarm is {rule!r}, expected a rule like 'min_acc < 0.6' or 'wf50 > 0.2', or a "
+            "function"
+        )
     return match[1], match[2], limit

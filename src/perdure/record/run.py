@@ -32,6 +32,7 @@ __all__ = ["Run", "add_costs", "open_run", "read_log", "read_points_of_run", "re
 
 PRINTED_KEYS = ("scenario", "strategy", "setting", "model", "seed")
 MAX_COSTS = 128 << 20  # bytes
+UNFINISHED = "is unfinished"
 
 
 @dataclass
@@ -130,7 +131,7 @@ def read_points_of_run(
         result = _score_points(points, options, fields, name)
     else:
         reason = folder.failure()
-        state = "is unfinished" if reason is None else f"failed ({' '.join(reason.split()):.200})"
+        state = UNFINISHED if reason is None else f"failed ({' '.join(reason.split()):.200})"
         result = _score_finished_tasks(points, options, fields, name, state)
     result.notes += metadata.notes
     result.evaluation_data = metadata.evaluation_data
@@ -190,12 +191,17 @@ def _score_finished_tasks(
     """Return what is known of a run that is unfinished or has failed: the tasks that have ended."""
     last = points.last_finished_step()
     if last is not None:
+        is_complete = last == points.step[-1]
         points = points.until(last)
         count = len({task for task, _ in points.spans()})
         if "classes" in fields:
             fields = fields | {"classes": fields["classes"][:count]}
         result = _score_points(points, options, fields, name)
-        result.notes.append(f"the run {state}: scored over {count} finished task(s)")
+        hint = "; if training has ended, evaluator.close() was not called"
+        result.notes.append(
+            f"the run {state}: scored over {count} finished task(s)"
+            + (hint if is_complete and state == UNFINISHED else "")
+        )
         return result
     result = _score_points(points, options, fields, name)
     if points.spans():

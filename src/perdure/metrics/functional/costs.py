@@ -20,6 +20,12 @@ __all__ = ["Costs", "ce", "check_weights", "clscore", "clstability", "ms", "ms_c
 
 
 MAX_PRINTED = 6  # tasks
+SOURCES = {  # of the columns that only a training loop itself can state
+    "data_bytes": "task(…, train_data=…)",
+    "flops_one_pass": "task(…, train_data=…)",
+    "stored_bytes": "task(…, stored_samples=…)",
+    "copies_bytes": "costs.report_memory(…)",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +63,9 @@ class Costs:
             raise UndefinedMetricError(f"needs {name} in the costs, which was not measured")
         for task, value in zip(self.tasks, values, strict=True):
             if math.isnan(value):
+                hint = f" (an Evaluator needs {SOURCES[name]} for it)" if name in SOURCES else ""
                 raise UndefinedMetricError(
-                    f"needs {name} of task {task!r} in the costs, which is empty"
+                    f"needs {name} of task {task!r} in the costs, which is empty{hint}"
                 )
         return values
 

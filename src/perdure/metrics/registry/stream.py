@@ -91,7 +91,8 @@ STREAM_METRICS: dict[str, Metric] = {
         r"\text{share of dips that came back to } .95\,A(E_i, f_{t_k})", OURS,
         "stream", gap.gap_recovered, needs=("boundaries",), accepts="not negative",
         unit="none",
-        distinction="The fraction of dips behind gap.recovery.",
+        distinction="The fraction of dips behind gap.recovery. A task that is at 0 at the switch "
+        "cannot fall and counts as recovered.",
         interpretation="1: every dip recovered while the new task was learned."),
 }
 # fmt: on
