@@ -86,6 +86,16 @@ def test_train_and_test_folders_are_taken_as_they_are(tmp_path: Path) -> None:
     says(notes(data), "the validation part is evaluated")
 
 
+def test_images_of_16_bits_are_scaled_not_clipped(tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "images")
+    deep = np.arange(144, dtype=np.uint16).reshape(12, 12) * 400
+    Image.fromarray(deep).save(folder / "ant" / "000.png")
+    data = read_own_data(folder)
+    says(notes(data), "1 of 40 images have 16 bits per pixel: divided by 256")
+    both = np.concatenate([data.dataset.train.x, data.dataset.test.x])
+    assert any((image == deep >> 8).all() for image in both)
+
+
 def test_a_dry_run_says_what_was_understood(tmp_path: Path) -> None:
     answer = run("run", write_images(tmp_path / "images"), "naive", "--seeds", "1", "--dry-run")
     says(
@@ -99,7 +109,7 @@ def test_images_of_several_sizes_and_colours_become_alike(tmp_path: Path) -> Non
     (folder / "ant" / "notes.txt").write_text("not an image")
     data = read(folder)
     assert data.dataset.train.x.shape[1:] == (3, 64, 64)
-    says(notes(data), "2 sizes, most often 12x12", "64x64", "`image_size=`", "1 files that are not")
+    says(notes(data), "2 sizes, most often 12x12", "64x64", "`image_size=`", "1 file(s) left out")
     assert read(folder, image_size=20).dataset.train.x.shape[1:] == (3, 20, 20)
 
 

@@ -58,7 +58,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "grid in run": ("[run]\ngrid.lr = [1, 2]", ("[run]", "[grid]")),
     "empty list": ("[grid]\nlr = []", ("grid", "list")),
     "empty list of a strategy": ("[strategy.ewc]\ngrid.lr = []", ("[strategy.ewc]", "list")),
-    "no list": ("[grid]\nlr = 1", ("grid", "array")),
+    "no list": ("[grid]\nlr = 1", ("grid", "expected a list")),
     "no list of a strategy": ("[strategy.ewc]\ngrid.lr = 1", ("[strategy.ewc]", "list")),
     "grid is a number": ("[strategy.ewc]\ngrid = 5", ("[strategy.ewc]", "list")),
     "grid is a list": ("[variant.a]\ngrid = [5]", ("[variant.a]", "list")),
@@ -69,15 +69,15 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "seed twice": ("seeds = [3, 0, 3]", ("seed", "twice")),
     "large seed": ("seeds = [4294967296]", ("4294967296", "2**32")),
     "very many seeds": ("seeds = 100000000", ("100000000 seeds", "at most 100000 runs")),
-    "text for seeds": ('seeds = "5"', ("seeds", "str")),
-    "a part of a seed": ("seeds = 2.5", ("seeds", "float")),
-    "true seeds": ("seeds = true", ("seeds", "bool")),
+    "text for seeds": ('seeds = "5"', ("seeds is '5'", "a number of seeds")),
+    "a part of a seed": ("seeds = 2.5", ("seeds is 2.5", "a number of seeds")),
+    "true seeds": ("seeds = true", ("seeds is True", "a number of seeds")),
     "model twice": ('models = ["mlp", "mlp"]', ("model", "twice")),
     "setting twice": ('settings = ["task", "task"]', ("setting", "twice")),
-    "text for a list": ('models = "mlp"', ("models", "array")),
-    "number for a table": ("strategy = 3", ("strategy", "object")),
-    "number for a layer": ("strategy.ewc = 3", ("strategy", "object")),
-    "number for a variant": ("[variant]\nlr = 1", ("variant", "object")),
+    "text for a list": ('models = "mlp"', ("models", "expected a list")),
+    "number for a table": ("strategy = 3", ("strategy is 3", "table [strategy.NAME]")),
+    "number for a layer": ("strategy.ewc = 3", ("ewc is 3", "table [strategy.NAME]")),
+    "number for a variant": ("[variant]\nlr = 1", ("[variant] lr is 1", "a table")),
     "text for a number": ('[run]\nlr = "fast"', ("lr", "'fast'", "a number")),
     "number that is none": ("[run]\nlr = nan", ("lr", "nan")),
     "endless number": ("[grid]\nlr = [0.1, inf]", ("lr", "inf")),
@@ -104,7 +104,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "text for a share": ('[select]\nvalidation_split = "a"', ("select.validation_split",)),
     "no seeds to select by": ("[select]\nseeds = 0", ("[select]", "seeds", "0")),
     "word for seeds": ('[select]\nseeds = "al"', ("select.seeds", "'al'")),
-    "select is no table": ("select = 3", ("select", "object")),
+    "select is no table": ("select = 3", ("select is 3", "a table [select]")),
 }  # fmt: skip
 
 
@@ -124,9 +124,25 @@ def test_every_command_refuses(command: tuple[str, ...], tmp_path: Path) -> None
 
 
 WHOLE = {
+    "text for a list": (
+        b'scenarios = "split-digits"\nstrategies = ["naive"]',
+        "scenarios is 'split-digits', expected",
+    ),
+    "a list for a table": (
+        b'scenario = ["split-digits"]\nstrategies = ["naive"]',
+        "did you mean scenarios?",
+    ),
+    "no strategies": (b'scenarios = ["split-digits"]', "strategies are missing"),
+    "a table of one value": (
+        b'run = 3\nscenarios = ["split-digits"]\nstrategies = ["naive"]',
+        "expected a table [run]",
+    ),
+    "a fraction without its zero": (
+        b'scenarios = ["split-digits"]\nstrategies = ["naive"]\n[grid]\nlr = [.1]',
+        "0.1, not .1",
+    ),
     "scenario": (b'scenarios = ["split-digit"]\nstrategies = ["naive"]', "did you mean split-digi"),
     "strategy": (b'scenarios = ["split-digits"]\nstrategies = ["naiv"]', "did you mean naive"),
-    "no strategies": (b'scenarios = ["split-digits"]', "strategies"),
     "no scenario": (b'scenarios = []\nstrategies = ["naive"]', "one scenario"),
     "twice": (b'scenarios = ["split-digits"]\nstrategies = ["ewc", "ewc"]', "twice"),
     "nothing": (b"", "scenarios"),

@@ -27,6 +27,7 @@ __all__ = [
     "FACTORS",
     "RUN_OPTIONS",
     "check_keys",
+    "check_shapes",
     "check_study",
     "hyperparameters_of",
     "overridden",
@@ -88,6 +89,40 @@ def check_keys(plain: Mapping[str, object], kind: type[msgspec.Struct], where: s
                     f"{where}{name} has {value!r:.40}; {suggest_names(value, words)}"
                     f"expected {' or '.join(words)}"
                 )
+
+
+LISTS = {
+    "scenario": "scenarios",
+    "strategy": "strategies",
+    "model": "models",
+    "setting": "settings",
+}
+
+
+def check_shapes(plain: Mapping[str, object]) -> None:
+    """Raise unless the lists of a study are lists and its tables are tables."""
+    for table in ("run", "grid", "select", "variant", *LISTS):
+        nested = table in LISTS or table == "variant"
+        value = plain.get(table, {})
+        if not isinstance(value, dict):
+            hint = f"did you mean {LISTS[table]}? " if table in LISTS else ""
+            title = f"{table}.NAME" if nested else table
+            raise InputError(f"{table} is {value!r:.40}; {hint}expected a table [{title}]")
+        for name, item in value.items():
+            if nested and not isinstance(item, dict):
+                raise InputError(f"[{table}] {name!s:.40} is {item!r:.40}, expected a table "
+                                 f"[{table}.NAME]")  # fmt: skip
+            if table == "grid" and not isinstance(item, list):
+                raise InputError(f"[grid] {name!s:.40} is {item!r:.40}, expected a list of values")
+    for name in LISTS.values():
+        if name in ("scenarios", "strategies") and name not in plain:
+            raise InputError(f'{name} are missing, expected a list: {name} = ["…"]')
+        value = plain.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise InputError(f'{name} is {value!r:.40}, expected a list of names: {name} = ["…"]')
+    seeds = plain.get("seeds", 1)
+    if not all(type(seed) is int for seed in (seeds if isinstance(seeds, list) else [seeds])):
+        raise InputError(f"seeds is {seeds!r:.40}, expected a number of seeds or a list of seeds")
 
 
 def resolve_aliases(plain: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:

@@ -20,6 +20,7 @@ from .checks import (
     FACTORS,
     RUN_OPTIONS,
     check_keys,
+    check_shapes,
     check_study,
     hyperparameters_of,
     overridden,
@@ -44,6 +45,7 @@ __all__ = [
 MAX_BYTES = 1 << 20
 # Python's parser takes quadratic time and memory in the number of parts of a key.
 LONG_KEY = re.compile(rb"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){64}""")
+BARE_FRACTION = re.compile(rb"[=\[,]\s*-?\.\d")
 Values = dict[str, object]  # options and hyperparameters by name
 Grid = dict[str, list[object]]  # the values to search, by name
 GridPoint = dict[str, object]  # one value per name of a grid
@@ -239,8 +241,10 @@ def read_study(path: Path | str) -> Study:
     except RecursionError:
         raise InputError(f"{path}: cannot be read as TOML (nested too deeply)") from None
     except ValueError as error:  # also raised for a number of 5000 digits
+        hint = "; TOML writes 0.1, not .1" if BARE_FRACTION.search(data) else ""
         raise InputError(
-            f"{path}: cannot be read as TOML ({error}), expected a study like examples/study.toml"
+            f"{path}: cannot be read as TOML ({error}{hint}), expected a study like "
+            "examples/study.toml"
         ) from None
     check_depth(plain, str(path))
     return make_study(locate_scenarios(plain, path.parent), path.stem)
@@ -257,6 +261,7 @@ def make_study(plain: Mapping[str, object], name: str) -> Study:
     """
     try:
         check_keys(plain, Study)
+        check_shapes(plain)
         if isinstance(select := plain.get("select", {}), dict):
             check_keys(select, SelectionRule, "[select]: ")
         canonical, notes = resolve_aliases(plain)

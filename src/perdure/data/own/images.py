@@ -49,6 +49,7 @@ class Header(NamedTuple):
     width: int
     height: int
     is_grey: bool
+    is_deep: bool = False  # 16 bits per pixel
 
 
 def read_images(folder: Path, size: int | None) -> Parts:
@@ -91,11 +92,17 @@ def read_header(data: bytes, source: str) -> Header:
         raise _damaged(source, error) from None
     if image.width * image.height > MAX_PIXELS:
         raise InputError(f"{source}: {image.width}x{image.height} pixels, expected fewer")
-    return Header(image.width, image.height, image.mode in ("1", "L", "LA"))
+    is_deep = image.mode.startswith("I")
+    return Header(image.width, image.height, is_deep or image.mode in ("1", "L", "LA"), is_deep)
 
 
 def plan_size(headers: Counter[Header], size: int | None, notes: list[str]) -> tuple[int, int]:
-    """Return the height and width of all images, with a note if some have to be resized."""
+    """Return the height and width of all images, with notes on those that have to change."""
+    if deep := sum(count for header, count in headers.items() if header.is_deep):
+        notes.append(
+            f"{deep:,} of {headers.total():,} images have 16 bits per pixel: divided by 256; save "
+            "them as arrays in an .npz file to keep all bits"
+        )
     sizes = Counter[tuple[int, int]]()
     for header, count in headers.items():
         sizes[header.height, header.width] += count
@@ -122,6 +129,8 @@ def decode_image(data: bytes, shape: tuple[int, ...], source: str) -> NDArray[np
     channels, height, width = shape
     try:
         image: Image.Image = Image.open(io.BytesIO(data), formats=FORMATS)
+        if image.mode.startswith("I"):  # 16 bits: Pillow would make everything above 255 white
+            image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
         image = image.convert("L" if channels == 1 else "RGB")
         if image.size != (width, height):
             image = image.resize((width, height), Image.Resampling.BILINEAR)
@@ -190,7 +199,7 @@ def _iterate_files(folder: Path, notes: list[str]) -> Iterator[tuple[ImageFile, 
         if total > MAX_FILES:
             raise InputError(f"{folder}: more than {MAX_FILES:,} images, expected fewer")
     if skipped:
-        notes.append(f"{folder}: {skipped} files that are not images are left out")
+        notes.append(f"{folder}: {skipped} file(s) left out, which are not images")
 
 
 def _decode_part(folder: Path, part: str, files: list[ImageFile], shape: tuple[int, ...]) -> Part:
