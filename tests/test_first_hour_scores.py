@@ -78,3 +78,49 @@ def test_seeds_given_as_methods_are_told_how_to_be_named(tmp_path: Path) -> None
     seeds = write(tmp_path, "seeds.json", json.dumps({"er": [FULL.tolist(), FULL.tolist()]}))
     one = write(tmp_path, "s0.csv", lines(FULL))
     says(refused("compare", seeds, one), "s0 has 1", "NAME=PATH,PATH", "--unpaired", "--force")
+
+
+def test_reasons_name_tasks(tmp_path: Path) -> None:
+    path = write(tmp_path, "named.csv", ",T1,T2\nT1,0.9,\nT2,0.6,0.85\n")
+    says(scored(path)["undefined"]["fwt.next"], "the score on T2 after T1")
+    says(refused("score", write(tmp_path, "m.csv", ",A,B\nA,0.9,\nB,0.6,\n")), "on B after B")
+    says(refused("score", write(tmp_path, "m.csv", ",A,B\nA,0.9,\nB,7,0.8\n")), "on A after B")
+
+
+def test_python_takes_one_metric_as_text_everywhere() -> None:
+    methods = {"er": FULL, "ewc": FULL}
+    assert list(perdure.compare(methods, metrics="acc").metrics) == ["acc"]
+    assert list(perdure.score(FULL, metrics="acc").metrics) == ["acc"]
+    assert list(perdure.repeat(lambda _: FULL, 2, metrics="aa").metrics) == ["acc"]
+    (group,) = perdure.score_groups(FULL, metrics="acc").groups.values()
+    assert list(group.summary.metrics) == ["acc"]
+
+
+def test_paths_instead_of_scores_are_told_where_to_go() -> None:
+    with pytest.raises(InputError, match=r"'s0.csv' is text.*'NAME=PATH,PATH'"):
+        perdure.score(["s0.csv", "s1.csv"])
+    with pytest.raises(InputError, match=r"er: 's0.csv' is text.*'NAME=PATH,PATH'"):
+        perdure.compare({"er": ["s0.csv", "s1.csv"], "ewc": "s2.csv"})
+
+
+def test_print_shows_what_was_read_and_what_is_shown(tmp_path: Path) -> None:
+    path = write(tmp_path, "percent.csv", lines(100 * FULL))
+    says(repr(perdure.which(path, "-0.30")), "note: ", "read as percent")
+    single = repr(perdure.compare({"er": FULL, "ewc": FULL - 0.1}, metrics=["acc"]))
+    assert "±" not in single
+    assert "letter" not in single
+
+
+def test_other_names_of_several_seeds(tmp_path: Path) -> None:
+    paths = [write(tmp_path, f"s{k}.csv", lines(100 * FULL - k)) for k in range(3)]
+    answer = run("score", *paths, "--as", "avalanche")
+    assert answer.out.count("read as percent") == 1
+    says(answer.out, "mean of 3 runs; test sets assumed equal")
+
+
+def test_a_variance_in_percent_has_its_unit(tmp_path: Path) -> None:
+    path = write(tmp_path, "m.csv", lines(FULL))
+    options = ("--percent", "--metrics", "memory_stability")
+    says(run("score", path, *options).out, "memory stability (variance), in squared %")
+    answer = run("compare", f"a={path}", f"b={write(tmp_path, 'n.csv', lines(FULL / 2))}", *options)
+    says(answer.out, "memory_stability (squared %)")

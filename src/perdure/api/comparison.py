@@ -49,7 +49,7 @@ MAX_EXAMPLE_COMPARISONS = 5  # methods of one run each: nobody reads the tables 
 
 def compare(
     *groups: str | Path | Scores,
-    metrics: Sequence[str] | None = None,
+    metrics: str | Sequence[str] | None = None,
     test: PairTestName = "t",
     unpaired: bool = False,
     against: str | None = None,

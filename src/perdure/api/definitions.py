@@ -118,7 +118,8 @@ class DefinitionMatches:
         return {**plain, "found": self.found}
 
     def __repr__(self) -> str:
-        return "\n".join([self.table().text(), *self.describe()])
+        notes = [f"note: {note}" for note in self.notes]
+        return "\n".join([self.table().text(), *self.describe(), *notes])
 
 
 def which(

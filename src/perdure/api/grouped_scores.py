@@ -100,7 +100,7 @@ class GroupedScores(NamedTuple):
 
 def score_groups(
     *sources: str | Path | Mapping[str, object] | ArrayLike,
-    metrics: Sequence[str] | None = None,
+    metrics: str | Sequence[str] | None = None,
     inputs: InputOptions | None = None,
     options: SummaryOptions | None = None,
     interval: IntervalMethod = "t",
@@ -186,7 +186,9 @@ def tool_rows(group: ScoreGroup, tool: str) -> list[ToolRow]:
         if mean is None and same[0].id in group.summary.metrics:
             mean = group.summary.metrics[same[0].id]  # defined over runs only: CLstability
         id_ = same[0].id if len({row.id for row in same}) == 1 else None
-        note = f"mean of {len(same)} runs" if mean is not None else same[0].note
+        note = same[0].note
+        if mean is not None:
+            note = f"mean of {len(same)} runs" + (f"; {note}" if note else "")
         rows.append(ToolRow(same[0].name, id_, mean, note))
     return rows
 

@@ -16,7 +16,7 @@ from ..record import InputError, detect_options, read_ref
 from ..record.group_names import format_seeds
 from ..record.run_index import RunRef, find_runs, refs_of_array
 from .grouped_scores import combine_seeds
-from .score_options import make_options, select_metrics
+from .score_options import make_options, resolve_metrics, select_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ def repeat(
     fn: Callable[[int], object],
     seeds: int | Sequence[int] = 5,
     *,
-    metrics: Sequence[str] | None = None,
+    metrics: str | Sequence[str] | None = None,
     interval: IntervalMethod = "t",
     inputs: InputOptions | None = None,
     progress: bool | None = None,
@@ -90,6 +90,7 @@ def repeat(
     chosen = _check_seeds(seeds)
     if not callable(fn):
         raise InputError(f"`fn=` is {fn!r:.60}, expected a function of the seed")
+    metrics, aliases = resolve_metrics(metrics)
     options = make_options(metrics)
     show = progress if progress is not None else sys.stderr.isatty()
     results: dict[int, Summary | RunRef | ScoreMatrix] = {}
@@ -98,7 +99,7 @@ def repeat(
         summary = _combine(results, inputs, options, interval)
         if isinstance(summary, RunsSummary) and _are_equal(summary.runs):
             summary.notes.append("every seed gave the same scores: does the function use its seed?")
-        summary.notes += [note] if note else []
+        summary.notes += [*aliases, *([note] if note else [])]
         select_metrics(summary, metrics or ())
         return summary
 

@@ -43,7 +43,7 @@ def make_options(
     )
 
 
-def resolve_metrics(metrics: Sequence[str] | None) -> tuple[list[str] | None, list[str]]:
+def resolve_metrics(metrics: str | Sequence[str] | None) -> tuple[list[str] | None, list[str]]:
     """Return the ids that names, aliases and patterns stand for, and a note per alias.
 
     Example:
@@ -52,7 +52,7 @@ def resolve_metrics(metrics: Sequence[str] | None) -> tuple[list[str] | None, li
     """
     if metrics is None:
         return None, []
-    ids, _, notes = select_metric_ids(metrics)
+    ids, _, notes = select_metric_ids([metrics] if isinstance(metrics, str) else metrics)
     return ids, notes
 
 

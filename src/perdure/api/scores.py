@@ -84,7 +84,7 @@ def score(
         >>> score([[90, 10], [60, 85]]).notes[0]  # doctest: +ELLIPSIS
         'array: scores up to 90 are read as percent (losses need ...'
     """
-    metrics, aliases = resolve_metrics([metrics] if isinstance(metrics, str) else metrics)
+    metrics, aliases = resolve_metrics(metrics)
     window = [window] if isinstance(window, int) else window
     options = make_options(metrics, window=window, beta=beta, epsilon=epsilon, weights=weights)
     inputs = InputOptions(

@@ -251,5 +251,6 @@ def _print_as(
         for name, group_rows in rows.items()
     }
     for name in _print_groups(tables, format_):
-        print_notes([note for source in groups[name].inputs for note in source.notes], format_)
+        read = [note for source in groups[name].inputs for note in source.notes]
+        print_notes(list(dict.fromkeys(read)), format_)
     print_notes(notes, format_)

@@ -181,14 +181,16 @@ class ScoreMatrix:
     def __post_init__(self, transposed: bool) -> None:
         r = square(self.scores)
         r = r.T if transposed else r
+        tasks = len(r)
+        names = self.tasks if len(set(self.tasks)) == tasks else _check_names((), tasks)
         missing = np.flatnonzero(np.isnan(r.diagonal()))
         if len(missing):
+            name = names[missing[0]]
             raise ValueError(
-                f"score on task {missing[0]} after task {missing[0]} is missing, expected a "
-                "number: every task must be evaluated after it is learned"
+                f"score on {name} after {name} is missing, expected a number: every task must be "
+                "evaluated after it is learned"
             )
-        tasks = len(r)
-        self.scale.check(r, lambda k: f"score on task {k % tasks} after task {k // tasks}")
+        self.scale.check(r, lambda k: f"score on {names[k % tasks]} after {names[k // tasks]}")
         above = (r[k, k + 1 :] for k in range(tasks))
         if self.upper is None and tasks > 1 and not any(row.any() for row in above):
             r = np.where(np.tri(tasks, dtype=bool), r, np.nan)
@@ -197,7 +199,7 @@ class ScoreMatrix:
             r = r.copy()
         self._set("scores", r)
         self._set("notes", tuple(self.notes))
-        self._set("tasks", _check_names(self.tasks, len(r)))
+        self._set("tasks", _check_names(self.tasks, tasks))
         for field in ("initial", "joint", "single"):
             self._set_vector(field)
         if self.classes is not None:

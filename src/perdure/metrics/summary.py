@@ -10,6 +10,7 @@ import numpy as np
 
 from .criteria import check_criteria_scale, clscore_of, criteria_weights
 from .functional.accuracy import fixed_curve
+from .functional.checks import not_measured
 from .functional.forgetting import forgetting_matrix
 from .functional.value import UndefinedMetricError, Value
 from .intervals.summary_intervals import (
@@ -78,7 +79,7 @@ def summary(
         try:
             value, curve = _compute(metric, arguments, matrix, stream, costs)
         except UndefinedMetricError as reason:
-            result.undefined[id_] = str(reason)
+            result.undefined[id_] = _name_tasks(reason, matrix)
         else:
             _add_value(result, id_, metric, value, curve)
     if matrix is not None:
@@ -95,6 +96,14 @@ def summary(
     if options.only is not None:
         result.keep_only(sorted(options.only))
     return result
+
+
+def _name_tasks(reason: UndefinedMetricError, matrix: ScoreMatrix | None) -> str:
+    """Return why a metric is undefined, with the names of tasks instead of their numbers."""
+    if reason.entry is None or matrix is None:
+        return str(reason)
+    after, task = (matrix.tasks[k] for k in reason.entry)
+    return not_measured(after, task)
 
 
 def _split_data(

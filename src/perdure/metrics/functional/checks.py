@@ -148,9 +148,12 @@ def _entries(
 
 
 def _raise_missing(i: int, j: int) -> NoReturn:
-    raise UndefinedMetricError(
-        f"needs the score on task {j} after task {i}, which was not measured"
-    )
+    raise UndefinedMetricError(not_measured(f"task {i}", f"task {j}"), (int(i), int(j)))
+
+
+def not_measured(after: str, task: str) -> str:
+    """Return the reason of a metric that is undefined because a score was not measured."""
+    return f"needs the score on {task} after {after}, which was not measured"
 
 
 def vector(

@@ -14,7 +14,14 @@ __all__ = ["UndefinedMetricError", "Value"]
 
 
 class UndefinedMetricError(ValueError):
-    """Raised by a metric that the data does not support; the message is the reason."""
+    """Raised by a metric that the data does not support; the message is the reason.
+
+    `entry` is the row and column of a score that was not measured, if that is the reason.
+    """
+
+    def __init__(self, reason: str, entry: tuple[int, int] | None = None) -> None:
+        super().__init__(reason)
+        self.entry = entry
 
 
 class Value(float):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,12 @@ def depth_of(values: object) -> int:
 
 def to_matrix(values: object, source: str) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """Return rows of scores as an array, and a note if they had growing lengths."""
+    first = values[0] if isinstance(values, list | tuple) and values else values
+    if isinstance(first, str | PurePath):
+        raise InputError(
+            f"{source}: {str(first)!r:.60} is text, expected a list of rows; files are read as "
+            "'NAME=PATH,PATH' by `perdure.compare` and `perdure.score_groups`"
+        )
     if isinstance(values, list | tuple):
         values = [row.tolist() if isinstance(row, np.ndarray) else row for row in values]
         if is_triangle(values):

@@ -59,8 +59,10 @@ class ComparisonReport:
         ]
         undefined = [f"undefined: {', '.join(self.undefined)}"] if self.undefined else []
         notes = [f"{len(self.notes)} notes in .notes"] if self.notes else []
-        shown = "mean ± SD" if spread else "mean"
-        legend = f"{shown}; methods that share a letter are not distinguishable"
+        repeated = any(len(seeds) > 1 for seeds in self.runs.values())
+        shown = "mean ± SD" if spread and repeated else "mean" if repeated else "one run each"
+        letters = any(one.letters for one in self.metrics.values())
+        legend = shown + "; methods that share a letter are not distinguishable" * letters
         return format_block(title, [header, *rows], [legend, *undefined, *notes])
 
     def to_dict(self) -> dict[str, object]:

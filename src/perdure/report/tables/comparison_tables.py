@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...metrics import display_name, find_metric
-from .scores import ARROWS, format_value
+from .scores import ARROWS, PERCENT_UNITS, format_value
 from .text_table import TextTable
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ def _mean_table(report: ComparisonReport, write: Format, *, percent: bool) -> Te
 
 
 def _metric_title(one: MethodsComparison, *, percent: bool = False) -> str:
-    in_percent = percent and find_metric(one.id).unit != "none"
-    return f"{one.id}{' (%)' if in_percent else ''} {ARROWS[one.better]}"
+    unit = PERCENT_UNITS[find_metric(one.id).unit]
+    return f"{one.id}{f' ({unit})' if percent and unit else ''} {ARROWS[one.better]}"
 
 
 def _interval_table(report: ComparisonReport, write: Format) -> TextTable:

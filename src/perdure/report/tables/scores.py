@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 MAX_UNGROUPED = 10  # metrics in a table without headings
+PERCENT_UNITS = {"score": "%", "squared score": "squared %", "none": ""}  # by unit
 ARROWS = {"higher": "↑", "lower": "↓"}
 HEADLINE_IDS = (
     "acc", "aaa", "acc.learning", "forgetting.learned", "bwt", "min_acc", "wc_acc", "wf10", "wf100",
@@ -178,7 +179,9 @@ def _make_metric_table(
             ends = [write(end, id_) for end in summary.intervals.get(id_, ())]
             row += (ends or ["", ""]) if precise else [" to ".join(ends)]
         row += [write(bias[id_], id_) if id_ in bias else ""] if bias else []
-        rows.append([*row, display_name(find_metric(id_), scale)])
+        name, unit = display_name(find_metric(id_), scale), find_metric(id_).unit
+        squared = percent and unit == "squared score"
+        rows.append([*row, f"{name}, in {PERCENT_UNITS[unit]}" if squared else name])
     ids = {(i, 0): id_ for i, id_ in enumerate(summary.metrics)}
     right = {value_column, "SD", "95% interval", "bias at most"}
     return TextTable(header, rows, right=right, ids=ids)
