@@ -143,6 +143,16 @@ TABLES = [
 ]
 
 
+def test_a_name_is_wrapped_before_numbers_are_split() -> None:
+    """The table of `perdure run` is one table at 80 columns."""
+    header = ["id", "", "value", "SD", "95% interval", "name"]
+    row = ["forgetting.learned", "↓", "-0.0833", "0.1443", "-0.4419 to 0.2752",
+           "forgetting since learning"]  # fmt: skip
+    right = {"value", "SD", "95% interval"}
+    assert choose_parts([header, row], right, 80) == [[0, 1, 2, 3, 4, 5]]
+    assert choose_parts([header, row], right, 70) == [[0, 1, 2, 3, 4], [0, 5]]
+
+
 @pytest.mark.parametrize(
     ("command", "width"),
     [

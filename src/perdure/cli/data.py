@@ -12,7 +12,7 @@ from ..data import fetch as fetch_one
 from ..record import InputError
 from ..report.tables import TextTable
 from ._options import Flag, TextFormat
-from ._output import print_json, print_lines, print_stderr
+from ._output import print_json, print_lines, print_stderr, print_wrapped
 from .reference.names import DatasetName
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def list_(*, format_: TextFormat = "text") -> None:
     ]
     header = ["name", "what", "train / test", "classes", "licence", "where"]
     TextTable(header, rows, right={"train / test", "classes"}).show(sys.stdout)
-    print_lines("", "train / test: of the complete dataset; a mirror may hold a part of it")
+    print_lines("")
+    print_wrapped("train / test: of the complete dataset; a mirror may hold a part of it", "  ")
 
 
 @data_app.command

@@ -12,7 +12,7 @@ from ...report.tables import TextTable
 from ...report.tables.scores import ARROWS
 from ...scenarios import SCENARIOS
 from ...strategies import STRATEGIES
-from .._output import print_lines
+from .._output import print_lines, print_wrapped
 
 __all__ = ["list_app"]
 
@@ -45,9 +45,10 @@ def scenarios() -> None:
     ]
     header = ["scenario", "tasks", "setting", "data", "model", "what it is"]
     TextTable(header, rows, right={"tasks"}).show(sys.stdout)
-    print_lines(
-        "",
+    print_lines("")
+    print_wrapped(
         "your own data: perdure run ./images STRATEGY (or data.npz, data.parquet, module:function)",
+        "  ",
     )
 
 

@@ -1,7 +1,7 @@
 """Tables on a terminal: as they are if they fit, else wrapped, in several parts, or as a list.
 
 1. A table that fits is printed as it is.
-2. Columns of text are wrapped, but not to fewer than 24 characters.
+2. Columns of text are wrapped, but not to fewer than 24 characters, or 16 next to numbers.
 3. A table of numbers that is still too wide is split into several, each with the first column.
 4. A table of text that is still too wide becomes a list, with one block per row.
 
@@ -26,6 +26,7 @@ __all__ = ["choose_parts", "print_table", "render_table"]
 
 COLUMN_GAP = 2  # spaces between columns
 TEXT_WIDTH = 24  # to which a column of text may be wrapped next to others
+TEXT_WIDTH_NEXT_TO_NUMBERS = 16  # a name in two lines is easier to read than two tables
 MIN_TEXT_WIDTH = 12  # to which the only column of a part may be wrapped
 
 
@@ -80,10 +81,11 @@ def choose_parts(
         return sum(narrow) + COLUMN_GAP * (len(narrow) - 1)
 
     everything = list(range(len(header)))
-    if least(everything, TEXT_WIDTH) <= width:
+    has_numbers = sum(name in right for name in header) >= 2
+    if least(everything, TEXT_WIDTH_NEXT_TO_NUMBERS if has_numbers else TEXT_WIDTH) <= width:
         return [everything]
     has_text = any(widths[k] > TEXT_WIDTH and header[k] not in right for k in range(1, len(header)))
-    if has_text and sum(name in right for name in header) < 2:
+    if has_text and not has_numbers:
         return None
     parts = [everything[:keys]]
     for k in everything[keys:]:
