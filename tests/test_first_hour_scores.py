@@ -124,3 +124,29 @@ def test_a_variance_in_percent_has_its_unit(tmp_path: Path) -> None:
     says(run("score", path, *options).out, "memory stability (variance), in squared %")
     answer = run("compare", f"a={path}", f"b={write(tmp_path, 'n.csv', lines(FULL / 2))}", *options)
     says(answer.out, "memory_stability (squared %)")
+
+
+def test_latex_says_what_it_needs(tmp_path: Path) -> None:
+    path = write(tmp_path, "m.csv", lines(FULL))
+    answer = run("score", path, "--metrics", "acc", "--format", "latex")
+    assert answer.out.startswith("% needs \\usepackage{booktabs}\n\\begin{tabular}")
+
+
+def test_one_run_of_each_method_has_no_sd(tmp_path: Path) -> None:
+    methods = write(tmp_path, "m.json", json.dumps({"er": FULL.tolist(), "ewc": FULL.tolist()}))
+    answer = run("compare", methods, "--metrics", "acc")
+    says(answer.out, "one run of each method")
+    assert "SD over" not in answer.out
+
+
+def test_a_table_of_another_library_is_refused_in_one_line() -> None:
+    class Frame:
+        def __repr__(self) -> str:
+            return "  method  score\n0 er  0.5"
+
+        def to_csv(self) -> None: ...
+
+    with pytest.raises(
+        InputError, match=r"^array: got Frame, expected .* CSV file and score that$"
+    ):
+        perdure.score(Frame())  # type: ignore[arg-type]

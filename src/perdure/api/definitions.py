@@ -253,7 +253,8 @@ def _read_one_method(
     if len(groups) > 1:
         names = ", ".join(list(groups)[:5])
         raise InputError(
-            f"{len(groups)} methods ({names:.200}), expected one; give the runs of one"
+            f"{len(groups)} methods ({names:.200}), expected one; score them apart, "
+            "or see `perdure which`, which prints a table for each"
         )
     (group,) = groups.values()
     group.summary.notes += notes

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ._command import Command
 
 __all__ = [
+    "NEEDS_BOOKTABS",
     "STDIN",
     "announce_waiting",
     "print_json",
@@ -40,6 +41,7 @@ __all__ = [
     "running_command",
 ]
 
+NEEDS_BOOKTABS = r"% needs \usepackage{booktabs}"
 STDIN = "<stdin>"  # stands for a bare -, which the parser would take for an option
 _HYPERPARAMETER = re.compile(r"`settings=\{['\"]([\w.]+)['\"]: ([^`{}]*)\}`")
 _ARGUMENT = re.compile(r"`([a-z][a-z0-9_]*)=([^`=\s]*)`")

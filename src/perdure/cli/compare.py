@@ -27,6 +27,7 @@ from ._options import (
     check_paths,
 )
 from ._output import (
+    NEEDS_BOOKTABS,
     print_json,
     print_lines,
     print_notes,
@@ -154,8 +155,7 @@ def _print(
 
 def _print_latex(tables: Sequence[TextTable], text: Sequence[str], *, ids: bool) -> None:
     """Print tables below comments with what they rest on, so that a paper can include the file."""
-    for line in [*text, r"needs \usepackage{booktabs}"]:
-        print_lines(f"% {line}")
+    print_lines(*(f"% {line}" for line in text), NEEDS_BOOKTABS)
     for table in tables:
         if table.title:
             print_lines("", f"% {table.title}")

@@ -28,6 +28,7 @@ from ._options import (
     Windows,
 )
 from ._output import (
+    NEEDS_BOOKTABS,
     STDIN,
     print_json,
     print_lines,
@@ -208,6 +209,8 @@ def _print_groups(
         yield from tables
         return
     heading = {"markdown": "### ", "latex": "% "}.get(format_, "")
+    if format_ == "latex":
+        print_lines(NEEDS_BOOKTABS)
     for k, (name, group_tables) in enumerate(tables.items()):
         if len(tables) > 1:
             print_lines(*[""] * (k > 0), heading + name, *[""] * (format_ != "latex"))

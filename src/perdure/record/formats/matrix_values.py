@@ -56,7 +56,11 @@ def to_array(values: object, source: str) -> NDArray[np.float64]:
     if isinstance(values, np.ndarray):
         return _check_numbers(values, source)
     if not isinstance(values, list | tuple) or not values:
-        raise InputError(f"{source}: got {values!r:.40}, expected a list of numbers")
+        got = type(values).__name__ if "\n" in repr(values) else f"{values!r:.40}"
+        raise InputError(
+            f"{source}: got {got}, expected a list of numbers" + "; write a table to a CSV file "
+            "and score that" * hasattr(values, "to_csv")
+        )
     sizes = [len(row) if isinstance(row, list | tuple) else -1 for row in values]  # -1: no row
     lengths = set(sizes)
     if len(lengths) > 1:

@@ -170,7 +170,8 @@ def _describe_seeds(report: ComparisonReport) -> list[str]:
         ranks = f"; ranks over the {_count_seeds(common)} that all methods have" if common else ""
         return [f"mean, SD and tests over all runs of a method, not paired: {listed}{ranks}"]
     if set(counts.values()) == {common}:
-        lines = [f"mean and SD over the {_count_seeds(common)} of each method"]
+        lines = [f"mean and SD over the {common} seeds of each method"]
+        lines = lines if common > 1 else ["one run of each method"]
     else:
         lines = [
             f"mean and SD over all runs of a method: {listed}",
