@@ -171,3 +171,13 @@ def test_without_pandas_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> N
 def test_dictionaries_are_plain(name: str) -> None:
     value: Any = LIGHT[name]()
     json.dumps(value.to_dict(), allow_nan=False)
+
+
+def test_a_note_is_wrapped_because_its_end_says_what_to_do() -> None:
+    note = (
+        "note: " + "the first step is counted before the weights have changed, " * 2 + "call step"
+    )
+    lines = format_block("Summary", [], [note]).splitlines()
+    assert lines[-1].endswith("call step")
+    assert max(map(len, lines)) <= MAX_WIDTH
+    assert len(format_block("Summary", [], ["word " * 10_000]).splitlines()) == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -17,14 +18,15 @@ __all__ = ["format_block", "list_some", "make_frame"]
 
 MAX_ROWS = 12
 MAX_WIDTH = 100  # characters of a line
+MAX_FOOTER_LINES = 3  # of one note
 NUMBER = re.compile(r"[-+]?[\d.,]+%?|")
 
 
 def format_block(title: str, rows: Sequence[Sequence[str]], footer: Sequence[str] = ()) -> str:
     """Return a title and, indented below it, rows with aligned columns and the lines of a footer.
 
-    Columns of numbers are right-aligned; lines that are too long, and rows beyond the twelfth, are
-    cut. Text may come from files, so control characters are escaped.
+    Columns of numbers are right-aligned; rows that are too long, and those beyond the twelfth, are
+    cut, and the footer is wrapped. Text may come from files, so control characters are escaped.
 
     Example:
         >>> print(format_block("Run of 2 tasks", [("acc", "0.7"), ("bwt", "-0.3")], ["finished"]))
@@ -46,8 +48,13 @@ def format_block(title: str, rows: Sequence[Sequence[str]], footer: Sequence[str
         lines.append("  " + "  ".join(parts).rstrip())
     if len(rows) > MAX_ROWS:
         lines.append(f"  … and {len(rows) - MAX_ROWS} more")
-    lines += [f"  {escape_line(line)}" for line in footer]
-    return "\n".join(_cut(line) for line in [escape_line(title), *lines])
+    lines = [_cut(line) for line in [escape_line(title), *lines]]
+    for line in footer:  # sentences, whose ends say what to do
+        lines += textwrap.wrap(
+            escape_line(line), MAX_WIDTH, max_lines=MAX_FOOTER_LINES, placeholder=" …",
+            initial_indent="  ", subsequent_indent="    ",
+        )  # fmt: skip
+    return "\n".join(lines)
 
 
 def list_some(names: Sequence[object], most: int = 4) -> str:

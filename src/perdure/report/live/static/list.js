@@ -138,9 +138,10 @@ export class List {
     const selected = this.selected.includes(row.name);
     const [label, open] = item.children;
     const [name, acc, options, meta, low] = open.children;
-    const facts = row.seed !== null && this.seeds ? [`seed ${row.seed}`] : [];
+    const facts = []; // the last ones are cut where there is no room
     if (row.of || row.tasks) facts.push(`${row.tasks ?? 0}${row.of ? `/${row.of}` : ""} tasks`);
-    if (row.step !== null) facts.push(`step ${row.step}`);
+    if (row.step !== null && row.state !== "finished") facts.push(`step ${row.step}`);
+    if (row.seed !== null && this.seeds) facts.push(`seed ${row.seed}`);
     if (row.setting) facts.push(row.setting);
     item.classList.toggle("selected", selected);
     label.firstElementChild.checked = selected;
