@@ -322,7 +322,7 @@ def test_the_command_writes_the_figure_that_the_function_draws(tmp_path: Path) -
         "--title",
         "Gap",
     )
-    assert (answer.code, answer.err) == (0, "")
+    assert (answer.code, answer.err.count("\n"), answer.err[:18]) == (0, 1, "perdure: caption: ")
     assert answer.out == f"wrote {target}\n"
     assert target.read_bytes().startswith(b"%PDF-")
     assert cli_helpers.run("plot", "curves", named, "-o", target, "--zoom", "3").code == 0

@@ -129,4 +129,4 @@ def test_files_and_refusals(tmp_path: Path) -> None:
     answer = cli_helpers.run(
         "plot", "gradients", gem, "-o", tmp_path / "x.svg", "--zoom", "5", "--term", "both"
     )
-    assert (answer.code, answer.err) == (0, "")
+    assert (answer.code, answer.err.count("\n"), answer.err[:18]) == (0, 1, "perdure: caption: ")

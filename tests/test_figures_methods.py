@@ -450,7 +450,9 @@ def test_the_command_draws_these_kinds(tmp_path: Path) -> None:
         ("ranks", "svg", ["--metric", "bwt", "--alpha", "0.1", "--test", "wilcoxon"]),
     ):
         path = tmp_path / f"{kind}.{form}"
-        assert run("plot", kind, *named, *extra, "-o", path) == (0, f"wrote {path}\n", "")
+        answer = run("plot", kind, *named, *extra, "-o", path)
+        assert (answer.code, answer.out) == (0, f"wrote {path}\n")
+        assert "note: " not in answer.err
         assert path.stat().st_size > 1000
     assert "bwt: mean ranks over 3 seeds, alpha = 0.1" in (tmp_path / "ranks.svg").read_text()
 

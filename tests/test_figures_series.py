@@ -154,7 +154,7 @@ def test_files_and_the_command(tmp_path: Path) -> None:
     answer = cli_helpers.run(
         "plot", "series", store(), "-o", target, "--tasks", "1", "--metrics", "acc,wf10"
     )
-    assert (answer.code, answer.err) == (0, "")
+    assert (answer.code, answer.err.count("\n"), answer.err[:18]) == (0, 1, "perdure: caption: ")
     text = target.read_text()
     for said in ("memory", "wf10", "acc"):
         assert f">{said}</text>" in text

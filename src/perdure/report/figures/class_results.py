@@ -15,7 +15,7 @@ from ..filtering import drop_other_task_counts, drop_unusable
 from .drawing.cells import SCORE_COLOURMAP, draw_cells, name_cells, write_numbers
 from .drawing.matrices import MeanAndSD, wrap_name
 from .drawing.panels import add_legend, line_key, percent_ticks, shorten
-from .drawing.paper import SIZES, new_figure, set_caption, split_into_rows
+from .drawing.paper import SIZES, describe_runs, new_figure, set_caption, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,9 +86,8 @@ def classes(methods: RunsByMethod, *, size: Size = "page", tasks: int | None = N
             for name in results
         ]  # fmt: skip
         add_legend(figure, keys)
-    runs = max(map(len, results.values()))
-    spread = f"; points are means over {runs} runs, bars one SD" if runs > 1 else ""
-    set_caption(figure, f"forgetting: from the best accuracy on the class after a task{spread}")
+    runs = describe_runs(map(len, results.values()), "points", "bars one SD")
+    set_caption(figure, "forgetting: from the best accuracy on the class after a task", runs)
     return figure
 
 

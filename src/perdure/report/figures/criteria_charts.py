@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.projections.polar import PolarAxes
 
-from ...metrics import CRITERIA, SummaryOptions, UndefinedMetricError, fixed_curve
+from ...metrics import CRITERIA, SummaryOptions, UndefinedMetricError, find_metric, fixed_curve
 from ...metrics.score_matrix import ZERO_UPPER
 from ..colours import choose_styles
 from ..filtering import drop_other_task_counts, drop_unusable
@@ -26,7 +26,7 @@ from .drawing.panels import (
     percent_ticks,
     score_axis_label,
 )
-from .drawing.paper import SIZES, new_figure, split_into_rows
+from .drawing.paper import SIZES, describe_runs, new_figure, set_caption, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,6 +84,11 @@ def spider(methods: RunsByMethod, *, size: Size = "page") -> Figure:
         figure.supxlabel(_list_criteria(values), fontsize=letters)
         if bounds:  # each other method is named by its panel
             add_legend(figure, [line_key(name, styles[name], lw=0.9) for name in bounds])
+    names = ", ".join(
+        f"{short}: {find_metric(id_).name} ({id_})" for short, id_ in CRITERIA.items()
+    )
+    runs = describe_runs(map(len, methods.values()), "points", "")
+    set_caption(figure, f"{names}, from 0 to 1, higher is better", runs)
     return figure
 
 
@@ -115,6 +120,7 @@ def fixed(methods: RunsByMethod, *, size: Size = "page") -> Figure:
         if scale.is_accuracy:
             axes.set_ylim(0, 1.02)
         add_legend(figure, [*axes.lines, *band_key(map(len, matrices.values()))])
+    set_caption(figure, describe_runs(map(len, matrices.values())))
     return figure
 
 

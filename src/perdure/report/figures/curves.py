@@ -43,7 +43,7 @@ from .drawing.panels import (
     task_end_style,
     worst_style,
 )
-from .drawing.paper import new_figure, set_caption
+from .drawing.paper import describe_runs, new_figure, set_caption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -177,7 +177,9 @@ def draw_curves(
             draw_last(figure.axes[count - 1])
         empty = figure.axes[count] if count < len(figure.axes) else None
         add_legend(figure, make_legend_keys(groups, widths), empty)
-    set_caption(figure, list_overlaps(lines))
+    runs = describe_runs(len(group.streams) for group in groups)
+    worst = f"{worst_label(scale)}: the {scale.worst} since the task was learned, mean over runs"
+    set_caption(figure, runs, worst, list_overlaps(lines))
     return figure
 
 
@@ -289,6 +291,7 @@ def _zoomed(groups: Sequence[CurveGroup], size: Size, tasks: int | None, zoom: i
             axes.set_title(f"{shorten(names[k], most)} when {shorten(starts[s], most)} starts")
         fit_scores(figure.axes[0], scale)
         add_legend(figure, make_legend_keys(groups, zoomed=True))
+    set_caption(figure, describe_runs(len(group.streams) for group in groups))
     return figure
 
 

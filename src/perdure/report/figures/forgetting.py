@@ -19,7 +19,7 @@ from .drawing.panels import (
     share_axes,
     shorten,
 )
-from .drawing.paper import new_figure
+from .drawing.paper import SIZES, describe_runs, new_figure, set_caption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,13 +74,17 @@ def forgetting(methods: RunsByMethod, *, size: Size = "page", window: int = 10) 
         for axes in figure.axes[len(points) :]:
             axes.set_visible(False)
         percent = " (%)" if scale.percent else ""
+        letters = int(100 * SIZES[size][0] / SIZES[size][1] / columns)  # as wide as a panel
         x = f"largest {_name_of_drop(scale)} within {window} evaluations (WF{window}){percent}"
         percent_ticks(scale, figure.axes[0].xaxis, figure.axes[0].yaxis)
         share_axes(figure.axes, columns, x, f"forgotten (FORG){percent}", whole=False)
         for axes, (name, pairs) in zip(figure.axes, points.items(), strict=False):
             rho = _draw(axes, pairs, styles[name])
             correlation = "ρ is undefined" if rho is None else f"ρ = {rho:.2f}".replace("-", "−")
-            axes.set_title(f"{shorten(name, 90 // columns - 10)}\n{correlation}")
+            axes.set_title(f"{shorten(name, letters)}\n{correlation}")
+    shown = f"forgetting.learned against wf{window}, one point per older task after each task"
+    runs = describe_runs(map(len, points.values()), "bold points", "light points single runs")
+    set_caption(figure, shown, runs, "ρ: Pearson's correlation, of means over runs")
     return figure
 
 

@@ -24,7 +24,7 @@ from .drawing.matrices import (
     short_task_names,
 )
 from .drawing.panels import escape_text, percent_ticks, score_axis_label
-from .drawing.paper import SIZES, new_figure
+from .drawing.paper import SIZES, describe_runs, new_figure, set_caption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +80,8 @@ def panels(methods: RunsByMethod, *, size: Size = "page", method: str | None = N
         runs = f" (mean and SD of {len(matrices)} runs)" if len(matrices) > 1 else ""
         figure.suptitle(f"{escape_text(name)}{runs}", fontsize=SIZES[size][1])
         write_numbers(figure, size, percent=scale.percent)
+    runs = describe_runs([len(matrices)], "values", "error bars one SD")
+    set_caption(figure, "forgetting: forgetting.learned of each task", runs)
     return figure
 
 

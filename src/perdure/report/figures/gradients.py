@@ -25,7 +25,7 @@ from .drawing.panels import (
     share_axes,
     shorten,
 )
-from .drawing.paper import new_figure
+from .drawing.paper import describe_runs, new_figure, set_caption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,6 +124,7 @@ def _draw_whole(
             share_axes([axes], columns, x, f"{term}\ngradient norm")
             _draw_all_iterations(axes, methods, curves, term)
         _add_legend(figure, methods)
+    set_caption(figure, describe_runs(map(len, methods.values())))
     return figure
 
 
@@ -182,6 +183,7 @@ def _draw_zoomed(
                 axes.set_title(shorten(names[k], 24 // columns + 8))
             own[0].set_ylim(bottom=0)
         _add_legend(figure, methods)
+    set_caption(figure, describe_runs(map(len, methods.values())))
     return figure
 
 

@@ -27,7 +27,7 @@ from .drawing.matrices import (
     wrap_name,
 )
 from .drawing.panels import escape_text, percent_ticks, score_axis_label
-from .drawing.paper import SIZES, new_figure, split_into_rows
+from .drawing.paper import SIZES, describe_runs, new_figure, set_caption, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,6 +133,8 @@ def _draw_grid(
         bar = figure.colorbar(image, ax=panels, label=label, aspect=30, fraction=0.05)
         percent_ticks(merge_matrix_scales(matrices), bar.ax.yaxis)
         write_numbers(figure, size, signed=signed, percent=merge_matrix_scales(matrices).percent)
+    rows_are = "each row: the change of the scores with that task" if signed else ""
+    set_caption(figure, rows_are, describe_runs(map(len, matrices.values()), "cells", ""))
     return figure
 
 

@@ -6,7 +6,7 @@ import math
 from textwrap import fill
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ...metrics import compare_methods
+from ...metrics import compare_methods, display_name, find_metric
 from ...record import InputError
 from ...stats import (
     critical_difference,
@@ -19,7 +19,7 @@ from ...stats import (
 from ..colours import choose_styles
 from ..rank_values import get_rank_values
 from .drawing.panels import shorten
-from .drawing.paper import SIZES, new_figure
+from .drawing.paper import SIZES, new_figure, set_caption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -114,6 +114,12 @@ def ranks(
         axes.set_ylim(top=above)
         axes.set_title(title)
         figure.draw_without_rendering()  # names move with the axis: the layout takes two rounds
+    letters = "methods that share a letter are not distinguishable" if grouped.letters else ""
+    set_caption(
+        figure,
+        f"{metric}: {display_name(find_metric(metric), values.scale)}, rank 1 is best",
+        letters,
+    )
     return figure
 
 

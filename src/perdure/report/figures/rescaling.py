@@ -16,7 +16,7 @@ from ..colours import BLUE, VERMILION, choose_styles
 from .drawing.by_task import draw_task_lines
 from .drawing.matrices import MeanAndSD, average_runs, get_matrices, merge_matrix_scales
 from .drawing.panels import add_legend, band_key, escape_text, percent_ticks
-from .drawing.paper import new_figure, split_into_rows
+from .drawing.paper import describe_runs, new_figure, set_caption, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,6 +70,8 @@ def rescaled(methods: RunsByMethod, *, size: Size = "page") -> Figure:
             axes.set_ylim(min(ends), max(ends))
             axes.set_xlabel("after task $k$")
         add_legend(figure, [*aa.lines, *band_key(map(len, matrices.values()))])
+    ids = "AA: acc, AF: forgetting.best, RAA: raa, RAF: raf, of the first k tasks"
+    set_caption(figure, ids, describe_runs(map(len, matrices.values())))
     return figure
 
 

@@ -16,7 +16,7 @@ from .drawing.by_task import as_lines, draw_task_lines
 from .drawing.matrices import average_runs
 from .drawing.overlaps import choose_widths, list_overlaps
 from .drawing.panels import add_legend, band_key, escape_text, percent_ticks, shorten
-from .drawing.paper import SIZES, new_figure, set_caption
+from .drawing.paper import SIZES, describe_runs, new_figure, set_caption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,7 +94,9 @@ def averages(
         for name, line in drawn.items():
             line.set_label(shorten(name, MAX_LEGEND_LETTERS[size]))
         add_legend(figure, [*drawn.values(), *band_key(map(len, summaries.values()))])
-    set_caption(figure, _make_caption(ids, summaries, scale, list_overlaps(lines)))
+    listed = "; ".join(f"{id_}: {display_name(find_metric(id_), scale)}" for id_ in ids)
+    runs = describe_runs(map(len, summaries.values()))
+    set_caption(figure, f"{listed}, of the tasks learned so far", runs, list_overlaps(lines))
     return figure
 
 
@@ -206,22 +208,3 @@ def _height(rows: int, columns: int, size: Size) -> float:
         return 0.5 if columns > 1 else 0.5625
     panel = 0.72 / columns if columns > 1 else (0.66 if size == "column" else 0.5)
     return min(rows * panel + 0.05, 1.25 * 7 / SIZES[size][0])
-
-
-def _make_caption(
-    ids: Sequence[str],
-    summaries: Mapping[str, Sequence[Summary]],
-    scale: ScoreScale,
-    overlaps: str,
-) -> str:
-    """Return what a caption must state: the definitions, and what the bands are."""
-    listed = "; ".join(f"{id_}: {display_name(find_metric(id_), scale)}" for id_ in ids)
-    counts = sorted({len(several) for several in summaries.values()})
-    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    band = (
-        f"lines are means over {runs} runs, bands one SD"
-        if counts[-1] > 1
-        else "one run per method"
-    )
-    parts = [f"{listed}, of the tasks learned so far", band, overlaps]
-    return "; ".join(part for part in parts if part)

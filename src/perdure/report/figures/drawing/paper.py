@@ -92,13 +92,29 @@ def add_title(figure: Figure, title: str) -> None:
         figure.suptitle(text, fontsize=size)
 
 
-def set_caption(figure: Figure, caption: str) -> None:
+def set_caption(figure: Figure, *parts: str) -> None:
     """Keep what a caption must state: the definitions drawn, the bands, and lines that coincide."""
-    figure.set_label(caption)
+    figure.set_label("; ".join(part for part in parts if part))
+
+
+def describe_runs(runs: Iterable[int], drawn: str = "lines", spread: str = "bands one SD") -> str:
+    """Return what the caption says of means over runs, given the number of runs of each method.
+
+    Example:
+        >>> describe_runs([3, 1]), describe_runs([5], "cells", "")
+        ('lines are means over 1 to 3 runs, bands one SD', 'cells are means over 5 runs')
+        >>> describe_runs([1, 1])
+        'one run per method'
+    """
+    counts = sorted(set(runs))
+    if counts[-1] == 1:
+        return "one run per method"
+    several = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{drawn} are means over {several} runs" + (f", {spread}" if spread else "")
 
 
 def get_caption(figure: Figure) -> str:
-    """Return what the caption of a figure must state, an empty string if nothing special."""
+    """Return what the caption of a figure must state, an empty string if nothing."""
     return str(figure.get_label() or "")
 
 
