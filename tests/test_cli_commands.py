@@ -258,4 +258,7 @@ def test_explain_says_what_a_strategy_keeps_costs_and_takes() -> None:
     says(page, "strength=100000 for split-mnist --setting task")
     for name in STRATEGIES:
         says(run("explain", name).out, f"{name}: ", "stores", "costs", "paper", "options")
+    naive = run("explain", "naive").out
+    assert "--set" not in naive  # it has no hyperparameter
+    assert "its paper" not in naive  # and no paper
     says(refused("explain", "gdum"), "'gdum'", "did you mean gdumb")

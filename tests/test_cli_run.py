@@ -389,6 +389,7 @@ BAD: list[tuple[list[str], list[str]]] = [
     (["--setting", "instance"], ["--setting", "instance"]),
     (["--boundaries", "soft"], ["--boundaries", "soft"]),
     (["--order", "x"], ["--order", "x"]),
+    (["--order", "cat,dog"], ["--order is 'cat,dog'", "numbers from 0", "not names"]),
     (["--epochs", "1", "--online"], ["--epochs", "--online"]),
     (["--boundaries", "none", "--patience", "2"], ["boundaries", "patience"]),
     (["--boundaries", "none", "--mask-unseen"], ["boundaries", "mask"]),

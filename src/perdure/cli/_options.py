@@ -96,6 +96,8 @@ def _parse_seeds(text: str, option: str) -> int | list[int]:
 def _parse_order(text: str, option: str) -> int | list[int]:
     if "," not in text:
         return _parse_whole_number(text, option, 0)
+    if not text.replace(",", "").replace(" ", "").isdecimal():
+        raise InputError(f"{option} is {text!r:.40}, expected numbers from 0, not names")
     return list(_parse_ints(text, option, 0))
 
 

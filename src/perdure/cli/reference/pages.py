@@ -135,17 +135,17 @@ def printed_as(id_: str) -> list[str]:
 def strategy_page(name: str) -> str:
     """Return the page of a strategy."""
     entry = STRATEGIES[name]
+    options = _hyperparameters(name)
+    set_with = " (set with --set NAME=VALUE)" if options else ""
+    notes = ", which also documents what its paper leaves open" if entry.paper else ""
     parts = [
         ("stores", entry.keeps),
         ("costs", f"compared with naive: {entry.costs}"),
         ("paper", entry.paper or "none: a baseline that every study needs"),
-        ("options", "; ".join(_hyperparameters(name)) + " (set with --set NAME=VALUE)"),
+        ("options", ("; ".join(options) or "none") + set_with),
         *(("presets", text) for text in _presets(name)),
         ("run", f"perdure run split-digits {name}"),
-        (
-            "code",
-            f"perdure.strategies.{entry.module}, which also documents what its paper leaves open",
-        ),
+        ("code", f"perdure.strategies.{entry.module}{notes}"),
     ]
     return "\n".join([f"{name}: {entry.about}", *_lines(parts)])
 
@@ -191,7 +191,7 @@ def _hyperparameters(name: str) -> list[str]:
     from ...training.outlines import outline_strategy
 
     options = outline_strategy(name).hyperparameters
-    return [f"{key}={_plain(default)}" for key, (_, default) in options.items()] or ["none"]
+    return [f"{key}={_plain(default)}" for key, (_, default) in options.items()]
 
 
 def _presets(name: str) -> list[str]:

@@ -21,12 +21,14 @@ class StreamOptions:
     Attributes:
         setting: What is incremental: `class` (one shared head), `task` (one head per task) or
             `domain`.
-        order: Order of the classes: a seed to shuffle them, or all classes listed, as in 3,1,4,…
+        order: Order of the classes: a seed to shuffle them, or all classes listed by their numbers
+            from 0, as in 3,1,4,…
         boundaries: Task boundaries: `sharp`, `blurred` (neighboring tasks share examples), or
             `none` (a stream without boundaries).
         blur: With `--boundaries blurred`, the fraction of examples that neighboring tasks share;
             with `none`, the fraction of a task during which the next one fades in.
-        task_order: Order of the tasks, as in 2,0,1; `--orders` draws several.
+        task_order: Order of the tasks by their numbers from 0, as in 2,0,1; `--orders` draws
+            several.
         num_tasks: Number of tasks that the classes are divided into.
         image_size: Height and width of the images of the scenarios m2i and i2m, for small trials,
             and of your own images.
