@@ -150,3 +150,10 @@ def test_a_table_of_another_library_is_refused_in_one_line() -> None:
         InputError, match=r"^array: got Frame, expected .* CSV file and score that$"
     ):
         perdure.score(Frame())  # type: ignore[arg-type]
+
+
+def test_the_kinds_of_figures_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run("plot", terminal=True).out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert shown.split() == run("plot").out.split()

@@ -27,7 +27,7 @@ from ._options import (
     Values,
     check_paths,
 )
-from ._output import print_lines, print_stderr
+from ._output import print_lines, print_stderr, print_wrapped
 from .reference.names import PathText, name_type
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _list() -> None:
     width = max(map(len, KINDS))
     print_lines("perdure plot KIND SOURCE… -o FILE.pdf", "")
     for kind, about in KINDS.items():
-        print_lines(f"{kind:{width}}  {about}")
+        print_wrapped(f"{kind:{width}}  {about}", " " * (width + 2))
 
 
 def _find_function(kind: str) -> Callable[..., Figure]:
