@@ -115,7 +115,9 @@ def test_training_is_bit_identical_and_the_note_says_what_is_not(
         for mine, theirs in zip(slow.parameters(), other.parameters(), strict=True):
             assert torch.equal(mine, theirs)
     assert probes(tmp_path / "slow") != probes(tmp_path / "fast")
-    assert any("not exactly reproducible; training is" in note for note in record.summary().notes)
+    assert any(
+        "not exactly reproducible; training itself is" in note for note in record.summary().notes
+    )
     text = (tmp_path / "slow" / "points.csv").read_text()
     assert text.count(",full,") == 3  # whole sets at both ends, as ever
 

@@ -278,6 +278,13 @@ def test_outputs_in_a_dict_without_logits() -> None:
     assert "a dict with 'out'" in message(lambda: evaluator.step(named))
 
 
+def test_examples_in_a_dict_for_a_model_that_takes_one_tensor() -> None:
+    evaluator = Evaluator({"a": {"x": X, "y": Y}}, count_flops=False)
+    with pytest.raises(TypeError, match="unexpected keyword argument") as caught:
+        evaluator.begin("a", net())
+    assert "pass (x, y) if the model takes one tensor" in caught.value.__notes__[0]
+
+
 def test_examples_of_another_type_than_the_weights() -> None:
     evaluator = Evaluator({"a": (X.double(), Y)}, count_flops=False)
     with pytest.raises(RuntimeError, match="dtype") as caught:

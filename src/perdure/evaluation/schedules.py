@@ -119,7 +119,7 @@ class Budget:
     note = (
         "evaluated in a share of the time: which steps are evaluated depends on how long they "
         "take, so minima and windows between the ends of tasks are not exactly reproducible; "
-        "training is"
+        "training itself is"
     )
 
     def __init__(self, share: float) -> None:

@@ -230,7 +230,15 @@ class Scorer:
 def call_model(model: Callable[..., object], x: object) -> object:
     """Return `model(x)`; a dict is passed as keyword arguments, a tuple as positional ones."""
     if isinstance(x, dict):
-        return model(**x)
+        try:
+            return model(**x)
+        except TypeError as error:
+            if "keyword argument" in str(error):
+                error.add_note(
+                    f"the examples are a dict: {', '.join(map(str, x))} are passed as keyword "
+                    "arguments; pass (x, y) if the model takes one tensor"
+                )
+            raise
     return model(*x) if isinstance(x, tuple) else model(x)
 
 
