@@ -65,6 +65,17 @@ def test_a_verdict_names_those_that_share_a_letter_with_the_best(seed: int) -> N
     assert ("not distinguishable" in before) == bool(ties)
 
 
+def test_identical_differences_are_doubted() -> None:
+    """Without variance p is 0: the page says so next to its verdict, as `perdure compare` does."""
+    same: dict[str, dict[int | str, float]] = {"good": {0: 0.75, 1: 0.5}, "bad": {0: 0.5, 1: 0.25}}
+    compared = compare_methods("acc", same)
+    verdict = describe_verdicts({"acc": compared}, {name: name for name in same})["acc"]
+    assert verdict == (
+        "good is better than bad (identical difference on all 2 seeds: may be chance on a small "
+        "test set)"
+    )
+
+
 def test_of_two_methods_the_better_is_named(tmp_path: Path) -> None:
     page = tmp_path / "x.html"
     sources = [matrices(tmp_path, "good", 5, 0.9), matrices(tmp_path, "bad", 5, 0.4)]

@@ -101,11 +101,14 @@ def _describe_best(comparison: MethodsComparison, labels: Mapping[str, str]) -> 
     pairs = {frozenset(names): pair for names, pair in comparison.pairs.items()}
     ties = [name for name in others if not pairs[frozenset((best, name))].distinguishable]
     behind = [name for name in others if name not in ties]
+    remarks = {pair.remark for pair in pairs.values() if pair.distinguishable and pair.remark}
+    # Without variance p is 0, and on a small test set a few seeds agree by chance.
+    doubt = f" ({', '.join(sorted(remarks))}: may be chance on a small test set)" if remarks else ""
     if not ties:
-        return f"{labels[best]} is better than {_list_methods(behind, labels)}"
+        return f"{labels[best]} is better than {_list_methods(behind, labels)}{doubt}"
     better = f"; better than {_list_methods(behind, labels)}" if behind else ""
     listed = ", ".join(labels[name] for name in ties)
-    return f"{labels[best]} is best, but not distinguishable from {listed}{better}"
+    return f"{labels[best]} is best, but not distinguishable from {listed}{better}{doubt}"
 
 
 def _list_methods(names: Sequence[str], labels: Mapping[str, str]) -> str:
