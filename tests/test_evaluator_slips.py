@@ -279,7 +279,7 @@ def test_outputs_in_a_dict_without_logits() -> None:
 
 
 def test_examples_in_a_dict_for_a_model_that_takes_one_tensor() -> None:
-    evaluator = Evaluator({"a": {"x": X, "y": Y}}, count_flops=False)
+    evaluator = Evaluator({"a": {"image": X, "y": Y}}, count_flops=False)
     with pytest.raises(TypeError, match="unexpected keyword argument") as caught:
         evaluator.begin("a", net())
     assert "pass (x, y) if the model takes one tensor" in caught.value.__notes__[0]
