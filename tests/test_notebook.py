@@ -66,6 +66,12 @@ def test_several_runs_show_their_spread() -> None:
     assert "SD 0.1768" in rows["acc"][3]
 
 
+def test_intervals_say_their_level_and_stay_on_one_line() -> None:
+    html = summary_of_runs([perdure.summary([[s]]) for s in (0.5, 0.75)])._repr_html_()
+    assert ">95% interval<" in html
+    assert 'white-space:nowrap">0.0000 to 1.0000' in html
+
+
 def test_a_matrix_is_darker_where_scores_are_higher() -> None:
     html = perdure.ScoreMatrix(SCORES)._repr_html_()
     rows = read(html).rows

@@ -44,12 +44,14 @@ def render_table(
         shades: background colours of cells, by row and column.
 
     Example:
-        >>> render_table(["id", "value"], [["<b>", "0.5"]], right={1}).splitlines()[3]
-        '<tr><th scope="row">&lt;b&gt;</th><td style="text-align:right">0.5</td></tr>'
+        >>> render_table(["id", "value"], [["<b>", "0.5"]]).splitlines()[3]
+        '<tr><th scope="row">&lt;b&gt;</th><td>0.5</td></tr>'
     """
 
     def style(i: int | None, k: int) -> str:
         parts = ["text-align:right"] if k in right else []
+        if i is not None and k in right:
+            parts.append("white-space:nowrap")  # an interval stays on one line
         if i is not None and shades and (i, k) in shades:
             parts.append(f"background:{shades[i, k]}")
         return f' style="{";".join(parts)}"' if parts else ""

@@ -206,7 +206,7 @@ def render_html(
         ]
         for id_, value in metrics.items()
     ]
-    parts = [render_table(["id", "", "value", "interval", "name"], rows, right={2, 3})]
+    parts = [render_table(["id", "", "value", "95% interval", "name"], rows, right={2, 3})]
     if undefined:
         reasons = render_table(["undefined", "because"], [*map(list, undefined.items())])
         parts.append(f"<details><summary>{len(undefined)} undefined</summary>{reasons}</details>")
