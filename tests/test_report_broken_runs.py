@@ -258,7 +258,7 @@ def test_finished_leaves_the_others_out_and_says_so(store: Path, tmp_path: Path)
     page = tmp_path / "report.html"
     whole = run("report", str(store), "-o", str(page))
     assert "gem (2 tasks)" in page.read_text()
-    assert "perdure report --finished leaves unfinished runs out" in page.read_text()
+    assert "option finished of perdure report leaves unfinished runs out" in page.read_text()
     finished = run("report", str(store), "--finished", "-o", str(page))
     assert "(2 tasks)" not in page.read_text()
     assert "--finished" in page.read_text()  # in the command that makes the page again

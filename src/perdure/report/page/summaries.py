@@ -113,7 +113,9 @@ def describe_difference(methods: Sequence[MethodSummary]) -> str:
     else:
         reason = f"These runs have {' or '.join(map(str, counts))} tasks"
     unfinished = any(isinstance(run, Run) and not run.finished for m in methods for run in m.runs)
-    hint = " perdure report --finished leaves unfinished runs out." if unfinished else ""
+    hint = (
+        " The option finished of perdure report leaves unfinished runs out." if unfinished else ""
+    )
     return f"{reason}: no number here says which is better.{hint}"
 
 
