@@ -122,6 +122,7 @@ def test_a_variance_in_percent_has_its_unit(tmp_path: Path) -> None:
     path = write(tmp_path, "m.csv", lines(FULL))
     options = ("--percent", "--metrics", "memory_stability")
     says(run("score", path, *options).out, "memory stability (variance), in squared %")
+    assert "%" not in run("score", path, *options, "--format", "csv").out.splitlines()[-1]
     answer = run("compare", f"a={path}", f"b={write(tmp_path, 'n.csv', lines(FULL / 2))}", *options)
     says(answer.out, "memory_stability (squared %)")
 
@@ -157,3 +158,10 @@ def test_the_kinds_of_figures_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
     shown = run("plot", terminal=True).out
     assert max(map(len, shown.splitlines())) <= 80
     assert shown.split() == run("plot").out.split()
+
+
+def test_values_after_each_task_go_by_the_ids_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path, "m.csv", lines(FULL))
+    answer = run("score", path, "--metrics", "acc,forgetting.best", "--per-task", "--format", "csv")
+    after = answer.out.partition("after each task")[2].splitlines()[1:]
+    assert [line.partition(",")[0] for line in after if line] == ["acc", "forgetting.best"]

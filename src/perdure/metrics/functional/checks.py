@@ -36,7 +36,9 @@ def square(matrix: ArrayLike) -> NDArray[np.float64]:
             "lengths 1, 2, 3, … (a lower triangle)"
         ) from None
     if r.ndim != 2 or r.shape[0] != r.shape[1] or len(r) == 0:
-        raise ValueError(f"score matrix must be square, got shape {r.shape}")
+        raise ValueError(
+            f"score matrix must be square, got shape {r.shape}; expected a row and column per task"
+        )
     for rows in row_blocks(len(r)):
         if np.isinf(r[rows]).any():
             i, j = np.argwhere(np.isinf(r))[0]

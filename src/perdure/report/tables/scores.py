@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...metrics import GROUPS, RunsSummary, better_direction, display_name, find_metric, parse_id
+from ...metrics.summary_types import CURVE_NAMES
 from .text_table import TextTable
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ TASK_COLUMNS = {
     "at the end": "acc",
     "lost": "forgetting.learned",
 }
-CURVE_IDS = {"aa": "acc", "af": "acc", "fixed": "acc"}  # a metric of the same unit
+CURVE_IDS = {name: id_ for id_, name in CURVE_NAMES.items()}
 
 
 def make_score_tables(
@@ -64,7 +65,8 @@ def make_score_tables(
         known = {id_: summary.per_task[id_] for id_ in summary.metrics if id_ in summary.per_task}
         tables.append(_make_per_task_table("each task", known, summary.tasks, write))
         tables += _make_interval_tables(summary, write)
-        tables.append(_make_per_task_table("after each task", summary.curves, summary.tasks, write))
+        curves = {CURVE_IDS.get(name, name): values for name, values in summary.curves.items()}
+        tables.append(_make_per_task_table("after each task", curves, summary.tasks, write))
     return tables
 
 
@@ -180,7 +182,7 @@ def _make_metric_table(
             row += (ends or ["", ""]) if precise else [" to ".join(ends)]
         row += [write(bias[id_], id_) if id_ in bias else ""] if bias else []
         name, unit = display_name(find_metric(id_), scale), find_metric(id_).unit
-        squared = percent and unit == "squared score"
+        squared = percent and not precise and unit == "squared score"
         rows.append([*row, f"{name}, in {PERCENT_UNITS[unit]}" if squared else name])
     ids = {(i, 0): id_ for i, id_ in enumerate(summary.metrics)}
     right = {value_column, "SD", "95% interval", "bias at most"}
@@ -210,7 +212,7 @@ def _make_per_task_table(
     names = list(tasks) if len(tasks) == width else [f"span {k}" for k in range(width)]
     rows = []
     for id_, several in values.items():
-        unit_id = CURVE_IDS.get(id_, id_)
+        unit_id = "acc" if id_ == "fixed" else id_  # a metric of the same unit
         cells = ["" if value is None else write(value, unit_id) for value in several]
         rows.append([id_, *cells, *[""] * (width - len(cells))])
     return TextTable([title, *names], rows, right=set(names), ids=_ids_of_rows(values))
@@ -233,4 +235,4 @@ def _make_interval_tables(summary: Summary | RunsSummary, write: Format) -> list
 
 def _ids_of_rows(names: Iterable[str]) -> dict[tuple[int, int], str]:
     """Return which rows start with the id of a metric; a curve may have a name of its own."""
-    return {(i, 0): name for i, name in enumerate(names) if name not in CURVE_IDS}
+    return {(i, 0): name for i, name in enumerate(names) if name != "fixed"}
