@@ -199,8 +199,17 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+class Tokens(nn.Module):
+    """Turns pixels into eight tokens."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.flatten(1) + 4).long().clamp(0, 7)
+
+
 def shipped(name: str) -> nn.Module:
     """Return the network of that name for colour images of 32 x 32."""
+    if name == "embedding-bag":
+        return nn.Sequential(Tokens(), build(name, (3072,), CLASSES, tokens=True, vocabulary=8))
     return build(name, (3, 32, 32), CLASSES, **SMALL[name])
 
 

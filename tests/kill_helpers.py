@@ -147,6 +147,11 @@ def alive() -> dict[int, tuple[int, int]]:
     return {pid: state for pid in pids if (state := state_of(pid)) is not None}
 
 
+def is_stopped(pid: int) -> bool:
+    """Return whether a process waits for SIGCONT."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
 def state_of(pid: int) -> tuple[int, int] | None:
     """Return parent and session of a process, None if it has ended."""
     try:

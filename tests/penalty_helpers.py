@@ -51,8 +51,8 @@ NAIVE: dict[str, dict[str, Any]] = {
 class Doubled(Examples):
     """Examples in float64."""
 
-    def take(self, rows: Any, task: int | None = None) -> Batch:
-        batch = super().take(rows, task)
+    def take_on_device(self, chosen: torch.Tensor, task: int | None = None) -> Batch:
+        batch = super().take_on_device(chosen, task)
         return batch._replace(x=batch.x.double())
 
 

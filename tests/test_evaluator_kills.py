@@ -22,7 +22,7 @@ import perdure
 from perdure.record import RecordError, read_input
 
 from .cli_helpers import run
-from .kill_helpers import Moment, Server, Trainer, until
+from .kill_helpers import Moment, Server, Trainer, is_stopped, until
 from .killed_trainer import NAMES, STEPS
 
 if TYPE_CHECKING:
@@ -233,6 +233,8 @@ def kill_worker(
     due = 0
     for moment in kills:
         trainer.wait_for(moment)
+        if not moment[1]:
+            until(lambda: is_stopped(trainer.pid), "it does not stop")
         until(lambda: trainer.children() or "closing" in trainer.said(), "no worker appears")
         for pid in (found := trainer.children()):
             os.kill(pid, signal.SIGKILL)

@@ -412,5 +412,5 @@ def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         run_on_ray(plan_jobs([other], tmp_path)[1], nothing)
     run_on_ray([], nothing)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"pip install 'perdure\[ray\]'"):
+    with pytest.raises(InputError, match=r"pip install .*\[ray\]'"):
         run_on_ray([job], nothing)

@@ -52,8 +52,8 @@ def test_lists_name_everything_and_load_no_torch(what: str) -> None:
     answer = run("list", what)
     assert answer.code == 0
     assert answer.err == ""
-    said = [line.split()[0] for line in answer.out.splitlines()[1:]]
-    assert said == names
+    table = answer.out.partition("\n\n")[0]
+    assert [line.split()[0] for line in table.splitlines()[1:]] == names
 
 
 def test_listing_needs_no_torch() -> None:

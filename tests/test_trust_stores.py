@@ -158,9 +158,9 @@ def test_a_run_that_is_left_to_do_needs_a_place(study: tuple[Path, Path], tmp_pa
     file = tmp_path / "mine.toml"
     file.write_text(STUDY.replace("seeds = 2", "seeds = 3"))
     answer = read_only(study[1], *READING["study run"](file, study[1], tmp_path))
-    assert answer.returncode == 1
+    assert answer.returncode == 2
     assert "Traceback" not in answer.stderr
-    says(answer.stderr.splitlines()[-1], "read-only file system")
+    says(answer.stderr.splitlines()[-1], "cannot be written to")
 
 
 # Links and pipes in place of files

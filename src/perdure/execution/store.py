@@ -24,22 +24,22 @@ def plan_jobs(
 
     Unfinished runs resume from their checkpoints; with `restart`, all start from scratch.
     """
-    check_store(store)
     finished: list[Job] = []
     waiting: list[Job] = []
     for config in configs:
         job = Job(config, store / config.folder, resume=not restart)
         job.overwrite = restart and job.folder.exists()
         (finished if RunFolder(job.folder).is_finished() and not restart else waiting).append(job)
+    check_store(store, writable=bool(waiting))
     return finished, waiting
 
 
-def check_store(store: Path) -> None:
-    """Raise if a store cannot be a folder in which runs are written."""
+def check_store(store: Path, *, writable: bool) -> None:
+    """Raise if a store cannot be a folder or, if it has to be `writable`, cannot be written to."""
     existing = next(path for path in (store, *store.absolute().parents) if path.exists())
     if not existing.is_dir():
         raise InputError(f"store is {str(store)!r}, and {existing} is a file, expected a folder")
-    if not _can_write(existing):
+    if writable and not _can_write(existing):
         raise InputError(
             f"store is {str(store)!r}, and {existing} cannot be written to, expected a folder that "
             "can; fix its permissions or choose another `store=`"

@@ -74,7 +74,8 @@ class RunRef:
     @property
     def name(self) -> str:
         """The path and, of a file with several matrices, which of them."""
-        return f"{self.path}: {self.part}" if self.part else self.path
+        path = "standard input" if self.path == "-" else self.path
+        return f"{path}: {self.part}" if self.part else path
 
     @property
     def is_folder(self) -> bool:

@@ -306,8 +306,9 @@ def _remove_run(folder: Path, *, overwrite: bool | Literal["unfinished"]) -> Non
             f"{folder}: holds {state} run already; choose another record folder, or "
             "overwrite=True to replace it"
         )
-    checkpoint.unlink(missing_ok=True)  # first: what is removed now cannot be resumed
+    (folder / DONE_FILE).unlink(missing_ok=True)  # first: a part of a run is not finished
+    checkpoint.unlink(missing_ok=True)  # nor can it be resumed
     for name in reversed(files):  # points before run.json: never a log that looks foreign
-        (folder / name).unlink()
+        (folder / name).unlink(missing_ok=True)
     for path in results:
         path.unlink()

@@ -56,7 +56,7 @@ def run_study(
         on_round: Called before each round with its jobs and the number of runs that are known to
             follow it.
     """
-    check_store(store)
+    check_store(store, writable=False)
     attempted: set[Path] = set()
     status: StudyStatus | None = None
 
@@ -78,6 +78,7 @@ def run_study(
         ]  # fmt: skip
         if not jobs:
             break
+        check_store(store, writable=True)
         _write_study_file(study, store, status)  # for readers while the study runs
         attempted |= {job.folder for job in jobs}
         if on_round is not None:
