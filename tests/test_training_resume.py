@@ -373,7 +373,7 @@ def _other_data(said: dict[str, Any]) -> None:
 CHANGES: dict[str, tuple[Callable[[dict[str, Any]], Any], tuple[str, ...]]] = {
     "torch": (lambda said: said["versions"].update(torch="1.0"), ("made with torch 1.0",)),
     "perdure": (lambda said: said["versions"].update(perdure="0"), ("made with perdure 0",)),
-    "data": (_other_data, ("digits: ", " now, and was abababababab…")),
+    "data": (_other_data, ("digits is ", " now, and was abababababab…")),
     "cpu": (lambda said: said.update(cpu="SSE9"), ("made on a processor with SSE9, this one has",)),
 }
 
