@@ -366,3 +366,17 @@ def test_a_long_table_of_many_large_matrices_takes_little_memory(tmp_path: Path)
         assert tracemalloc.get_traced_memory()[1] < 150 << 20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_a_long_triangle_is_read_in_any_order_of_its_lines(
+    order: tuple[int, ...], tmp_path: Path
+) -> None:
+    lines = ["t1,t1,.9", "t2,t1,.45\nt2,t2,.95", "t3,t2,.7\nt3,t3,.8\nt3,t1,.4"]
+    file = tmp_path / "long.csv"
+    file.write_text("\n".join(["trained,tested,score", *(lines[k] for k in order)]) + "\n")
+    summary = perdure.score(file)
+    assert summary.tasks == ("t1", "t2", "t3")
+    assert summary.metrics["acc"] == pytest.approx((0.4 + 0.7 + 0.8) / 3)
+    assert summary.metrics["bwt"] == pytest.approx((0.4 - 0.9 + 0.7 - 0.95) / 2)
+    assert not any("transposed" in note for note in summary.notes)

@@ -45,6 +45,8 @@ def main(connection: Connection) -> int:
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as by `perdure run … &`
     try:
         signal.signal(signal.SIGINT, partial(_on_interrupt, ignored))
+        import torch  # noqa: F401 - an interrupt in its C++ initialisers would abort the process
+
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by the parent
         send = partial(_send, connection, threading.Lock())
         while True:

@@ -106,7 +106,7 @@ def detect_transposed(entries: Sequence[tuple[str, MatrixEntry]], group: str) ->
     verdicts = {}
     for source, entry in entries:
         matrix = entry.fields["matrix"]
-        if _is_square(matrix) and len(matrix) > 1:
+        if _is_square(matrix) and len(matrix) > 1 and not entry.oriented:
             verdicts[source] = _orientation(matrix)
     if "zeros" in verdicts.values():
         source = next(source for source, verdict in verdicts.items() if verdict == "zeros")

@@ -88,7 +88,9 @@ def parse_long_table(text: str, source: str, delimiter: str) -> list[MatrixEntry
             )
         fields, more = _make_fields(trained, tested, score, names["task"], source_of_part, where)
         left -= fields["matrix"].size
-        entries.append(MatrixEntry(fields, method, seed, part, notes=(*notes, *more)))
+        entries.append(
+            MatrixEntry(fields, method, seed, part, oriented=True, notes=(*notes, *more))
+        )
     return entries
 
 
@@ -144,6 +146,22 @@ def _split_rows(
     return [parts[k] for k in np.argsort(first)]
 
 
+def _learning_order(trained: NDArray[np.int32], tested: NDArray[np.int32]) -> list[int]:
+    """Return the trained tasks in the order they were learned in.
+
+    A triangle shows it, however its lines are sorted: one more task is evaluated after each. Any
+    other table is in the order of its lines.
+
+    Example:
+        >>> _learning_order(np.array([7, 7, 3]), np.array([7, 3, 3]))
+        [3, 7]
+    """
+    learned = list(dict.fromkeys(code for code in trained.tolist() if code >= 0))
+    counts = {code: len(np.unique(tested[trained == code])) for code in learned}
+    is_triangle = sorted(counts.values()) == list(range(1, len(learned) + 1))
+    return sorted(learned, key=counts.__getitem__) if is_triangle else learned
+
+
 def _make_fields(
     trained: NDArray[np.int32],
     tested: NDArray[np.int32],
@@ -153,7 +171,7 @@ def _make_fields(
     where: Callable[[int], str],
 ) -> tuple[MatrixFile, tuple[str, ...]]:
     """Return the matrix of one method and seed with its tasks, and a note on their order."""
-    learned = list(dict.fromkeys(code for code in trained.tolist() if code >= 0))
+    learned = _learning_order(trained, tested)
     if not 0 < len(learned) <= MAX_TASKS:
         raise InputError(f"{source}: {len(learned)} trained tasks, expected 1 to {MAX_TASKS}")
     position = np.full(len(names) + 1, -2)

@@ -30,7 +30,8 @@ class MatrixEntry(NamedTuple):
     """One matrix of a source: its fields, and whose it is.
 
     `part` names it among several, for errors; `row_tasks` are the names of the tasks if rows turn
-    out to be the evaluated tasks; `percent` says that every score has a percent sign.
+    out to be the evaluated tasks; `percent` says that every score has a percent sign, `oriented`
+    that the source says which tasks were trained.
     """
 
     fields: MatrixFile
@@ -39,6 +40,7 @@ class MatrixEntry(NamedTuple):
     part: str = ""
     row_tasks: Sequence[str] = ()
     percent: bool = False
+    oriented: bool = False
     notes: tuple[str, ...] = ()
 
 
