@@ -15,7 +15,7 @@ from perdure.record.formats.confusion import read_confusion
 from perdure.report.class_data import count_classes
 from perdure.report.figures import classes, confusion, get_caption
 
-from .cli_helpers import refused, run
+from .cli_helpers import refused, run, says
 from .figure_helpers import check_files, folders, rows
 from .matrix_figure_helpers import FIVE, image_of, real, source
 from .report_helpers import store
@@ -164,3 +164,20 @@ def test_commands_and_files(tmp_path: Path) -> None:
         assert result.code == 0
         assert "caption: " in result.err
     check_files(lambda: classes(real()), tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["classes", "confusion"])
+def test_runs_of_several_orders_are_not_drawn_under_the_names_of_one(
+    kind: str, tmp_path: Path
+) -> None:
+    x, y = torch.eye(4), torch.tensor([0, 1, 2, 3])
+    data = {"a": (x[:2], y[:2]), "b": (x[2:], y[2:])}
+    model = torch.nn.Linear(4, 4)
+    for order in ("ab", "ba"):
+        record = tmp_path / "runs" / order
+        with perdure.Evaluator(data, record=record, count_flops=False) as evaluator:
+            for name in order:
+                with evaluator.task(name, model):
+                    evaluator.step(model)
+    paths = [f"{order}={tmp_path / 'runs' / order}" for order in ("ab", "ba")]
+    says(refused("plot", kind, *paths, "-o", tmp_path / "x.svg"), "'a, b' and 'b, a'")

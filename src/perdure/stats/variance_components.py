@@ -96,10 +96,10 @@ def _two_way(table: NDArray[np.float64]) -> tuple[float, float, float, float]:
     seed_sd = np.sqrt(table.var(axis=1, ddof=1).mean())
     # The variance of the mean is that of orders / a + of seeds / b + of the rest / (a b).
     total, freedom = by_order + by_seed - residual, float(min(a, b) - 1)
-    if total > max(by_order, by_seed) > 0:  # else one of them alone, which is not smaller
+    if total > max(by_order, by_seed, residual) > 0:  # else one alone, which is not smaller
         squares = by_order**2 / (a - 1) + by_seed**2 / (b - 1) + residual**2 / ((a - 1) * (b - 1))
         freedom = float(total**2 / squares)
-    error = np.sqrt(max(total, by_order, by_seed) / (a * b))
+    error = np.sqrt(max(total, by_order, by_seed, residual) / (a * b))
     return float(order_sd), float(seed_sd), float(error), freedom
 
 

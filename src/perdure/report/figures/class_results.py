@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import Normalize
 
+from ...record import InputError
 from ..class_data import explain_missing_classes, read_classes
 from ..colours import choose_styles
 from ..filtering import drop_other_task_counts, drop_unusable
@@ -130,13 +131,14 @@ def confusion(methods: RunsByMethod, *, size: Size = "page", tasks: int | None =
             axes.tick_params(labelleft=k % columns == 0, labelbottom=lowest)
         for empty in panels[len(tables) :]:
             empty.set_axis_off()
-        figure.supxlabel("predicted class", fontsize=points)
+        figure.supxlabel("predicted class, in the order of learning", fontsize=points)
         figure.supylabel("class", fontsize=points)
         label = "fraction of the class" + " (%)" * scale.percent
         bar = figure.colorbar(image, ax=panels, label=label, aspect=30, fraction=0.05)
         percent_ticks(scale, bar.ax.yaxis)
         write_numbers(figure, size, percent=scale.percent, skip_zeros=True)
-    set_caption(figure, f"after {layout.tasks[-1]}; a row adds up to 1; classes in learning order")
+    numbering = "a row adds up to 1; classes are numbered in the order of learning"
+    set_caption(figure, f"after {layout.tasks[-1]}; {numbering}")
     return figure
 
 
@@ -154,6 +156,12 @@ def _read(
 
 def _find_layout(results: Mapping[str, Sequence[ClassResults]]) -> _Layout:
     every = [one for several in results.values() for one in several]
+    if len(orders := {one.tasks for one in every}) > 1:
+        first, second, *_ = sorted(", ".join(tasks) for tasks in orders)
+        raise InputError(
+            f"runs learned {first!r} and {second!r}, expected the same tasks in the same order: "
+            "classes are numbered in the order of learning; name the runs of one order"
+        )
     learned: dict[int, int] = {}
     for one in every:
         for label, row in zip(one.classes, one.learned.tolist(), strict=True):
