@@ -165,3 +165,12 @@ def test_values_after_each_task_go_by_the_ids_asked_for(tmp_path: Path) -> None:
     answer = run("score", path, "--metrics", "acc,forgetting.best", "--per-task", "--format", "csv")
     after = answer.out.partition("after each task")[2].splitlines()[1:]
     assert [line.partition(",")[0] for line in after if line] == ["acc", "forgetting.best"]
+
+
+def test_a_method_that_is_left_over_is_named(tmp_path: Path) -> None:
+    good, bad = [[0.9, None], [0.6, 0.8]], [[0.9, None], [60, 80]]
+    file = tmp_path / "two.json"
+    file.write_text(json.dumps({"er": [good, good], "naive": [good, bad]}))
+    notes = perdure.score_groups(file).notes
+    assert "left out" in notes[0]
+    assert notes[-1] == "these are the scores of er alone"

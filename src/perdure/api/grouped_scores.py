@@ -156,6 +156,8 @@ def score_groups(
             notes.append(f"left out: {together}{error}")
     if not scored:
         raise InputError(f"nothing to score; {notes[-1]}")
+    if len(scored) == 1 < len(groups):
+        notes.append(f"these are the scores of {next(iter(scored))} alone")
     for group in scored.values():
         select_metrics(group.summary, metrics or ())
     return GroupedScores(scored, [*notes, *aliases])
