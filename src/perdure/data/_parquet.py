@@ -32,6 +32,7 @@ __all__ = [
     "missing_package",
     "open_parquet",
     "read_images",
+    "read_schema",
     "unreadable",
 ]
 
@@ -59,6 +60,27 @@ def missing_package(package: str) -> InputError:
 
 def open_parquet(path: Path) -> ParquetFile:
     """Return the description of a Parquet file without reading its images."""
+    types, rows, metadata = read_schema(path)
+    image = _find_column(path, types, ("image", "img"))
+    label = _find_column(path, types, ("label", "fine_label"))
+    if not types[image].startswith("STRUCT(bytes BLOB"):
+        raise InputError(
+            f"{path}: column {image} is {types[image]}, expected STRUCT(bytes BLOB, path VARCHAR)"
+        )
+    if not rows:
+        raise InputError(f"{path}: has no rows, expected images")
+    return ParquetFile(path, rows, image, label, class_names(metadata, label))
+
+
+def read_schema(
+    path: Path, fix: str = "download it again"
+) -> tuple[dict[str, str], int, list[tuple[bytes]]]:
+    """Return the types of the columns by name, the number of rows, and the huggingface metadata.
+
+    Args:
+        path: the Parquet file.
+        fix: what to do about a file that cannot be read.
+    """
     duckdb = import_duckdb()
     name = escape_glob(path)
     try:
@@ -69,17 +91,8 @@ def open_parquet(path: Path) -> ParquetFile:
             "SELECT value FROM parquet_kv_metadata(?) WHERE key = 'huggingface'::BLOB", name
         ).fetchall()
     except duckdb.Error as error:
-        raise unreadable(path, error) from None
-    types = {str(row[0]): str(row[1]) for row in columns}
-    image = _find_column(path, types, ("image", "img"))
-    label = _find_column(path, types, ("label", "fine_label"))
-    if not types[image].startswith("STRUCT(bytes BLOB"):
-        raise InputError(
-            f"{path}: column {image} is {types[image]}, expected STRUCT(bytes BLOB, path VARCHAR)"
-        )
-    if not rows:
-        raise InputError(f"{path}: has no rows, expected images")
-    return ParquetFile(path, int(rows), image, label, class_names(metadata, label))
+        raise unreadable(path, error, fix) from None
+    return {str(row[0]): str(row[1]) for row in columns}, int(rows), metadata
 
 
 def read_images(file: ParquetFile, info: DatasetInfo, classes: int) -> Iterator[ImageBatch]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from ..evaluation.engine.cuda_graph import release_generator
+from ..evaluation.engine.cuda_graph import release_generator, switch_stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,12 +101,8 @@ class StepGraphs:
 
     def _warm_up(self, rows: Tensor, batches: Sequence[Rows], task: int | None) -> Tensor:
         assert self._side is not None
-        current = torch.cuda.current_stream(self._device)
-        self._side.wait_stream(current)
-        with torch.cuda.stream(self._side):
-            loss = self._take_step(rows.split([len(batch) for batch in batches]), task)
-        current.wait_stream(self._side)
-        return loss
+        with switch_stream(self._side):
+            return self._take_step(rows.split([len(batch) for batch in batches]), task)
 
     def _capture(self, rows: Tensor, batches: Sequence[Rows], task: int | None) -> _Captured:
         graph, static_rows = torch.cuda.CUDAGraph(), rows.to(self._device)

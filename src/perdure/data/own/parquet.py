@@ -11,7 +11,14 @@ import numpy as np
 from ...record import InputError
 from .._decoding import decode_into_cache, decoded_name
 from .._hashes import compute_sha256
-from .._parquet import DUCKDB_LIMITS, class_names, escape_glob, import_duckdb, unreadable
+from .._parquet import (
+    DUCKDB_LIMITS,
+    class_names,
+    escape_glob,
+    import_duckdb,
+    read_schema,
+    unreadable,
+)
 from .images import decode_image, plan_size, read_header
 from .npz import ROLES, TOKEN_NAMES
 from .parts import MAX_BYTES, PART_NAMES, InputKind, Part, Parts, choose_parts
@@ -68,20 +75,9 @@ def read_parquet(paths: dict[str, Path], size: int | None) -> Parts:
 
 
 def _open_table(path: Path, notes: list[str]) -> Table:
-    duckdb = import_duckdb()
-    name = escape_glob(path)
-    try:
-        connection = duckdb.connect(config=DUCKDB_LIMITS)
-        columns = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", name).fetchall()
-        (rows,) = connection.execute("SELECT count(*) FROM read_parquet(?)", name).fetchall()[0]
-        metadata = connection.execute(
-            "SELECT value FROM parquet_kv_metadata(?) WHERE key = 'huggingface'::BLOB", name
-        ).fetchall()
-    except duckdb.Error as error:
-        raise unreadable(path, error, "write it again") from None
+    types, rows, metadata = read_schema(path, "write it again")
     if not rows:
         raise InputError(f"{path}: has no rows, expected examples")
-    types = {str(row[0]): str(row[1]) for row in columns}
     label = _find(types, LABELS)
     if label is None:
         raise InputError(
@@ -94,7 +90,7 @@ def _open_table(path: Path, notes: list[str]) -> Table:
     if unused := [c for c in types if c not in (*inputs, label, task, split)]:
         notes.append(f"columns that are not used: {', '.join(unused):.100}")
     names = class_names(metadata, label)
-    return Table(path, int(rows), inputs, kind, is_list, label, task, split, names, types)
+    return Table(path, rows, inputs, kind, is_list, label, task, split, names, types)
 
 
 def _find(types: dict[str, str], names: Sequence[str]) -> str | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .eval_batches import EvalBatches
     from .result_ring import ResultBlock
 
-__all__ = ["CudaGraph", "CudaGraphError", "release_generator", "same_bits"]
+__all__ = ["CudaGraph", "CudaGraphError", "release_generator", "same_bits", "switch_stream"]
 
 
 class CudaGraphError(RuntimeError):
@@ -41,7 +41,7 @@ class CudaGraph:
         try:
             self._addresses = _addresses(model)
             side = torch.cuda.Stream(device)
-            with preserve_state(model), _switch_stream(side):
+            with preserve_state(model), switch_stream(side):
                 before = _side_effects(model, device)
                 compute()  # libraries initialise on a first call, which cannot be captured
                 if _side_effects(model, device) != before:  # a replay would not undo it
@@ -84,7 +84,7 @@ class CudaGraph:
 
 
 @contextmanager
-def _switch_stream(side: torch.cuda.Stream) -> Iterator[None]:
+def switch_stream(side: torch.cuda.Stream) -> Iterator[None]:
     """Work on `side`, after what was submitted so far and before what is submitted later."""
     current = torch.cuda.current_stream(side.device)
     side.wait_stream(current)
