@@ -66,7 +66,6 @@ def test_the_headline_numbers_by_hand(three: tuple[Path, str]) -> None:
     hands = [kept_by_hand(folder) for folder in sorted(store.iterdir())]
     columns = {
         "acc": "at the end", "acc.learning": "learned", "min_acc": "lowest since",
-        "forgetting.learned": "lost",
     }  # fmt: skip
     for id_, column in columns.items():
         seeds = [

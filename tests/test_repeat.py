@@ -49,10 +49,20 @@ def test_the_function_gets_each_seed_once_in_order_and_nothing_is_seeded() -> No
 
 
 def test_a_function_that_ignores_its_seed_is_noticed() -> None:
-    question = "every seed gave the same scores: does the function use its seed?"
-    assert question in perdure.repeat(lambda _: train(0), seeds=2, metrics=["acc"]).notes
-    assert question not in perdure.repeat(train, seeds=2, metrics=["acc"]).notes
-    assert question not in perdure.repeat(train, seeds=1).notes
+    question = "all 2 runs have the same scores"
+    assert question in str(perdure.repeat(lambda _: train(0), seeds=2, metrics=["acc"]).notes)
+    assert question not in str(perdure.repeat(train, seeds=2, metrics=["acc"]).notes)
+    assert question not in str(perdure.repeat(train, seeds=1).notes)
+
+
+def test_a_metric_that_is_equal_in_all_seeds_is_noticed() -> None:
+    equal = [[[0.9], [0.5, 0.7]], [[0.8], [0.6, 0.6]]]  # acc 0.6 twice, bwt not
+    notes = perdure.score(equal).notes
+    assert any(note.startswith("acc: equal in all 2 runs") for note in notes)
+    assert not any(note.startswith("bwt") for note in notes)
+    notes = perdure.compare({"er": equal, "ewc": [[[0.9], [0.5, 0.7]]] * 2}).notes
+    assert any(note.startswith("er: acc: equal in all 2 runs") for note in notes)
+    assert any(note.startswith("ewc: all 2 runs have the same scores") for note in notes)
 
 
 def test_a_failing_seed_is_named_and_the_others_are_kept() -> None:

@@ -117,7 +117,9 @@ def test_simulated_components_are_found_and_covered(order: float, seed: float, r
 def test_orders_are_different_and_more_begin_with_the_same() -> None:
     assert draw_task_orders(5, 4) == draw_task_orders(5, 9)[:4]
     all_of_three = draw_task_orders(3, 6)
-    assert sorted(all_of_three) == sorted(map(list, permutations(range(3))))
+    named = [[0, 1, 2] if order is None else order for order in all_of_three]
+    assert sorted(named) == sorted(map(list, permutations(range(3))))
+    assert [0, 1, 2] not in all_of_three  # it is the scenario's own, which needs no name
     with pytest.raises(InputError, match="3 tasks have 6 different orders"):
         draw_task_orders(3, 7)
 
@@ -180,7 +182,7 @@ def test_runs_in_several_orders_are_one_group_that_says_so(store: Path) -> None:
     assert summary.components["acc"].order_sd == pytest.approx(expected.order_sd)
     assert summary.intervals["acc"][0] == pytest.approx(max(expected.low, 0))
     answer = run("score", store, "--metrics", "acc")
-    says(answer.out, "3 task orders: SD over orders", "over seeds", "6 runs in 3 task orders")
+    says(answer.out, "3 task orders: SD over orders", "over seeds", "2 seeds x 3 task orders")
     plain = json.loads(run("score", store / "*naive*", "--format", "json").out)
     assert "order_sd" in json.dumps(plain)
 
@@ -197,6 +199,26 @@ def test_a_comparison_is_over_orders(store: Path) -> None:
     assert report.paired_by == "task order"
     answer = run("compare", store, "--metrics", "acc")
     says(answer.out, "task orders of each method", "the mean over its seeds", "not independent")
+
+
+def test_the_published_order_is_the_same_run_however_it_is_asked_for() -> None:
+    (plain,) = make_configs(seeds=1)
+    (listed,) = make_configs(seeds=1, task_order=[0, 1, 2, 3, 4])
+    drawn = make_configs(seeds=1, num_tasks=2, orders=2)
+    assert listed.folder == plain.folder
+    assert make_configs(seeds=1, num_tasks=2)[0].folder in {config.folder for config in drawn}
+
+
+def test_methods_in_different_task_orders_are_refused_in_words(store: Path, tmp_path: Path) -> None:
+    for config in make_configs(
+        "split-digits", "naive", seeds=2, iterations=3, every=3, settings={"hidden": 8}
+    ):
+        train_run(config, tmp_path / config.folder)
+    names = f"own={tmp_path / '*'}", f"joint={store / '*joint*'}"
+    says(
+        refused("compare", *names), "own has seeds 0, 1 (task order published)",
+        "joint has seeds 0, 1 (task order", "--orders of `perdure run`", "--unpaired",
+    )  # fmt: skip
 
 
 def test_a_study_runs_every_order_and_says_what_varies(tmp_path: Path, store: Path) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
-__all__ = ["format_block", "list_some", "make_frame"]
+__all__ = ["count_of", "format_block", "list_some", "make_frame"]
 
 MAX_ROWS = 12
 MAX_WIDTH = 100  # characters of a line
@@ -55,6 +55,16 @@ def format_block(title: str, rows: Sequence[Sequence[str]], footer: Sequence[str
             initial_indent="  ", subsequent_indent="    ",
         )  # fmt: skip
     return "\n".join(lines)
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Example:
+        >>> count_of(1, "task"), count_of(3, "task")
+        ('1 task', '3 tasks')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def list_some(names: Sequence[object], most: int = 4) -> str:

@@ -21,6 +21,7 @@ from ..record.comparability import (
     pair_runs,
     select_finished,
 )
+from ..record.group_names import format_order
 from ..record.grouping import find_groups
 from ..report.tables import ComparisonReport
 from ..report.tables.example_differences import ExampleComparison
@@ -128,7 +129,7 @@ def compare(
     }
     scale = check_same_scale(summaries, runs)
     notes += check_same_tasks(summaries, runs, force=force) + describe_differences(methods)
-    notes += merge_notes([run for by_seed in summaries.values() for run in by_seed.values()])
+    notes += merge_notes(summaries)
     fewest = min(map(len, runs.values()))
     if interval == "bca" and fewest < 10:
         notes.append(f"BCa intervals of {fewest} seeds are too narrow; it takes about ten")
@@ -243,19 +244,15 @@ def _mean_per_order(values: Mapping[Seed, float], runs: Mapping[Seed, RunRef]) -
     """Return the mean over the seeds of each task order, by the order."""
     orders: dict[Seed, list[float]] = {}
     for key, value in values.items():
-        orders.setdefault(_name_order(runs[key]), []).append(value)
+        orders.setdefault(format_order(runs[key].order), []).append(value)
     return {order: math.fsum(several) / len(several) for order, several in orders.items()}
 
 
 def _paths_per_order(runs: Mapping[Seed, RunRef]) -> dict[Seed, str]:
     paths: dict[Seed, list[str]] = {}
     for run in runs.values():
-        paths.setdefault(_name_order(run), []).append(run.path)
+        paths.setdefault(format_order(run.order), []).append(run.path)
     return {order: ", ".join(several) for order, several in paths.items()}
-
-
-def _name_order(run: RunRef) -> str:
-    return "published" if run.order is None else "-".join(map(str, run.order))
 
 
 def _compare_examples(runs: Runs, *, level: float) -> list[ExampleComparison]:

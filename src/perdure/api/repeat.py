@@ -97,8 +97,6 @@ def repeat(
 
     def combine(note: str = "") -> Summary | RunsSummary:
         summary = _combine(results, inputs, options, interval)
-        if isinstance(summary, RunsSummary) and _are_equal(summary.runs):
-            summary.notes.append("every seed gave the same scores: does the function use its seed?")
         summary.notes += [*aliases, *([note] if note else [])]
         select_metrics(summary, metrics or ())
         return summary
@@ -175,10 +173,6 @@ def _combine(
     named = [refs.get(seed, RunRef(f"seed {seed}", seed=seed)) for seed in results]
     note = f"mean over {len(results)} seeds: {format_seeds(results)}"
     return combine_seeds(named, summaries, options, interval=interval, note=note)
-
-
-def _are_equal(runs: Sequence[Summary]) -> bool:
-    return all((run.metrics, run.curves) == (runs[0].metrics, runs[0].curves) for run in runs)
 
 
 def _describe_progress(seed: int, done: int, total: int, start: float) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..record.group_names import count_replicates
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
@@ -88,8 +90,9 @@ def list_replicates(configs: Iterable[RunConfig]) -> str:
     """Return seeds, and in how many task orders, as text."""
     several = list(configs)
     seeds = f"seed {', '.join(map(str, dict.fromkeys(config.seed for config in several)))}"
-    orders = {tuple(config.task_order) for config in several if config.task_order}
-    return f"{seeds} ({len(several)} runs in {len(orders)} task orders)" if orders else seeds
+    replicates = [config.order_and_seed for config in several]
+    orders = {order for order, _ in replicates}
+    return f"{seeds} ({count_replicates(replicates)})" if len(orders) > 1 else seeds
 
 
 def _list(jobs: Sequence[Job]) -> str:

@@ -198,7 +198,7 @@ def _draw_orders(config: RunConfig, orders: int) -> list[list[int] | None]:
 
     if config.task_order is not None:
         raise InputError("`orders=` and `task_order=` exclude each other; give one")
-    return [*draw_task_orders(count_tasks(config), orders)]
+    return draw_task_orders(count_tasks(config), orders)
 
 
 def _ignore(job: Job, event: RunEvent) -> None:
@@ -225,7 +225,7 @@ def _make_result(done: Sequence[Job], failed: list[Job], notes: list[str]) -> Ru
     if done:
         records = [open_run(job.folder) for job in done]
         summaries = [record.summary() for record in records]
-        replicates = [(tuple(j.config.task_order or ()), j.config.seed) for j in done]
+        replicates = [job.config.order_and_seed for job in done]
         summary = (
             summaries[0]
             if len(summaries) == 1

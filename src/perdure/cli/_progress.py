@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from .._terminal_text import escape_line
+from ..record.group_names import count_replicates
 from ._output import print_stderr, render_options
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class SeedProgressView:
         if kind is KeyboardInterrupt and self._jobs:
             done = sum(job.code == 0 for job in self._jobs)
             print_stderr(
-                f"interrupted; {done} of {len(self._jobs)} seeds finished. The same command "
+                f"interrupted; {done} of {len(self._jobs)} runs finished. The same command "
                 "resumes the others from their last checkpoints"
             )
             begun = [job for job in self._jobs if job.code != 0 and job.folder.exists()]
@@ -71,8 +72,8 @@ class SeedProgressView:
         if self._show and plan.waiting and _is_interactive():
             self._add_bars(plan.waiting)
         elif self._show and plan.waiting:
-            config, count = plan.waiting[0].config, len(plan.waiting)
-            seeds = "1 seed" if count == 1 else f"{count} seeds"
+            config = plan.waiting[0].config
+            seeds = count_replicates(job.config.order_and_seed for job in plan.waiting)
             print_stderr(f"training {config.strategy} on {config.scenario}, {seeds}")
 
     def on_event(self, job: Job, event: RunEvent) -> None:

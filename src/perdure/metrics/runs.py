@@ -24,9 +24,15 @@ if TYPE_CHECKING:
     from .score_matrix import ScoreScale
     from .summary_types import Summary
 
-__all__ = ["RunsSummary", "describe_components", "mean_of_metric", "summary_of_runs"]
+__all__ = [
+    "RunsSummary",
+    "describe_components",
+    "mean_of_metric",
+    "note_equal_runs",
+    "summary_of_runs",
+]
 
-MAIN_METRICS = ("acc", "bwt", "forgetting.learned", "forgetting.best", "min_acc")
+MAIN_METRICS = ("acc", "bwt", "forgetting.best", "min_acc")
 
 
 @dataclass
@@ -154,6 +160,7 @@ def summary_of_runs(
     result.curves = _means([run.curves for run in runs])
     result.per_task = _means([run.per_task for run in runs])
     result.notes = list(dict.fromkeys(note for run in runs for note in run.notes))
+    result.notes += note_equal_runs(runs)
     if method == "bca" and len(runs) < 10:
         result.notes.append(f"BCa intervals of {len(runs)} seeds are too narrow; use about ten")
     if result.components:
@@ -179,6 +186,22 @@ def _add_components(
         parts = parts._replace(low=max(parts.low, metric.low), high=min(parts.high, metric.high))
     result.components[id_] = parts
     result.intervals[id_] = (parts.low, parts.high)
+
+
+def note_equal_runs(runs: Sequence[Summary]) -> list[str]:
+    """Return a note if main metrics are equal in all runs: the interval then has no width."""
+    if len(runs) < 2:
+        return []
+    first = runs[0]
+    trust = "so intervals over them have no width and cannot be trusted; do the seeds differ?"
+    if all((run.metrics, run.curves) == (first.metrics, first.curves) for run in runs):
+        return [f"all {len(runs)} runs have the same scores, {trust}"]
+    equal = [
+        id_
+        for id_ in MAIN_METRICS
+        if id_ in first.metrics and all(run.metrics.get(id_) == first.metrics[id_] for run in runs)
+    ]
+    return [f"{', '.join(equal)}: equal in all {len(runs)} runs, {trust}"] if equal else []
 
 
 def describe_components(summary: RunsSummary) -> str:

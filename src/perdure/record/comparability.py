@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
-from .group_names import differing_keys, format_seeds
+from ..metrics.runs import note_equal_runs
+from .group_names import differing_keys, format_order, format_seeds
 from .grouping import Groups, pooling_notes
 from .io.files import InputError
 
@@ -78,10 +79,18 @@ def pair_runs(
                 by_seed[name][run.replicate] = run
         first, *others = by_seed.values()
         if not set(first).intersection(*others):
-            listed = "; ".join(f"{name} has {format_seeds(mine)}" for name, mine in by_seed.items())
+            orders = any(run.order for runs in groups.values() for run in runs)
+            listed = "; ".join(
+                f"{name} has {_list_seeds(runs, orders=orders)}" for name, runs in groups.items()
+            )
+            what, where = (
+                ("no pair of seed and task order", " in the same task orders (`orders=`)")
+                if orders
+                else ("no seed", "")
+            )
             raise InputError(
-                f"no seed is in all groups: {listed:.400}; expected runs of the same seeds. "
-                "Use `unpaired=True` to compare them without pairing"
+                f"{what} is in all groups: {listed:.400}; expected runs of the same seeds{where}; "
+                "use `unpaired=True` to compare them without pairing"
             )
         return by_seed, "seed"
     counts = {name: len(runs) for name, runs in groups.items()}
@@ -93,6 +102,22 @@ def pair_runs(
             f"`unpaired=True`, or `force=True` for the first {min(counts.values())}"
         )
     return {name: dict(enumerate(runs)) for name, runs in groups.items()}, "file order"
+
+
+def _list_seeds(runs: Sequence[RunRef], *, orders: bool) -> str:
+    """Return the seeds of a group and, if asked for, the task orders in which they were run."""
+    by_order: dict[str, list[Seed]] = {}
+    for run in runs:
+        assert run.seed is not None
+        by_order.setdefault(format_order(run.order), []).append(run.seed)
+    if not orders:
+        return ", ".join(map(format_seeds, by_order.values()))
+    by_seeds: dict[str, list[str]] = {}
+    for order, seeds in by_order.items():
+        by_seeds.setdefault(format_seeds(seeds), []).append(order)
+    return ", ".join(
+        f"seeds {seeds} (task order {' and '.join(several)})" for seeds, several in by_seeds.items()
+    )
 
 
 def _repeated_seed(name: str, first: RunRef, second: RunRef) -> InputError:
@@ -204,10 +229,14 @@ def explain_missing(id_: str, summaries: Summaries, runs: Runs) -> str | None:
     return None
 
 
-def merge_notes(summaries: Sequence[Summary]) -> list[str]:
-    """Return the notes of several runs, each once, with the number of runs that have it."""
-    counts = Counter(note for summary in summaries for note in dict.fromkeys(summary.notes))
-    return [
-        note if count == len(summaries) else f"{note} ({count} of {len(summaries)} runs)"
+def merge_notes(summaries: Summaries) -> list[str]:
+    """Return the notes of the runs, each once with how many have it, and on runs that are equal."""
+    runs = [summary for mine in summaries.values() for summary in mine.values()]
+    counts = Counter(note for summary in runs for note in dict.fromkeys(summary.notes))
+    merged = [
+        note if count == len(runs) else f"{note} ({count} of {len(runs)} runs)"
         for note, count in counts.items()
     ]
+    for name, mine in summaries.items():
+        merged += [f"{name}: {note}" for note in note_equal_runs(list(mine.values()))]
+    return merged

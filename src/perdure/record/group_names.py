@@ -5,14 +5,25 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from .._display import count_of
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from .run_metadata import JSON
 
     Config = Mapping[str, JSON]
 
-__all__ = ["differing_keys", "format_seeds", "format_value", "list_few", "make_names"]
+__all__ = [
+    "count_replicates",
+    "differing_keys",
+    "format_order",
+    "format_seeds",
+    "format_value",
+    "list_few",
+    "make_names",
+    "name_replicate",
+]
 
 UNLABELLED_KEYS = ("scenario", "setting", "strategy", "model")  # whose values speak for themselves
 MAX_VALUE = 24  # characters of a value in a name
@@ -36,6 +47,47 @@ def format_seeds(seeds: Iterable[int | str]) -> str:
     for part in ranges:
         words += [f"{part[0]}-{part[-1]}"] if len(part) > 2 else [str(number) for number in part]
     return ", ".join([*words, *(seed for seed in several if isinstance(seed, str))])
+
+
+def format_order(order: Iterable[int] | None) -> str:
+    """Return a task order as text, such as 2,0,1: with hyphens it would look like names of tasks.
+
+    Example:
+        >>> format_order((2, 0, 1)), format_order(None)
+        ('2,0,1', 'published')
+    """
+    return "published" if order is None else ",".join(map(str, order))
+
+
+def name_replicate(seed: int | str, order: Iterable[int] | None) -> str:
+    """Return what tells a run from the others of its method.
+
+    Example:
+        >>> name_replicate(0, None), name_replicate(3, (2, 0, 1))
+        ('seed 0', 'seed 3 (task order 2,0,1)')
+    """
+    return f"seed {seed}" + ("" if order is None else f" (task order {format_order(order)})")
+
+
+def count_replicates(replicates: Iterable[tuple[Hashable, Hashable]]) -> str:
+    """Return how many seeds and task orders there are among runs of one method.
+
+    Args:
+        replicates: Task order and seed of each run.
+
+    Example:
+        >>> count_replicates([(None, 0), (None, 1)])
+        '2 seeds'
+        >>> count_replicates([((0, 1), 0), ((0, 1), 1), ((1, 0), 0), ((1, 0), 1)])
+        '2 seeds x 2 task orders'
+    """
+    runs = list(replicates)
+    orders, seeds = ({*several} for several in zip(*runs, strict=True))
+    if len(orders) == 1:
+        return count_of(len(runs), "seed")
+    if len(set(runs)) == len(runs) == len(orders) * len(seeds):
+        return f"{count_of(len(seeds), 'seed')} x {len(orders)} task orders"
+    return f"{len(runs)} runs in {len(orders)} task orders"
 
 
 def differing_keys(configs: Sequence[Mapping[str, object]]) -> list[str]:

@@ -8,7 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .group_names import differing_keys, format_seeds, format_value, list_few, make_names
+from .group_names import (
+    count_replicates,
+    differing_keys,
+    format_seeds,
+    format_value,
+    list_few,
+    make_names,
+)
 from .io.files import InputError
 from .io.text import visible
 from .run_index import RunRef, find_runs, refs_of_array
@@ -236,7 +243,7 @@ def seeds_note(runs: Sequence[RunRef]) -> str:
     seeds = [run.seed for run in runs if run.seed is not None]
     if keys := differing_keys([run.config for run in runs if run.config]):
         return f"{len(runs)} runs that differ in {', '.join(keys[:5])}, pooled as asked"
-    orders = {run.order for run in runs if run.order is not None}
+    replicates = [(run.order, run.seed) for run in runs]
     if len({run.replicate for run in runs if run.seed is not None}) < len(seeds):
         return f"{len(runs)} runs that state a seed more than once, pooled as asked"
     if not any(run.ours for run in runs):
@@ -246,8 +253,8 @@ def seeds_note(runs: Sequence[RunRef]) -> str:
         return f"{len(runs)} {kind}, taken as seeds of one method"
     if len(seeds) < len(runs):
         return f"{len(runs)} runs without a stated seed, taken as seeds of one method"
-    if len(orders) > 1:
-        return f"{len(runs)} runs in {len(orders)} task orders, seeds {format_seeds(set(seeds))}"
+    if len({run.order for run in runs}) > 1:
+        return f"{count_replicates(replicates)}, the seeds {format_seeds(set(seeds))}"
     return f"{len(runs)} runs that differ in the seed alone: {format_seeds(seeds)}"
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from .._suggestions import suggest_names
 from .file_kinds import is_log, read_unless_log
 from .formats.matrix import parse_matrices, split_contents
+from .group_names import name_replicate
 from .io.files import InputError, find_matches, is_inherited, unreadable
 from .io.text import visible
 from .run_folder import RunFolder
@@ -93,7 +94,7 @@ class RunRef:
         """What tells runs of one method apart: the seed and, in several orders, the order."""
         if self.seed is None or self.order is None:
             return self.seed
-        return f"seed {self.seed}, order {'-'.join(map(str, self.order))}"
+        return name_replicate(self.seed, self.order)
 
     @property
     def on_validation_split(self) -> bool:

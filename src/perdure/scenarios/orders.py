@@ -21,8 +21,8 @@ __all__ = ["draw_task_orders", "reorder_tasks"]
 MAX_ORDERS = 1000
 
 
-def draw_task_orders(tasks: int, count: int) -> list[list[int]]:
-    """Return different orders of the tasks; more of them begin with the same ones.
+def draw_task_orders(tasks: int, count: int) -> list[list[int] | None]:
+    """Return different orders of the tasks, None for the scenario's own; more begin with the same.
 
     The k-th permutation of the random stream `task_order` does not depend on the seed of a run;
     one that was drawn before is skipped.
@@ -44,7 +44,7 @@ def draw_task_orders(tasks: int, count: int) -> list[list[int]]:
         draw += 1
         if order not in orders:
             orders.append(order)
-    return orders
+    return [None if order == sorted(order) else order for order in orders]
 
 
 def reorder_tasks(scenario: Scenario, order: Sequence[int]) -> Scenario:

@@ -150,8 +150,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         config = self._configs[key]
         orders: list[list[int] | None] = [config.task_order]
         if self.orders is not None:
-            drawn = draw_task_orders(count_tasks(config), self.orders)
-            orders = [*drawn[:1]] if search else [*drawn]
+            orders = draw_task_orders(count_tasks(config), 1 if search else self.orders)
         return [
             msgspec.structs.replace(config, seed=seed, task_order=order)
             for order in orders

@@ -13,6 +13,7 @@ import msgspec
 from .._suggestions import suggest_names
 from ..data.own import ReadOptions
 from ..record import InputError
+from ..record.group_names import name_replicate
 from ..scenarios import SCENARIOS, find_scenario, locate_own
 from ..strategies import resolve_strategy
 from .config_checks import check_config, check_names
@@ -92,10 +93,14 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     data_sha256: str | None = None
 
     @property
+    def order_and_seed(self) -> tuple[tuple[int, ...] | None, int]:
+        """The task order and the seed, over which metrics vary."""
+        return None if self.task_order is None else tuple(self.task_order), self.seed
+
+    @property
     def replicate(self) -> str:
         """What tells a run from the others of its method: the seed and, if stated, the order."""
-        order = "" if self.task_order is None else f", order {'-'.join(map(str, self.task_order))}"
-        return f"seed {self.seed}{order}"
+        return name_replicate(self.seed, self.task_order)
 
     @property
     def folder(self) -> str:
@@ -275,6 +280,8 @@ def _describe_source(scenario: str, spec: ScenarioSpec) -> dict[str, object]:
 
 def _drop_unused(config: RunConfig) -> RunConfig:
     """Return a config in which fields without an effect have no effect on the folder either."""
+    if config.task_order == sorted(config.task_order or ()):  # the order that is published
+        config = msgspec.structs.replace(config, task_order=None)
     if config.boundaries == "sharp":
         config = msgspec.structs.replace(config, blur=0.0)
     return config if config.patience else msgspec.structs.replace(config, early_stopping_split=0.0)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...api.run_notes import list_replicates
 from ...metrics import RunsSummary
 from ...metrics.runs import describe_components
+from ...record.group_names import count_replicates
 from ...report.tables import make_headline_table, make_task_table
 from .._output import print_lines, print_stderr, print_wrapped
 
@@ -26,9 +27,9 @@ __all__ = ["describe_config", "print_failures", "print_result"]
 def print_result(result: RunResult, summary: Summary | RunsSummary) -> None:
     """Print the tables of finished runs, and where they are recorded."""
     config, count = result.configs[0], len(result.folders)
-    orders = len({tuple(c.task_order) for c in result.configs if c.task_order is not None})
-    runs = f"{count} runs in {orders} task orders" if orders else f"{count} seeds"
-    seeds = "1 seed" if count == 1 else f"mean of {runs}"
+    replicates = [c.order_and_seed for c in result.configs]
+    orders = len({order for order, _ in replicates})
+    seeds = ("mean of " if count > 1 else "") + count_replicates(replicates)
     print_lines(f"{config.scenario}, {config.strategy}, {config.setting}-incremental, {seeds}")
     print_wrapped(describe_config(config), "  ")
     print_lines()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from ..._display import format_block, make_frame
+from ..._display import count_of, format_block, make_frame
 from ...metrics import ACCURACY, MethodsComparison, ScoreScale, find_metric
 from ...stats import find_pair_test, min_attainable_p, seeds_needed
 from .example_differences import example_comparison_to_dict
@@ -58,7 +58,7 @@ class ComparisonReport:
             for name in self.runs
         ]
         undefined = [f"undefined: {', '.join(self.undefined)}"] if self.undefined else []
-        notes = [f"{len(self.notes)} notes in .notes"] if self.notes else []
+        notes = [f"{count_of(len(self.notes), 'note')} in .notes"] if self.notes else []
         repeated = any(len(seeds) > 1 for seeds in self.runs.values())
         shown = "mean ± SD" if spread and repeated else "mean" if repeated else "one run each"
         letters = any(one.letters for one in self.metrics.values())
@@ -87,6 +87,11 @@ class ComparisonReport:
         """The seeds that all methods have."""
         first, *others = self.runs.values()
         return [seed for seed in first if all(seed in runs for runs in others)]
+
+    @property
+    def unit(self) -> str:
+        """What a value is that means and tests are made of."""
+        return "task order" if self.paired_by == "task order" else "seed"
 
     @property
     def comparisons(self) -> int:
@@ -164,21 +169,20 @@ def describe_test(test: PairTest) -> str:
 
 def _describe_seeds(report: ComparisonReport) -> list[str]:
     counts = {name: len(runs) for name, runs in report.runs.items()}
-    common = len(report.seeds)
+    common, unit = len(report.seeds), report.unit
     listed = ", ".join(f"{name} {count}" for name, count in counts.items())
     if not report.pair_test.paired:
-        ranks = f"; ranks over the {_count_seeds(common)} that all methods have" if common else ""
+        ranks = f"; ranks over the {count_of(common, unit)} that all methods have" if common else ""
         return [f"mean, SD and tests over all runs of a method, not paired: {listed}{ranks}"]
     if set(counts.values()) == {common}:
-        lines = [f"mean and SD over the {common} seeds of each method"]
+        lines = [f"mean and SD over the {common} {unit}s of each method"]
         lines = lines if common > 1 else ["one run of each method"]
     else:
         lines = [
             f"mean and SD over all runs of a method: {listed}",
-            f"ranks and tests over the {_count_seeds(common)} that all methods have",
+            f"ranks and tests over the {count_of(common, unit)} that all methods have",
         ]
     if report.paired_by == "task order":
-        lines = [line.replace("seeds", "task orders") for line in lines]
         return [*lines, "each task order counts as one value, the mean over its seeds"]
     if report.paired_by == "seed":
         return [*lines, "runs are paired by their seeds"]
@@ -202,14 +206,13 @@ def _describe_power(report: ComparisonReport) -> list[str]:
     counts = [len(runs) for runs in report.runs.values()]
     fewest = len(report.seeds) if test.paired else min(counts)
     if fewest < test.min_seeds:
-        return [
-            f"{_count_seeds(fewest)}: not tested, the {test.name} needs {test.min_seeds} or more"
-        ]
+        few = count_of(fewest, report.unit)
+        return [f"{few}: not tested, the {test.name} needs {test.min_seeds} or more"]
     if not least:
-        few = f"with 2 seeds the {test.name} finds large differences only"
+        few = f"with 2 {report.unit}s the {test.name} finds large differences only"
         return [few] if fewest == 2 else []
     corrected = f" after Holm's correction over {family} pairs" if family > 1 else ""
-    seeds = _count_seeds(len(report.seeds) if test.paired else max(counts))
+    seeds = count_of(len(report.seeds) if test.paired else max(counts), report.unit)
     if least < report.alpha:
         return [f"{seeds} can reach p = {least:.4g}{corrected}"]
     limit = f"{seeds} cannot go below p = {least:.4g}{corrected}, whatever the scores"
@@ -287,7 +290,3 @@ def _metric_to_dict(one: MethodsComparison) -> dict[str, object]:
 
 def _finite(value: float) -> float | None:
     return None if math.isnan(value) else value
-
-
-def _count_seeds(count: int) -> str:
-    return "1 seed" if count == 1 else f"{count} seeds"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["study_tables", "study_to_dict"]
 
-COLUMNS = ("acc", "acc.learning", "bwt", "forgetting.learned", "min_acc", "wc_acc")
+COLUMNS = ("acc", "acc.learning", "bwt", "forgetting.best", "min_acc", "wc_acc")
 COSTS = {"seconds_train": ("train s", 1.0), "peak_bytes": ("peak MB", 1e6)}
 FACTORS = ("scenario", "setting", "model")  # one table per combination
 
