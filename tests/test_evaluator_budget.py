@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 import perdure
+from perdure import EvaluationWarning
 from perdure.evaluation.costs import meter
 from perdure.evaluation.schedules import Budget, as_schedule
 from perdure.stats.schedules import parse_share
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 X, Y = torch.eye(4), torch.tensor([0, 0, 1, 1])
+EXPENSIVE = pytest.mark.filterwarnings("ignore:task 'a' was evaluated after")
 
 
 class Clock:
@@ -78,6 +81,7 @@ def probes(folder: Path) -> list[int]:
     return sorted({int(line.split(",")[0]) for line in lines if line.split(",")[3] == "probe"})
 
 
+@EXPENSIVE
 @pytest.mark.parametrize("cost", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("share", [0.1, 0.3])
 def test_evaluation_keeps_to_its_share(
@@ -100,11 +104,12 @@ def test_evaluation_keeps_to_its_share(
     assert told["budget"]["reached"] == pytest.approx(taken, abs=1e-3)
     steps = probes(tmp_path / "r")
     gaps = [after - before for before, after in pairwise(steps)]
-    assert told["budget"]["spacing"] == [min(gaps), max(gaps)]
-    assert told["budget"]["evaluations"] == len(steps)
+    assert told["budget"]["spacing"] == [min(gaps), statistics.median(gaps), max(gaps)]
+    assert (told["budget"]["evaluations"], told["budget"]["steps"]) == (len(steps), 400)
     assert {1, 201} <= {*steps}  # after the first step of each task
 
 
+@EXPENSIVE
 def test_training_is_bit_identical_and_the_note_says_what_is_not(
     tmp_path: Path, clock: Clock
 ) -> None:
@@ -122,6 +127,38 @@ def test_training_is_bit_identical_and_the_note_says_what_is_not(
     assert text.count(",full,") == 3  # whole sets at both ends, as ever
 
 
+def test_the_share_and_the_spacing_are_shown(tmp_path: Path, clock: Clock) -> None:
+    torch.manual_seed(0)
+    with make(clock, tmp_path / "r", "20%", 2.0) as evaluator:
+        train(evaluator, clock, nn.Linear(4, 2))
+    steps = probes(tmp_path / "r")
+    gaps = [after - before for before, after in pairwise(steps)]
+    line = next(line for line in repr(evaluator).splitlines() if "evaluation" in line)
+    assert f"of the time (requested: 20%), {len(steps)} of 400 steps" in line
+    apart = f"{min(gaps)} to {max(gaps)} steps apart (median {statistics.median(gaps):g})"
+    assert apart in line
+    assert any(apart.replace("steps", "iterations") in note for note in evaluator.summary().notes)
+
+
+def test_a_task_with_too_few_evaluations(tmp_path: Path, clock: Clock) -> None:
+    """Both tasks have too few, which is said once, and not again when the run is resumed."""
+    torch.manual_seed(0)
+    model, state = nn.Linear(4, 2), None
+    for task in "ab":
+        evaluator = make(clock, tmp_path / "r", "10%", 50.0, resume=state)
+        if state is None:
+            with pytest.warns(EvaluationWarning, match=r"'a' was evaluated after \d of its 200 st"):
+                train(evaluator, clock, model, task)
+            state = json.loads(json.dumps(evaluator.state_dict()))
+            evaluator.close(finished=False)
+        else:
+            train(evaluator, clock, model, task)  # warnings are errors
+    assert sum("need about 10 evaluations" in note for note in evaluator.notes) == 1
+    with make(clock, tmp_path / "short", "10%", 0.0) as short:
+        train(short, clock, model, steps=3)  # all of them
+
+
+@EXPENSIVE
 def test_a_resumed_run_continues_its_budget(tmp_path: Path, clock: Clock) -> None:
     torch.manual_seed(0)
     model = nn.Linear(4, 2)

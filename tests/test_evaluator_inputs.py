@@ -147,8 +147,9 @@ def test_a_list_of_tasks_has_numbers_for_names(tmp_path: Path) -> None:
         copies = watch(evaluator, net(), [("0", 2), ("1", 2)])
     check_scores(tmp_path, copies, data, None)
     with Evaluator({0: data["0"], 1: data["1"]}, count_flops=False) as evaluator:
-        with evaluator.task(1, net()):
-            evaluator.step(net())
+        model = net()
+        with evaluator.task(1, model):
+            evaluator.step(model)
         assert evaluator.live.task == "1"
 
 

@@ -285,12 +285,64 @@ def test_examples_in_a_dict_for_a_model_that_takes_one_tensor() -> None:
     assert "pass (x, y) if the model takes one tensor" in caught.value.__notes__[0]
 
 
-def test_examples_of_another_type_than_the_weights() -> None:
-    evaluator = Evaluator({"a": (X.double(), Y)}, count_flops=False)
-    with pytest.raises(RuntimeError, match="dtype") as caught:
-        evaluator.begin("a", net())
-    (note,) = caught.value.__notes__
-    assert "float64, the weights torch.float32; convert the examples of 'a'" in note
+@pytest.mark.parametrize("data", [(X.double(), Y), Cases(*zip(X.double(), Y, strict=True))])
+@pytest.mark.parametrize("initial", ["entered", "none"])
+def test_examples_of_another_type_than_the_weights(data: Any, initial: Any) -> None:
+    evaluator = Evaluator({"a": data}, count_flops=False, initial=initial)
+    model = net()
+
+    def first_evaluation() -> None:
+        evaluator.begin("a", model)
+        evaluator.step(model)
+
+    with pytest.raises(TypeError) as caught:
+        first_evaluation()
+    assert "'a': its examples are torch.float64" in str(caught.value)
+    assert "x.to(torch.float32)" in str(caught.value)
+    assert not hasattr(caught.value, "__notes__")
+    assert caught.value.__suppress_context__  # or PyTorch's traceback would come first
+
+
+def test_a_failure_that_has_nothing_to_do_with_types_is_kept() -> None:
+    """Tokens are integers and the weights are not, as it should be."""
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Embedding(3, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            raise RuntimeError("mine")
+
+    evaluator = Evaluator({"a": (Y, Y)}, count_flops=False)
+    with pytest.raises(RuntimeError, match="mine"):
+        evaluator.begin("a", Model())
+
+
+class Ensemble(nn.Module):
+    """A wrapper with weights of its own next to those of a model."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model, self.scale = model, nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Any:
+        return self.model(x) * self.scale
+
+
+def test_another_model_in_step_than_in_task() -> None:
+    evaluator = Evaluator(sets("ab"), count_flops=False)
+    model = net()
+    with evaluator.task("a", model):
+        evaluator.step(Ensemble(model))  # shares its weights
+        evaluator.step(lambda x: model(x))
+    with evaluator.task("b"):  # no model is named
+        evaluator.step(model)
+    evaluator = Evaluator(sets("ab"), count_flops=False)
+    evaluator.begin("a", model)
+    line = message(lambda: evaluator.step(net()))
+    assert "another model than task 'a' began with" in line
+    assert "an evaluator each" in line
 
 
 CALLS: dict[str, tuple[Callable[[Evaluator], Any], tuple[str, ...]]] = {
@@ -310,6 +362,23 @@ CALLS: dict[str, tuple[Callable[[Evaluator], Any], tuple[str, ...]]] = {
     ),
     "no name of a folder": (lambda _: Evaluator(record=" "), ("record is ' '", "a folder")),
     "a config in words": (lambda _: Evaluator(config="mine"), ("config is 'mine'", "a dict")),  # type: ignore[arg-type]
+    "a class of data": (lambda _: Evaluator({"a": Unequal}), ("the class Unequal", "Unequal(…)")),
+    "an option of a task": (
+        lambda _: Evaluator({"a": rows()}, classes=[0, 1]),  # type: ignore[arg-type]
+        ("no argument 'classes'", "perdure.EvalTask(…, classes=…)"),
+    ),
+    "an option of both executors": (
+        lambda _: Evaluator({"a": rows()}, batch_size=7),  # type: ignore[arg-type]
+        ("perdure.Inline(…, batch_size=…) or perdure.Worker(…, batch_size=…)",),
+    ),
+    "a misspelt argument": (
+        lambda _: Evaluator({"a": rows()}, recrod="runs"),  # type: ignore[arg-type]
+        ("no argument 'recrod'", "did you mean record?"),
+    ),
+    "a name for a numbered task": (
+        lambda _: Evaluator([rows(), rows()]).begin("10", net()),
+        ("'10' has no evaluation data, expected a number, 0 to 1", "a dict to name them"),
+    ),
     "a list of x and y": (lambda _: Evaluator([X, Y]), ("(x, y)", "{name: (x, y)}")),
 }
 

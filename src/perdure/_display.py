@@ -61,10 +61,11 @@ def count_of(number: int, noun: str) -> str:
     """Return a number with its noun.
 
     Example:
-        >>> count_of(1, "task"), count_of(3, "task")
-        ('1 task', '3 tasks')
+        >>> count_of(1, "task"), count_of(3, "task"), count_of(2, "class")
+        ('1 task', '3 tasks', '2 classes')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    plural = f"{noun}es" if noun.endswith(("s", "ch")) else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
 
 
 def list_some(names: Sequence[object], most: int = 4) -> str:

@@ -11,6 +11,7 @@ from msgspec import structs
 from .._display import format_block, list_some
 from ..metrics import summary_of_runs
 from ..record import InputError, open_run
+from ..stats.schedules import describe_budget
 from .run_notes import note_changes, note_last_run, note_own_data, note_progress
 
 if TYPE_CHECKING:
@@ -232,11 +233,17 @@ def _make_result(done: Sequence[Job], failed: list[Job], notes: list[str]) -> Ru
             else summary_of_runs(summaries, replicates=replicates)
         )
         deviations = records[0].metadata.deviations
-        warnings = _warn_if_sparse(records[0], done[0].config.every)
+        warnings = _warn_if_sparse(records[0], done[0].config.every) + _note_budget(records)
     folders = [job.folder for job in done]
     return RunResult(
         summary, folders, [job.config for job in done], failed, notes, deviations, warnings
     )
+
+
+def _note_budget(records: Sequence[Run]) -> list[str]:
+    """Return the share of the time that evaluation took, where the runs had a budget of it."""
+    uses = [use for record in records if (use := record.metadata.budget) is not None]
+    return [f"evaluation took {describe_budget(uses)}"] if uses else []
 
 
 def _warn_if_sparse(record: Run, every: int | str) -> list[str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ..metrics import ScoreScale
     from .live import Live, LiveTask
+    from .recorder import Recorder
 
     Condition = str | Callable[[Live], bool | str | None]
 
@@ -122,6 +123,17 @@ class AlarmMonitor:
         message = self.alarm.message(live)
         triggers, self.active = message is not None and not self.active, message is not None
         return message if triggers else None
+
+    def report(self, step: int, recorder: Recorder) -> None:
+        """Warn, or raise AlarmTriggered, if the alarm triggers now; the record says so."""
+        if (reason := self.check(recorder.live)) is None:
+            return
+        message = f"alarm at step {step}: {reason}"
+        if self.alarm.action == "warn":
+            recorder.warn(message)
+            return
+        recorder.note(message)
+        raise AlarmTriggered(message)
 
 
 def interval_end(live: Live, metric: str, *, upper: bool) -> float:

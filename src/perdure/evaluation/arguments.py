@@ -1,4 +1,4 @@
-"""Validation of arguments: each function returns nothing, or raises naming the argument."""
+"""Validation of arguments: each function raises an error that names the argument."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ import inspect
 import json
 from collections.abc import Mapping
 from numbers import Integral
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from .._suggestions import suggest_names
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 __all__ = [
+    "EvaluatorState",
     "check_choice",
     "check_integer",
     "check_parameters",
+    "check_state",
     "config_as_json",
     "convert_state",
     "named_tasks",
+    "refuse_arguments",
     "task_name",
 ]
 
@@ -72,6 +77,32 @@ def check_parameters(name: str, function: Callable[..., object], *arguments: str
         raise TypeError(
             f"{name} is a function of {signature}, expected one of ({', '.join(arguments)})"
         ) from None
+
+
+def refuse_arguments(
+    function: Callable[..., object], unknown: Iterable[str], options: Iterable[type]
+) -> None:
+    """Raise for an argument that a function does not have, and say where it belongs.
+
+    Args:
+        function: The function, or a class.
+        unknown: Names of arguments that it does not have.
+        options: Classes that have further arguments.
+
+    Example:
+        >>> refuse_arguments(named_tasks, ["task"], [])
+        Traceback (most recent call last):
+        TypeError: named_tasks has no argument 'task', did you mean tasks? expected one of tasks
+    """
+    for name in unknown:
+        has = [kind.__name__ for kind in options if name in inspect.signature(kind).parameters]
+        parameters = inspect.signature(function).parameters.values()
+        known = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+        hint = f"{suggest_names(name, known)}expected one of {', '.join(known)}"
+        if has:
+            there = " or ".join(f"perdure.{kind}(…, {name}=…)" for kind in has)
+            hint = f"which belongs to {there}"
+        raise TypeError(f"{function.__name__} has no argument {name!r}, {hint}")
 
 
 def named_tasks(tasks: object) -> list[tuple[object, object]]:
@@ -140,3 +171,30 @@ def convert_state(state: object, kind: type[T]) -> T:
             f"resume is a state that this version of perdure cannot read ({error}); start over "
             "with `restart=True`, or in Python with Record(folder, overwrite=True)"
         ) from None
+
+
+class EvaluatorState(msgspec.Struct):
+    """The `state_dict` of an evaluator."""
+
+    step: int
+    always_evaluated: list[str]
+    alarm_active: bool
+    lifecycle: dict[str, Any]
+    costs: dict[str, Any]
+    record: dict[str, Any]
+    budget: dict[str, Any] | None = None
+
+
+def check_state(state: Mapping[str, object], tasks: Mapping[str, object]) -> EvaluatorState:
+    """Return the state of an evaluator, or raise unless `tasks` has all that it evaluated."""
+    missing = [name for name in EvaluatorState.__struct_fields__ if name not in state]
+    if missing:
+        raise ValueError(f"resume has no {missing[0]!r}, expected what state_dict() returned")
+    checked = convert_state(state, EvaluatorState)
+    evaluated = [*checked.lifecycle["trained_tasks"], *checked.always_evaluated]
+    if unknown := [name for name in evaluated if name not in tasks]:
+        raise ValueError(
+            f"resume is the state of a run that evaluates {unknown}, expected evaluation data for "
+            "these tasks"
+        )
+    return checked

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import (
     DataLoader,
     Dataset,
@@ -21,14 +22,17 @@ from torch.utils.data import Subset as DatasetSubset
 from .state.trees import as_tensors, leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
+
+    from .eval_set import EvalSet
 
 __all__ = [
     "check_classes",
     "check_ids",
     "check_labels",
+    "check_types",
     "common_length",
     "is_list_of_examples",
     "one_line",
@@ -37,6 +41,7 @@ __all__ = [
     "split_batch",
 ]
 
+TYPE_ERROR = re.compile("dtype|scalar type|Input type")  # of PyTorch, in its various wordings
 LABEL_KEYS = ("labels", "label", "y", "target", "targets")  # of a batch that is a dict
 
 
@@ -177,6 +182,21 @@ def sampled_dataset(loader: DataLoader[object], name: str) -> Dataset[object]:
         ) from None
     batches = [sample if isinstance(sample, list | tuple) else [sample] for sample in samples]
     return DatasetSubset(loader.dataset, sorted({int(k) for batch in batches for k in batch}))
+
+
+def check_types(error: Exception, model: object, tasks: Iterable[EvalSet]) -> None:
+    """Raise a plain error where the model failed because examples have another type."""
+    weights = next(iter(model.parameters()), None) if isinstance(model, nn.Module) else None
+    if weights is None or not TYPE_ERROR.search(str(error)):
+        return
+    for task in tasks:
+        x = task.first_example()
+        if x is not None and x.dtype != weights.dtype:
+            raise TypeError(
+                f"task {task.name!r}: its examples are {x.dtype} and the model's weights "
+                f"{weights.dtype}; convert the examples: x.to({weights.dtype}) "
+                f"({one_line(error)})"
+            ) from None
 
 
 def one_line(error: BaseException) -> str:

@@ -82,7 +82,8 @@ class EvalSet:
     @property
     def is_function(self) -> bool:
         """Whether the data is a function that has not been called yet."""
-        return callable(self._data) and not hasattr(self._data, "__getitem__")
+        data = self._data
+        return callable(data) and not isinstance(data, type) and not hasattr(data, "__getitem__")
 
     def load(self) -> None:
         """Load the data; a second call does nothing."""
@@ -98,6 +99,11 @@ class EvalSet:
         if self._checked:
             return
         data = self._data
+        if isinstance(data, type):
+            raise TypeError(
+                f"task {self.name!r}: data is the class {data.__name__}, expected an instance of "
+                f"it: {data.__name__}(…)"
+            )
         if self.is_function:
             with preserve_generators(reachable([data], GENERATORS)):
                 data = data()
@@ -233,8 +239,9 @@ class EvalSet:
                 yield self.rows(np.arange(start, min(start + size, self.size)))
 
     def first_example(self) -> torch.Tensor | None:
-        """Return the first tensor of the examples where these are available as tensors."""
-        x = None if self._tensors is None else self._tensors[0]
+        """Return the first tensor of the examples where some are in memory."""
+        rows = self._tensors if self._tensors is not None else self._fixed_rows
+        x = None if rows is None else rows[0]
         return next((leaf for leaf in leaves(x) if isinstance(leaf, torch.Tensor)), None)
 
     def labels(self) -> NDArray[np.generic] | None:

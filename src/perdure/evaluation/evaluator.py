@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from .alarm import Alarm, as_alarm
-from .arguments import check_choice, check_integer, config_as_json, task_name
+from .arguments import check_choice, check_integer, config_as_json, refuse_arguments, task_name
 from .costs.meter import CostMeter
 from .engine.engine import Engine
 from .engine.scoring import Scorer
 from .eval_tasks import EvalTasks
-from .executors import Executor, as_executor
-from .lifecycle import Lifecycle
-from .options import Record, Score, Subset, as_subset
+from .executors import Executor, Inline, Worker, as_executor
+from .lifecycle import Lifecycle, TaskBlock
+from .options import EvalTask, Record, Score, Subset, as_subset
 from .progress import format_evaluator
 from .recorder import Recorder
 from .schedules import Schedule, as_schedule
@@ -24,7 +24,8 @@ from .tracker import RunTracker
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Never
 
     import torch
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     Model = Callable[..., object]  # an nn.Module, or anything else that can be called
 
 __all__ = ["Evaluator"]
+
+OPTIONS = (EvalTask, Subset, Score, Record, Alarm, Inline, Worker)  # of some of its arguments
 
 
 class Evaluator:
@@ -100,7 +103,9 @@ class Evaluator:
         count_flops: bool = True,
         record: Record | str | os.PathLike[str] | None = None,
         config: Mapping[str, object] | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_arguments(Evaluator, unknown, OPTIONS)
         check_choice("initial", initial, ("entered", "all", "none"))
         self._schedule, self._initial = as_schedule(every), initial
         subset, executor, alarm = as_subset(subset), as_executor(executor), as_alarm(alarm)
@@ -129,7 +134,8 @@ class Evaluator:
         self._tracker.open(record, progress=progress)
 
     def __repr__(self) -> str:
-        return format_evaluator(self._tasks.sets, self._recorder, closed=self._lifecycle.closed)
+        closed = self._lifecycle.closed
+        return format_evaluator(self._tasks.sets, self._recorder, self._schedule, closed=closed)
 
     @property
     def live(self) -> Live:
@@ -152,21 +158,12 @@ class Evaluator:
     def task(
         self, name: object, model: Model | None = None, *, train_data: object = None,
         stored_samples: object = None,
-    ) -> AbstractContextManager[None]:  # fmt: skip
+    ) -> TaskBlock:  # fmt: skip
         """Return a context manager that calls `begin` and `end`; use it with `with`."""
         self._lifecycle.announced = task_name(name)
         costs = {"train_data": train_data, "stored_samples": stored_samples}
-        return self._task_block(partial(self.begin, name, model, **costs))
-
-    @contextmanager
-    def _task_block(self, begin: Callable[[], None]) -> Iterator[None]:
-        begin()
-        try:
-            yield
-        except BaseException:
-            self._tracker.abort_task()
-            raise
-        self.end()
+        begin = partial(self.begin, name, model, **costs)
+        return TaskBlock(task_name(name), begin, self.end, self._tracker.abort_task)
 
     def begin(
         self, task: object, model: Model | None = None, *, train_data: object = None,
@@ -186,7 +183,7 @@ class Evaluator:
         if lifecycle.begin(name, (self.live.task, self.live.begin_step)):
             try:
                 self.costs.report_memory(stored_samples=stored_samples)
-                self._begin_task(name, self._model if model is None else model, train_data)
+                self._begin_task(name, model, train_data)
             except BaseException:
                 self._tracker.discard_task(name)
                 raise
@@ -196,6 +193,7 @@ class Evaluator:
         self.costs.resume()
 
     def _begin_task(self, name: str, model: Model | None, train_data: object) -> None:
+        given, model = model is not None, self._model if model is None else model
         task, combined = self._tasks.sets[name], self._parts.combine(model)
         self._model = None if has_lazy_parameters(combined) else model
         if self._model is not model:
@@ -203,7 +201,7 @@ class Evaluator:
                 f"{name!r} is not evaluated before its first step: the model has parameters that "
                 "are not initialised yet"
             )
-        self._tracker.begin_task(task, combined, train_data)
+        self._tracker.begin_task(task, combined, train_data, model_given=given)
         if self._model is not None and self._initial != "none":
             everything = self._initial == "all" and self._lifecycle.step == 0
             tasks = [*self._tasks.sets.values()] if everything else [task]

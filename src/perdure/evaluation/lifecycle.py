@@ -15,9 +15,9 @@ import msgspec
 from .._suggestions import suggest_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
-__all__ = ["Lifecycle", "check_model"]
+__all__ = ["Lifecycle", "TaskBlock", "check_model"]
 
 
 class Lifecycle(msgspec.Struct):
@@ -45,9 +45,8 @@ class Lifecycle(msgspec.Struct):
         if self.task is not None:
             raise RuntimeError(f"task {task!r} begins inside {self.task!r}; end that one first")
         if task not in known:
-            expected = f"expected one of {list(known)}" if known else "nor has any other"
             raise ValueError(
-                f"task {task!r} has no evaluation data, {suggest_names(task, known)}{expected}; "
+                f"task {task!r} has no evaluation data, {_expected_tasks(task, known)}; "
                 "evaluator.add_task(name, data) adds it"
             )
         if self.unfinished not in (None, task):
@@ -135,6 +134,48 @@ class Lifecycle(msgspec.Struct):
         self.step, self.task_step, self.previous = saved.step, saved.task_step, saved.previous
         self.trained_tasks, self.tasks_with_steps = saved.trained_tasks, saved.tasks_with_steps
         self.unfinished = saved.task or saved.unfinished
+
+
+class TaskBlock:
+    """The context manager that `evaluator.task` returns.
+
+    Args:
+        task: the name of the task.
+        begin: begins it.
+        end: ends it.
+        abort: ends it after an error.
+    """
+
+    def __init__(
+        self, task: str, begin: Callable[[], None], end: Callable[[], None],
+        abort: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._task, self._begin, self._end, self._abort = task, begin, end, abort
+
+    def __repr__(self) -> str:
+        return f"block of task {self._task!r}; write: with evaluator.task({self._task!r}, model):"
+
+    def __enter__(self) -> None:
+        self._begin()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self._end()
+        else:
+            self._abort()
+
+
+def _expected_tasks(task: str, known: Collection[str]) -> str:
+    """Return which tasks there are, for one that is not among them."""
+    if not known:
+        return "nor has any other"
+    if list(known) == [str(k) for k in range(len(known))]:
+        numbers = f"0 to {len(known) - 1}" if len(known) > 1 else "0"
+        return (
+            f"expected a number, {numbers}: the tasks of a list are numbered (pass a dict to name "
+            "them)"
+        )
+    return f"{suggest_names(task, known)}expected one of {list(known)}"
 
 
 def check_model(model: object, function: str) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from .._display import count_of, format_block, list_some
 from ..metrics import ACCURACY, ScoreScale
 from ..metrics.score_matrix import MAX_NAME_LENGTH
 from .arguments import check_choice, check_integer, check_parameters
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import torch
 
@@ -50,7 +52,7 @@ def as_subset(subset: int | Subset | None) -> Subset:
     return subset if isinstance(subset, Subset) else Subset(subset)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EvalTask:
     """Evaluation data of one task, with options that apply to this task only.
 
@@ -69,6 +71,16 @@ class EvalTask:
     classes: Sequence[int] | None = None
     ids: Sequence[int] | None = None
     subset: int | Subset | None = None
+
+    def __repr__(self) -> str:
+        rows = [("data", _describe_data(self.data))]
+        if self.classes is not None:
+            rows.append(("classes", list_some(list(self.classes), most=10)))
+        if self.ids is not None:
+            rows.append(("ids", count_of(len(self.ids), "integer")))
+        if self.subset is not None:
+            rows.append(("subset", str(as_subset(self.subset))))
+        return format_block("EvalTask", rows)
 
 
 @dataclass(frozen=True)
@@ -157,6 +169,18 @@ class Record:
             raise ValueError(f"record is {str(self.folder)!r}, expected a folder like 'runs/mine'")
         if not isinstance(self.overwrite, bool):
             check_choice("overwrite", self.overwrite, ("unfinished",))
+
+
+def _describe_data(data: object) -> str:
+    """Return the shape and type of tensors and arrays, the kind and length of anything else."""
+    if isinstance(data, tuple | list) and len(data) <= 4:
+        return f"({', '.join(map(_describe_data, data))})"
+    if isinstance(data, Mapping):
+        return ", ".join(f"{key}: {_describe_data(value)}" for key, value in data.items())
+    if hasattr(data, "shape") and hasattr(data, "dtype"):
+        return f"{tuple(data.shape)} {str(data.dtype).removeprefix('torch.')}"
+    kind = getattr(data, "__name__", type(data).__name__)
+    return f"{kind} of length {len(data)}" if isinstance(data, Sized) else kind
 
 
 def _check_name(name: object) -> None:

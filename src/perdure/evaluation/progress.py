@@ -8,17 +8,21 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .._display import format_block, list_some
+from .._display import count_of, format_block, list_some
+from ..stats.schedules import describe_budget
+from .schedules import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rich.live import Live as Display
 
+    from .costs.meter import CostRow
     from .live import Live
     from .recorder import Recorder
+    from .schedules import Schedule
 
-__all__ = ["LiveLine", "format_evaluator", "format_line"]
+__all__ = ["LiveLine", "format_costs", "format_evaluator", "format_line"]
 
 REFRESH = 0.2  # seconds
 
@@ -85,10 +89,35 @@ def format_line(step: int, rate: float, live: Live) -> str:
     return "  ".join(parts)
 
 
-def format_evaluator(tasks: Iterable[str], recorder: Recorder, *, closed: bool) -> str:
-    """Return what an evaluator evaluates, where it records, and the metrics so far."""
+def format_evaluator(
+    tasks: Iterable[str], recorder: Recorder, schedule: Schedule, *, closed: bool
+) -> str:
+    """Return what an evaluator evaluates and when, where it records, and the metrics so far."""
     live, names = recorder.live, list(tasks)
     state = "closed" if closed else f"at step {live.step}{live.describe_task()}"
     metrics, undefined = live.describe()
-    rows = [("tasks", list_some(names)), ("record", str(recorder.writer.folder)), *metrics]
-    return format_block(f"Evaluator of {len(names)} tasks, {state}", rows, undefined)
+    rows = [("tasks", list_some(names)), ("record", str(recorder.writer.folder))]
+    if isinstance(schedule, Budget):
+        rows.append(("evaluation", describe_budget([schedule.use])))
+    title = f"Evaluator of {count_of(len(names), 'task')}, {state}"
+    return format_block(title, [*rows, *metrics], undefined)
+
+
+def format_costs(rows: Mapping[str, CostRow]) -> str:
+    """Return what each task cost so far: seconds, operations and the size of the model."""
+    header = ("task", "train s", "eval s", "train FLOPs", "eval FLOPs", "model MB")
+    lines = [
+        (
+            task,
+            *(_number(row.get(name), ".2f") for name in ("seconds_train", "seconds_eval")),
+            *(_number(row.get(name), ".3g") for name in ("flops_train", "flops_eval")),
+            _number(row.get("model_bytes"), ".3f", 1e6),
+        )
+        for task, row in rows.items()
+    ]
+    title = f"Costs of {count_of(len(rows), 'task')}"
+    return format_block(title, [header, *lines]) if rows else "Costs: no task has begun"
+
+
+def _number(value: float | None, form: str, unit: float = 1.0) -> str:
+    return "?" if value is None else format(value / unit, form)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import ceil, inf
+from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from ..stats.schedules import parse_share
+from .._display import count_of
+from ..stats.schedules import BudgetUse, parse_share
 from .arguments import check_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 __all__ = ["Budget", "Burst", "Every", "Schedule", "as_schedule", "burst", "every"]
+
+
+ENOUGH_EVALUATIONS = 10  # of a task: the shortest window, and a drop that is more than one point
 
 
 class Schedule(Protocol):
@@ -83,12 +89,14 @@ class Burst:
 
 
 class _Spacing(msgspec.Struct):
-    """The evaluated steps so far: how many, and how far apart."""
+    """The evaluated steps so far: how many, in all and in this task, and how far apart."""
 
     evaluations: int = 0
-    last_step: int = 0
-    least: int | None = None
-    greatest: int | None = None
+    of_task: int = 0
+    warned: bool = False  # of a task with too few
+    step: int = 0  # the last one
+    last_step: int = 0  # the last one that was evaluated
+    gaps: list[tuple[int, int]] = []  # number of steps between two evaluations, and how often
 
 
 class Budget:
@@ -124,6 +132,7 @@ class Budget:
 
     def __init__(self, share: float) -> None:
         self.share, self._spacing = share, _Spacing()
+        self._gaps = Counter[int]()
         self._seconds: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0)
 
     def connect(self, seconds: Callable[[], tuple[float, float]]) -> None:
@@ -138,35 +147,49 @@ class Budget:
 
     def due(self, step: int, task_step: int) -> bool:
         """Return whether to evaluate after `step` steps, `task_step` of them in this task."""
-        if task_step > 1 and self.reached > self.share:
-            return False
         spacing = self._spacing
+        spacing.step = step
+        if task_step == 1:
+            spacing.of_task = 0
+        elif self.reached > self.share:
+            return False
         if spacing.evaluations:
-            gap = step - spacing.last_step
-            spacing.least = gap if spacing.least is None else min(gap, spacing.least)
-            spacing.greatest = max(gap, spacing.greatest or 0)
+            self._gaps[step - spacing.last_step] += 1
         spacing.evaluations, spacing.last_step = spacing.evaluations + 1, step
+        spacing.of_task += 1
         return True
 
-    def to_json(self) -> dict[str, object]:
-        """Return what was done, for run.json."""
-        spacing = self._spacing
-        return {
-            "share": self.share,
-            "reached": round(self.reached, 4),
-            "evaluations": spacing.evaluations,
-            "spacing": [spacing.least, spacing.greatest],
-            "steps_depend_on_time": True,
-        }
+    def end_task(self, task: str, steps: int) -> str | None:
+        """Return a warning for the first task that has too few evaluations, else None."""
+        count, spacing = self._spacing.of_task, self._spacing
+        if spacing.warned or count >= min(ENOUGH_EVALUATIONS, steps):
+            return None
+        spacing.warned = True
+        return (
+            f"task {task!r} was evaluated after {count} of its {count_of(steps, 'step')}, and "
+            f"minima and windows (min_acc, wf10) need about {ENOUGH_EVALUATIONS} evaluations per "
+            f"task: raise every='{100 * self.share:g}%', or make an evaluation cheaper with a "
+            "smaller subset"
+        )
+
+    @property
+    def use(self) -> BudgetUse:
+        """What was done so far, for run.json."""
+        spacing, gaps = self._spacing, sorted(self._gaps.elements())
+        between = (gaps[0], float(median(gaps)), gaps[-1]) if gaps else None
+        reached = round(self.reached, 4)
+        return BudgetUse(self.share, reached, spacing.evaluations, spacing.step, between)
 
     def state(self) -> dict[str, Any]:
         """Return the evaluated steps so far, for a checkpoint."""
+        self._spacing.gaps = list(self._gaps.items())
         state: dict[str, Any] = msgspec.to_builtins(self._spacing)
         return state
 
     def load(self, state: Mapping[str, object]) -> None:
         """Continue from `state`."""
         self._spacing = msgspec.convert(state, _Spacing)
+        self._gaps = Counter(dict(self._spacing.gaps))
 
 
 every = Every

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from ..record import RecordError
-from .alarm import AlarmMonitor, AlarmTriggered
-from .arguments import convert_state
+from .alarm import AlarmMonitor
+from .arguments import EvaluatorState, check_state
 from .gradients import gradient_norms
 from .progress import LiveLine
 from .schedules import Budget
@@ -39,18 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["RunTracker"]
 
 
-class EvaluatorState(msgspec.Struct):
-    """The `state_dict` of an evaluator."""
-
-    step: int
-    always_evaluated: list[str]
-    alarm_active: bool
-    lifecycle: dict[str, Any]
-    costs: dict[str, Any]
-    record: dict[str, Any]
-    budget: dict[str, Any] | None = None
-
-
 class RunTracker:
     """Records completed evaluations and what happens to tasks.
 
@@ -65,15 +53,9 @@ class RunTracker:
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        recorder: Recorder,
-        costs: CostMeter,
-        tasks: EvalTasks,
-        lifecycle: Lifecycle,
-        alarm: Alarm | None,
-        schedule: Schedule,
-    ) -> None:
+        self, engine: Engine, recorder: Recorder, costs: CostMeter, tasks: EvalTasks,
+        lifecycle: Lifecycle, alarm: Alarm | None, schedule: Schedule,
+    ) -> None:  # fmt: skip
         self._engine, self.recorder, self._costs = engine, recorder, costs
         self._tasks, self._lifecycle = tasks, lifecycle
         self._alarm = None if alarm is None else AlarmMonitor(alarm)
@@ -87,7 +69,7 @@ class RunTracker:
 
     def open(self, record: Record, *, progress: bool | None) -> None:
         """Begin or resume the record; an invalid state leaves no folder."""
-        state = None if record.resume is None else _check_state(record.resume, self._tasks.sets)
+        state = None if record.resume is None else check_state(record.resume, self._tasks.sets)
         self.recorder.open(record)
         if state is not None:
             self._load(state)
@@ -158,7 +140,8 @@ class RunTracker:
             trained = self._trained_at.pop(result.step)
             try:
                 self._write("probe", result.step, trained, result.batches.split(result.values))
-                self._check_alarm(result.step)
+                if self._alarm is not None:
+                    self._alarm.report(result.step, self.recorder)
             except Exception as error:
                 errors.append(error)
         return errors
@@ -206,21 +189,18 @@ class RunTracker:
             self._costs.add_evaluated(task, len(examples))
         self.recorder.write(kind, step, trained, values, self._tasks.sets, predictions or {})
 
-    def _check_alarm(self, step: int) -> None:
-        message = None if self._alarm is None else self._alarm.check(self.recorder.live)
-        if self._alarm is not None and message is not None:
-            self.recorder.warn(f"alarm at step {step}: {message}")
-            if self._alarm.alarm.action == "stop":
-                raise AlarmTriggered(f"step {step}: {message}")
-
     def show_progress(self) -> None:
         """Show the live metrics in the terminal."""
         self._progress.update(self._lifecycle.step, self.recorder.live)
 
-    def begin_task(self, task: EvalSet, model: object, train_data: object) -> None:
+    def begin_task(
+        self, task: EvalSet, model: object, train_data: object, *, model_given: bool
+    ) -> None:
         """Begin to record a task."""
         first, declared = self._lifecycle.step == 0, self._costs.has_work_between_tasks
-        self._weights.begin_task(task.name, model, is_first=first, declared=declared)
+        self._weights.begin_task(
+            task.name, model, given=model_given, is_first=first, declared=declared
+        )
         with preserve_state(model):  # loading data may run the user's code
             self._costs.begin_task(task.name, train_data)
             task.load()
@@ -236,13 +216,17 @@ class RunTracker:
         self.recorder.live.end_task(task, self._lifecycle.step)
         self._weights.end_task(task, model)
         self._costs.end_task(model)
-        self._write_budget()
+        self._write_budget(ended=task)
         self.recorder.writer.write_costs(self._costs.rows)
         self.recorder.writer.sync()
 
-    def _write_budget(self) -> None:
-        if self._budget is not None:
-            self.recorder.describe_evaluation(budget=self._budget.to_json())
+    def _write_budget(self, ended: str | None = None) -> None:
+        if self._budget is None:
+            return
+        self.recorder.describe_evaluation(budget=msgspec.to_builtins(self._budget.use))
+        steps = self._lifecycle.task_step
+        if ended is not None and (warning := self._budget.end_task(ended, steps)):
+            self.recorder.warn(warning)
 
     def end_without_step(self, task: str) -> None:
         """End a task of which there is nothing to record."""
@@ -305,21 +289,6 @@ class RunTracker:
                 task.load()  # run.json says how many classes it has
         self.recorder.set_trained(trained)
         self.recorder.writer.write_costs(self._costs.finished_rows)
-
-
-def _check_state(state: Mapping[str, object], tasks: Mapping[str, object]) -> EvaluatorState:
-    """Return the state of an evaluator, or raise unless `tasks` has all that it evaluated."""
-    missing = [name for name in EvaluatorState.__struct_fields__ if name not in state]
-    if missing:
-        raise ValueError(f"resume has no {missing[0]!r}, expected what state_dict() returned")
-    checked = convert_state(state, EvaluatorState)
-    evaluated = [*checked.lifecycle["trained_tasks"], *checked.always_evaluated]
-    if unknown := [name for name in evaluated if name not in tasks]:
-        raise ValueError(
-            f"resume is the state of a run that evaluates {unknown}, expected evaluation data for "
-            "these tasks"
-        )
-    return checked
 
 
 def _release(recorder: Recorder, progress: LiveLine, owner: int) -> None:

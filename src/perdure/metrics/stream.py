@@ -163,6 +163,14 @@ class Stream:
         """The median number of iterations between evaluations; None for fewer than two."""
         return int(np.median(np.diff(self.grid))) if len(self.grid) > 1 else None
 
+    def describe_spacing(self) -> str:
+        """Return how many iterations lie between evaluations, of which there are two or more."""
+        gaps = np.diff(self.grid)
+        if gaps.min() < gaps.max():
+            middle = f"median {np.median(gaps):g}"
+            return f"{gaps.min()} to {gaps.max()} iterations apart ({middle})"
+        return f"one every {gaps[0]} iterations" if gaps[0] > 1 else "one per iteration"
+
     def higher_is_better(self, task: str) -> NDArray[np.float64]:
         """Return the scores of `task`, negated if lower is better: the input of the formulas."""
         return self.scale.higher_is_better(self.tasks[task][1])

@@ -86,8 +86,7 @@ def summary(
         _add_matrix_results(result, matrix, options, per_example_at_ends)
     if stream is not None:
         if stream.periodicity is not None:
-            every = f"every {n} iterations" if (n := stream.periodicity) > 1 else "per iteration"
-            result.notes.append(f"wf, wp: windows count evaluations, one {every}")
+            result.notes.append(f"wf, wp: windows count evaluations, {stream.describe_spacing()}")
         if stream.scale.is_accuracy and options.intervals:
             add_stream_intervals(result, stream, per_example or {}, options.level)
     _add_clscore(result, weights)

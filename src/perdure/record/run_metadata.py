@@ -10,6 +10,7 @@ import msgspec
 
 from ..metrics import ScoreScale
 from ..metrics.score_matrix import MAX_NAME_LENGTH
+from ..stats.schedules import BudgetUse
 from .io.files import InputError
 from .io.text import visible
 from .points import MatrixFields
@@ -45,6 +46,14 @@ class RunMetadata:
         if isinstance(seed, str):
             return visible(seed)
         return seed if isinstance(seed, int) and not isinstance(seed, bool) else None
+
+    @property
+    def budget(self) -> BudgetUse | None:
+        """What a share of the time was used for, None if evaluation had none."""
+        try:
+            return msgspec.convert(self.evaluation.get("budget"), BudgetUse | None)
+        except msgspec.ValidationError:
+            return None
 
     @property
     def deviations(self) -> list[str]:

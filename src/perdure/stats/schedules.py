@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import ceil, isfinite
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     BurstSchedule = tuple[int, int] | tuple[int, int, float]
 
-__all__ = ["burst_steps", "parse_share", "schedule_steps"]
+__all__ = ["BudgetUse", "burst_steps", "describe_budget", "parse_share", "schedule_steps"]
 
 MAX_PLANNED_TASKS = 2000  # the limit of a score matrix
 MAX_COUNT = 10**9  # iterations or examples, far beyond any run
@@ -54,6 +55,44 @@ def parse_share(text: str) -> float:
             "and below 100%, like '10%'"
         )
     return share
+
+
+@dataclass(frozen=True)
+class BudgetUse:
+    """What a share of the time was used for, as run.json states it."""
+
+    share: float
+    reached: float
+    evaluations: int
+    steps: int
+    spacing: tuple[int, float, int] | None  # least, median and greatest, in steps
+    steps_depend_on_time: bool = True
+
+
+def describe_budget(uses: Sequence[BudgetUse]) -> str:
+    """Return the share that each of several runs reached, and how far apart evaluations were.
+
+    Example:
+        >>> describe_budget([BudgetUse(0.1, 0.12, 5, 80, (1, 6.5, 30))])
+        '12% of the time (requested: 10%), 5 of 80 steps, 1 to 30 steps apart (median 6.5)'
+    """
+    text = (
+        f"{_range([f'{use.reached:.0%}' for use in uses])} of the time (requested: "
+        f"{100 * uses[0].share:g}%), {_range([use.evaluations for use in uses])} of "
+        f"{_range([use.steps for use in uses])} steps"
+    )
+    known = [use.spacing for use in uses if use.spacing is not None]
+    if not known:
+        return text
+    ends = _range([gap for low, _, high in known for gap in (low, high)])
+    middle = _range([f"{median:g}" for _, median, _ in known])
+    return f"{text}, {ends} steps apart (median {middle})"
+
+
+def _range(values: Sequence[object]) -> str:
+    """Return one value, or the first and the last of several in order."""
+    ordered = sorted(set(values), key=lambda value: float(str(value).rstrip("%")))
+    return f"{ordered[0]}" if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
 
 
 def schedule_steps(

@@ -26,7 +26,7 @@ from .._output import (
     render_options,
 )
 from .._progress import StudyProgressView
-from .output import format_counts, print_report, print_runs, render_failures
+from .output import count_ofs, print_report, print_runs, render_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,9 +113,7 @@ def status_(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "t
         }  # fmt: skip
         print_json(plain)
         return 0
-    counts = format_counts(
-        status.finished, status.searched, len(running), len(status.failed), waiting
-    )
+    counts = count_ofs(status.finished, status.searched, len(running), len(status.failed), waiting)
     print_lines(f"{study.name}: {counts}")
     if status.undecided:
         print_lines(f"{len(status.undecided)} of {len(study.cells)} cells wait for their search")

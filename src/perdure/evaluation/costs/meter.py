@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from torch import nn
 
+from ..progress import format_costs
 from ..state.tensors import model_device, tensor_bytes, unique_tensors
 from ..state.trees import nbytes
 from .estimates import evaluation_flops, training_pass_flops
@@ -61,16 +62,15 @@ class CostMeter:
         self._state = _CostState()
         self._row: CostRow = {}  # of the current task; empty between tasks
         self._steps = StepFlops()
-        self._lap_start = 0.0
-        self._excluded_seconds = 0.0
+        self._lap_start = self._excluded_seconds = 0.0
+
+    def __repr__(self) -> str:
+        return format_costs(self.rows)
 
     def report_memory(
-        self,
-        *,
-        stored_samples: object = None,
-        regularizer_state: object = None,
+        self, *, stored_samples: object = None, regularizer_state: object = None,
         auxiliary_tensors: object = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Report what the method keeps, as tensors or as a number of bytes.
 
         Call it before a task for what that task starts with. What a method creates at the end of
@@ -149,10 +149,8 @@ class CostMeter:
     def seconds(self) -> tuple[float, float]:
         """The seconds of training and of evaluation so far."""
         rows = self.rows.values()
-        return (
-            sum(row["seconds_train"] or 0.0 for row in rows),
-            sum(row["seconds_eval"] or 0.0 for row in rows),
-        )
+        training = sum(row["seconds_train"] or 0.0 for row in rows)
+        return training, sum(row["seconds_eval"] or 0.0 for row in rows)
 
     @property
     def finished_rows(self) -> dict[str, CostRow]:
@@ -192,14 +190,13 @@ class CostMeter:
 
     def _evaluation_flops(self) -> float | None:
         """Return the operations of all evaluations of the task, None if some are not known."""
-        total = self._row.get("flops_eval") or 0.0
         known = 0.0
         for task, examples in self._state.evaluated_examples.items():
             per_example = self._state.flops_per_example.get(task)
             if per_example is None:
                 return None
             known += examples * per_example
-        return known + total
+        return known + (self._row.get("flops_eval") or 0.0)
 
     def discard_task(self, task: str) -> None:
         """Remove a task that had no step."""
@@ -261,10 +258,9 @@ class CostMeter:
             return
         try:
             flops = training_pass_flops(model, task, scorer)
+            self._row["flops_one_pass"] = flops * self._state.examples
         except Exception as error:  # whatever the user's model does here, training continues
             self._report_unmeasurable("flops_one_pass", f"{type(error).__name__}: {error}")
-            return
-        self._row["flops_one_pass"] = flops * self._state.examples
 
     def state(self) -> dict[str, object]:
         """Return everything as plain data, for a checkpoint."""

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..eval_data import check_types
 from ..executors import Inline
 from ..state.preserve import preserve_state
 from ..state.tensors import model_device
@@ -101,8 +102,9 @@ class Engine:
             else:
                 self.evaluate(model, batches, step)
         except Exception as error:
-            names, advice = ", ".join(task.name for task in tasks), _type_advice(model, tasks)
-            error.add_note(f"while evaluating {names} after step {step}{advice}")
+            check_types(error, model, tasks)
+            names = ", ".join(task.name for task in tasks)
+            error.add_note(f"while evaluating {names} after step {step}")
             raise
 
     def _start_background(self, model: object) -> ProcessWorker | SideStream | None:
@@ -143,8 +145,9 @@ class Engine:
                 try:
                     values[task.name], pairs = self._task_values(model, task, device, whole=whole)
                 except Exception as error:
-                    advice = _type_advice(model, [task])
-                    error.add_note(f"while evaluating {task.name}{advice}")
+                    check_types(error, model, [task])
+                    if repr(task.name) not in str(error):
+                        error.add_note(f"while evaluating {task.name}")
                     raise
                 if pairs is not None:
                     predictions[task.name] = pairs
@@ -281,19 +284,6 @@ class Engine:
         except CudaGraphError as reason:
             self.warn(f"no CUDA graph from step {step} on, evaluation is eager: {reason}")
             self._graph, self._graph_allowed = None, False
-
-
-def _type_advice(model: object, tasks: Iterable[EvalSet]) -> str:
-    """Return what to convert where examples have another type than the weights, else nothing."""
-    weights = next(iter(model.parameters()), None) if isinstance(model, nn.Module) else None
-    for task in tasks if weights is not None else ():
-        x = task.first_example()
-        if x is not None and weights is not None and x.dtype != weights.dtype:
-            return (
-                f": its examples are {x.dtype}, the weights {weights.dtype}; convert the examples "
-                f"of {task.name!r} if the model does not (x.to({weights.dtype}))"
-            )
-    return ""
 
 
 def _worker_device(executor: Executor) -> torch.device | None:

@@ -39,15 +39,22 @@ class WeightMonitor:
 
     def __init__(self, warn: Callable[[str], None], note: Callable[[str], None]) -> None:
         self._warn, self._note = warn, note
-        self._begun: _Snapshot | None = None
+        self._begun: _Snapshot | None = None  # before the first step of the run
+        self._given: tuple[str, object] | None = None  # the task that began, and its model
         self._ended: _Snapshot | None = None
 
-    def begin_task(self, task: str, model: object, *, is_first: bool, declared: bool) -> None:
-        """Compare with the end of the last task, unless changes in between are `declared`."""
+    def begin_task(
+        self, task: str, model: object, *, given: bool, is_first: bool, declared: bool
+    ) -> None:
+        """Compare with the end of the last task, unless changes in between are `declared`.
+
+        `given` says that the user passed the model, so that its steps have to be of the same one.
+        """
         if not declared:
             self._compare(model, f"the start of {task!r}")
         self._ended = None
         self._begun = _snapshot(task, model) if is_first else None
+        self._given = (task, model) if given else None
 
     def end_task(self, task: str, model: object) -> None:
         """Remember the weights that the scores at the end of a task belong to."""
@@ -61,11 +68,14 @@ class WeightMonitor:
 
     @property
     def awaits_step(self) -> bool:
-        """Whether the next step is the first."""
-        return self._begun is not None
+        """Whether the next step is the first of a task whose model is known."""
+        return self._begun is not None or self._given is not None
 
     def step(self, model: object) -> None:
-        """Warn if the first step is counted before the optimizer has changed the weights."""
+        """Raise for another model than the task began with; warn of weights not yet changed."""
+        if self._given is not None:
+            _check_same_model(*self._given, model)
+        self._given = None
         before, self._begun = self._begun, None
         if before is None or before.model is not user_model(model):
             return
@@ -93,6 +103,20 @@ class WeightMonitor:
             f"the weights changed between the end of {before.task!r} and {when}: the scores at the "
             f"end of {before.task!r} are not those of the model that continues; restore weights "
             "inside the task block (a deliberate change: with evaluator.costs.count_as_training():)"
+        )
+
+
+def _check_same_model(task: str, begun: object, stepped: object) -> None:
+    """Raise if two models have no parameter in common; a wrapper shares those of its model."""
+    models = (begun, stepped)
+    if begun is stepped or not all(isinstance(model, nn.Module) for model in models):
+        return
+    ids = [{id(p) for p in model.parameters()} for model in models if isinstance(model, nn.Module)]
+    if all(ids) and not ids[0] & ids[1]:
+        raise ValueError(
+            f"step is given another model than task {task!r} began with, expected the same one: "
+            f"evaluator.task({task!r}, model) and evaluator.step(model); evaluate two models with "
+            "an evaluator each"
         )
 
 
