@@ -6,6 +6,7 @@ import csv
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from matplotlib.collections import PolyCollection
 
 from perdure.report.figures import save
 from perdure.report.load import open_methods
@@ -68,7 +69,8 @@ def parts(axes: Axes) -> Parts:
 
 def edges(axes: Axes, k: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return lowest and highest y of a band at each of its x."""
-    vertices = np.asarray(axes.collections[k].get_paths()[0].vertices)
+    bands = [drawn for drawn in axes.collections if isinstance(drawn, PolyCollection)]
+    vertices = np.asarray(bands[k].get_paths()[0].vertices)
     at = np.unique(vertices[:, 0])
     both = [vertices[vertices[:, 0] == x, 1] for x in at]
     low = np.column_stack([at, [ys.min() for ys in both]])

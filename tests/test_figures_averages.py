@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 
 from perdure.metrics import ScoreScale
 from perdure.record import InputError
@@ -114,9 +115,17 @@ def test_losses_keep_their_direction() -> None:
     assert acc.get_ylabel() == "average loss"
 
 
-def test_methods_of_other_lengths_share_a_figure_and_other_scores_do_not() -> None:
-    figure = averages({"a": [source(make_matrix(3, 0))], "b": [source(make_matrix(5, 0))]})
-    assert [len(drawn.get_xdata()) for drawn in figure.axes[0].lines] == [3, 5]  # type: ignore[arg-type]
+def test_a_single_point_has_its_sd() -> None:
+    values = np.array([0.5, 0.7, 0.8])
+    figure = averages({"a": [source([[value]]) for value in values]}, metrics=["acc"])
+    [bar] = [drawn for drawn in figure.axes[0].collections if isinstance(drawn, LineCollection)]
+    mean, sd = values.mean(), values.std(ddof=1)
+    assert bar.get_segments()[0] == pytest.approx(np.array([[1, mean - sd], [1, mean + sd]]))
+    low, high = figure.axes[0].get_ylim()
+    assert low < mean - sd < mean + sd < high
+
+
+def test_methods_need_one_kind_of_score() -> None:
     with pytest.raises(InputError, match="b has scores of another range"):
         averages({"a": [source([[0.5]])], "b": [source([[5.0]], scale=ScoreScale(0, 9))]})
 

@@ -344,9 +344,12 @@ def test_a_mistake_is_one_line(tmp_path: Path) -> None:
         (("curves", runs, "-o", target, "--window", "5"), "--window is not for curves"),
         (("curves", runs, "-o", tmp_path / "no" / "x.pdf"), "there is no folder"),
         (
-            ("curves", runs, "-o", tmp_path / "x.gif"),
-            "expected a file name that ends in one of .pdf",
+            ("curves", tmp_path / "nothing", "-o", tmp_path / "x.jpg"),  # before anything is read
+            "x.jpg: expected a file name that ends in one of .pdf, .svg, .png",
         ),
+        (("curves", runs, "-o", target, "--tasks", "99"), "--tasks is 99, expected 1 to 5: 0-1, "),
+        (("curves", runs, "-o", target, "--tasks", "6", "--zoom", "9"), "expected 1 to 5: 0-1, "),
+        (("classes", runs, "-o", target, "--tasks", "6"), "expected 1 to 5: 0-1, 2-3"),
     ):
         answer = cli_helpers.run("plot", *arguments)
         assert answer.code == 2, answer

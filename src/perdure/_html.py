@@ -137,6 +137,8 @@ def render_curves(
     parts = [
         f"<svg {size} {style}>",
         *(_text(0, y(score) + 4, f"{score:.3g}") for score in (low, (low + high) / 2, high)),
+        _text(LEFT_MARGIN, -6, name),
+        _text((LEFT_MARGIN + WIDTH) / 2, HEIGHT - 4, "iterations", "middle"),
         _text(LEFT_MARGIN, HEIGHT - 4, f"step {first}"),
         _text(WIDTH, HEIGHT - 4, str(last), "end"),
         *(_vertical_line(x(step)) for step in switches),

@@ -12,6 +12,7 @@ from .._suggestions import suggest_names
 from ..metrics import UndefinedMetricError, compare_methods, difference_of_runs, options_for
 from ..record import InputError, InputOptions, detect_options, read_ref
 from ..record.comparability import (
+    SELECT_PART,
     check_same_scale,
     check_same_tasks,
     describe_differences,
@@ -174,12 +175,9 @@ def _find_methods(
             f"one group only ({what}), expected two or more methods; name them: er=PATH ewc=PATH, "
             "or see `perdure score` for one"
         )
-    mixed = explain_mixture(methods)
+    mixed = explain_mixture([run for runs in methods.values() for run in runs])
     if mixed and not force:
-        raise InputError(
-            f"{mixed}; expected one: name a part by a pattern such as 'runs/NAME-*', or use "
-            "`force=True`"
-        )
+        raise InputError(f"{mixed}; {SELECT_PART}, or use `force=True`")
     return methods, [*notes, *([mixed] if mixed else [])]
 
 

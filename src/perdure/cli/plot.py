@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from .._extras import install_hint
 from .._suggestions import suggest_names
 from ..record import InputError
+from ..report.output_files import check_output
 from ..report.sources import open_sources
 from ..stats import PairTestName
 from ._options import (
@@ -132,19 +133,7 @@ def plot(
     if kind is None:
         _list()
         return 0
-    if kind not in KINDS:
-        raise InputError(
-            f"{kind!r:.40} is no figure; {suggest_names(kind, KINDS)}there are {', '.join(KINDS)}"
-        )
-    if not sources:
-        raise InputError("nothing to draw; name a folder of runs, a matrix or a points.csv")
-    if output is None:
-        raise InputError(f"no file to write; name one: -o {kind}.pdf")
-    if not 10 <= dpi <= MAX_DPI:
-        raise InputError(f"--dpi is {dpi}, expected 10 to {MAX_DPI}; a PDF is sharp at any size")
-    if window is not None and window < 2:
-        raise InputError(f"--window is {window}, expected a whole number of at least 2")
-    check_paths(sources)
+    path = _check_arguments(kind, sources, output, dpi, window)
     draw = _find_function(kind)
     options = _select_options(
         kind, draw, tasks=tasks, subsample=subsample, zoom=zoom, term=term, window=window,
@@ -161,7 +150,7 @@ def plot(
             figure = draw(methods, size=size, **options)
             if title is not None:
                 add_title(figure, title)
-            path = save(figure, output, dpi)
+            save(figure, path, dpi)
         except InputError:  # runs that were left out may be the reason
             _print_notes([note for note in notes if note.startswith("left out: ")], caught)
             raise
@@ -170,6 +159,26 @@ def plot(
         print_stderr(f"caption: {caption}")
     print_lines(f"wrote {path}")
     return 0
+
+
+def _check_arguments(
+    kind: str, sources: Sequence[str], output: str | None, dpi: int, window: int | None
+) -> Path:
+    """Return the file to write; raise InputError for what can be refused before runs are read."""
+    if kind not in KINDS:
+        raise InputError(
+            f"{kind!r:.40} is no figure; {suggest_names(kind, KINDS)}there are {', '.join(KINDS)}"
+        )
+    if not sources:
+        raise InputError("nothing to draw; name a folder of runs, a matrix or a points.csv")
+    if output is None:
+        raise InputError(f"no file to write; name one: -o {kind}.pdf")
+    if not 10 <= dpi <= MAX_DPI:
+        raise InputError(f"--dpi is {dpi}, expected 10 to {MAX_DPI}; a PDF is sharp at any size")
+    if window is not None and window < 2:
+        raise InputError(f"--window is {window}, expected a whole number of at least 2")
+    check_paths(sources)
+    return check_output(output)
 
 
 def _print_notes(notes: Sequence[str], caught: Sequence[warnings.WarningMessage]) -> None:

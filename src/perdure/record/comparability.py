@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Summaries = Mapping[str, Mapping[Seed, Summary]]
 
 __all__ = [
+    "SELECT_PART",
     "check_same_scale",
     "check_same_tasks",
     "describe_differences",
@@ -31,6 +32,8 @@ __all__ = [
     "select_finished",
 ]
 
+SELECT_PART = "expected one: name a part by a pattern such as 'runs/NAME-*'"
+
 
 def select_finished(groups: Groups) -> tuple[Groups, list[str]]:
     """Return the groups without their unfinished runs, and the paths of those."""
@@ -39,9 +42,8 @@ def select_finished(groups: Groups) -> tuple[Groups, list[str]]:
     return {name: runs for name, runs in kept.items() if runs}, left
 
 
-def explain_mixture(groups: Groups) -> str | None:
+def explain_mixture(runs: Sequence[RunRef]) -> str | None:
     """Return why the runs are not of one scenario, setting and test set; None if they are."""
-    runs = [run for several in groups.values() for run in several]
     for what, values in (
         ("scenarios", [run.scenario for run in runs]),
         ("settings", [run.setting for run in runs]),

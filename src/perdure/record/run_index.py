@@ -233,11 +233,16 @@ def _make_ref(folder: RunFolder) -> RunRef:
         metadata = folder.metadata()
     except InputError:  # whoever reads the run reports what is wrong with it
         return RunRef(path, ours=True)
+    return make_ref(path, metadata, finished=folder.is_finished())
+
+
+def make_ref(path: str, metadata: RunMetadata, *, finished: bool = True) -> RunRef:
+    """Return the reference to a run with such metadata."""
     setting = metadata.config.get("setting", metadata.setting or None)
     return RunRef(
         path,
         ours=True,
-        finished=folder.is_finished(),
+        finished=finished,
         seed=metadata.seed,
         setting=visible(setting) if isinstance(setting, str) else None,
         config=method_config(metadata),

@@ -23,7 +23,6 @@ __all__ = [
     "choose_styles",
     "colour_on_dark",
     "sequential_colours",
-    "task_colours",
     "task_styles",
 ]
 
@@ -83,37 +82,38 @@ STRATEGY_STYLES = {
 
 
 def choose_styles(methods: RunsByMethod) -> dict[str, LineStyle]:
-    """Return the style of each method: that of its strategy, or the next one if several share it.
+    """Return the style of each method, the same in figures, on the report and on the live page.
+
+    A strategy of perdure has its own style; others get the free ones in order. Further methods of
+    one strategy share its hue and differ in their dashes; if all methods are of one strategy, their
+    colours are on an ordered scale.
 
     Example:
-        >>> choose_styles({"replay": [], "gem": []})["gem"].colour
-        '#d55e00'
-        >>> len(set(choose_styles({"replay m=1": [], "replay m=2": []}).values()))
-        2
+        >>> styles = choose_styles({"replay m=1": [], "replay m=2": [], "gem": [], "mine": []})
+        >>> styles["gem"], styles["mine"]
+        (LineStyle(colour='#d55e00', dashes='solid'), LineStyle(colour='#009e73', dashes='solid'))
+        >>> styles["replay m=1"].colour == styles["replay m=2"].colour, styles["replay m=2"].dashes
+        (True, 'dashed')
     """
     strategies = {name: get_strategy(name, runs) for name, runs in methods.items()}
-    used = list(strategies.values())
-    if len(methods) > 1 and len(set(used)) == 1:
+    firsts: dict[str, str] = {}  # the first method of each strategy
+    for name, strategy in strategies.items():
+        firsts.setdefault(strategy, name)
+    if len(firsts) == 1 < len(methods):
         return dict(zip(methods, map(LineStyle, sequential_colours(len(methods))), strict=True))
+    every = [LineStyle(hue, dashes) for dashes in DASHES for hue in HUES]
     styles = {
         name: STRATEGY_STYLES[strategy]
-        for name, strategy in strategies.items()
-        if strategy in STRATEGY_STYLES and used.count(strategy) == 1
+        for strategy, name in firsts.items()
+        if strategy in STRATEGY_STYLES
     }
-    every = [LineStyle(hue, dashes) for dashes in DASHES for hue in HUES]
-    free = [style for style in every if style not in styles.values()]
-    rest = [name for name in methods if name not in styles]
-    return styles | {name: free[k % len(free)] for k, name in enumerate(rest)}
-
-
-def task_colours(count: int) -> list[str]:
-    """Return a colour per task: hues for few tasks, an ordered scale for many.
-
-    Example:
-        >>> task_colours(2), len(task_colours(20))
-        (['#0072b2', '#d55e00'], 20)
-    """
-    return list(HUES[:count]) if count <= len(HUES) else sequential_colours(count)
+    for name in [*firsts.values(), *methods]:
+        if name not in styles:
+            free = [style for style in every if style not in styles.values()]
+            first = styles.get(firsts[strategies[name]])
+            akin = [style for style in free if first is not None and style.colour == first.colour]
+            styles[name] = [*akin, *free, every[len(styles) % len(every)]][0]
+    return {name: styles[name] for name in methods}
 
 
 def task_styles(count: int) -> list[LineStyle]:

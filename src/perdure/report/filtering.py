@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..record import InputError, Run, RunFolder
+from ..record.comparability import SELECT_PART, explain_mixture
+from ..record.run_index import make_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,12 +22,43 @@ __all__ = [
     "count_tasks",
     "drop_other_task_counts",
     "drop_unusable",
+    "require_one_scenario",
     "summarize_reasons",
 ]
 
 
 class LeftOutWarning(UserWarning):
     """A run is not shown; the message names the run and the reason."""
+
+
+def require_one_scenario(methods: RunsByMethod) -> None:
+    """Raise InputError unless methods that share axes are of one scenario, as `compare` does.
+
+    They must have one setting and equally many tasks too; unfinished runs may have fewer.
+
+    Example:
+        >>> from perdure.metrics import ScoreMatrix
+        >>> from perdure.record import ScoreInput
+        >>> one, two = (ScoreInput(ScoreMatrix(r)) for r in ([[0.9]], [[0.9, 0.1], [0.6, 0.8]]))
+        >>> require_one_scenario({"er": [one], "ewc": [two]})
+        Traceback (most recent call last):
+        perdure.record.io.files.InputError: er has 1 task(s) and ewc has 2, expected equally many...
+    """
+    every = [run for runs in methods.values() for run in runs if isinstance(run, Run)]
+    if mixed := explain_mixture([make_ref(str(run.folder), run.metadata) for run in every]):
+        raise InputError(f"{mixed}; {SELECT_PART}")
+    counts = {
+        name: Counter(count_tasks(run) for run in runs if not isinstance(run, Run) or run.finished)
+        for name, runs in methods.items()
+    }
+    usual = {name: _most_common(own) for name, own in counts.items() if own}
+    first, tasks = next(iter(usual.items()), ("", 0))
+    for name, other in usual.items():
+        if other != tasks:
+            raise InputError(
+                f"{first} has {tasks} task(s) and {name} has {other}, expected equally many in one "
+                "figure; name methods with the same number of tasks"
+            )
 
 
 def drop_unusable(
@@ -58,7 +91,7 @@ def drop_other_task_counts(methods: RunsByMethod, *, together: bool) -> dict[str
     counts = {name: Counter(map(count_tasks, runs)) for name, runs in methods.items()}
     if together:
         counts = dict.fromkeys(methods, sum(counts.values(), Counter[int]()))
-    usual = {name: max(c, key=lambda n: (c[n], n)) for name, c in counts.items() if c}
+    usual = {name: _most_common(own) for name, own in counts.items() if own}
 
     def find_problem(name: str, run: ScoreInput) -> str:
         if count_tasks(run) == usual[name]:
@@ -66,6 +99,10 @@ def drop_other_task_counts(methods: RunsByMethod, *, together: bool) -> dict[str
         return f"{count_tasks(run)} task(s) where most runs have {usual[name]}{_state(run)}"
 
     return _drop(methods, find_problem)
+
+
+def _most_common(counts: Counter[int]) -> int:
+    return max(counts, key=lambda count: (counts[count], count))
 
 
 def _state(run: ScoreInput) -> str:

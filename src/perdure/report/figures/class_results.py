@@ -12,10 +12,10 @@ from matplotlib.colors import Normalize
 from ...record import InputError
 from ..class_data import explain_missing_classes, read_classes
 from ..colours import choose_styles
-from ..filtering import drop_other_task_counts, drop_unusable
+from ..filtering import drop_other_task_counts, drop_unusable, require_one_scenario
 from .drawing.cells import SCORE_COLOURMAP, draw_cells, name_cells, write_numbers
 from .drawing.matrices import MeanAndSD, wrap_name
-from .drawing.panels import add_legend, line_key, percent_ticks, shorten
+from .drawing.panels import add_legend, line_key, percent_ticks, select_tasks, shorten
 from .drawing.paper import SIZES, describe_runs, new_figure, set_caption, split_into_rows
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def classes(methods: RunsByMethod, *, size: Size = "page", tasks: int | None = N
         size: a column or a page of a paper, or a slide.
         tasks: as if learning had stopped after this many tasks; all of them by default.
     """
+    require_one_scenario(methods)
     results, scale = _read(methods, tasks)
     layout = _find_layout(results)
     styles = choose_styles(methods)
@@ -150,6 +151,7 @@ def _read(
     first = next(run for runs in usable.values() for run in runs)
     stream = first.stream
     assert stream is not None
+    select_tasks(stream.names, tasks)
     results = {name: [read_classes(run, tasks) for run in runs] for name, runs in usable.items()}
     return results, stream.scale
 

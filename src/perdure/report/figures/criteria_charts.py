@@ -14,7 +14,7 @@ from matplotlib.projections.polar import PolarAxes
 from ...metrics import CRITERIA, SummaryOptions, UndefinedMetricError, find_metric, fixed_curve
 from ...metrics.score_matrix import ZERO_UPPER
 from ..colours import choose_styles
-from ..filtering import drop_other_task_counts, drop_unusable
+from ..filtering import drop_other_task_counts, drop_unusable, require_one_scenario
 from ..load import get_strategy
 from .drawing.by_task import draw_task_lines
 from .drawing.matrices import average_runs, get_matrices, merge_matrix_scales, wrap_name
@@ -60,11 +60,12 @@ def spider(methods: RunsByMethod, *, size: Size = "page") -> Figure:
         >>> figure.axes[0].lines[0].get_ydata().round(2).tolist()[:4]
         [0.77, 0.7, 0.0, 0.1]
     """
+    require_one_scenario(methods)
+    styles = choose_styles(methods)
     methods = drop_other_task_counts(drop_unusable(methods, _find_run_problem), together=True)
     values = {name: _criteria(runs) for name, runs in methods.items()}
     bounds = _bounds(methods)
     shown = [name for name in methods if name not in bounds] or bounds
-    styles = choose_styles(methods)
     rows, _ = split_into_rows(len(shown), MAX_COLUMNS.get(size, 3))
     columns = -(-len(shown) // rows)
     width, points = SIZES.get(size, SIZES["page"])
@@ -105,6 +106,7 @@ def fixed(methods: RunsByMethod, *, size: Size = "page") -> Figure:
         >>> figure.axes[0].lines[0].get_ydata().tolist()
         [0.5, 0.7]
     """
+    require_one_scenario(methods)
     matrices = get_matrices(methods, together=True, find_problem=_find_problem)
     curves = {
         name: average_runs([fixed_curve(matrix.scores) for matrix in several])

@@ -23,7 +23,7 @@ from ..curve_data import (
     mean_worst_score,
     scores_at_task_ends,
 )
-from ..filtering import drop_other_task_counts, drop_unusable
+from ..filtering import drop_other_task_counts, drop_unusable, require_one_scenario
 from ..labels import require_one_scale, span_names, task_names, worst_label
 from .drawing.overlaps import choose_widths, list_overlaps
 from .drawing.panels import (
@@ -38,6 +38,7 @@ from .drawing.panels import (
     line_key,
     percent_ticks,
     score_axis_label,
+    select_tasks,
     share_axes,
     shorten,
     task_end_style,
@@ -103,8 +104,10 @@ def curves(
     for name, value in (("tasks", tasks), ("zoom", zoom), *(("subsample", n) for n in subsample)):
         if value is not None and value < 1:
             raise InputError(f"{name} is {value}, expected a whole number of at least 1")
+    require_one_scenario(methods)
+    styles = choose_styles(methods)
     methods = drop_other_task_counts(drop_unusable(methods, explain_missing_stream), together=False)
-    groups = _make_groups(methods, tuple(dict.fromkeys(subsample)))
+    groups = _make_groups(methods, styles, tuple(dict.fromkeys(subsample)))
     for group in groups:
         if not any(len(stream.grid) for stream in group.streams):
             raise InputError(f"{group.label}: no evaluation is left; use a smaller `subsample=`")
@@ -113,11 +116,12 @@ def curves(
     return draw_curves(groups, size, tasks)
 
 
-def _make_groups(methods: RunsByMethod, subsample: tuple[int, ...]) -> list[CurveGroup]:
+def _make_groups(
+    methods: RunsByMethod, styles: Mapping[str, LineStyle], subsample: tuple[int, ...]
+) -> list[CurveGroup]:
     if not subsample:
         raise InputError("nothing to draw, expected at least one value of `subsample=`")
     if len(subsample) == 1:
-        styles = choose_styles(methods)
         return [
             CurveGroup(name, styles[name], get_streams(name, runs, subsample[0]), runs)
             for name, runs in methods.items()
@@ -152,7 +156,7 @@ def draw_curves(
     """Return the figure of all iterations; `draw_last` draws one more panel at the end."""
     streams = [stream for group in groups for stream in group.streams]
     scale = require_one_scale(streams)
-    names = task_names(streams)[:tasks]
+    names = select_tasks(task_names(streams), tasks)
     count = check_panel_count(len(names), f"{len(names)} tasks; with fewer (`tasks=`) it") + bool(
         draw_last
     )
@@ -270,7 +274,7 @@ def _zoomed(groups: Sequence[CurveGroup], size: Size, tasks: int | None, zoom: i
     names, starts = task_names(streams), span_names(streams)[1:]
     if not starts:
         raise InputError("zoom shows switches between tasks, and these runs have none")
-    shown = min(tasks or len(starts), len(starts), len(names))
+    shown = min(len(select_tasks(names, tasks)), len(starts))
     panels = [(s, k) for s in range(len(starts)) for k in range(shown) if _has_curve(groups, k, s)]
     check_panel_count(len(panels), f"zoom on {shown} tasks; with fewer (tasks) it")
     square = 1 < shown <= MAX_COLUMNS[size]  # one row per switch, one column per task

@@ -61,11 +61,11 @@ def forgetting(methods: RunsByMethod, *, size: Size = "page", window: int = 10) 
     """
     if window < 2:
         raise InputError(f"window is {window}, expected at least 2 evaluations: one cannot drop")
+    styles = choose_styles(methods)
     methods = drop_other_task_counts(
         drop_unusable(methods, lambda run: _find_problem(run, window)), together=False
     )
     points = {name: _get_pairs(runs, window) for name, runs in methods.items()}
-    styles = choose_styles(methods)
     scale = _merge_scales(methods)
     height, rows, columns = get_layout(
         check_panel_count(len(points), f"{len(points)} methods"), size

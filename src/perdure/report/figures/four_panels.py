@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._suggestions import suggest_names
 from ...record import InputError
-from ..colours import BLUE, ORANGE, VERMILION, task_colours
+from ..colours import BLUE, ORANGE, VERMILION, task_styles
 from .drawing.cells import draw_cells, make_score_colours, name_cells, text_width, write_numbers
 from .drawing.matrices import (
     MeanAndSD,
@@ -164,12 +164,12 @@ def _draw_bars(
 
 def _draw_trajectories(axes: Axes, scores: MeanAndSD, tasks: Sequence[str]) -> None:
     """Draw each task's score since it was learned."""
-    colours = task_colours(len(tasks))
+    styles = task_styles(len(tasks))
     lines = [
         axes.errorbar(
-            np.arange(j, len(tasks)), scores.mean[j:, j], color=colours[j],
-            yerr=scores.sd[j:, j] if scores.runs > 1 else None, capsize=2, elinewidth=0.8,
-            marker="o" if len(tasks) <= 12 else "", markersize=3,
+            np.arange(j, len(tasks)), scores.mean[j:, j], color=styles[j].colour,
+            ls=styles[j].dashes, yerr=scores.sd[j:, j] if scores.runs > 1 else None, capsize=2,
+            elinewidth=0.8, marker="o" if len(tasks) <= 12 else "", markersize=3,
         )
         for j in range(len(tasks))
     ]  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 from ...record import InputError, Run
 from ..colours import choose_styles
 from ..curve_data import MeanCurve, average_curves, find_switches
-from ..filtering import drop_other_task_counts, drop_unusable
+from ..filtering import drop_other_task_counts, drop_unusable, require_one_scenario
 from ..labels import merge_names
 from .drawing.panels import (
     add_legend,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from ...record import ScoreInput
     from ...record.formats.gradients import Gradients
+    from ..colours import LineStyle
     from ..curve_data import Curve
     from ..load import RunsByMethod
     from .drawing.paper import Size
@@ -71,6 +72,8 @@ def gradients(
         raise InputError(f"term is {term!r:.40}, expected stability, plasticity or both")
     if zoom is not None and zoom < 1:
         raise InputError(f"zoom is {zoom}, expected a whole number of at least 1")
+    require_one_scenario(methods)
+    styles = choose_styles(methods)
     methods = drop_other_task_counts(drop_unusable(methods, _find_problem), together=False)
     norms = {name: _get_norms(runs) for name, runs in methods.items()}
     terms = [term] if term != "both" else ["stability", "plasticity"]
@@ -82,8 +85,8 @@ def gradients(
     if not any(curve.mean.any() for curve in whole.values()):
         raise InputError(f"no run has a {term} term, expected one; naive learning has none")
     if zoom is not None:
-        return _draw_zoomed(methods, norms, whole, size, zoom)
-    return _draw_whole(methods, whole, size)
+        return _draw_zoomed(methods, styles, norms, whole, size, zoom)
+    return _draw_whole(methods, styles, whole, size)
 
 
 def _find_problem(run: ScoreInput) -> str:
@@ -114,7 +117,10 @@ def _starts(norms: Gradients) -> list[int]:
 
 
 def _draw_whole(
-    methods: RunsByMethod, curves: Mapping[tuple[str, str], MeanCurve], size: Size
+    methods: RunsByMethod,
+    styles: Mapping[str, LineStyle],
+    curves: Mapping[tuple[str, str], MeanCurve],
+    size: Size,
 ) -> Figure:
     terms = list(dict.fromkeys(term for term, _ in curves))
     height, rows, columns = get_layout(len(terms), size, max_columns=1)
@@ -122,16 +128,19 @@ def _draw_whole(
         for k, (axes, term) in enumerate(zip(figure.axes, terms, strict=True), start=1):
             x = "iterations" if k == rows else ""
             share_axes([axes], columns, x, f"{term}\ngradient norm")
-            _draw_all_iterations(axes, methods, curves, term)
-        _add_legend(figure, methods)
+            _draw_all_iterations(axes, methods, styles, curves, term)
+        _add_legend(figure, methods, styles)
     set_caption(figure, describe_runs(map(len, methods.values())))
     return figure
 
 
 def _draw_all_iterations(
-    axes: Axes, methods: RunsByMethod, curves: Mapping[tuple[str, str], MeanCurve], term: str
+    axes: Axes,
+    methods: RunsByMethod,
+    styles: Mapping[str, LineStyle],
+    curves: Mapping[tuple[str, str], MeanCurve],
+    term: str,
 ) -> None:
-    styles = choose_styles(methods)
     steps = {
         name: find_switches([run.stream for run in runs if run.stream is not None])
         for name, runs in methods.items()
@@ -144,12 +153,12 @@ def _draw_all_iterations(
 
 def _draw_zoomed(
     methods: RunsByMethod,
+    styles: Mapping[str, LineStyle],
     norms: Norms,
     whole: Mapping[tuple[str, str], MeanCurve],
     size: Size,
     zoom: int,
 ) -> Figure:
-    styles = choose_styles(methods)
     terms = list(dict.fromkeys(term for term, _ in whole))
     runs_of = [run for several in norms.values() for run in several]
     names = merge_names([[run.trained[at] for at in _starts(run)] for run in runs_of])
@@ -169,7 +178,7 @@ def _draw_zoomed(
         rest = list(figure.axes)
         for term, tasks in blocks.items():
             wide = _join(rest[:columns])
-            _draw_all_iterations(wide, methods, whole, term)
+            _draw_all_iterations(wide, methods, styles, whole, term)
             drawn = [runs for name, runs in norms.items() if whole[term, name].mean.any()]
             for start in sorted({at for runs in drawn for at in _first_steps(runs, tasks)}):
                 wide.axvspan(start, start + zoom, color="#6b6b6b", alpha=0.15, lw=0, zorder=0)
@@ -182,7 +191,7 @@ def _draw_zoomed(
                     draw_band(axes, curve, styles[name])
                 axes.set_title(shorten(names[k], 24 // columns + 8))
             own[0].set_ylim(bottom=0)
-        _add_legend(figure, methods)
+        _add_legend(figure, methods, styles)
     set_caption(figure, describe_runs(map(len, methods.values())))
     return figure
 
@@ -233,7 +242,6 @@ def _average_start(runs: Sequence[Gradients], term: str, task: int, zoom: int) -
     return _average(curves)
 
 
-def _add_legend(figure: Figure, methods: RunsByMethod) -> None:
-    styles = choose_styles(methods)
+def _add_legend(figure: Figure, methods: RunsByMethod, styles: Mapping[str, LineStyle]) -> None:
     keys = [line_key(name, styles[name]) for name in methods]
     add_legend(figure, [*keys, *band_key(len(runs) for runs in methods.values())])

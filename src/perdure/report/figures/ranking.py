@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from textwrap import fill
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ranks"]
 
+RANK_LETTERS = 7  # of a rank next to a name
 BAR_STEP = 0.45  # between bars, in lines of text
 MAX_NAME_LETTERS = {"column": 13, "page": 36, "slide": 26}
 
@@ -102,17 +104,21 @@ def ranks(
     about = f"{metric}: mean ranks over {len(comparison.seeds)} {values.unit}, alpha = {alpha:g}"
     title = "\n".join(fill(line, _letters_per_line(size)) for line in [about, *grouped.reasons])
     above = 1.2 if grouped.difference is None else 2.6  # the ruler, in lines of text
-    lines = above + BAR_STEP * len(grouped.groups) + len(mean) / 2 + title.count("\n")
+    most = MAX_NAME_LETTERS.get(size, 36)
+    sides = 2 if max(len(_tag(name, grouped.letters)) for name in mean) <= most else 1
+    most = most if sides == 2 else 2 * (most + 2) + RANK_LETTERS
+    lines = above + BAR_STEP * len(grouped.groups) + len(mean) / sides + title.count("\n")
     with new_figure(size, _height(lines, size)) as figure:
         axes = figure.axes[0]
         styles = choose_styles(values.methods)
         colours = {name: style.colour for name, style in styles.items()}
-        tags = {name: _tag(name, grouped.letters, MAX_NAME_LETTERS[size]) for name in mean}
-        _draw_names(axes, mean, tags, colours, 0.6 + BAR_STEP * len(grouped.groups))
+        tags = {name: _tag(name, grouped.letters, most) for name in mean}
+        _draw_names(axes, mean, tags, colours, 0.6 + BAR_STEP * len(grouped.groups), sides)
         _draw_bars(axes, grouped.groups, mean)
-        _draw_ruler(axes, len(mean), grouped.difference, _tick_step(list(tags.values()), size))
+        step = _tick_step(list(tags.values()), sides, size)
+        _draw_ruler(axes, len(mean), grouped.difference, step)
         axes.set_ylim(top=above)
-        axes.set_title(title)
+        axes.set_title(title, loc="center" if sides == 2 else "right")
         figure.draw_without_rendering()  # names move with the axis: the layout takes two rounds
     letters = "methods that share a letter are not distinguishable" if grouped.letters else ""
     set_caption(
@@ -176,16 +182,16 @@ def _letters_per_line(size: Size) -> int:
     return int(72 * width / (0.62 * points))
 
 
-def _tag(name: str, letters: Mapping[str, str], most: int) -> str:
+def _tag(name: str, letters: Mapping[str, str], most: int = sys.maxsize) -> str:
     suffix = f" ({letters[name]})" if letters else ""
     return shorten(name, max(most - len(suffix), 4)) + suffix
 
 
-def _tick_step(tags: Sequence[str], size: Size) -> int:
+def _tick_step(tags: Sequence[str], sides: int, size: Size) -> int:
     """Return the step between labelled ranks, so that their numbers do not overlap."""
     width, points = SIZES[size]
-    letters = max(map(len, tags)) + 7  # with its rank
-    inches = max(width - 2 * 0.6 * letters * points / 72, 0.3)
+    letters = max(map(len, tags)) + RANK_LETTERS
+    inches = max(width - sides * 0.6 * letters * points / 72, 0.3)
     return math.ceil(2 * points / 72 * len(tags) / inches)
 
 
@@ -195,13 +201,15 @@ def _draw_names(
     tags: Mapping[str, str],
     colours: Mapping[str, str],
     below: float,
+    sides: int,
 ) -> None:
     """Write the better half at the left and the others at the right, each with a line to its rank.
 
-    The outermost names are highest, so that no line crosses another.
+    Long names need the width: all of them are at the left, on one of `sides`. The outermost names
+    are highest, so that no line crosses another.
     """
     names = list(mean)
-    half = -(-len(names) // 2)
+    half = -(-len(names) // sides)
     margin = 0.06 * (len(names) - 1)
     left = [(name, k) for k, name in enumerate(names[:half])]
     right = [(name, k) for k, name in enumerate(reversed(names[half:]))]

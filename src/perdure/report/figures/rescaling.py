@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ...metrics import UndefinedMetricError, aa_curve, af_curve, beta, gamma, raa_curve, raf_curve
 from ..colours import BLUE, VERMILION, choose_styles
+from ..filtering import require_one_scenario
 from .drawing.by_task import draw_task_lines
 from .drawing.matrices import MeanAndSD, average_runs, get_matrices, merge_matrix_scales
 from .drawing.panels import add_legend, band_key, escape_text, percent_ticks
@@ -50,6 +51,7 @@ def rescaled(methods: RunsByMethod, *, size: Size = "page") -> Figure:
         >>> figure.axes[1].lines[0].get_ydata().round(2).tolist()
         [0.45, 0.7]
     """
+    require_one_scenario(methods)
     matrices = get_matrices(methods, find_problem=lambda matrix: _find_problem(matrix, 2))
     curves: dict[str, Curve] = {
         "$AA_k$": lambda m: aa_curve(m.scores),
@@ -101,6 +103,11 @@ def guessing(methods: RunsByMethod, *, size: Size = "page") -> Figure:
         for empty in figure.axes[len(counts) :]:
             empty.set_axis_off()
         add_legend(figure, list(figure.axes[0].lines))
+    set_caption(
+        figure,
+        "factors from the accuracy of guessing among the classes learned so far: RAA = gamma AA "
+        "(raa, acc) and RAF = beta AF (raf, forgetting.best) after task k, for all methods",
+    )
     return figure
 
 
@@ -175,7 +182,8 @@ def _draw_factors(axes: Axes, classes: Sequence[float], setting: Setting) -> Non
             values = np.full(len(k), np.nan)
             label = f"{label} (undefined)"
         axes.plot(k, values, color=colour, linestyle=dashes, marker=marker, ms=3, label=label)
-    axes.set(xlabel="after task $k$", ylim=(0, 1.05), title=_describe_classes(classes, setting))
+    axes.set(xlabel="after task $k$", ylabel="factor", ylim=(0, 1.05))
+    axes.set_title(_describe_classes(classes, setting))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(alpha=0.3)
 

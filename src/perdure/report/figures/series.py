@@ -14,7 +14,7 @@ from ...metrics import SummaryOptions, display_name, find_metric
 from ...record import InputError
 from ..colours import LineStyle, sequential_colours
 from ..curve_data import explain_missing_stream, get_streams
-from ..filtering import drop_other_task_counts, drop_unusable
+from ..filtering import drop_other_task_counts, drop_unusable, require_one_scenario
 from ..labels import require_one_scale
 from ..series_parameter import find_series_parameter
 from .curves import CurveGroup, draw_curves
@@ -76,6 +76,7 @@ def series(
         raise InputError("no metrics to draw, expected ids like acc; see perdure explain")
     for id_ in metrics:
         find_metric(id_)  # raises an error with similar ids if there is none
+    require_one_scenario(methods)
     methods = drop_other_task_counts(
         drop_unusable(methods, lambda run: _find_problem(run, metrics)), together=False
     )

@@ -9,7 +9,7 @@ import matplotlib as mpl
 
 from ...record import InputError, Run, RunFolder
 from ..colours import LineStyle, choose_styles
-from ..filtering import drop_unusable
+from ..filtering import drop_unusable, require_one_scenario
 from ..labels import merge_names
 from ..load import get_config
 from .drawing.panels import (
@@ -17,6 +17,7 @@ from .drawing.panels import (
     check_panel_count,
     get_layout,
     line_key,
+    select_tasks,
     share_axes,
     shorten,
 )
@@ -53,9 +54,11 @@ def early_stopping(
         size: a column or a page of a paper, or a slide.
         tasks: number of panels, starting with the first task; all tasks by default.
     """
+    require_one_scenario(methods)
     usable = drop_unusable(methods, _find_problem)
     traces = {name: [_read(run) for run in runs] for name, runs in usable.items()}
-    names = merge_names([list(trace) for several in traces.values() for trace in several])[:tasks]
+    learned = merge_names([list(trace) for several in traces.values() for trace in several])
+    names = select_tasks(learned, tasks)
     patience = {name: [_patience(run) for run in runs] for name, runs in usable.items()}
     styles = choose_styles(methods)
     count = check_panel_count(len(names), f"{len(names)} tasks; with fewer (`tasks=`) it")

@@ -11,7 +11,7 @@ import numpy as np
 from ...metrics import display_name, find_metric, options_for
 from ...record import InputError
 from ..colours import choose_styles
-from ..filtering import drop_other_task_counts, drop_unusable
+from ..filtering import drop_other_task_counts, drop_unusable, require_one_scenario
 from .drawing.by_task import as_lines, draw_task_lines
 from .drawing.matrices import average_runs
 from .drawing.overlaps import choose_widths, list_overlaps
@@ -68,6 +68,7 @@ def averages(
             find_metric(id_)
         except ValueError as error:
             raise InputError(f"metrics: {error}") from None
+    require_one_scenario(methods)
     summaries, scale = _summarize(methods, ids)
     curves = {id_: _average(summaries, id_) for id_ in ids}
     _check_drawn(curves, summaries)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 from ..._html import select_extremes
 from ...metrics import UndefinedMetricError, min_acc
 from ...record import Run, RunMetadata
-from ..colours import DASHES, choose_styles, colour_on_dark, task_styles
+from ..colours import choose_styles, colour_on_dark, task_styles
 from .list_row import escape_name
 from .messages import CurvePoints, CurvesMessage, NewPoints, TaskPoints, WorstScore
 
@@ -215,27 +214,16 @@ def _to_points(curve: Curve) -> CurvePoints:
 
 
 def choose_run_styles(strategies: dict[str, str]) -> dict[str, LineStyle]:
-    """Return the styles of runs in a comparison, given the strategy of each.
-
-    Runs of one strategy share its colour and differ in their dashes; if there is only one
-    strategy, or one has more runs than there are dashes, its runs differ in their colours.
+    """Return the styles of runs in a comparison, given the strategy of each, as figures have them.
 
     Example:
         >>> styles = choose_run_styles({"a": "gem", "b": "naive", "c": "gem"})
         >>> styles["a"], styles["c"]
         (LineStyle(colour='#d55e00', dashes='solid'), LineStyle(colour='#d55e00', dashes='dashed'))
     """
-    by_strategy = choose_styles({strategy: [_run_of(strategy)] for strategy in strategies.values()})
-    most = max(Counter(strategies.values()).values(), default=0)
-    if len(by_strategy) < 2 or most > len(DASHES):
-        return choose_styles({name: [_run_of(strategy)] for name, strategy in strategies.items()})
-    styles = {}
-    for strategy, style in by_strategy.items():
-        first = DASHES.index(style.dashes)
-        for k, name in enumerate(name for name, own in strategies.items() if own == strategy):
-            styles[name] = style._replace(dashes=DASHES[(first + k) % len(DASHES)])
-    return styles
-
-
-def _run_of(strategy: str) -> Run:
-    return Run(metadata=RunMetadata(config={"strategy": strategy}))
+    return choose_styles(
+        {
+            name: [Run(metadata=RunMetadata(config={"strategy": strategy}))]
+            for name, strategy in strategies.items()
+        }
+    )

@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 
 from .overlaps import choose_widths
-from .panels import escape_text
+from .panels import draw_isolated, escape_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,6 +53,7 @@ def draw_task_lines(
         if curves[name].runs > 1:
             sd = curves[name].sd
             axes.fill_between(k, mean - sd, mean + sd, color=style.colour, alpha=0.15, lw=0)
+            draw_isolated(axes, k, mean, sd, style.colour)
     axes.set_xticks(task_ticks(max((len(curve.mean) for curve in curves.values()), default=1)))
     axes.grid(alpha=0.3, axis="y")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from textwrap import wrap
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ....record import InputError
 from ...filtering import drop_other_task_counts, drop_unusable
 from ...labels import merge_names, merge_scales
-from .panels import escape_text, shorten
+from .panels import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -110,8 +110,23 @@ def short_task_names(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tu
 
 
 def wrap_name(name: str, letters: float) -> str:
-    """Return a name wrapped into lines of at most `letters` letters, as a panel's title."""
-    return "\n".join(map(escape_text, wrap(name, max(int(letters), 8)))) or "-"
+    """Return a name wrapped into lines of at most `letters` letters, as a panel's title.
+
+    Lines break between words and parts of words; a longer part loses its middle.
+
+    Example:
+        >>> print(wrap_name("my_strategies:BalancedReservoirReplay lr=0.1", 16))
+        my_strategies:
+        BalancedRe…eplay
+        lr=0.1
+    """
+    most = max(int(letters), 8)
+    lines = [""]
+    for part in re.findall(r"[^\s_/:,-]*[_/:,-]*\s*", name):
+        if len(lines[-1]) + len(part.rstrip()) > most:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(shorten(line.rstrip(), most) for line in lines if line.strip()) or "-"
 
 
 def get_score_limits(scale: ScoreScale, *values: NDArray[np.float64]) -> tuple[float, float]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from ....metrics import ScoreScale
     from ...colours import LineStyle
@@ -50,6 +51,20 @@ def percent_ticks(scale: ScoreScale, *axes: Axis) -> None:
     """Write the ticks of axes in percent if the scores are shown in percent."""
     for axis in axes if scale.percent else ():
         axis.set_major_formatter(PercentFormatter(1, symbol=""))
+
+
+def select_tasks(names: Sequence[str], tasks: int | None) -> list[str]:
+    """Return the first tasks to draw, all by default; raise InputError if there are fewer.
+
+    Example:
+        >>> select_tasks(["0-1", "2-3"], 9)
+        Traceback (most recent call last):
+        perdure.record.io.files.InputError: `tasks=` is 9, expected 1 to 2: 0-1, 2-3
+    """
+    if tasks is not None and not 1 <= tasks <= len(names):
+        listed = ", ".join(names[:10]) + ", …" * (len(names) > 10)
+        raise InputError(f"`tasks=` is {tasks}, expected 1 to {len(names)}: {listed:.200}")
+    return list(names[:tasks])
 
 
 def check_panel_count(count: int, what: str) -> int:
@@ -143,11 +158,26 @@ def draw_band(axes: Axes, curve: MeanCurve, style: LineStyle, width: float = 1.0
         axes.fill_between(
             curve.steps[at], low[at], high[at], color=style.colour, alpha=0.2, linewidth=0
         )
+        draw_isolated(axes, curve.steps, curve.mean, curve.sd, style.colour)
     at = select_extremes(curve.mean, MAX_POINTS)
     axes.plot(
         curve.steps[at], curve.mean[at], color=style.colour, linestyle=style.dashes,
         linewidth=width * mpl.rcParams["lines.linewidth"],
     )  # fmt: skip
+
+
+def draw_isolated(
+    axes: Axes,
+    x: NDArray[np.int64],
+    mean: NDArray[np.float64],
+    sd: NDArray[np.float64],
+    colour: str,
+) -> None:
+    """Draw bars of one SD at points without a neighbour, where a band has no width."""
+    known = np.isfinite(np.concatenate([[np.nan], mean, [np.nan]]))
+    alone = known[1:-1] & ~known[:-2] & ~known[2:]
+    if alone.any():
+        axes.vlines(x[alone], (mean - sd)[alone], (mean + sd)[alone], color=colour, alpha=0.5)
 
 
 def draw_switches(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib as mpl
@@ -13,13 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
 from ....record import InputError
+from ...output_files import check_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     Size = Literal["column", "page", "slide"]
 
-FORMATS = ("pdf", "svg", "png")
 MISSING_GLYPH = r"Glyph (\d+) "  # the start of matplotlib's warning, repeated per letter
 # Width in inches and font size in points: a column and a page of a paper, a 16:9 slide.
 SIZES: dict[str, tuple[float, float]] = {"column": (3.4, 8), "page": (7.0, 8), "slide": (12.0, 16)}
@@ -124,13 +124,8 @@ def save(figure: Figure, path: str | Path, dpi: int = 200) -> Path:
     Text stays text in PDF and SVG, and the same figure gives the same bytes. Warns once about
     letters that the font lacks.
     """
-    target = Path(path)
+    target = check_output(path)
     form = target.suffix.lower().removeprefix(".")
-    if form not in FORMATS:
-        listed = ", ".join(f".{name}" for name in FORMATS)
-        raise InputError(f"{target}: expected a file name that ends in one of {listed}")
-    if not target.parent.is_dir():
-        raise InputError(f"{target}: there is no folder {target.parent}; create it first")
     fixed: Any = {"svg.hashsalt": "perdure", "svg.fonttype": "none", "pdf.fonttype": 42}
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
     try:
