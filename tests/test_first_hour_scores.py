@@ -174,3 +174,25 @@ def test_a_method_that_is_left_over_is_named(tmp_path: Path) -> None:
     notes = perdure.score_groups(file).notes
     assert "left out" in notes[0]
     assert notes[-1] == "these are the scores of er alone"
+
+
+def test_reasons_that_methods_share_are_printed_once(tmp_path: Path) -> None:
+    both = {"er": FULL.tolist(), "ewc": [[0.9], [0.6, 0.8], [0.5, 0.7, 0.9]]}
+    out = run("score", write(tmp_path, "both.json", json.dumps(both))).out
+    assert out.count("undefined\n") == 1
+    assert out.count("needs the costs of each task") == 1
+    says(out, "acc.all, fwt.upper, fwt.next, forgetting.any: needs the score on", "(ewc)")
+    same = {"er": FULL.tolist(), "si": FULL.tolist()}
+    assert "(er" not in run("score", write(tmp_path, "same.json", json.dumps(same))).out
+
+
+def test_scores_on_entering_a_task_are_not_those_of_the_untrained_model(tmp_path: Path) -> None:
+    """An `initial` line after step 0 is there; the reason says why it does not count."""
+    rows = (
+        "step,trained,tested,kind,score\n0,cat,cat,initial,0.1\n5,cat,cat,full,0.9\n"
+        "5,cat,dog,full,0.2\n5,dog,dog,initial,0.2\n9,dog,cat,full,0.5\n9,dog,dog,full,0.8\n"
+    )
+    out = run("score", write(tmp_path, "log.csv", rows), "--metrics", "fwt.gem").out
+    says(out, "untrained model's score on dog", "`initial` line at step 0", "--initial")
+    first = rows.replace("5,dog,dog,initial", "0,cat,dog,initial")
+    assert scored(write(tmp_path, "first.csv", first))["metrics"]["fwt.gem"] == pytest.approx(0)

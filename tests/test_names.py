@@ -193,6 +193,19 @@ def test_explain_knows_tools_their_names_and_families() -> None:
     assert (answer.out.split(":")[0], answer.err) == ("replay", "perdure: note: er means replay\n")
 
 
+def test_explain_and_which_name_one_id_for_what_a_tool_prints() -> None:
+    says(run("explain", "mammoth").out, "usually forgetting.peak", "R[j-1, j]")
+    family = run("explain", "forgetting").out
+    says(family, "Forgetting by mammoth (usually)")
+    assert "  mammoth\n" not in family  # among tools that print something else
+    printed = {m.id: m.printed_by for m in perdure.which(R, "0.225").matches}
+    assert "mammoth (Forgetting)" in printed["forgetting.peak"]
+
+
+def test_a_suggestion_is_something_that_can_be_typed() -> None:
+    says(refused("explain", "forgeting"), "did you mean forgetting or ")
+
+
 def test_explain_prints_latex_only_on_request() -> None:
     everything = run("explain", *METRICS, *TOOLS, *FAMILIES, *(f"{word}.*" for word in FAMILIES))
     assert everything.code == 0

@@ -49,10 +49,33 @@ def test_the_function_gets_each_seed_once_in_order_and_nothing_is_seeded() -> No
 
 
 def test_a_function_that_ignores_its_seed_is_noticed() -> None:
-    question = "all 2 runs have the same scores"
+    question = "acc: equal in all 2 runs, so intervals over them have no width"
     assert question in str(perdure.repeat(lambda _: train(0), seeds=2, metrics=["acc"]).notes)
     assert question not in str(perdure.repeat(train, seeds=2, metrics=["acc"]).notes)
     assert question not in str(perdure.repeat(train, seeds=1).notes)
+
+
+def test_results_are_compared_as_the_matrices_they_were_made_of() -> None:
+    def worse(seed: int) -> Any:
+        matrix = train(seed)
+        return [matrix[0], [matrix[1][0] - 0.1 - seed / 100, matrix[1][1]]]
+
+    seeds = [0, 2, 5]
+    results = {"er": perdure.repeat(train, seeds), "ewc": perdure.repeat(worse, seeds)}
+    report = perdure.compare(results)
+    assert (report.paired_by, report.seeds) == ("seed", seeds)
+    matrices = {"er": [train(seed) for seed in seeds], "ewc": [worse(seed) for seed in seeds]}
+    expected = perdure.compare(matrices)
+    assert report.metrics["acc"].pairs == expected.metrics["acc"].pairs
+    mixed = perdure.compare({"er": results["er"], "ewc": matrices["ewc"]})
+    assert mixed.metrics["bwt"].means == expected.metrics["bwt"].means
+    others = perdure.repeat(worse, seeds=[7, 8])
+    with pytest.raises(perdure.InputError, match="er has 0, 2, 5; ewc has 7, 8"):
+        perdure.compare({"er": results["er"], "ewc": others})
+    with pytest.raises(perdure.InputError, match="without a name"):
+        perdure.compare(*results.values())  # type: ignore[arg-type]
+    with pytest.raises(perdure.InputError, match="scored already"):
+        perdure.score_groups(results)
 
 
 def test_a_metric_that_is_equal_in_all_seeds_is_noticed() -> None:
@@ -62,7 +85,9 @@ def test_a_metric_that_is_equal_in_all_seeds_is_noticed() -> None:
     assert not any(note.startswith("bwt") for note in notes)
     notes = perdure.compare({"er": equal, "ewc": [[[0.9], [0.5, 0.7]]] * 2}).notes
     assert any(note.startswith("er: acc: equal in all 2 runs") for note in notes)
-    assert any(note.startswith("ewc: all 2 runs have the same scores") for note in notes)
+    assert any(
+        note.startswith("ewc: acc, bwt, forgetting.best: equal in all 2 runs") for note in notes
+    )
 
 
 def test_a_failing_seed_is_named_and_the_others_are_kept() -> None:

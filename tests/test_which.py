@@ -64,6 +64,17 @@ def test_percentages_and_signs_are_tried_and_said() -> None:
     assert found("66")["acc"] == "equal"
 
 
+def test_a_number_in_percent_is_next_to_values_in_percent() -> None:
+    """memory_stability is a variance: 0.0041902778 is 41.9 squared percentage points."""
+    matrix = [[90], [80, 85], [78, 70, 95]]
+    rows = {row[0]: row for row in perdure.which(matrix, "37.7").table().rows}
+    assert rows["memory_stability"][1:3] == ["41.9028", "closest, in squared percent"]
+    assert rows["bwt"][1:3] == ["-13.5", "closest, negated, in percent"]
+    found = perdure.which(matrix, "41.9").matches[0]
+    assert (found.id, found.match) == ("memory_stability", "equal")
+    assert found.value == pytest.approx(0.0041902778)
+
+
 def test_near_misses_are_no_matches() -> None:
     result = perdure.which(MATRIX, "0.227")
     assert not result.found

@@ -28,7 +28,9 @@ def suggest_names(name: str, known: Iterable[str]) -> str:
         >>> suggest_names("replya", ["naive", "replay"]), suggest_names("x", ["naive"])
         ('did you mean replay? ', '')
     """
-    by_lowercase = {candidate.lower(): candidate for candidate in known}
+    by_lowercase: dict[str, str] = {}
+    for candidate in known:
+        by_lowercase.setdefault(candidate.lower(), candidate)
     matches = difflib.get_close_matches(name.lower(), by_lowercase, n=3, cutoff=0.5)
     if not matches:
         return ""

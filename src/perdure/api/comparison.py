@@ -69,7 +69,7 @@ def compare(
     Args:
         groups: NAME=PATH,PATH… or PATH: run folders, folders of runs, score matrices, points.csv,
             or patterns. Runs without a name that differ only in the seed are one method. Or scores:
-            a dict of arrays of shape (seeds, T, T) by method.
+            a dict by method of arrays of shape (seeds, T, T), or of what `repeat` returns.
         metrics: Ids of the metrics to compare by; the usual ones if None.
         test: Test of every pair, paired by seed: "t", "permutation" or "wilcoxon"; "welch" is the
             unpaired t-test.
@@ -198,6 +198,8 @@ def _unpaired(methods: Groups) -> tuple[Runs, str]:
 
 
 def _summarize(run: RunRef, inputs: InputOptions, ids: Sequence[str]) -> Summary:
+    if run.summary is not None:
+        return run.summary
     if run.ours:  # a run states its own scale
         inputs = replace(inputs, scale=None)
     return read_ref(run, inputs, per_example=False).summary(options_for(ids))

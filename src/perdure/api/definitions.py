@@ -12,7 +12,7 @@ from ..record import InputError, InputOptions, ScoreInput
 from ..record.run_index import RunRef
 from ..report.tables import TextTable
 from .grouped_scores import ScoreGroup, score_groups, tool_rows
-from .typed_number import TypedNumber
+from .typed_number import PERCENT_FACTORS, TypedNumber
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +90,7 @@ class DefinitionMatches:
         rows = [
             [
                 match.id or "no id",
-                f"{match.value:.6g}",
+                f"{match.value * (PERCENT_FACTORS[_unit(match.id)] if match.percent else 1):.6g}",
                 _label(match),
                 "; ".join(match.printed_by),
                 match.note,
@@ -219,7 +219,7 @@ def _compare(
     candidate: _Candidate, number: TypedNumber, *, percent: bool
 ) -> tuple[float, DefinitionMatch]:
     """Return how far a definition is from the number, in half-widths, and how it matches."""
-    unit = find_metric(candidate.id).unit if candidate.id else "score"
+    unit = _unit(candidate.id)
     best = (math.inf, False, False)
     for value, half_width, in_percent in number.readings(unit, percent=percent):
         for negated, sign in ((False, 1.0), (True, -1.0)):
@@ -238,7 +238,12 @@ def _compare(
 
 def _label(match: DefinitionMatch) -> str:
     sign = ", negated" if match.negated and not match.found else ""
-    return match.match + sign + (", in percent" if match.percent else "")
+    squared = "squared " if _unit(match.id) == "squared score" else ""
+    return match.match + sign + (f", in {squared}percent" if match.percent else "")
+
+
+def _unit(id_: str | None) -> str:
+    return find_metric(id_).unit if id_ else "score"
 
 
 def _relabel(match: DefinitionMatch) -> DefinitionMatch:

@@ -276,6 +276,8 @@ def combine_seeds(
     replicates = [(ref.order, ref.seed) for ref in refs]
     summary = summary_of_runs(summaries, weights=weights, method=interval, replicates=replicates)
     summary.notes.insert(0, note)
+    seeds = [ref.seed for ref in refs if ref.seed is not None]
+    summary.seeds = seeds if len(set(seeds)) == len(refs) else []
     return summary
 
 

@@ -10,7 +10,9 @@ from ..record import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TypedNumber"]
+__all__ = ["PERCENT_FACTORS", "TypedNumber"]
+
+PERCENT_FACTORS = {"score": 100.0, "squared score": 10_000.0}  # by unit of a metric
 
 NUMBER = re.compile(
     r"([+-]?)(\d*)(?:[.,](\d*))?(?:e([+-]?\d{1,2}))?\s*(%?)", re.ASCII | re.IGNORECASE
@@ -47,7 +49,7 @@ class TypedNumber(NamedTuple):
 
     def readings(self, unit: str, *, percent: bool) -> Iterator[tuple[float, float, bool]]:
         """Yield how the number can be meant for a metric: value, precision, whether in percent."""
-        factor = {"score": 100.0, "squared score": 10_000.0}.get(unit)
+        factor = PERCENT_FACTORS.get(unit)
         if not self.in_percent:
             # A whole number of a score is rather exact than anything from 0.5 to 1.5.
             half = self.half_width if unit == "none" or not self.whole else 0.005

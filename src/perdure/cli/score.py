@@ -14,7 +14,7 @@ from ..api.score_options import make_options
 from ..record import InputError
 from ..report.sources import check_percent
 from ..report.tables import make_score_tables, make_tool_table
-from ..report.tables.scores import group_reasons, stack_tables
+from ..report.tables.scores import group_reasons, merge_reasons, stack_tables
 from ._options import (
     DEFAULT_FILE_OPTIONS,
     FileOptions,
@@ -187,17 +187,28 @@ def _print_scores(
         )
         for name, group in groups.items()
     }
+    own = [group.summary.notes for group in groups.values()]
+    common = [note for note in own[0] if len(own) > 1 and all(note in other for other in own)]
     for name in _print_groups(tables, format_, ids=ids):
-        summary = groups[name].summary
-        if format_ == "text" and summary.undefined:
-            print_lines("", "undefined")
-            for line in group_reasons(summary.undefined):
-                print_wrapped(f"  {line}", "    ")
         prefix = f"{name}: " if len(groups) > 1 and format_ != "text" else ""
-        print_notes([prefix + note for note in summary.notes], format_)
-    if len(groups) > 1 and notes and format_ == "text":
-        print_lines()
-    print_notes(notes, format_)
+        mine = [prefix + note for note in groups[name].summary.notes if note not in common]
+        if len(groups) == 1:
+            _print_undefined(groups, format_)
+        print_notes(mine, format_)
+    if len(groups) > 1:
+        _print_undefined(groups, format_)
+        if format_ == "text" and (common or notes):
+            print_lines()
+    print_notes([*common, *notes], format_)
+
+
+def _print_undefined(groups: Mapping[str, ScoreGroup], format_: str) -> None:
+    """Print why metrics are undefined, once for all groups."""
+    undefined = {name: group.summary.undefined for name, group in groups.items()}
+    if format_ == "text" and (lines := merge_reasons(undefined)):
+        print_lines("", "undefined")
+        for line in lines:
+            print_wrapped(f"  {line}", "    ")
 
 
 def _print_groups(

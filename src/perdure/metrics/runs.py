@@ -41,7 +41,7 @@ class RunsSummary:
 
     A metric is defined here if it is defined in every run. If the runs are in several task orders,
     `components` tells the variance over orders from that over seeds, and the intervals are those of
-    the mean over new orders and seeds.
+    the mean over new orders and seeds. `seeds` has the seed of each run if all are known.
     """
 
     tasks: tuple[str, ...]
@@ -54,6 +54,7 @@ class RunsSummary:
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
     components: dict[str, VarianceComponents] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    seeds: list[int | str] = field(default_factory=list)
 
     def keep_only(self, ids: Sequence[str]) -> None:
         """Drop everything that does not belong to the given ids, in each run too."""
@@ -189,19 +190,17 @@ def _add_components(
 
 
 def note_equal_runs(runs: Sequence[Summary]) -> list[str]:
-    """Return a note if main metrics are equal in all runs: the interval then has no width."""
-    if len(runs) < 2:
-        return []
-    first = runs[0]
-    trust = "so intervals over them have no width and cannot be trusted; do the seeds differ?"
-    if all((run.metrics, run.curves) == (first.metrics, first.curves) for run in runs):
-        return [f"all {len(runs)} runs have the same scores, {trust}"]
+    """Return a note on main metrics that are equal in all runs: their intervals have no width."""
+    first = runs[0].metrics
     equal = [
         id_
         for id_ in MAIN_METRICS
-        if id_ in first.metrics and all(run.metrics.get(id_) == first.metrics[id_] for run in runs)
+        if id_ in first and all(run.metrics.get(id_) == first[id_] for run in runs[1:])
     ]
-    return [f"{', '.join(equal)}: equal in all {len(runs)} runs, {trust}"] if equal else []
+    if len(runs) < 2 or not equal:
+        return []
+    trust = "so intervals over them have no width and cannot be trusted; do their seeds differ?"
+    return [f"{', '.join(equal)}: equal in all {len(runs)} runs, {trust}"]
 
 
 def describe_components(summary: RunsSummary) -> str:

@@ -91,7 +91,8 @@ def summary(
             add_stream_intervals(result, stream, per_example or {}, options.level)
     _add_clscore(result, weights)
     if "ce" in result.metrics:
-        result.notes.append(f"ce: epsilon = {options.epsilon:g}")
+        factor = f"epsilon = {options.epsilon:g}"
+        result.notes.append(f"ce: the cost of one pass is multiplied by {factor} (`epsilon=`)")
     if options.only is not None:
         result.keep_only(sorted(options.only))
     return result
@@ -99,6 +100,8 @@ def summary(
 
 def _name_tasks(reason: UndefinedMetricError, matrix: ScoreMatrix | None) -> str:
     """Return why a metric is undefined, with the names of tasks instead of their numbers."""
+    if matrix is not None and reason.task is not None:
+        return str(reason).replace(f"task {reason.task}", matrix.tasks[reason.task], 1)
     if reason.entry is None or matrix is None:
         return str(reason)
     after, task = (matrix.tasks[k] for k in reason.entry)

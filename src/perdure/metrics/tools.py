@@ -116,7 +116,7 @@ TOOLS: dict[str, tuple[ToolMetric, ...]] = {
         *_named({"Accuracy": "acc", "Backward Transfer": "bwt"}),
         ToolMetric("Forward Transfer", "fwt.gem", note="later versions take another baseline"),
         ToolMetric("Forgetting", None, mammoth_forgetting,
-                   "forgetting.peak, but R[j-1, j] counts as a peak too", "forgetting.peak"),
+                   "R[j-1, j], if measured, counts as a peak too", "forgetting.peak"),
     ),
     "continuum": (
         ToolMetric("accuracy", "acc.pooled"),

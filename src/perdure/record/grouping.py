@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..metrics import RunsSummary, Summary
 from .group_names import (
     count_replicates,
     differing_keys,
@@ -21,7 +23,7 @@ from .io.text import visible
 from .run_index import RunRef, find_runs, refs_of_array
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
 
@@ -41,8 +43,8 @@ def find_groups(
 ) -> tuple[Groups, list[str]]:
     """Return the groups that `name=PATH,PATH… PATH…` or paths without a name stand for, and notes.
 
-    An argument that is no text holds scores: an array of shape (T, T) or (seeds, T, T), or such by
-    the name of the method.
+    An argument that is no text holds scores: an array of shape (T, T) or (seeds, T, T), or by the
+    name of the method such arrays or summaries.
 
     A path belongs to the name before it. Runs without a name are grouped by their config: runs
     that differ in the seed alone are seeds of one method, named after what distinguishes it from
@@ -60,7 +62,7 @@ def find_groups(
     for k, argument in enumerate(arguments):
         if not isinstance(argument, str):
             source = f"array {k}" if len(arguments) > 1 else "array"
-            unnamed[source] = refs_of_array(argument, source)
+            unnamed[source] = _refs_of_scores(argument, source)
             continue
         own_name, paths = _split_name(argument)
         if own_name is None and not paths:
@@ -95,6 +97,26 @@ def find_groups(
         for name, runs in groups.items():
             _check_seeds(name, runs)
     return groups, [*notes, *more]
+
+
+def _refs_of_scores(scores: Scores, source: str) -> list[RunRef]:
+    """Return the matrices of an array or a mapping, and the runs of summaries by method."""
+    if isinstance(scores, Summary | RunsSummary):
+        raise InputError("a summary without a name, expected one per method: {'er': summary, …}")
+    if not isinstance(scores, Mapping):
+        return refs_of_array(scores, source)
+    refs, others = [], {}
+    for method, value in scores.items():
+        if not isinstance(value, Summary | RunsSummary):
+            others[method] = value
+            continue
+        runs = value.runs if isinstance(value, RunsSummary) else [value]
+        stated = value.seeds if isinstance(value, RunsSummary) else []
+        seeds: Sequence[int | str | None] = stated or [None] * len(runs)
+        for k, (seed, run) in enumerate(zip(seeds, runs, strict=True)):
+            part = f"{method}, run {k}" if seed is None else f"{method}, seed {seed}"
+            refs.append(RunRef(source, seed=seed, method=method, part=part, summary=run))
+    return [*refs, *(refs_of_array(others, source) if others else [])]
 
 
 def _separate_order(run: RunRef) -> RunRef:
@@ -254,7 +276,7 @@ def seeds_note(runs: Sequence[RunRef]) -> str:
     if len(seeds) < len(runs):
         return f"{len(runs)} runs without a stated seed, taken as seeds of one method"
     if len({run.order for run in runs}) > 1:
-        return f"{count_replicates(replicates)}, the seeds {format_seeds(set(seeds))}"
+        return f"{count_replicates(replicates)} (seeds {format_seeds(set(seeds))})"
     return f"{len(runs)} runs that differ in the seed alone: {format_seeds(seeds)}"
 
 

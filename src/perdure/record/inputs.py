@@ -73,6 +73,8 @@ def read_ref(
 ) -> ScoreInput:
     """Return what a run, a file or one matrix of a file holds; arguments as in `read_input`."""
     options = options or InputOptions()
+    if ref.summary is not None:
+        raise InputError(f"{ref.name}: scored already, expected scores")
     try:
         if ref.matrix is not None:
             result = _score_matrix(ref.matrix, options, ref.name)

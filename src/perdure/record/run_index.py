@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from ..metrics import Summary
     from .formats.matrix_entry import MatrixEntry
     from .run_metadata import JSON, RunMetadata
 
@@ -56,7 +57,8 @@ class RunRef:
 
     `config` is empty where a run states nothing about itself but, perhaps, its seed. `ours` says
     that a run.json is there; only such a run can be unfinished. `matrix` is that of a file, which
-    may hold several: of other methods, or of other seeds. `log` holds what a pipe gave.
+    may hold several: of other methods, or of other seeds. `log` holds what a pipe gave, `summary`
+    the metrics of what was scored before.
     """
 
     path: str
@@ -71,6 +73,7 @@ class RunRef:
     part: str = ""
     matrix: MatrixEntry | None = field(default=None, compare=False, repr=False)
     log: bytes | None = field(default=None, compare=False, repr=False)
+    summary: Summary | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -81,7 +84,8 @@ class RunRef:
     @property
     def is_folder(self) -> bool:
         """Whether it is a run folder, not a file."""
-        return self.matrix is None and self.log is None and Path(self.path).is_dir()
+        in_memory = (self.matrix, self.log, self.summary)
+        return all(part is None for part in in_memory) and Path(self.path).is_dir()
 
     @property
     def scenario(self) -> str | None:

@@ -132,7 +132,8 @@ def _tool_lines(term: str, besides: Collection[str] = ()) -> list[str]:
         names = {
             metric.name
             for metric in metrics
-            if normalize_name(metric.name) == normalize_name(term) and metric.id not in besides
+            if normalize_name(metric.name) == normalize_name(term)
+            and (metric.id or metric.nearest) not in besides
         }
         for name in names:
             lines += ["", f"  {tool}", *("  " + line for line in tool_metrics(tool, name))]

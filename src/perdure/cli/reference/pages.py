@@ -107,9 +107,13 @@ def tool_metrics(tool: str, name: str) -> list[str]:
         if normalize_name(metric.name) != normalize_name(name):
             continue
         parts = []
-        if metric.id is not None:
-            known = find_metric(metric.id)
-            parts += [("is", f"{metric.id}: {known.name}"), ("formula", _formula(metric.id))]
+        id_ = metric.id or metric.nearest
+        if id_ is not None:
+            usually = "" if metric.id else "usually "
+            parts += [
+                ("is", f"{usually}{id_}: {find_metric(id_).name}"),
+                ("formula", _formula(id_)),
+            ]
         else:
             parts += [("is", "a formula of its own, without an id")]
         parts += [("remark", metric.note)] if metric.note else []
@@ -127,8 +131,9 @@ def printed_as(id_: str) -> list[str]:
     by_name: dict[str, list[str]] = {}
     for tool, metrics in TOOLS.items():
         for metric in metrics:
-            if metric.id == id_:
-                by_name.setdefault(metric.name, []).append(tool)
+            if id_ in (metric.id, metric.nearest):
+                usually = "" if metric.id else " (usually)"
+                by_name.setdefault(metric.name, []).append(tool + usually)
     return [f"{name} by {', '.join(tools)}" for name, tools in by_name.items()]
 
 

@@ -18,6 +18,7 @@ Entry = TypeVar("Entry")
 Region = Literal["lower", "below", "upper", "all"]
 
 BLOCK_ENTRIES = 1 << 20  # entries of a matrix that are processed together
+UNTRAINED = "untrained model's score"
 
 
 def square(matrix: ArrayLike) -> NDArray[np.float64]:
@@ -171,9 +172,13 @@ def vector(
         raise ValueError(f"{name} of task {at} is {v[at]}, expected a finite number")
     missing = np.flatnonzero(np.isnan(v[first:until]))
     if len(missing):
-        raise UndefinedMetricError(
-            f"needs the {name} of task {missing[0] + first}, which was not measured"
+        task = int(missing[0]) + first
+        missed = (
+            ": an `initial` line at step 0 (`unseen=True` records one per task), or `initial=`"
+            if name == UNTRAINED
+            else ", which was not measured"
         )
+        raise UndefinedMetricError(f"needs the {name} on task {task}{missed}", task=task)
     return v
 
 

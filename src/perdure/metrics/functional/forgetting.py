@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .accuracy import aa_curve
-from .checks import read, read_diagonal, read_final, read_first, square, vector
+from .checks import UNTRAINED, read, read_diagonal, read_final, read_first, square, vector
 from .value import UndefinedMetricError, Value, average, pad_tasks
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def forgetting_ratio(matrix: ArrayLike, initial: ArrayLike, joint: ArrayLike) ->
         -0.25
     """
     final = read_final(matrix)
-    b = vector(initial, len(final), "untrained model's score")
+    b = vector(initial, len(final), UNTRAINED)
     upper = vector(joint, len(final), "joint model's score")
     equal = np.flatnonzero(upper == b)
     if len(equal):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .checks import (
+    UNTRAINED,
     check_unit_range,
     read,
     read_diagonal,
@@ -141,7 +142,7 @@ def fwt_gem(matrix: ArrayLike, initial: ArrayLike) -> Value:
     """
     unseen = read_next(matrix)
     tasks = len(unseen) + 1
-    b = vector(initial, tasks, "untrained model's score", first=1)
+    b = vector(initial, tasks, UNTRAINED, first=1)
     return average(pad_tasks(unseen - b[1:], tasks, first=1))
 
 
@@ -154,7 +155,7 @@ def fwt_learned(matrix: ArrayLike, initial: ArrayLike) -> Value:
     """
     learned = read_diagonal(matrix, later=True, min_tasks=2)
     tasks = len(learned) + 1
-    b = vector(initial, tasks, "untrained model's score", first=1)
+    b = vector(initial, tasks, UNTRAINED, first=1)
     return average(pad_tasks(learned - b[1:], tasks, first=1))
 
 

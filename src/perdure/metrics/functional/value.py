@@ -16,12 +16,15 @@ __all__ = ["UndefinedMetricError", "Value"]
 class UndefinedMetricError(ValueError):
     """Raised by a metric that the data does not support; the message is the reason.
 
-    `entry` is the row and column of a score that was not measured, if that is the reason.
+    `entry` is the row and column of a score that was not measured, if that is the reason; `task` is
+    the task that the reason calls "task 3", which may have a name.
     """
 
-    def __init__(self, reason: str, entry: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, reason: str, entry: tuple[int, int] | None = None, *, task: int | None = None
+    ) -> None:
         super().__init__(reason)
-        self.entry = entry
+        self.entry, self.task = entry, task
 
 
 class Value(float):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from ...metrics.summary_types import CURVE_NAMES
 from .text_table import TextTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ...metrics import ScoreScale, Summary, ToolRow
 
@@ -25,6 +26,7 @@ __all__ = [
     "make_score_tables",
     "make_task_table",
     "make_tool_table",
+    "merge_reasons",
     "stack_tables",
 ]
 
@@ -122,7 +124,7 @@ def stack_tables(tables: Mapping[str, TextTable]) -> TextTable:
     return TextTable(["method", *columns], rows)
 
 
-def group_reasons(undefined: Mapping[str, str]) -> list[str]:
+def group_reasons(undefined: Mapping[str, str] | Iterable[tuple[str, str]]) -> list[str]:
     """Return one line per reason, with the ids that share it.
 
     Example:
@@ -130,9 +132,27 @@ def group_reasons(undefined: Mapping[str, str]) -> list[str]:
         ['fwt.gem, fwt.learned: needs b']
     """
     by_reason: dict[str, list[str]] = {}
-    for id_, reason in undefined.items():
+    for id_, reason in undefined.items() if isinstance(undefined, Mapping) else undefined:
         by_reason.setdefault(reason, []).append(id_)
     return [f"{', '.join(ids)}: {reason}" for reason, ids in by_reason.items()]
+
+
+def merge_reasons(undefined: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return one line per reason for several methods, which are named unless all share it.
+
+    Example:
+        >>> merge_reasons({"er": {"rem": "needs b", "ms": "short"}, "si": {"ms": "short"}})
+        ['rem: needs b (er)', 'ms: short']
+    """
+    methods: dict[tuple[str, str], list[str]] = {}
+    for name, reasons in undefined.items():
+        for id_, reason in reasons.items():
+            methods.setdefault((id_, reason), []).append(name)
+    stated = {
+        id_reason: "" if len(names) == len(undefined) else f" ({', '.join(names)})"
+        for id_reason, names in methods.items()
+    }
+    return group_reasons([(id_, reason + names) for (id_, reason), names in stated.items()])
 
 
 def format_value(value: float, unit: str, *, percent: bool, digits: int | None) -> str:
