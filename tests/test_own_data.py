@@ -15,6 +15,7 @@ from PIL import Image
 import perdure
 from perdure.data.own import OwnData, ReadOptions, read_own_data
 from perdure.record import InputError
+from perdure.report import figures
 from perdure.scenarios import make_scenario
 from perdure.training import build_learner, load_scenario, make_config, setup, train
 from perdure.training import run as train_run
@@ -349,6 +350,32 @@ def test_a_folder_that_cannot_be_used_is_one_line(tmp_path: Path, case: str) -> 
     folder = write_images(tmp_path / "images")
     spoil(folder)
     says(refused("run", folder, "naive", "--dry-run"), *words)
+
+
+def test_every_class_has_test_images_before_anything_is_trained(tmp_path: Path) -> None:
+    write_images(tmp_path / "images" / "train", per_class=3)
+    shutil.rmtree(write_images(tmp_path / "images" / "test", per_class=2) / "bee")
+    answer = refused("run", tmp_path / "images", "naive", "--store", tmp_path / "runs")
+    says(answer, "the test part has no examples of class 'bee'", "remove the class")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_class_names_are_recorded_and_drawn(tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "images", per_class=5)
+    config = make_config(str(folder), "random", num_tasks=2, task_order=[1, 0], iterations=1)
+    train_run(config, tmp_path / "run")
+    record = perdure.open_run(tmp_path / "run")
+    assert record.metadata.class_names == {0: "cat", 1: "dog", 2: "ant", 3: "bee"}
+    assert record.stream is not None
+    assert list(record.stream.names) == ["cat, dog", "ant, bee"]
+    figure = figures.confusion({"mine": [record]})
+    for names in (figure.axes[0].get_xticklabels(), figure.axes[0].get_yticklabels()):
+        assert [label.get_text() for label in names][:4] == ["cat", "dog", "ant", "bee"]
+    assert "numbered" not in figures.get_caption(figure)
+    points = figures.classes({"mine": [record]}).axes[1]
+    assert [label.get_text() for label in points.get_xticklabels()] == ["cat", "dog", "ant", "bee"]
+    shared = load_scenario(make_config(str(folder), "naive", num_tasks=2, setting="domain"))
+    assert shared.class_names == ()  # an output stands for ant and for cat
 
 
 def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from perdure.record import InputError
-from perdure.training import DivergedError, train
+from perdure.strategies import STRATEGIES, find_strategy
+from perdure.training import DivergedError, make_config, train
+from perdure.training.outlines import outline_strategy
 
 from .cli_helpers import start
 from .strategy_helpers import blobs, made
@@ -44,6 +46,24 @@ TAKEN: dict[str, Callable[[Tensor], Any]] = {
     "a tensor of ints": lambda loss: loss.long(),
     "not detached": lambda loss: loss.requires_grad_(),
 }
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_numbers_out_of_range_are_refused_by_config_and_strategy_alike(name: str) -> None:
+    """The config, which does not import PyTorch, and the class state the same ranges."""
+    numbers = {
+        option: parameter.types
+        for option, parameter in outline_strategy(name).hyperparameters.items()
+        if int in parameter.types or float in parameter.types
+    }
+    assert numbers.keys() == STRATEGIES[name].ranges.keys()
+    base, _ = made("naive", blobs())
+    for option in numbers:
+        with pytest.raises(InputError, match=f"{option} is -5, expected ") as planned:
+            make_config("split-digits", name, settings={option: -5})
+        with pytest.raises(InputError) as built:
+            find_strategy(name)(base.model, base.optimizer, base.examples, **{option: -5})
+        assert str(planned.value) == str(built.value)
 
 
 def learning(change: Callable[[Tensor], Any], first: int = 1) -> list[int]:

@@ -223,7 +223,7 @@ def test_what_is_kept_does_not_grow() -> None:
         ({"strength": -1.0}, "strength is -1, expected 0 or more"),
         ({"strength": float("nan")}, "strength is nan"),
         ({"strength": float("inf")}, "strength is inf"),
-        ({"decay": 1.5}, "decay is 1.5, expected a factor from 0 to 1"),
+        ({"decay": 1.5}, "decay is 1.5, expected 0 to 1"),
         ({"decay": 0.5}, "decay is 0.5, which only mode=online uses; leave it out"),
         ({"decay": float("nan")}, "decay is nan"),
         ({"mode": "both"}, "mode is 'both', expected separate or online"),

@@ -199,7 +199,7 @@ def test_what_is_kept_does_not_grow() -> None:
         ({"strength": -1.0}, "strength is -1, expected 0 or more"),
         ({"strength": float("nan")}, "strength is nan"),
         ({"strength": float("inf")}, "strength is inf"),
-        ({"alpha": 1.5}, "alpha is 1.5, expected a weight from 0 to 1, or none"),
+        ({"alpha": 1.5}, "alpha is 1.5, expected 0 to 1"),
         ({"alpha": -0.5}, "alpha is -0.5"),
         ({"alpha": float("nan")}, "alpha is nan"),
     ],

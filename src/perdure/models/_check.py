@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..record import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = [
     "check_fraction",
@@ -17,6 +17,7 @@ __all__ = [
     "check_integer",
     "check_integers",
     "check_min_side",
+    "check_options",
     "check_shape",
     "format_error",
 ]
@@ -62,6 +63,22 @@ def check_fraction(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1:
         raise InputError(f"{name} is {value!r}, expected a number from 0 to below 1")
     return float(value)
+
+
+OPTIONS: dict[str, Callable[..., object]] = {
+    "hidden": check_integers, "filters": check_integer, "dim": check_integer,
+    "dropout": check_fraction, "stochastic_depth": check_fraction,
+}  # fmt: skip
+
+
+def check_options(model: str, options: Mapping[str, object]) -> None:
+    """Raise if an option of a model of ours is out of its range; the model checks the others.
+
+    Example:
+        >>> check_options("mlp", {"hidden": "400,400"})
+    """
+    for name in options.keys() & OPTIONS.keys():
+        OPTIONS[name](f"{model}: {name}", options[name])
 
 
 def check_shape(shape: Sequence[int]) -> tuple[int, int, int]:

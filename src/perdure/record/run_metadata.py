@@ -56,6 +56,14 @@ class RunMetadata:
             return None
 
     @property
+    def class_names(self) -> dict[int, str]:
+        """The names of classes by their label; empty if the run states none."""
+        names = self.config.get("class_names")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            return {}
+        return {label: visible(str(name)) for label, name in enumerate(names)}
+
+    @property
     def deviations(self) -> list[str]:
         """The differences from the published set-up that the run states."""
         stated = self.config.get("deviations")

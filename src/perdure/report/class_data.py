@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ import numpy as np
 from ..record import InputError, Run, RunFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from ..record import ScoreInput
@@ -32,6 +34,7 @@ class ClassResults:
         accuracy: (tasks, classes), NaN where a class had no examples yet.
         outputs: classes that were predicted, `classes` first.
         predictions: (classes, outputs), counts of examples after the last task.
+        names: class names by label, where the run states them.
     """
 
     tasks: tuple[str, ...]
@@ -40,6 +43,7 @@ class ClassResults:
     accuracy: NDArray[np.float64]
     outputs: tuple[int, ...]
     predictions: NDArray[np.int64]
+    names: Mapping[int, str] = field(default_factory=dict)
 
     def forgetting(self) -> NDArray[np.float64]:
         """Return the best accuracy on each class before the last task minus that after it.
@@ -76,7 +80,7 @@ def read_classes(run: ScoreInput, tasks: int | None = None) -> ClassResults:
     assert isinstance(run, Run)
     confusion = RunFolder(run.folder).confusion()
     assert confusion is not None
-    return count_classes(confusion, tasks)
+    return replace(count_classes(confusion, tasks), names=run.metadata.class_names)
 
 
 def count_classes(confusion: Confusion, tasks: int | None = None) -> ClassResults:

@@ -47,7 +47,7 @@ def map_domains(
         images.append(np.concatenate([apply_pixel_map(part.x, pixels) for pixels in maps.values()]))
         rows.append(np.arange(len(images[-1])).reshape(len(maps), -1))
     parts = [
-        TaskRows(task, rows[0][k], rows[1][k], data.train.y, data.test.y, len(data.classes))
+        TaskRows(task, rows[0][k], rows[1][k], data.train.y, data.test.y, data.classes)
         for k, task in enumerate(maps)
     ]
     return build_scenario(

@@ -76,6 +76,7 @@ def reorder_tasks(scenario: Scenario, order: Sequence[int]) -> Scenario:
         task = np.where(images.task < 0, images.task, places[images.task])
         return images._replace(y=y, task=task)
 
+    names = dict(zip(outputs.tolist(), scenario.class_names, strict=False))
     per_task = len(scenario.mean) > 1
     return replace(
         scenario,
@@ -84,4 +85,5 @@ def reorder_tasks(scenario: Scenario, order: Sequence[int]) -> Scenario:
         test=renumber(scenario.test),
         mean=tuple(scenario.mean[k] for k in order) if per_task else scenario.mean,
         std=tuple(scenario.std[k] for k in order) if per_task else scenario.std,
+        class_names=tuple(names[k] for k in sorted(names)),
     )

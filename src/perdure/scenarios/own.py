@@ -172,8 +172,8 @@ def _divide_by_class(
         local[chosen] = np.arange(len(chosen))
         train, test = (np.flatnonzero(local[part.y] >= 0) for part in (data.train, data.test))
         labels = local[data.train.y[train]], local[data.test.y[test]]
-        title = name_task([data.classes[k] for k in chosen], chosen)
-        parts.append(TaskRows(title, train, test, *labels, len(chosen)))
+        names = [data.classes[k] for k in chosen]
+        parts.append(TaskRows(name_task(names, chosen), train, test, *labels, tuple(names)))
     return parts
 
 
@@ -192,7 +192,8 @@ def _divide_by_task(own: OwnData, setting: Setting) -> list[TaskRows]:
                 f"{data.classes[min(unknown)]!r}, which it does not train; use `setting='domain'`"
             )
         labels = np.searchsorted(classes, train_y), np.searchsorted(classes, test_y)
-        parts.append(TaskRows(name, train, test, *labels, len(classes)))
+        names = tuple(data.classes[k] for k in classes)
+        parts.append(TaskRows(name, train, test, *labels, names))
     return parts
 
 

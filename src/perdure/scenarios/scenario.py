@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 import numpy as np
@@ -77,6 +78,7 @@ class Scenario:
         std: the standard deviation, likewise.
         data: which data were used, by dataset.
         deviations: how the scenario differs from what its name promises.
+        class_names: the class that each output stands for; empty if that differs between tasks.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Scenario:
     std: tuple[PerChannel, ...]
     data: Mapping[str, Provenance] = field(default_factory=dict)
     deviations: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         title = f"Scenario {self.name}: {len(self.tasks)} tasks, {self.setting}-incremental"
@@ -125,14 +128,14 @@ class Scenario:
 
 
 class TaskRows(NamedTuple):
-    """The examples of one task: rows of the images, and their labels counted from 0."""
+    """The examples of one task: rows of the images, their labels counted from 0, class names."""
 
     name: str
     train: NDArray[np.int64]
     test: NDArray[np.int64]
     train_labels: NDArray[np.int64]
     test_labels: NDArray[np.int64]
-    classes: int
+    classes: tuple[str, ...]
 
 
 def build_scenario(
@@ -163,7 +166,7 @@ def build_scenario(
     labels = [np.full(len(x), -1, dtype=np.int64) for x in images]
     task_numbers = [np.full(len(x), -1, dtype=np.int64) for x in images]
     for number, part in enumerate(parts):
-        classes = tuple(range(start, start + part.classes))
+        classes = tuple(range(start, start + len(part.classes)))
         tasks.append(Task(part.name, part.train, part.test, classes))
         splits = ((part.train, part.train_labels), (part.test, part.test_labels))
         for split, (rows, local_labels) in enumerate(splits):
@@ -173,7 +176,10 @@ def build_scenario(
             labels[split][rows] = local_labels + start
             task_numbers[split][rows] = number
         if has_own_classes:
-            start += part.classes
+            start += len(part.classes)
+    names = [part.classes for part in parts]
+    if not has_own_classes:  # those that all tasks share
+        names = names[:1] if len(set(names)) == 1 else []
     mean, std = normalization
     return Scenario(
         name=name,
@@ -181,11 +187,12 @@ def build_scenario(
         train=Images(images[0], labels[0], task_numbers[0]),
         test=Images(images[1], labels[1], task_numbers[1]),
         setting=setting,
-        outputs=start if has_own_classes else max(part.classes for part in parts),
+        outputs=start if has_own_classes else max(len(part.classes) for part in parts),
         mean=mean,
         std=std,
         data=get_provenance(*datasets),
         deviations=tuple(dict.fromkeys(deviations)),
+        class_names=tuple(chain.from_iterable(names)),
     )
 
 

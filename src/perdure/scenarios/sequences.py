@@ -76,7 +76,7 @@ def chain_datasets(
             offsets[k] += len(chosen)
         repeated = sum(part.name.split(" (")[0] == data.name for part in parts)
         title = f"{data.name} ({repeated + 1})" if repeated else data.name
-        parts.append(TaskRows(title, rows[0], rows[1], labels[0], labels[1], count))
+        parts.append(TaskRows(title, rows[0], rows[1], labels[0], labels[1], data.classes[:count]))
         mean, std = get_normalization(data)
         means.append(_per_channel(member.mean, mean[0], channels))
         stds.append(_per_channel(member.std, std[0], channels))

@@ -57,8 +57,8 @@ def split(
         local[chosen] = np.arange(classes_per_task)
         train, test = (np.flatnonzero(local[part.y] >= 0) for part in (data.train, data.test))
         labels = local[data.train.y[train]], local[data.test.y[test]]
-        title = name_task([data.classes[k] for k in chosen], chosen)
-        parts.append(TaskRows(title, train, test, *labels, classes_per_task))
+        names = [data.classes[k] for k in chosen]
+        parts.append(TaskRows(name_task(names, chosen), train, test, *labels, tuple(names)))
     return build_scenario(
         name or f"split-{data.name}",
         parts,

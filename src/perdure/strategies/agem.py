@@ -11,10 +11,10 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from .._random_streams import random_stream
-from ..record import InputError
 from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import trainable_weights
 from ._memory import reservoir_sample
+from .registry import check_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,10 +62,7 @@ class AGEM(Strategy):
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         self.capturable = model.opened is None  # `step` waits for the GPU to learn about heads
-        if memory < 0:
-            raise InputError(f"memory is {memory}, expected 0 or more examples per task")
-        if sample < 1:
-            raise InputError(f"sample is {sample}, expected 1 or more examples")
+        check_ranges("agem", {"memory": memory, "sample": sample})
         self.capacity, self.sample = memory, sample
         self.memory = NO_ROWS
         self.draws = random_stream("memory_draws", seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
@@ -16,6 +15,7 @@ from ..record import InputError
 from ._base import Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import estimate_importance, iterate_batches, trainable_weights
 from ._penalty import add_penalty_gradient, empty_buffers, penalty_gradient
+from .registry import check_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,10 +78,7 @@ class EWC(Strategy):
         labels: Literal["sampled", "data"] = "sampled",
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
-        if not 0 <= strength < inf:
-            raise InputError(f"strength is {strength:g}, expected 0 or more")
-        if not 0 <= decay <= 1:
-            raise InputError(f"decay is {decay:g}, expected a factor from 0 to 1")
+        check_ranges("ewc", {"strength": strength, "decay": decay})
         if decay != 1 and mode == "separate":
             raise InputError(f"decay is {decay:g}, which only mode=online uses; leave it out")
         if mode not in MODES:

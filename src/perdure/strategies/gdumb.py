@@ -11,10 +11,10 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from .._random_streams import random_stream
-from ..record import InputError
 from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._memory import reservoir_sample
 from .baselines import copy_initial_state, reset_model
+from .registry import check_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,11 +68,7 @@ class GDumb(Strategy):
         cosine_annealing: bool = True,
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
-        for name, value, least in (
-            ("memory", memory, 0), ("passes", passes, 1), ("batch_size", batch_size, 1),
-        ):  # fmt: skip
-            if value < least:
-                raise InputError(f"{name} is {value}, expected a whole number of at least {least}")
+        check_ranges("gdumb", {"memory": memory, "passes": passes, "batch_size": batch_size})
         self.capacity, self.passes, self.batch_size = memory, passes, batch_size
         self.cosine_annealing = cosine_annealing
         self.memory = NO_ROWS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -12,10 +11,10 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from .._random_streams import random_stream
-from ..record import InputError
 from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import trainable_weights
 from ._memory import reservoir_sample
+from .registry import check_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,10 +67,7 @@ class GEM(Strategy):
         strength: float = 0.5,
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
-        if memory < 0:
-            raise InputError(f"memory is {memory}, expected 0 or more examples per task")
-        if not 0 <= strength < inf:
-            raise InputError(f"strength is {strength:g}, expected 0 or more")
+        check_ranges("gem", {"memory": memory, "strength": strength})
         self.capacity, self.strength = memory, strength
         self.memory: list[Rows] = []
         self._priority = random_stream("memory_priority", seed).random(len(examples))

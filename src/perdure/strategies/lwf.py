@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -12,9 +11,9 @@ from torch.nn.functional import cross_entropy, kl_div, log_softmax
 from typing_extensions import override
 
 from ..evaluation.state.preserve import preserve_state
-from ..record import InputError
 from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import iterate_batches
+from .registry import check_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,10 +61,7 @@ class LwF(Strategy):
         temperature: float = 2.0,
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
-        if not 0 <= alpha < inf:
-            raise InputError(f"alpha is {alpha:g}, expected 0 or more")
-        if not 0 < temperature < inf:
-            raise InputError(f"temperature is {temperature:g}, expected more than 0")
+        check_ranges("lwf", {"alpha": alpha, "temperature": temperature})
         self.alpha, self.temperature = alpha, temperature
         self.tasks: list[int] = []  # the tasks learned so far
         self.classes = torch.zeros(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from ..record import InputError
 from ._base import Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import estimate_importance, iterate_batches, trainable_weights
 from ._penalty import add_penalty_gradient, empty_buffers, penalty_gradient
+from .registry import check_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,10 +57,7 @@ class MAS(Strategy):
         alpha: float | None = None,
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
-        if not 0 <= strength < inf:
-            raise InputError(f"strength is {strength:g}, expected 0 or more")
-        if alpha is not None and not 0 <= alpha <= 1:
-            raise InputError(f"alpha is {alpha:g}, expected a weight from 0 to 1, or none")
+        check_ranges("mas", {"strength": strength, "alpha": alpha})
         self.strength, self.alpha = strength, alpha
         self.importance: list[Tensor] = []
         self.anchor: list[Tensor] = []

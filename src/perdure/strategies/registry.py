@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from math import inf, isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._suggestions import normalize_name, suggest_names
@@ -10,9 +11,31 @@ from .._user_modules import import_user_attribute
 from ..record import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ._base import Strategy
 
-__all__ = ["STRATEGIES", "STRATEGY_ALIASES", "StrategyInfo", "find_strategy", "resolve_strategy"]
+__all__ = [
+    "STRATEGIES",
+    "STRATEGY_ALIASES",
+    "StrategyInfo",
+    "check_ranges",
+    "find_strategy",
+    "resolve_strategy",
+]
+
+
+class Range(NamedTuple):
+    """The numbers that a hyperparameter may be."""
+
+    least: float
+    most: float = inf
+    is_open: bool = False  # whether it has to be more than `least`
+
+    def __str__(self) -> str:
+        if self.most < inf:
+            return f"{self.least:g} to {self.most:g}"
+        return f"more than {self.least:g}" if self.is_open else f"{self.least:g} or more"
 
 
 class StrategyInfo(NamedTuple):
@@ -24,6 +47,7 @@ class StrategyInfo(NamedTuple):
     paper: str
     keeps: str
     costs: str  # compared with a step of naive
+    ranges: Mapping[str, Range] = {}  # of the hyperparameters that are numbers
 
 
 STRATEGIES: dict[str, StrategyInfo] = {
@@ -53,6 +77,7 @@ STRATEGIES: dict[str, StrategyInfo] = {
         "Chaudhry et al. 2019, On tiny episodic memories; De Lange et al. 2023",
         "the examples of a memory",
         "twice the examples in every step",
+        {"memory": Range(0), "alpha": Range(0, 1), "replay_batch": Range(0)},
     ),
     "random": StrategyInfo(
         "baselines", "Random", "guesses among the classes seen",
@@ -65,6 +90,7 @@ STRATEGIES: dict[str, StrategyInfo] = {
         "Prabhu, Torr, Dokania 2020, GDumb: a simple approach that questions our progress",
         "the examples of a memory, the initial weights",
         "no training during a task, several passes over the memory at its end",
+        {"memory": Range(0), "passes": Range(1), "batch_size": Range(1)},
     ),
     "ewc": StrategyInfo(
         "ewc", "EWC", "penalizes changes of weights that the likelihood of old tasks depends on",
@@ -72,36 +98,42 @@ STRATEGIES: dict[str, StrategyInfo] = {
         "online: Schwarz et al. 2018",
         "an importance and an anchor per weight, regardless of the number of tasks",
         "two passes over the weights per step, one pass over the examples at the end of a task",
+        {"strength": Range(0), "decay": Range(0, 1)},
     ),
     "si": StrategyInfo(
         "si", "SI", "penalizes changes of weights whose movement lowered the loss",
         "Zenke, Poole, Ganguli 2017, Continual learning through synaptic intelligence",
         "an importance and an anchor per weight",
         "five passes over the weights per step",
+        {"strength": Range(0), "eps": Range(0, is_open=True)},
     ),
     "mas": StrategyInfo(
         "mas", "MAS", "penalizes changes of weights that the outputs are sensitive to",
         "Aljundi et al. 2018, Memory aware synapses",
         "an importance and an anchor per weight",
         "two passes over the weights per step, one pass over the examples at the end of a task",
+        {"strength": Range(0), "alpha": Range(0, 1)},
     ),
     "lwf": StrategyInfo(
         "lwf", "LwF", "distills the previous model's outputs on new examples",
         "Li, Hoiem 2017, Learning without forgetting",
         "the previous outputs for the examples of the current task",
         "old heads in every step, one pass over the examples at the start of a task",
+        {"alpha": Range(0), "temperature": Range(0, is_open=True)},
     ),
     "gem": StrategyInfo(
         "gem", "GEM", "no step may increase the loss on the memory of any old task",
         "Lopez-Paz, Ranzato 2017, Gradient episodic memory for continual learning",
         "the examples of one memory per task",
         "forward and backward passes through all memories in every step",
+        {"memory": Range(0), "strength": Range(0)},
     ),
     "agem": StrategyInfo(
         "agem", "AGEM", "no step may increase the loss on examples sampled from the memories",
         "Chaudhry et al. 2019, Efficient lifelong learning with A-GEM",
         "the examples of one memory per task",
         "a forward and a backward pass through the sampled examples in every step",
+        {"memory": Range(0), "sample": Range(1)},
     ),
     "cwr-star": StrategyInfo(
         "cwr_star", "CWRStar", "last-layer weights kept per class, the other layers frozen",
@@ -135,6 +167,25 @@ STRATEGY_ALIASES = {  # by normalized name
     "averagedgem": "agem",
     "cwr*": "cwr-star",
 }
+
+
+def check_ranges(strategy: str, options: Mapping[str, object]) -> None:
+    """Raise if a hyperparameter of a strategy of ours is out of its range.
+
+    Example:
+        >>> check_ranges("replay", {"memory": 0, "alpha": None, "fill": "end"})
+        >>> check_ranges("replay", {"memory": -5})
+        Traceback (most recent call last):
+        perdure.record.io.files.InputError: memory is -5, expected 0 or more
+    """
+    ranges = STRATEGIES[strategy].ranges if strategy in STRATEGIES else {}
+    for name, allowed in ranges.items():
+        value = options.get(name)
+        if not isinstance(value, int | float):  # not given, or none
+            continue
+        low_enough = allowed.least < value or (value == allowed.least and not allowed.is_open)
+        if not (low_enough and value <= allowed.most and isfinite(value)):
+            raise InputError(f"{name} is {value:g}, expected {allowed}")
 
 
 def resolve_strategy(name: str) -> str:

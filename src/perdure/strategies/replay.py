@@ -13,6 +13,7 @@ from ..data.examples import concatenate
 from ..record import InputError
 from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._memory import reservoir_sample
+from .registry import check_ranges
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -68,12 +69,7 @@ class Replay(Strategy):
         replacement: bool = False,
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
-        if memory < 0:
-            raise InputError(f"memory is {memory}, expected 0 or more examples")
-        if alpha is not None and not 0 <= alpha <= 1:
-            raise InputError(f"alpha is {alpha:g}, expected a weight from 0 to 1, or none")
-        if replay_batch is not None and replay_batch < 0:
-            raise InputError(f"replay_batch is {replay_batch}, expected 0 or more examples")
+        check_ranges("replay", {"memory": memory, "alpha": alpha, "replay_batch": replay_batch})
         if fill not in FILLS:
             raise InputError(f"fill is {fill!r}, expected {' or '.join(FILLS)}")
         if balance not in BALANCES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -10,10 +9,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from ..record import InputError
 from ._base import Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import trainable_weights
 from ._penalty import empty_buffers, penalty_gradient
+from .registry import check_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,10 +60,7 @@ class SI(Strategy):
         eps: float = 0.001,
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
-        if not 0 <= strength < inf:
-            raise InputError(f"strength is {strength:g}, expected 0 or more")
-        if not 0 < eps < inf:
-            raise InputError(f"eps is {eps:g}, expected more than 0")
+        check_ranges("si", {"strength": strength, "eps": eps})
         self.strength, self.eps = strength, eps
         self._weights = trainable_weights(model)
         self._previous = empty_buffers(self._weights)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..data import DATASETS
+from ..models import MODELS
+from ..models._check import check_options
 from ..record import InputError
 from ..scenarios import SCENARIOS, order_classes
 from ..stats.schedules import parse_share
 from ..strategies import STRATEGIES
+from ..strategies.registry import check_ranges
 from .schedules import LearningRateSchedule
 
 if TYPE_CHECKING:
@@ -33,6 +36,9 @@ def check_names(scenario: object, strategy: object) -> None:
 def check_config(config: RunConfig, strategy: Outline, scenario: ScenarioSpec) -> None:
     """Raise InputError unless the config describes a run that is possible and means something."""
     _check_numbers(config)
+    check_ranges(config.strategy, config.options)
+    if config.model in MODELS:
+        check_options(config.model, config.model_options)
     if config.order is not None:
         order_classes(config.order, _count_classes(config, scenario, "order"))
     if config.num_tasks is not None:

@@ -190,6 +190,7 @@ def build_evaluator(
             "setting": scenario.setting,
             "tasks": names,
             "task_classes": {task.name: list(task.classes) for task in scenario.tasks},
+            "class_names": list(scenario.class_names),
             "examples": {task.name: [len(task.train), len(task.test)] for task in scenario.tasks},
             "normalised_by": {"mean": scenario.mean, "std": scenario.std},
             "data": scenario.data,

@@ -175,6 +175,12 @@ def _encode_labels(
             f"{path}: the test part has class {str(unknown[0])!r:.60}, which the training part "
             "does not have; expected the same classes"
         )
+    missing = np.setdiff1d(values, test)
+    if len(missing):
+        raise InputError(
+            f"{path}: the test part has no examples of class {str(missing[0])!r:.60}, expected "
+            "some of every class; add them, or remove the class from the training part"
+        )
     return y.astype(np.int64), np.searchsorted(values, test).astype(np.int64), classes
 
 

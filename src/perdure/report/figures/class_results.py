@@ -38,6 +38,8 @@ MAX_BARS = 60  # classes, beyond which SDs are not drawn
 MAX_NAMES = {"column": 20, "page": 40, "slide": 40}  # classes that are named next to each other
 MAX_PANELS = {"column": 2, "page": 3, "slide": 4}  # side by side
 MAX_PANEL_INCHES = 4.0
+MAX_CLASS_LETTERS = 16  # of the name of a class
+MAX_LEVEL_LETTERS = 3  # of names that are always written from left to right
 MAX_LEGEND_LETTERS = {"column": 22, "page": 36, "slide": 28}
 
 
@@ -47,6 +49,11 @@ class _Layout(NamedTuple):
     classes: tuple[int, ...]
     tasks: tuple[str, ...]
     starts: list[int]  # the first class of each task
+    names: Mapping[int, str]  # by class; empty unless all runs agree on them
+
+    def describe(self, classes: Sequence[int], most: int) -> list[str]:
+        """Return the names of some classes, or their numbers."""
+        return [shorten(self.names.get(label, str(label)), most) for label in classes]
 
 
 def classes(methods: RunsByMethod, *, size: Size = "page", tasks: int | None = None) -> Figure:
@@ -119,11 +126,13 @@ def confusion(methods: RunsByMethod, *, size: Size = "page", tasks: int | None =
         panels = list(figure.axes)
         for k, (axes, (name, table)) in enumerate(zip(panels, tables.items(), strict=False)):
             image = draw_cells(axes, table, (SCORE_COLOURMAP, Normalize(0, 1)))
-            name_cells(axes, list(map(str, layout.classes)), list(map(str, outputs)), size)
-            letters = (1 + max(len(str(output)) for output in outputs)) / 2
+            names = layout.describe(outputs, MAX_CLASS_LETTERS)
+            name_cells(axes, names[: len(layout.classes)], names, size)
+            upright = _are_upright(names, size, columns)
+            letters = 1.5 if upright else (1 + max(map(len, names))) / 2
             every = ceil(len(outputs) * columns * letters / MAX_NAMES[size])
-            axes.set_xticks(range(0, len(outputs), every), list(map(str, outputs))[::every])
-            axes.tick_params(axis="x", rotation=0)
+            axes.set_xticks(range(0, len(outputs), every), names[::every])
+            axes.tick_params(axis="x", rotation=90 if upright else 0)
             for start in layout.starts[1:]:
                 axes.axhline(start - 0.5, color="white", lw=points / 16)
                 axes.axvline(start - 0.5, color="white", lw=points / 16)
@@ -138,8 +147,8 @@ def confusion(methods: RunsByMethod, *, size: Size = "page", tasks: int | None =
         bar = figure.colorbar(image, ax=panels, label=label, aspect=30, fraction=0.05)
         percent_ticks(scale, bar.ax.yaxis)
         write_numbers(figure, size, percent=scale.percent, skip_zeros=True)
-    numbering = "a row adds up to 1; classes are numbered in the order of learning"
-    set_caption(figure, f"after {layout.tasks[-1]}; {numbering}")
+    numbering = "" if layout.names else "; classes are numbered in the order of learning"
+    set_caption(figure, f"after {layout.tasks[-1]}; a row adds up to 1{numbering}")
     return figure
 
 
@@ -171,7 +180,9 @@ def _find_layout(results: Mapping[str, Sequence[ClassResults]]) -> _Layout:
     order = sorted(learned, key=lambda label: (learned[label], label))
     rows = [learned[label] for label in order]
     starts = [k for k, row in enumerate(rows) if k == 0 or row != rows[k - 1]]
-    return _Layout(tuple(order), every[0].tasks, starts)
+    names = every[0].names
+    agreed = all(one.names == names for one in every) and {*order} <= {*names}
+    return _Layout(tuple(order), every[0].tasks, starts, names if agreed else {})
 
 
 def _align(one: ClassResults, values: NDArray[np.float64], layout: _Layout) -> NDArray[np.float64]:
@@ -241,11 +252,19 @@ def _mark_tasks(axes: Axes, layout: _Layout) -> None:
     axes.set_xlim(-0.6, len(layout.classes) - 0.4)
 
 
+def _are_upright(names: Sequence[str], size: Size, columns: int = 1) -> bool:
+    """Return whether the names of classes are too long to be written from left to right."""
+    room = SIZES[size][0] * 72 / SIZES[size][1] * 1.2 / len(names) / columns
+    return max(map(len, names)) > max(room, MAX_LEVEL_LETTERS)
+
+
 def _name_classes(panels: Sequence[Axes], layout: _Layout, size: Size) -> None:
     """Write the classes below, and the tasks that they were learned with above."""
     count = len(layout.classes)
     every = -(-count // MAX_NAMES[size])
-    panels[-1].set_xticks(range(0, count, every), [str(c) for c in layout.classes[::every]])
+    names = layout.describe(layout.classes, MAX_CLASS_LETTERS)
+    panels[-1].set_xticks(range(0, count, every), names[::every])
+    panels[-1].tick_params(axis="x", rotation=90 if _are_upright(names, size) else 0)
     panels[-1].set_xlabel("class, in the order of learning")
     panels[-1].axhline(0, color="#6b6b6b", lw=0.8, zorder=0.6)
     ends = [*layout.starts[1:], count]
