@@ -266,8 +266,8 @@ def test_files_behind_options_are_named_too(tmp_path: Path) -> None:
         "per_example",
         "no such folder",
     )
-    says(refused("score", matrix, write(tmp_path, "x.csv", ".5")), "x.csv: 1 task(s), expected 5")
-    says(refused("score", points, matrix, "--as", "tutorial"), "5 task(s), expected 2")
+    says(refused("score", matrix, write(tmp_path, "x.csv", ".5")), "x.csv: 1 task, expected 5")
+    says(refused("score", points, matrix, "--as", "tutorial"), "5 tasks, expected 2")
 
 
 @pytest.mark.parametrize(

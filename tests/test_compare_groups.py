@@ -151,9 +151,9 @@ def test_an_evaluators_own_seed_is_not_the_runs(tmp_path: Path) -> None:
 
 REFUSED = [
     ((), ["nothing to compare", "er=PATH"]),
-    (("{runs}/*naive*",), ["one group only (naive, 3 run(s))", "perdure score"]),
+    (("{runs}/*naive*",), ["one group only (naive, 3 runs)", "perdure score"]),
     (("all={runs}",), ["'all' differ in more than the seed", "strategy: naive, replay", "--pool"]),
-    (("all={runs}", "--pool"), ["one group only (all, 6 run(s))"]),
+    (("all={runs}", "--pool"), ["one group only (all, 6 runs)"]),
     (("er={runs}", "n={runs}/*naive*"), ["naive-s0", "in 'er' and in 'n'"]),
     (("er={runs}/*naive-s0,{runs}/*naive-s0", "n={runs}/*replay*"), ["naive-s0: given twice"]),
     (("er={runs}", "n={other}"), ["'er' differ in more than the seed", "NAME=PATH", "--pool"]),
@@ -163,7 +163,7 @@ REFUSED = [
     (("er={runs}/*replay*", "n="), ["group 'n' has no paths", "n=PATH"]),
     (("={runs}",), ["no name before ="]),
     (("{runs}", "naive={other}"), ["two groups are called 'naive'"]),
-    (("{empty}", "n={other}"), ["empty: no points.csv", "*.csv"]),
+    (("{empty}", "n={other}"), ["empty: no runs in it", "*.csv"]),
     (("-", "n={other}"), ["standard input"]),
     (("{runs}", "--alpha", "0"), ["--alpha is 0", "between 0 and 1"]),
     (("{runs}", "--level", "95"), ["--level is 95"]),
@@ -199,7 +199,7 @@ def test_unfinished_runs_are_named_left_out_or_taken(tmp_path: Path) -> None:
     says(run("compare", tmp_path, "--unfinished", "--force").out, "the run is unfinished")
     for k in (0, 2):
         (tmp_path / f"split-x-naive-s{k}" / "done.json").unlink()
-    says(refused("compare", tmp_path, "--finished"), "one group only (replay, 3 run(s))")
+    says(refused("compare", tmp_path, "--finished"), "one group only (replay, 3 runs)")
     says(refused("compare", tmp_path), "naive-s0", "naive-s1", "naive-s2")
 
 

@@ -46,7 +46,7 @@ def test_unlike_runs_are_refused_in_the_words_of_compare(kind: str, key: str) ->
 @pytest.mark.parametrize("kind", SHARED)
 def test_other_numbers_of_tasks_are_refused(kind: str) -> None:
     methods = {str(n): [source(np.eye(n), classes=[2] * n)] for n in (2, 3)}
-    with pytest.raises(InputError, match=r"2 has 2 task\(s\) and 3 has 3, expected equally many"):
+    with pytest.raises(InputError, match=r"2 has 2 tasks and 3 has 3, expected equally many"):
         getattr(figures, kind.replace("-", "_"))(methods)
 
 
@@ -68,7 +68,7 @@ def test_the_command_names_both_and_what_to_do(tmp_path: Path) -> None:
         np.savetxt(tmp_path / f"{n}.csv", np.eye(n), delimiter=",")
     out = tmp_path / "a.pdf"
     message = refused("plot", "averages", tmp_path / "2.csv", tmp_path / "3.csv", "-o", out)
-    assert "2 has 2 task(s) and 3 has 3" in message
+    assert "2 has 2 tasks and 3 has 3" in message
     assert not out.exists()
 
 

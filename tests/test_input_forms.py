@@ -229,7 +229,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
         json.dumps({"er": {"0": [[[0.5]], [[0.5]]]}}), ("er: seed 0", "2 matrices", "expected one")
     ),
     "tasks_differ.json": (
-        json.dumps([[[0.5]], [[0.5, 0.1], [0.1, 0.5]]]), ("matrix 1", "2 task(s)", "expected 1")
+        json.dumps([[[0.5]], [[0.5, 0.1], [0.1, 0.5]]]), ("matrix 1", "2 tasks", "expected 1")
     ),
     "units_differ.json": (
         json.dumps([[[0.5]], [[50]]]), ("matrix 0", "above 1", "matrix 1", "one unit")

@@ -110,7 +110,7 @@ def test_images_of_several_sizes_and_colours_become_alike(tmp_path: Path) -> Non
     (folder / "ant" / "notes.txt").write_text("not an image")
     data = read(folder)
     assert data.dataset.train.x.shape[1:] == (3, 64, 64)
-    says(notes(data), "2 sizes, most often 12x12", "64x64", "`image_size=`", "1 file(s) left out")
+    says(notes(data), "2 sizes, most often 12x12", "64x64", "`image_size=`", "1 file left out")
     assert read(folder, image_size=20).dataset.train.x.shape[1:] == (3, 20, 20)
 
 

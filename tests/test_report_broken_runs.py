@@ -163,7 +163,7 @@ def test_a_run_that_failed_later_is_shown_as_far_as_it_came(store: Path, tmp_pat
     folder = make(store / "ewc-0", points(2), done=False)
     fail(folder)
     answer = run("report", store, "-o", tmp_path / "x.html")
-    said = f"{folder}: the run failed ({FAILURE}): scored over 2 finished task(s)"
+    said = f"{folder}: the run failed ({FAILURE}): scored over 2 finished tasks"
     assert answer.err == f"perdure: note: {said}\n"
     text = unescape((tmp_path / "x.html").read_text())
     assert said in text

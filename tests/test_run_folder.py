@@ -181,7 +181,7 @@ def test_the_last_line_of_costs_torn_at_any_byte_is_left_out(tmp_path: Path) -> 
         (folder / "costs.csv").write_text(COSTS[:cut])
         found = read_input(str(folder))
         assert found.costs is None  # of one task they would say something else
-        assert any("costs of 1 task(s), expected 2" in note for note in found.notes)
+        assert any("costs of 1 task, expected 2" in note for note in found.notes)
         assert any("costs.csv" in note and "cut off" in note for note in found.notes) == (
             cut > whole
         )

@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 import pytest
 
+import perdure
 from perdure.cli import main
 from perdure.record import InputError
 from perdure.record.io.lock import Lock
@@ -131,7 +132,7 @@ def test_rm_on_a_terminal(store: Path, answer: str, left: int) -> None:
 
 
 def test_rm_selects_within_a_store(store: Path) -> None:
-    says(refused("runs", "rm", store, "--yes"), "a folder of 4 run(s)", "--status", "--all")
+    says(refused("runs", "rm", store, "--yes"), "a folder of 4 runs", "--status", "--all")
     assert run("runs", "rm", store, "--status", "failed", "--yes").code == 0
     assert names(store) == {"digits-replay-s0", "digits-replay-s1", "digits-si-s0"}
     assert run("runs", "rm", f"{store}/*-replay-*", "--yes").code == 0
@@ -288,3 +289,32 @@ def test_listing_loads_no_pytorch(store: Path) -> None:
         [sys.executable, "-c", code, str(store)], env=environment() | os.environ, check=False
     )
     assert done.returncode == 0
+
+
+def test_list_fits_a_terminal_and_tells_task_orders_apart(
+    tmp_path: Path,
+) -> None:
+    for k, order in enumerate((None, [2, 0, 1, 4, 3])):
+        config = {"scenario": "split-digits", "strategy": "replay", "seed": 0, "task_order": order}
+        folder = tmp_path / f"split-digits-replay-s0-0123456{k}"
+        write(folder, "run.json", json.dumps({"config": config}))
+    lines = run("runs", "list", tmp_path).out.splitlines()
+    assert [line.split()[-1] for line in lines[1:3]] == ["published", "2,0,1,4,3"]
+    assert max(map(len, lines)) <= 80
+    listed = strict(run("runs", "list", tmp_path, "--format", "json").out)["runs"]
+    assert [entry["task_order"] for entry in listed] == [None, [2, 0, 1, 4, 3]]
+    config = {"scenario": "x", "strategy": "mine", "seed": 3}
+    write(tmp_path / "own", "run.json", json.dumps({"config": config}))
+    assert run("runs", "list", tmp_path / "own").out.splitlines()[1].split()[-3:] == [
+        "x", "mine", "3"
+    ]  # fmt: skip
+
+
+def test_an_empty_store_and_a_list_in_python(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    says(refused("runs", "list", tmp_path / "empty"), "no runs in it", "`perdure run` records")
+    lines = repr(perdure.list_runs(store)).splitlines()
+    assert lines[0] == "4 runs"
+    assert [line.split() for line in lines[1:3]] == [
+        ["digits-ewc-s0", "failed"], ["digits-replay-s0", "finished"]
+    ]  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from .._display import count_of
 from .._suggestions import suggest_names
 from ..metrics import UndefinedMetricError, compare_methods, difference_of_runs, options_for
 from ..record import InputError, InputOptions, detect_options, read_ref
@@ -170,7 +171,10 @@ def _find_methods(
         notes.append(f"unfinished and left out: {_first_three(open_)}")
         methods = done
     if len(methods) < 2:
-        what = "; ".join(f"{name}, {len(runs)} run(s)" for name, runs in methods.items()) or "none"
+        what = (
+            "; ".join(f"{name}, {count_of(len(runs), 'run')}" for name, runs in methods.items())
+            or "none"
+        )
         raise InputError(
             f"one group only ({what}), expected two or more methods; name them: er=PATH ewc=PATH, "
             "or see `perdure score` for one"
@@ -212,7 +216,8 @@ def _describe_subject(methods: Groups, summaries: Summaries) -> str:
     settings = dict.fromkeys(run.setting for run in runs if run.setting)
     tasks = sorted({len(run.tasks) for by_seed in summaries.values() for run in by_seed.values()})
     parts = [*scenarios, *(f"{setting}-incremental" for setting in settings)]
-    return ", ".join([*parts, f"{' or '.join(map(str, tasks))} tasks"])
+    counted = count_of(tasks[0], "task") if len(tasks) == 1 else f"{tasks[0]} to {tasks[-1]} tasks"
+    return ", ".join([*parts, counted])
 
 
 def _add_metrics(

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .._display import format_block, list_some, make_frame
+from .._display import count_of, format_block, list_some, make_frame
 from ..metrics import RunsSummary, Summary, ToolRow, as_tool, summary_of_runs
 from ..metrics.summary_types import PRINTED_IDS
 from ..record import InputError, RunFolder, ScoreInput, detect_options, read_ref
@@ -80,7 +80,7 @@ class GroupedScores(NamedTuple):
             values = (f"{metrics[id_]:.4f}" if id_ in metrics else "-" for id_ in ids)
             rows.append([name, str(len(group.summaries)), *values])
         footer = [f"note: {note}" for note in self.notes[:3]]
-        return format_block(f"Scores of {len(self.groups)} groups", rows, footer)
+        return format_block(f"Scores of {count_of(len(self.groups), 'group')}", rows, footer)
 
     def to_dict(self) -> dict[str, object]:
         """Return the summaries by group as plain lists and numbers, ready for JSON."""
@@ -224,8 +224,8 @@ def _extra_files(
     for name, paths in (("costs", costs), ("per_example", per_example)):
         if paths and len(paths) != len(sources):
             raise InputError(
-                f"`{name}=` is given {len(paths)} time(s), expected {len(sources)}: one for each "
-                "file"
+                f"`{name}=` is given {count_of(len(paths), 'time')}, expected {len(sources)}: one "
+                "for each file"
             )
         for source, path in zip(sources, paths, strict=False):
             if not isinstance(source, str):
@@ -287,8 +287,8 @@ def _check_alike(refs: Sequence[RunRef], summaries: Sequence[Summary]) -> None:
     for ref, summary in zip(refs, summaries, strict=True):
         if len(summary.tasks) != len(first.tasks):
             raise InputError(
-                f"{ref.name}: {len(summary.tasks)} task(s), expected {len(first.tasks)} as in "
-                f"{refs[0].name}"
+                f"{ref.name}: {count_of(len(summary.tasks), 'task')}, expected "
+                f"{len(first.tasks)} as in {refs[0].name}"
             )
         if summary.scale != first.scale:
             raise InputError(

@@ -23,6 +23,7 @@ __all__ = [
     "list_few",
     "make_names",
     "name_replicate",
+    "parse_order",
 ]
 
 UNLABELLED_KEYS = ("scenario", "setting", "strategy", "model")  # whose values speak for themselves
@@ -57,6 +58,17 @@ def format_order(order: Iterable[int] | None) -> str:
         ('2,0,1', 'published')
     """
     return "published" if order is None else ",".join(map(str, order))
+
+
+def parse_order(value: object) -> tuple[int, ...] | None:
+    """Return the task order in a config, None for the scenario's own.
+
+    Example:
+        >>> parse_order([2, 0, 1]), parse_order(None)
+        ((2, 0, 1), None)
+    """
+    numbers = [k for k in value if isinstance(k, int)] if isinstance(value, list) else []
+    return tuple(numbers) or None
 
 
 def name_replicate(seed: int | str, order: Iterable[int] | None) -> str:

@@ -17,6 +17,7 @@ from .group_names import (
     format_value,
     list_few,
     make_names,
+    parse_order,
 )
 from .io.files import InputError
 from .io.text import visible
@@ -121,10 +122,8 @@ def _refs_of_scores(scores: Scores, source: str) -> list[RunRef]:
 
 def _separate_order(run: RunRef) -> RunRef:
     """Return a run whose task order is no longer part of its config."""
-    order = run.config.get("task_order")
     config = {key: value for key, value in run.config.items() if key != "task_order"}
-    numbers = [k for k in order if isinstance(k, int)] if isinstance(order, list) else []
-    return replace(run, config=config, order=tuple(numbers) or None)
+    return replace(run, config=config, order=parse_order(run.config.get("task_order")))
 
 
 def _split_name(argument: str) -> tuple[str | None, list[str]]:

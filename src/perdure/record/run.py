@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .._display import count_of
 from ..metrics import ScoreScale, UndefinedMetricError
 from .formats.conventions import (
     are_fractions,
@@ -199,7 +200,7 @@ def _score_finished_tasks(
         result = _score_points(points, options, fields, name)
         hint = "; if training has ended, evaluator.close() was not called"
         result.notes.append(
-            f"the run {state}: scored over {count} finished task(s)"
+            f"the run {state}: scored over {count_of(count, 'finished task')}"
             + (hint if is_complete and state == UNFINISHED else "")
         )
         return result
@@ -223,7 +224,7 @@ def add_costs(result: ScoreInput, path: Path, *, ours: bool) -> None:
         if learned and costs.tasks[: len(common)] != common:
             raise InputError(f"{path}: costs of {list(costs.tasks)}, expected of {list(learned)}")
         if learned and len(costs.tasks) < len(learned):
-            what = f"{path}: costs of {len(costs.tasks)} task(s), expected {len(learned)}"
+            what = f"{path}: costs of {count_of(len(costs.tasks), 'task')}, expected {len(learned)}"
             if not ours:
                 raise InputError(what)
             result.notes.append(f"{what}: not used")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._display import MAX_ROWS, count_of, format_block
 from .._suggestions import suggest_names
 from .file_kinds import is_log, read_unless_log
 from .formats.matrix import parse_matrices, split_contents
@@ -19,6 +20,7 @@ from .group_names import name_replicate
 from .io.files import InputError, find_matches, is_inherited, unreadable
 from .io.text import visible
 from .run_folder import RunFolder
+from .run_metadata import method_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,23 +35,12 @@ if TYPE_CHECKING:
 __all__ = [
     "RunRef",
     "find_runs",
-    "flatten_config",
     "list_matrices",
     "list_runs",
-    "method_config",
     "refs_of_array",
 ]
 
 MAX_SUGGESTED_FROM = 1000  # names in a folder
-# Keys of a config that follow from the others, or may differ between seeds.
-DERIVED_KEYS = (
-    "seed", "tasks", "task_classes", "class_names", "examples", "normalised_by", "data",
-    "data_path", "deviations",
-)  # fmt: skip
-TEST_SET = ("validation_split", 0)  # evaluated on the test set, as most runs: not worth naming
-# How a run was evaluated, as far as it changes the numbers; where and in what batches does not.
-EVALUATION_KEYS = ("every", "subset", "resample", "unseen", "initial", "score")
-EXECUTOR_KEYS = ("mode", "half_precision")
 
 
 @dataclass(frozen=True)
@@ -107,7 +98,16 @@ class RunRef:
         return "validation_split" in self.config
 
 
-def list_runs(store: str | os.PathLike[str]) -> list[RunFolder]:
+class RunFolders(list[RunFolder]):
+    """Run folders, which `print` shows with their status."""
+
+    def __repr__(self) -> str:
+        rows = [[run.name, run.status().state] for run in self[: MAX_ROWS + 1]]
+        rows += [["", ""]] * (len(self) - len(rows))  # counted, but not shown
+        return format_block(count_of(len(self), "run"), rows)
+
+
+def list_runs(store: str | os.PathLike[str]) -> RunFolders:
     """Return the runs in a folder of runs, sorted by name; a run is a list of itself.
 
     Raises InputError if there are none, and OSError if the folder cannot be listed.
@@ -123,7 +123,7 @@ def list_runs(store: str | os.PathLike[str]) -> list[RunFolder]:
     """
     itself = RunFolder(store)
     if itself.is_run():
-        return [itself]
+        return RunFolders([itself])
     if not itself.path.exists():
         raise InputError(f"{store}: no such folder, expected a run or a folder of runs")
     folders = (
@@ -131,11 +131,11 @@ def list_runs(store: str | os.PathLike[str]) -> list[RunFolder]:
         for path in sorted(Path(store).iterdir())
         if path.is_dir() and not path.name.startswith(".")
     )
-    runs = [folder for folder in folders if folder.is_run()]
+    runs = RunFolders(folder for folder in folders if folder.is_run())
     if not runs:
         raise InputError(
-            f"{store}: no points.csv and no run folders in it, expected a run or a folder of runs; "
-            f"name files by a pattern: '{Path(store) / '*.csv'}'"
+            f"{store}: no runs in it, expected a run or a folder of runs; `perdure run` records "
+            f"some; name files by a pattern: '{Path(store) / '*.csv'}'"
         )
     return runs
 
@@ -253,45 +253,3 @@ def make_ref(path: str, metadata: RunMetadata, *, finished: bool = True) -> RunR
         config=method_config(metadata),
         data_digests=metadata.data_digests(),
     )
-
-
-def method_config(metadata: RunMetadata) -> dict[str, JSON]:
-    """Return what sets a run apart from other methods: its config, and how it was evaluated.
-
-    Runs for which it is the same differ in the seed alone.
-    """
-    config = flatten_config(metadata.config)
-    if not config:
-        return {}
-    evaluation, executor = metadata.evaluation, metadata.evaluation.get("executor")
-    measured = {key: evaluation[key] for key in EVALUATION_KEYS if key in evaluation}
-    if isinstance(executor, dict):
-        measured |= {key: executor[key] for key in EXECUTOR_KEYS if key in executor}
-    if metadata.setting:
-        measured["setting"] = metadata.setting
-    if metadata.scale:  # its name is a label
-        measured["scale"] = {k: v for k, v in metadata.scale.items() if k != "name"}
-    others = {k: v for k, v in measured.items() if v is not None and k not in metadata.config}
-    return config | _flatten(others)
-
-
-def flatten_config(config: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Return the entries of a config that define the method, nested names joined by dots.
-
-    Example:
-        >>> flatten_config({"strategy": "replay", "options": {"memory": 500}, "seed": 3})
-        {'strategy': 'replay', 'options.memory': 500}
-    """
-    return _flatten(
-        {k: v for k, v in config.items() if k not in DERIVED_KEYS and (k, v) != TEST_SET}
-    )
-
-
-def _flatten(entries: Mapping[str, JSON], prefix: str = "") -> dict[str, JSON]:
-    flat: dict[str, JSON] = {}
-    for name, value in entries.items():
-        if isinstance(value, dict):
-            flat |= _flatten(value, f"{prefix}{name}.")
-        else:
-            flat[visible(prefix + name)] = visible(value) if isinstance(value, str) else value
-    return flat

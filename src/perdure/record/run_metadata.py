@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -15,9 +15,30 @@ from .io.files import InputError
 from .io.text import visible
 from .points import MatrixFields
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
-__all__ = ["JSON", "RunMetadata", "ScoringMetadata", "parse_held_out_accuracy", "parse_metadata"]
+__all__ = [
+    "JSON",
+    "RunMetadata",
+    "ScoringMetadata",
+    "flatten_config",
+    "method_config",
+    "parse_held_out_accuracy",
+    "parse_metadata",
+]
+
+# Keys of a config that follow from the others, or may differ between seeds.
+DERIVED_KEYS = (
+    "seed", "tasks", "task_classes", "class_names", "examples", "normalised_by", "data",
+    "data_path", "deviations",
+)  # fmt: skip
+TEST_SET = ("validation_split", 0)  # evaluated on the test set, as most runs: not worth naming
+# How a run was evaluated, as far as it changes the numbers; where and in what batches does not.
+EVALUATION_KEYS = ("every", "subset", "resample", "unseen", "initial", "score")
+EXECUTOR_KEYS = ("mode", "half_precision")
 
 
 FIELD_TYPES = {
@@ -162,3 +183,45 @@ def parse_held_out_accuracy(contents: object, source: object) -> dict[str, list[
         return msgspec.convert(contents, _Results).held_out_accuracy
     except msgspec.ValidationError as error:
         raise InputError(f"{source}: {error}") from None
+
+
+def method_config(metadata: RunMetadata) -> dict[str, JSON]:
+    """Return what sets a run apart from other methods: its config, and how it was evaluated.
+
+    Runs for which it is the same differ in the seed alone.
+    """
+    config = flatten_config(metadata.config)
+    if not config:
+        return {}
+    evaluation, executor = metadata.evaluation, metadata.evaluation.get("executor")
+    measured = {key: evaluation[key] for key in EVALUATION_KEYS if key in evaluation}
+    if isinstance(executor, dict):
+        measured |= {key: executor[key] for key in EXECUTOR_KEYS if key in executor}
+    if metadata.setting:
+        measured["setting"] = metadata.setting
+    if metadata.scale:  # its name is a label
+        measured["scale"] = {k: v for k, v in metadata.scale.items() if k != "name"}
+    others = {k: v for k, v in measured.items() if v is not None and k not in metadata.config}
+    return config | _flatten(others)
+
+
+def flatten_config(config: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return the entries of a config that define the method, nested names joined by dots.
+
+    Example:
+        >>> flatten_config({"strategy": "replay", "options": {"memory": 500}, "seed": 3})
+        {'strategy': 'replay', 'options.memory': 500}
+    """
+    return _flatten(
+        {k: v for k, v in config.items() if k not in DERIVED_KEYS and (k, v) != TEST_SET}
+    )
+
+
+def _flatten(entries: Mapping[str, JSON], prefix: str = "") -> dict[str, JSON]:
+    flat: dict[str, JSON] = {}
+    for name, value in entries.items():
+        if isinstance(value, dict):
+            flat |= _flatten(value, f"{prefix}{name}.")
+        else:
+            flat[visible(prefix + name)] = visible(value) if isinstance(value, str) else value
+    return flat

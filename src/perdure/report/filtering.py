@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .._display import count_of
 from ..record import InputError, Run, RunFolder
 from ..record.comparability import SELECT_PART, explain_mixture
 from ..record.run_index import make_ref
@@ -42,7 +43,7 @@ def require_one_scenario(methods: RunsByMethod) -> None:
         >>> one, two = (ScoreInput(ScoreMatrix(r)) for r in ([[0.9]], [[0.9, 0.1], [0.6, 0.8]]))
         >>> require_one_scenario({"er": [one], "ewc": [two]})
         Traceback (most recent call last):
-        perdure.record.io.files.InputError: er has 1 task(s) and ewc has 2, expected equally many...
+        perdure.record.io.files.InputError: er has 1 task and ewc has 2, expected equally many...
     """
     every = [run for runs in methods.values() for run in runs if isinstance(run, Run)]
     if mixed := explain_mixture([make_ref(str(run.folder), run.metadata) for run in every]):
@@ -56,8 +57,8 @@ def require_one_scenario(methods: RunsByMethod) -> None:
     for name, other in usual.items():
         if other != tasks:
             raise InputError(
-                f"{first} has {tasks} task(s) and {name} has {other}, expected equally many in one "
-                "figure; name methods with the same number of tasks"
+                f"{first} has {count_of(tasks, 'task')} and {name} has {other}, expected "
+                "equally many in one figure; name methods with the same number of tasks"
             )
 
 
@@ -96,7 +97,9 @@ def drop_other_task_counts(methods: RunsByMethod, *, together: bool) -> dict[str
     def find_problem(name: str, run: ScoreInput) -> str:
         if count_tasks(run) == usual[name]:
             return ""
-        return f"{count_tasks(run)} task(s) where most runs have {usual[name]}{_state(run)}"
+        return (
+            f"{count_of(count_tasks(run), 'task')} where most runs have {usual[name]}{_state(run)}"
+        )
 
     return _drop(methods, find_problem)
 
@@ -121,8 +124,9 @@ def summarize_reasons(reasons: Sequence[str]) -> str:
         'a: no evaluations (1 other run cannot be shown either)'
     """
     others = len(reasons) - 1
-    runs = "1 other run" if others == 1 else f"{others} other runs"
-    return reasons[0] + (f" ({runs} cannot be shown either)" if others else "")
+    return reasons[0] + (
+        f" ({count_of(others, 'other run')} cannot be shown either)" if others else ""
+    )
 
 
 def count_tasks(run: ScoreInput) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from .._display import count_of
 from ..metrics import common_seeds, find_metric, options_for
 from ..record import InputError
 from .filtering import LeftOutWarning, drop_other_task_counts, drop_unusable
@@ -57,7 +58,7 @@ def get_rank_values(methods: RunsByMethod, metric: str, *, unpaired: bool = Fals
             )
         return _average_scenarios(scenarios, metric)
     if len(methods) < 2:
-        raise InputError(f"{len(methods)} method(s), expected two or more to rank")
+        raise InputError(f"{count_of(len(methods), 'method')}, expected two or more to rank")
     values, scale = _get_values_by_seed(methods, metric, unpaired=unpaired)
     return RankValues(values, scale, "seeds", methods)
 
@@ -86,7 +87,7 @@ def _average_scenarios(
     names = list(dict.fromkeys(name for methods in scenarios.values() for name in methods))
     complete = {scenario: m for scenario, m in scenarios.items() if len(m) == len(names)}
     if len(names) < 2:
-        raise InputError(f"{len(names)} method(s), expected two or more to rank")
+        raise InputError(f"{count_of(len(names), 'method')}, expected two or more to rank")
     if len(complete) < 2:
         raise InputError(
             f"{len(scenarios)} scenarios, {len(complete)} of them with runs of all {len(names)} "
@@ -148,7 +149,7 @@ def _get_values_by_seed(
     common = common_seeds(indices)
     if len(common) < 2:
         raise InputError(
-            f"{len(common)} seed(s) in common, expected two or more to average ranks over"
+            f"{count_of(len(common), 'seed')} in common, expected two or more to average ranks over"
         )
     values: dict[str, dict[Block, float]] = {}
     first: tuple[str, Summary] | None = None

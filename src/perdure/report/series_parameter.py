@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..record import InputError
 from ..record.group_names import differing_keys
-from ..record.run_index import flatten_config
+from ..record.run_metadata import flatten_config
 from .load import get_config
 
 if TYPE_CHECKING:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from ..._display import count_of
 from ...record import InputError, RecordError
+from ...record.group_names import format_order
 from ...record.store import (
     extract_archive,
     find_stored_runs,
@@ -159,7 +161,7 @@ def archive(
         raise InputError("no run is left to archive")
     with _ProgressLine("archiving", _total(targets), sum(run.size for run in targets)) as progress:
         write_archive([run.path for run in targets], output, overwrite=force, on_bytes=progress.add)
-    print_lines(f"{output}: {_count(targets)}, {format_size(output.stat().st_size)}")
+    print_lines(f"{output}: {count_of(len(targets), 'run')}, {format_size(output.stat().st_size)}")
     return 0
 
 
@@ -175,7 +177,9 @@ def extract(file: Path, *, store: Path = Path("runs")) -> None:
     """
     with _ProgressLine("extracting", str(file), 0) as progress:
         folders = extract_archive(file, store, on_bytes=progress.add)
-    print_lines(f"extracted {_count(folders)}:", *(f"  {folder}" for folder in folders))
+    print_lines(
+        f"extracted {count_of(len(folders), 'run')}:", *(f"  {folder}" for folder in folders)
+    )
 
 
 def format_size(size: int) -> str:
@@ -194,35 +198,40 @@ def format_size(size: int) -> str:
 
 
 def _make_table(runs: Sequence[StoredRun]) -> TextTable:
-    rows = [
-        [
-            run.name, run.state, format_size(run.size), _format_time(run.changed_at),
-            run.scenario, run.strategy, "" if run.seed is None else str(run.seed),
-        ]
-        for run in runs
-    ]  # fmt: skip
-    header = ["run", "status", "on disk", "last written", "scenario", "strategy", "seed"]
-    return TextTable(header, rows, right={"seed", "on disk"})
+    columns = {
+        "run": [run.name for run in runs],
+        "status": [run.state for run in runs],
+        "on disk": [format_size(run.size) for run in runs],
+        "last written": [_format_time(run.changed_at) for run in runs],
+    }
+    if any(run.order for run in runs):
+        columns["task order"] = [format_order(run.order) for run in runs]
+    if not all(run.name.startswith(f"{run.scenario}-{run.strategy}-s{run.seed}") for run in runs):
+        columns |= {
+            "scenario": [run.scenario for run in runs],
+            "strategy": [run.strategy for run in runs],
+            "seed": ["" if run.seed is None else str(run.seed) for run in runs],
+        }
+    rows = [list(row) for row in zip(*columns.values(), strict=True)]
+    return TextTable(list(columns), rows, right={"seed", "on disk"})
 
 
 def _as_dict(run: StoredRun) -> dict[str, object]:
     return {
         "name": run.name, "path": str(run.path), "scenario": run.scenario,
-        "strategy": run.strategy, "seed": run.seed, "status": run.state,
+        "strategy": run.strategy, "seed": run.seed, "task_order": run.order, "status": run.state,
         "changed_at": run.changed_at, "size": run.size,
     }  # fmt: skip
 
 
 def _total(runs: Sequence[StoredRun]) -> str:
-    return f"{_count(runs)}, {format_size(sum(run.size for run in runs))}"
-
-
-def _count(runs: Sequence[object]) -> str:
-    return "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    return f"{count_of(len(runs), 'run')}, {format_size(sum(run.size for run in runs))}"
 
 
 def _format_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M") if seconds else ""  # noqa: DTZ006
+    """Return a time as `ls` does: with the year instead of the hour if it is not this year."""
+    when, now = datetime.fromtimestamp(seconds), datetime.now()  # noqa: DTZ005, DTZ006
+    return when.strftime("%b %d %H:%M" if when.year == now.year else "%b %d  %Y") if seconds else ""
 
 
 def _confirm(runs: Sequence[StoredRun]) -> bool:
@@ -246,7 +255,7 @@ def _remove(runs: Sequence[StoredRun]) -> list[StoredRun]:
             failed.append(run)
     for store in {run.path.parent for run in runs}:
         if count := finish_removals(store):
-            print_stderr(f"note: {count} removal(s) that had been interrupted are finished")
+            print_stderr(f"note: interrupted before and finished now: {count_of(count, 'removal')}")
     return failed
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..._display import count_of
 from ...record import InputError, read_file
 from .._decoding import decode_into_cache, decoded_name
 from .._parquet import MAX_PIXELS, missing_package
@@ -199,7 +200,7 @@ def _iterate_files(folder: Path, notes: list[str]) -> Iterator[tuple[ImageFile, 
         if total > MAX_FILES:
             raise InputError(f"{folder}: more than {MAX_FILES:,} images, expected fewer")
     if skipped:
-        notes.append(f"{folder}: {skipped} file(s) left out, which are not images")
+        notes.append(f"{folder}: {count_of(skipped, 'file')} left out: not images")
 
 
 def _decode_part(folder: Path, part: str, files: list[ImageFile], shape: tuple[int, ...]) -> Part:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..._display import count_of
 from ...metrics.functional.checks import fill_triangle, is_triangle
 from ..io.arrays import MAX_TASKS
 from ..io.files import InputError
@@ -63,8 +64,8 @@ def parse_table(text: str, source: str) -> MatrixEntry:
         raise InputError(f"{source}: only a header, expected rows of scores under it")
     if header is not None and len(body) < width - named:
         raise InputError(
-            f"{source}: {len(body)} row(s) of scores under a header of {width - named} tasks, "
-            f"expected {width - named}; is the file cut off?"
+            f"{source}: {count_of(len(body), 'row')} of scores under a header of {width - named} "
+            f"tasks, expected {width - named}; is the file cut off?"
         )
     row_names = [row[0] for _, row in body] if named else []
     column_names = header[named:] if header is not None else []
@@ -190,9 +191,9 @@ def _drop_last_delimiter(
     above = any(cell for k, row in enumerate(body) for cell in row[k + 1 :])
     if len(body[0]) > len(rows) and not above and _find_header(rows) is None:
         raise InputError(
-            f"{source}: {len(rows)} row(s) of {len(body[0])} entries, the last ones blank, "
-            "expected as many rows as columns; is the file cut off? If not, end no line with a "
-            "delimiter"
+            f"{source}: {count_of(len(rows), 'row')} of {len(body[0])} entries, the last ones "
+            "blank, expected as many rows as columns; is the file cut off? If not, end no line "
+            "with a delimiter"
         )
     return [(line, row[:-1]) for line, row in rows]
 

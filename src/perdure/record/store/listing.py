@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..._display import count_of
+from ..group_names import parse_order
 from ..io.files import InputError, find_matches, unreadable
 from ..io.text import visible
 from ..run_folder import RunFolder
@@ -27,6 +29,7 @@ class StoredRun(NamedTuple):
         scenario: Name of the scenario, empty if the run states none.
         strategy: Name of the strategy, empty if the run states none.
         seed: Seed, None if the run states none.
+        order: Order of the tasks, None for the scenario's own.
         state: How far the run is.
         changed_at: When it was last written to, in seconds since 1970.
         size: Bytes on disk.
@@ -36,6 +39,7 @@ class StoredRun(NamedTuple):
     scenario: str
     strategy: str
     seed: int | str | None
+    order: tuple[int, ...] | None
     state: RunState
     changed_at: float
     size: int
@@ -85,7 +89,7 @@ def _runs_at(path: Path, *, stores: bool) -> list[StoredRun]:
     count = len(runs := list_stored_runs(path))
     if not stores:
         raise InputError(
-            f"{path}: a folder of {count} run(s), expected run folders; use `status=` or "
+            f"{path}: a folder of {count_of(count, 'run')}, expected run folders; use `status=` or "
             "`strategy=` to select some of them, or `all_=True`"
         )
     return runs
@@ -104,7 +108,8 @@ def _describe(folder: RunFolder) -> StoredRun:
     files = folder.stat_files()
     size = measure_size(folder.path)
     state = folder.status(files).state
-    return StoredRun(folder.path, scenario, strategy, seed, state, files.changed_at, size)
+    order = parse_order(config.get("task_order"))
+    return StoredRun(folder.path, scenario, strategy, seed, order, state, files.changed_at, size)
 
 
 def measure_size(folder: Path) -> int:

@@ -14,7 +14,7 @@ import msgspec
 from ...metrics import ACCURACY, ScoreScale
 from ...metrics.score_matrix import MAX_NAME_LENGTH
 from ...record import RunMetadata
-from ...record.run_index import method_config
+from ...record.run_metadata import method_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
