@@ -200,8 +200,9 @@ def test_nothing_contradicts(seed: int, test: PairTestName, unpaired: bool, tmp_
     assert by_letters == truth
     assert unlinked <= truth  # equal ranks are joined by any bar there
     shown = build_sections(summarize_methods(methods), [], PairTestOptions(test, unpaired, alpha))
-    column = [metric.id for metric in shown.columns].index("acc")
-    assert {row.name: row.cells[column].letters for row in shown.results} == letters
+    [part] = shown.parts
+    column = [metric.id for metric in part.columns].index("acc")
+    assert {row.name: row.cells[column].letters for row in part.results} == letters
 
 
 def in_text(text: str) -> tuple[set[Names], dict[str, str]]:

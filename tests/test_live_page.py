@@ -74,6 +74,24 @@ def opened(visit: Visit, live: Live, *runs: str) -> Page:
     return visit.page
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_chosen_order_is_not_cut_off(visit: Visit, live: Live, width: int) -> None:
+    visit.page.set_viewport_size({"width": width, "height": 800})
+    page = opened(visit, live, named(live, "gem")[0])
+    if not page.locator("#order").is_visible():
+        page.click("#filters summary")
+    wide, room = page.evaluate(
+        """() => {
+          const order = document.getElementById("order"), style = getComputedStyle(order);
+          const ink = document.createElement("canvas").getContext("2d");
+          ink.font = `${style.fontSize} ${style.fontFamily}`;
+          const wide = [...order.options].map((one) => ink.measureText(one.text).width);
+          return [Math.max(...wide), order.clientWidth - 40];
+        }"""
+    )
+    assert wide <= room  # next to the padding and the arrow
+
+
 def test_the_curves_of_every_task_are_drawn(visit: Visit, live: Live) -> None:
     gem = named(live, "gem")[0]
     page = opened(visit, live, gem)

@@ -133,7 +133,7 @@ def test_nothing_left_is_one_line(tmp_path: Path, what: str) -> None:
     make_bad(tmp_path / "runs" / "ewc-0")
     make_bad(tmp_path / "runs" / "mas-0")
     for command in (("plot", "curves"), ("plot", "ranks"), ("report",)):
-        line = refused(*command, tmp_path / "runs", "-o", tmp_path / "x.html")
+        line = refused(*command, tmp_path / "runs", "-o", tmp_path / "x.pdf")
         assert reason in line
         assert "1 other run cannot be shown either" in line
 
@@ -168,7 +168,7 @@ def test_a_run_that_failed_later_is_shown_as_far_as_it_came(store: Path, tmp_pat
     text = unescape((tmp_path / "x.html").read_text())
     assert said in text
     assert '<tr><th scope="row">ewc</th>' in text
-    assert "These runs have 2 or 3 tasks" in text
+    assert '<h2 class="part" id="part-2">' in text
     assert said.partition(": ")[2] in read_input(str(folder)).notes
 
 
@@ -222,7 +222,7 @@ def test_a_report_shows_runs_of_every_number_of_tasks(tmp_path: Path) -> None:
         ("mine (2 tasks)", "1"),
         ("mine (1 task)", "1"),
     ]
-    assert "These runs have 1 or 2 or 3 tasks: no number here says which is better" in text
+    assert "no number says which is better across parts" in text
     assert "runs of mine have 1 or 2 or 3 tasks and are shown separately" in text
     for k in range(4):
         assert f"a-{k}" in text

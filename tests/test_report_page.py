@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import gzip
+import hashlib
 import json
 import re
 import shlex
 from collections import defaultdict
 from html import unescape
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from perdure.metrics import METRICS
+from perdure.metrics import METRICS, ScoreScale
+from perdure.record import InputOptions
 from perdure.report.load import open_methods
 from perdure.report.page import render_page
 from perdure.report.page.formulas import render_formula
@@ -32,7 +37,7 @@ HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.ha
 
 def drawn(text: str) -> dict[str, Any]:
     """Return what the page's script is given."""
-    found = re.search(r'<script type="application/json" id="plot-data">(.*?)</script>', text, re.S)
+    found = re.search(r'id="plot-data" class="plot-data">(.*?)</script>', text, re.S)
     assert found
     data: dict[str, Any] = json.loads(found[1])
     return data
@@ -208,24 +213,68 @@ def test_nothing_is_best_among_methods_that_did_other_things(tmp_path: Path) -> 
     more = write(tmp_path, "more.csv", "0.9,\n0.7,0.8\n")
     shown = render_page(open_methods([str(two), str(three)])[0])
     assert 'class="number best"' not in shown
-    assert "no number here says which is better" in shown
+    assert "no number says which is better across parts" in shown
+    assert re.findall(r'<h2 class="part"[^>]*>(.*?)</h2>', shown) == ["2 tasks", "3 tasks"]
     shown = render_page(open_methods([str(two), str(more)])[0])
     assert 'class="number best"' in shown
-    assert "no number here says which is better" not in shown
+    assert "across parts" not in shown
+    assert 'class="part"' not in shown
 
 
-def test_losses_beside_accuracies_point_no_way(tmp_path: Path) -> None:
+def test_losses_and_accuracies_are_in_parts_of_their_own(tmp_path: Path) -> None:
     for name, scale in (("a", {}), ("b", {"low": 0, "high": 9, "lower_is_better": True})):
         (tmp_path / name).mkdir()
         (tmp_path / name / "points.csv").write_text(log("x", "y", 0.8))
         said = {"schema": 3, "config": {"strategy": name}} | ({"scale": scale} if scale else {})
         (tmp_path / name / "run.json").write_text(json.dumps(said))
     shown = render_page(open_methods([str(tmp_path)])[0])
-    arrows = dict(
-        re.findall(r'href="#def-([\w.]+)"[^>]*>[^<]*</a>(?: <span[^>]*>(.)</span>)?</th>', shown)
+    arrows = re.findall(
+        r'href="#def-([\w.]+)"[^>]*>[^<]*</a>(?: <span[^>]*>(.)</span>)?</th>', shown
     )
-    assert arrows["acc"] == ""
-    assert arrows["wf10"] == "↓"  # drops are positive in both
+    assert [arrow for id_, arrow in arrows if id_ == "acc"] == ["↑", "↓"]
+    assert {arrow for id_, arrow in arrows if id_ == "wf10"} == {"↓"}  # drops are positive in both
+    assert re.findall(r'<h2 class="part"[^>]*>(.*?)</h2>', shown) == ["1 task", "1 task, score"]
+
+
+def test_every_scenario_has_a_part_that_says_what_is_best_in_it(tmp_path: Path) -> None:
+    for scenario, strategy, last in (
+        ("one", "gem", 0.9), ("one", "naive", 0.5), ("two", "gem", 0.4), ("two", "naive", 0.8),
+    ):  # fmt: skip
+        folder = tmp_path / f"{scenario}-{strategy}"
+        folder.mkdir()
+        (folder / "points.csv").write_text(log("x", "y", last))
+        said = {"schema": 3, "config": {"scenario": scenario, "strategy": strategy}}
+        (folder / "run.json").write_text(json.dumps(said))
+        (folder / "done.json").write_text("{}")
+    methods = open_methods([str(tmp_path)])[0]
+    assert sorted(methods) == ["one gem", "one naive", "two gem", "two naive"]
+    shown = render_page(methods)
+    one, two = re.split(r'<h2 class="part" id="part(?:-2)?">', shown)[1:]
+    assert (one[:12], two[:12]) == ("one, 2 tasks", "two, 2 tasks")
+    for part, best in ((one, "gem"), (two, "naive")):
+        table = re.search(r'<table class="headline".*?</table>', part, re.S)
+        assert table is not None
+        rows = re.findall(
+            r'<span title="([^"]*)">.*?<td[^>]*class="number( best)?"', table[0], re.S
+        )
+        assert dict(rows) == {name: " best" * (name == best) for name in ("gem", "naive")}
+    ids = re.findall(r' id="([^"]+)"', shown)
+    assert len(ids) == len(set(ids))
+
+
+def test_plotly_is_compressed_and_only_there_if_something_is_plotted(tmp_path: Path) -> None:
+    file = write(tmp_path, "a.csv", "0.9,\n0.6,0.8\n")
+    whole = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
+    shown = render_page(open_methods([str(file)])[0])
+    packed = re.search(r'id="plotly">([^<]*)</script>', shown)
+    assert packed is not None
+    assert gzip.decompress(base64.b64decode(packed[1])).decode() == whole
+    digest = base64.b64encode(hashlib.sha256(whole.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in unescape(shown)
+    assert len(shown) < 2.5e6
+    loss = write(tmp_path, "b.csv", "5,\n6,8\n")
+    options = InputOptions(scale=ScoreScale(0, 9, lower_is_better=True))
+    assert len(render_page(open_methods([str(loss)], options)[0])) < 1e6
 
 
 def test_the_page_says_which_options_made_it(tmp_path: Path) -> None:

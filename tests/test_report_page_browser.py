@@ -90,6 +90,39 @@ def test_drawn_points_stand_where_the_data_are(visit: Visit, file: Path) -> None
         assert b == pytest.approx(y + tall * (high - score) / (high - low), abs=1.5)
 
 
+def test_every_part_draws_its_own_curves(visit: Visit, tmp_path: Path) -> None:
+    for scenario, high in (("one", 0.5), ("two", 0.8)):
+        folder = tmp_path / scenario
+        folder.mkdir()
+        rows = [f"{step},a,a,{high}" for step in range(1, 9)]
+        (folder / "points.csv").write_text("step,trained,tested,score\n" + "\n".join(rows) + "\n")
+        config = {"scenario": scenario, "strategy": "replay"}
+        (folder / "run.json").write_text(json.dumps({"schema": 3, "config": config}))
+        (folder / "done.json").write_text("{}")
+    path = tmp_path / "report.html"
+    path.write_text(render_page(open_methods([str(tmp_path)])[0]))
+    page = open_page(visit, path)
+    for part, high in (("", 0.5), ("-2", 0.8)):
+        assert colours_of(page.locator(f"#curves-plot{part}")).get(BLUE, 0) > 50
+        lines = page.evaluate(f"document.getElementById('curves-plot{part}').data")
+        assert {y for line in lines for y in line["y"]} == {high}
+    assert serious_faults(page) == []
+    assert visit.is_clean()
+
+
+def test_two_matrices_of_ten_tasks_fit_next_to_each_other(visit: Visit, tmp_path: Path) -> None:
+    text = "\n".join(",".join("0.85" for _ in range(k + 1)) + "," * (9 - k) for k in range(10))
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text(text + "\n")
+    path = tmp_path / "report.html"
+    path.write_text(render_page(open_methods([str(tmp_path / f"{n}.csv") for n in "ab"])[0]))
+    page = open_page(visit, path, width=1280)
+    one, two = (table.bounding_box() for table in page.locator(".cards table").all())
+    assert one is not None
+    assert two is not None
+    assert one["y"] == two["y"]
+
+
 def test_a_name_leads_to_its_definition(visit: Visit, file: Path) -> None:
     page = open_page(visit, file)
     page.click("table.headline a[href='#def-bwt']")

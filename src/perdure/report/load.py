@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Seed = int | str
     RunsByMethod = Mapping[str, Sequence[ScoreInput]]  # the runs of a method are its seeds
 
-__all__ = ["get_config", "get_strategy", "index_by_seed", "open_methods"]
+__all__ = ["get_config", "get_strategy", "index_by_seed", "open_methods", "split_scenario"]
 
 
 def open_methods(
@@ -113,6 +113,22 @@ def get_config(run: ScoreInput) -> dict[str, JSON]:
         {}
     """
     return run.metadata.config if isinstance(run, Run) else {}
+
+
+def split_scenario(name: str, run: ScoreInput) -> tuple[str, str]:
+    """Return what a run learned, its scenario and setting, and the name of its method without them.
+
+    Example:
+        >>> from perdure.record import ScoreInput
+        >>> split_scenario("er", ScoreInput())
+        ('', 'er')
+    """
+    config = get_config(run)
+    stated = [config.get(key) for key in ("scenario", "setting")]
+    words = [word for word in stated if isinstance(word, str)]
+    for word in words:
+        name = name.removeprefix(f"{word} ")
+    return " ".join(words), name
 
 
 def get_strategy(name: str, runs: Sequence[ScoreInput]) -> str:

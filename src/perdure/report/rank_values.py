@@ -11,7 +11,7 @@ from .._display import count_of
 from ..metrics import common_seeds, find_metric, options_for
 from ..record import InputError
 from .filtering import LeftOutWarning, drop_other_task_counts, drop_unusable
-from .load import get_config, index_by_seed
+from .load import index_by_seed, split_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,12 +71,8 @@ def split_by_scenario(methods: RunsByMethod) -> dict[str, dict[str, list[ScoreIn
     scenarios: dict[str, dict[str, list[ScoreInput]]] = {}
     for name, runs in methods.items():
         for run in runs:
-            config = get_config(run)
-            stated = [config.get(key) for key in ("scenario", "setting")]
-            method, keys = name, [key for key in stated if isinstance(key, str)]
-            for key in keys:
-                method = method.removeprefix(f"{key} ")
-            scenarios.setdefault(" ".join(keys), {}).setdefault(method, []).append(run)
+            scenario, method = split_scenario(name, run)
+            scenarios.setdefault(scenario, {}).setdefault(method, []).append(run)
     return scenarios
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from jinja2 import Environment, select_autoescape
 
-from .plot_data import make_criteria_data, make_curve_data
 from .sections import DEFAULT_TEST, build_sections
 from .summaries import summarize_methods
 
@@ -47,29 +47,31 @@ def render_page(
     """
     summarized = summarize_methods(methods, on_progress)
     sections = build_sections(summarized, command, test, left_out)
-    runs = {method.label: method.runs for method in summarized}
-    accuracies = [method for method in summarized if method.scale.is_accuracy]
-    criteria = make_criteria_data({m.label: m.summary.metrics for m in accuracies}, runs)
-    curves = make_curve_data(runs)
     here = files("perdure.report.page")
-    plotly = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
-    script = (here / "page.js").read_text("utf-8")
-    score = {"score": sections.score.axis, "percent": sections.score.percent}
-    plots = msgspec.json.encode({**msgspec.structs.asdict(curves), "criteria": criteria, **score})
+    scripts = [(here / "page.js").read_text("utf-8")]
+    if any(part.curves.methods or part.criteria for part in sections.parts):
+        scripts.append((files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8"))
     environment = Environment(autoescape=select_autoescape(default=True))
     environment.filters["options"] = write_options
+    environment.filters["script_data"] = _encode
     template = environment.from_string((here / "page.html").read_text("utf-8"))
     return template.render(
         sections._replace(title=title if title is not None else sections.title)._asdict(),
-        curves=curves.methods,
-        criteria=criteria,
-        # In a script element only "<" could end it or start a comment.
-        plot_data=plots.decode().replace("<", "\\u003c"),
         style=(here / "page.css").read_text("utf-8"),
-        plotly=plotly,
-        script=script,
-        hashes=" ".join(map(_hash_for_policy, (plotly, script))),
+        script=scripts[0],
+        # Compressed it takes 2 MB instead of 5; the script decompresses it.
+        plotly="".join(_compress(script) for script in scripts[1:]),
+        hashes=" ".join(map(_hash_for_policy, scripts)),
     )
+
+
+def _encode(data: object) -> str:
+    """Return data as JSON for a script element, which only "<" could end."""
+    return msgspec.json.encode(data).decode().replace("<", "\\u003c")
+
+
+def _compress(script: str) -> str:
+    return base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
 
 
 def _hash_for_policy(script: str) -> str:

@@ -1,8 +1,9 @@
 "use strict";
-// Plots the data in #plot-data. Names come from files, and plotly interprets some markup in text:
-// "<" and "&" are escaped, and formulas are switched off.
-(function () {
-  const data = JSON.parse(document.getElementById("plot-data").textContent);
+// Plots the data of each part of the page. Names come from files, and plotly interprets some markup
+// in text: "<" and "&" are escaped, and formulas are switched off.
+function draw_part(element) {
+  const data = JSON.parse(element.textContent);
+  const at = element.id.slice("plot-data".length); // what the ids of this part end with
   const short = (text) => (text.length <= 40 ? text : `${text.slice(0, 26)}…${text.slice(-13)}`);
   const plain = (text) => short(text).replace(/&/g, "&amp;").replace(/</g, "&lt;");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -29,7 +30,7 @@
 
   // Makes room for a legend of several lines, so that the plot itself keeps its height.
   function fit(id, names) {
-    const plot = document.getElementById(id);
+    const plot = document.getElementById(id + at);
     const wide = 60 + 7.5 * Math.max(...names.map((name) => name.length));
     const lines = Math.ceil(names.length / Math.max(1, Math.floor(plot.clientWidth / wide)));
     plot.style.height = `calc(var(--height) + ${19 * lines}px)`;
@@ -103,7 +104,7 @@
       all.xaxis.range = [from, to];
     }
     fit("curves-plot", lines.filter((line) => line.name).map((line) => line.name));
-    Plotly.react("curves-plot", lines, all, settings);
+    Plotly.react(`curves-plot${at}`, lines, all, settings);
   }
 
   function fill_zoom() {
@@ -126,15 +127,15 @@
     }));
     const { line } = axes();
     fit("criteria-plot", methods.map((method) => short(method.name)));
-    Plotly.react("criteria-plot", lines, layout({
+    Plotly.react(`criteria-plot${at}`, lines, layout({
       legend: { orientation: "h", x: 0, y: -0.12, yanchor: "top" },
       polar: { bgcolor: "rgba(0,0,0,0)", radialaxis: { range: [0, 1], gridcolor: line }, angularaxis: { gridcolor: line } },
     }), settings);
   }
 
-  const view = document.getElementById("view");
-  const zoom = document.getElementById("zoom");
-  const seeds = document.getElementById("seeds");
+  const view = document.getElementById("view" + at);
+  const zoom = document.getElementById("zoom" + at);
+  const seeds = document.getElementById("seeds" + at);
   const all = () => {
     if (data.methods.length) draw_curves();
     if (data.criteria) setTimeout(draw_criteria);
@@ -153,12 +154,32 @@
     seeds.addEventListener("change", draw_curves);
   }
   dark.addEventListener("change", all);
+  all();
+}
+
+// Plotly is compressed in the page; the policy of the page allows a script of exactly these bytes.
+async function load_plotly(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const script = document.createElement("script");
+  script.textContent = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  document.head.append(script);
+}
+
+(async function () {
+  const plotly = document.getElementById("plotly").textContent;
   // Paper is narrower than most screens, and plots do not shrink by themselves.
   const plots = () => [...document.querySelectorAll(".plot.js-plotly-plot")];
   window.addEventListener("beforeprint", () =>
     plots().forEach((plot) => Plotly.relayout(plot, { width: 680, height: 360 })));
   window.addEventListener("afterprint", () =>
     plots().forEach((plot) => Plotly.relayout(plot, { width: null, height: null, autosize: true })));
-  all();
+  try {
+    if (plotly) await load_plotly(plotly);
+  } catch {
+    for (const plot of document.querySelectorAll(".plot"))
+      plot.textContent = "This browser cannot draw the curves (it lacks DecompressionStream, of 2023); the tables contain the numbers.";
+    return;
+  }
+  document.querySelectorAll(".plot-data").forEach(draw_part);
   document.documentElement.dataset.drawn = "yes";
 })();

@@ -76,16 +76,15 @@ def percent_unit(id_: str, scale: ScoreScale) -> str:
 def make_rows(
     methods: Sequence[MethodSummary],
     ids: Sequence[str],
-    comparable: Sequence[MethodSummary],
     compared: Mapping[str, MethodsComparison],
 ) -> list[ResultRow]:
-    """Return a row per method; the best of the comparable methods is marked."""
+    """Return a row per method; the best is marked."""
     return [
         ResultRow(
             method.name,
             method.label,
             len(method.runs),
-            [_make_cell(method, id_, comparable, compared.get(id_)) for id_ in ids],
+            [_make_cell(method, id_, methods, compared.get(id_)) for id_ in ids],
         )
         for method in methods
     ]
@@ -94,7 +93,7 @@ def make_rows(
 def _make_cell(
     method: MethodSummary,
     id_: str,
-    comparable: Sequence[MethodSummary],
+    methods: Sequence[MethodSummary],
     compared: MethodsComparison | None,
 ) -> ResultCell:
     summary, percent = method.summary, method.scale.percent
@@ -107,12 +106,12 @@ def _make_cell(
         text=write(value) if sd is None else f"{write(value)} ± {write(sd)}",
         letters=compared.letters.get(method.name, "") if compared is not None else "",
         interval=" to ".join(map(write, summary.intervals.get(id_, ()))),
-        best=_is_best(method, id_, comparable),
+        best=_is_best(method, id_, methods),
     )
 
 
-def _is_best(method: MethodSummary, id_: str, comparable: Sequence[MethodSummary]) -> bool:
-    values = [m.summary.metrics[id_] for m in comparable if id_ in m.summary.metrics]
+def _is_best(method: MethodSummary, id_: str, methods: Sequence[MethodSummary]) -> bool:
+    values = [m.summary.metrics[id_] for m in methods if id_ in m.summary.metrics]
     if len(values) < 2:
         return False
     best = max(values) if better_direction(id_, method.scale) == "higher" else min(values)

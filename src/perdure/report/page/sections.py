@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec.structs import asdict
 
 from ... import __version__
 from ..._html import render_heatmap
@@ -16,6 +17,7 @@ from ..load import get_config
 from ..tables.scores import format_metric
 from .costs import CostsTable, make_costs_table
 from .narrative import Interpretation, interpret
+from .plot_data import CriteriaData, CurveData, make_criteria_data, make_curve_data
 from .provenance import RunsProvenance, get_provenance
 from .results import MetricColumn, ResultRow, make_columns, make_rows, percent_unit
 from .significance import (
@@ -24,7 +26,7 @@ from .significance import (
     describe_significance,
     describe_verdicts,
 )
-from .summaries import are_comparable, describe_difference, describe_orders
+from .summaries import describe_orders, describe_parts, split_methods
 from .warning_groups import WarningGroup, group_notes, group_undefined, group_warnings
 
 if TYPE_CHECKING:
@@ -42,14 +44,13 @@ DEFAULT_TEST = PairTestOptions()
 
 
 class ScoreNames(NamedTuple):
-    """How the page names the scores, and their direction if methods share it."""
+    """How a part of the page names its scores."""
 
     name: str
     axis: str
     worst: str
     percent: bool
-    lower: bool  # for any method
-    accuracy: bool  # for any method
+    accuracy: bool
 
 
 class MetricRow(NamedTuple):
@@ -79,23 +80,44 @@ class Definition(NamedTuple):
     meaning: str
 
 
-class Sections(NamedTuple):
-    """Everything that the page says."""
+class Part(NamedTuple):
+    """What the page says of methods that can be compared: those of one scenario.
 
-    title: str
-    about: str
-    version: str
+    `suffix` makes the ids of its elements unique on the page; it is empty for the first part.
+    """
+
+    heading: str
+    suffix: str
     score: ScoreNames
     columns: list[MetricColumn]
     significance: str
     verdicts: dict[str, str]
-    incomparable: str
+    orders: str
     long_names: dict[str, str]
     results: list[ResultRow]
     every_metric: list[MetricRow]
     interpretations: list[Interpretation]
     heatmaps: list[Heatmap]
     costs: CostsTable | None
+    curves: CurveData
+    criteria: CriteriaData | None
+
+    @property
+    def plots(self) -> dict[str, object]:
+        """The data that the page's script plots."""
+        score = {"score": self.score.axis, "percent": self.score.percent}
+        return {**asdict(self.curves), "criteria": self.criteria, **score}
+
+
+class Sections(NamedTuple):
+    """Everything that the page says."""
+
+    title: str
+    about: str
+    version: str
+    lower: bool  # lower scores are better for any method
+    difference: str  # between parts
+    parts: list[Part]
     left_out: list[WarningGroup]
     warnings: list[WarningGroup]
     undefined: list[WarningGroup]
@@ -111,32 +133,56 @@ def build_sections(
     left_out: Sequence[str] = (),
 ) -> Sections:
     """Return every section; `command` holds the arguments of `perdure report`."""
-    ids = [id_ for id_ in HEADLINE_IDS if any(id_ in method.summary.metrics for method in methods)]
-    comparable = methods if are_comparable(methods) else []
     scale = merge_scales([method.scale for method in methods])
-    compared, reason = compare_summaries(comparable, ids, test)
+    parts = split_methods(methods)
     return Sections(
         title=_make_title(methods),
         about=_describe_runs(methods),
         version=__version__,
-        score=_name_scores([method.scale for method in methods]),
-        columns=make_columns(ids, methods, scale),
-        significance=describe_significance(compared, reason, test),
-        verdicts=describe_verdicts(compared, {method.name: method.label for method in methods}),
-        incomparable=describe_orders(methods) if comparable else describe_difference(methods),
-        long_names={m.label: m.name for m in methods if m.label != m.name},
-        results=make_rows(methods, ids, comparable, compared),
-        every_metric=_list_every_metric(methods, scale),
-        interpretations=[interpret(method) for method in methods],
-        heatmaps=[_make_heatmap(method) for method in methods],
-        costs=make_costs_table({method.label: method.runs for method in methods}),
+        difference=describe_parts(methods) if len(parts) > 1 else "",
+        lower=any(method.scale.lower_is_better for method in methods),
+        parts=[
+            _build_part(heading, f"-{k}" if k > 1 else "", own, test)
+            for k, (heading, own) in enumerate(parts, start=1)
+        ],
         left_out=group_notes(left_out),
         warnings=group_warnings(methods),
         undefined=group_undefined(methods),
-        definitions=[_define(id_, scale) for id_ in ids],
+        definitions=[_define(id_, scale) for id_ in _list_headline_ids(methods)],
         provenance=get_provenance(methods),
         command=shlex.join(["perdure", "report", *command]),
     )
+
+
+def _build_part(
+    heading: str, suffix: str, methods: Sequence[MethodSummary], test: PairTestOptions
+) -> Part:
+    ids = _list_headline_ids(methods)
+    scale = merge_scales([method.scale for method in methods])
+    compared, reason = compare_summaries(methods, ids, test)
+    runs = {method.label: method.runs for method in methods}
+    metrics = {m.label: m.summary.metrics for m in methods if m.scale.is_accuracy}
+    return Part(
+        heading=heading,
+        suffix=suffix,
+        score=_name_scores(scale),
+        columns=make_columns(ids, methods, scale),
+        significance=describe_significance(compared, reason, test),
+        verdicts=describe_verdicts(compared, {method.name: method.label for method in methods}),
+        orders=describe_orders(methods),
+        long_names={m.label: m.name for m in methods if m.label != m.name},
+        results=make_rows(methods, ids, compared),
+        every_metric=_list_every_metric(methods, scale),
+        interpretations=[interpret(method) for method in methods],
+        heatmaps=[_make_heatmap(method) for method in methods],
+        costs=make_costs_table(runs),
+        curves=make_curve_data(runs),
+        criteria=make_criteria_data(metrics, runs),
+    )
+
+
+def _list_headline_ids(methods: Sequence[MethodSummary]) -> list[str]:
+    return [id_ for id_ in HEADLINE_IDS if any(id_ in m.summary.metrics for m in methods)]
 
 
 def _make_title(methods: Sequence[MethodSummary]) -> str:
@@ -156,16 +202,13 @@ def _describe_runs(methods: Sequence[MethodSummary]) -> str:
     return ", ".join([*settings, *models, *words])
 
 
-def _name_scores(scales: Sequence[ScoreScale]) -> ScoreNames:
-    scale = merge_scales(scales)
-    one_way = len({one.lower_is_better for one in scales}) == 1
+def _name_scores(scale: ScoreScale) -> ScoreNames:
     return ScoreNames(
         name=scale.label,
-        axis=axis_label(scale) if one_way else scale.label,
-        worst=scale.worst if one_way else "worst",
+        axis=axis_label(scale),
+        worst=scale.worst,
         percent=scale.percent,
-        lower=any(one.lower_is_better for one in scales),
-        accuracy=any(one.label == ACCURACY.label for one in scales),
+        accuracy=scale.label == ACCURACY.label,
     )
 
 

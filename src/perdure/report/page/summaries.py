@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ...metrics import summary_of_runs
+from ...metrics import ACCURACY, summary_of_runs
 from ...record import Run
 from ..labels import merge_names, shorten_names
-from ..load import get_config
+from ..load import get_config, split_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MethodSummary",
-    "are_comparable",
-    "describe_difference",
     "describe_orders",
+    "describe_parts",
+    "split_methods",
     "summarize_methods",
 ]
 
@@ -95,28 +95,48 @@ def _split_by_task_count(
     return parts
 
 
-def are_comparable(methods: Sequence[MethodSummary]) -> bool:
-    """Return whether the methods learned the same tasks, so that one can be called the best."""
-    configs = [get_config(method.runs[0]) for method in methods]
-    scales = {(method.scale, method.scale.label) for method in methods}
-    return len(scales) == len(_task_counts(methods)) == 1 and all(
-        len({str(config[key]) for config in configs if key in config}) < 2
-        for key in ("scenario", "setting")
-    )
+def split_methods(methods: Sequence[MethodSummary]) -> list[tuple[str, list[MethodSummary]]]:
+    """Return the methods that can be compared with each other, with what they have in common.
+
+    They are of one scenario, setting, number of tasks and kind of score; what states no scenario
+    belongs to the only one that is stated. Names and labels lose the scenario if there are several.
+    """
+    scenarios = [split_scenario(method.name, method.runs[0])[0] for method in methods]
+    stated = set(filter(None, scenarios))
+    only = stated.pop() if len(stated) == 1 else ""
+    parts: dict[tuple[str, int, ScoreScale, str], list[MethodSummary]] = {}
+    for method, scenario in zip(methods, scenarios, strict=True):
+        key = (scenario or only, len(method.summary.tasks), method.scale, method.scale.label)
+        parts.setdefault(key, []).append(method)
+    if len(parts) < 2:
+        return [("", list(methods))]
+    return [(_name_part(*key[:3]), _without_scenario(own)) for key, own in parts.items()]
 
 
-def describe_difference(methods: Sequence[MethodSummary]) -> str:
-    """Return why no method is called the best."""
-    counts = _task_counts(methods)
-    if len(counts) == 1:
-        reason = "These methods learned different tasks or have different scores"
-    else:
-        reason = f"These runs have {' or '.join(map(str, counts))} tasks"
+def describe_parts(methods: Sequence[MethodSummary]) -> str:
+    """Return why the methods are in several parts of the page."""
     unfinished = any(isinstance(run, Run) and not run.finished for m in methods for run in m.runs)
-    hint = (
-        " The option finished of perdure report leaves unfinished runs out." if unfinished else ""
+    hint = " The option finished of perdure report leaves unfinished runs out." * unfinished
+    return (
+        "These methods learned different tasks or have different scores, so each kind has a part "
+        f"of its own: no number says which is better across parts.{hint}"
     )
-    return f"{reason}: no number here says which is better.{hint}"
+
+
+def _name_part(scenario: str, tasks: int, scale: ScoreScale) -> str:
+    name, space, setting = scenario.rpartition(" ")
+    words = [name, f"{setting}-incremental"] if space else [setting]
+    words += [f"{tasks} task{'' if tasks == 1 else 's'}"]
+    words += [] if scale.label == ACCURACY.label else [scale.label]
+    return ", ".join(filter(None, words))
+
+
+def _without_scenario(methods: Sequence[MethodSummary]) -> list[MethodSummary]:
+    names = [split_scenario(method.name, method.runs[0])[1] for method in methods]
+    if len(set(names)) < len(names):
+        return list(methods)
+    labels = shorten_names(names)
+    return [replace(m, name=n, label=labels[n]) for m, n in zip(methods, names, strict=True)]
 
 
 def describe_orders(methods: Sequence[MethodSummary]) -> str:
@@ -129,7 +149,3 @@ def describe_orders(methods: Sequence[MethodSummary]) -> str:
         "These rows differ in the task order, on which metrics depend: compare methods within one "
         "order, or over all orders with perdure compare."
     )
-
-
-def _task_counts(methods: Sequence[MethodSummary]) -> list[int]:
-    return sorted({len(method.summary.tasks) for method in methods})
