@@ -139,7 +139,10 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     empty.mkdir()
     says(refused("score", tmp_path / "missing.csv"), "missing.csv", "no such file")
     says(
-        refused("score", empty), "empty folder", "points.csv", "expected a run or a folder of runs"
+        refused("score", empty),
+        "empty folder",
+        "no runs in it",
+        "expected a run or a folder of runs",
     )
     says(refused("score", ""), "expected")
     says(refused("score", "x" * 5000), "xxx", "no such file")

@@ -443,3 +443,15 @@ def test_missing_data_says_how_to_get_it(name: str, tmp_path: Path) -> None:
         said = judged_refusal(inside(name, "--seeds", "1", "--store", tmp_path / "runs"))
     says(said, "PERDURE_DATA")
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_plan_counts_the_evaluations_of_the_run(tmp_path: Path) -> None:
+    arguments = ("split-digits", "naive", "--seeds", "1", "--iterations", "5", "--every", "2")
+    options = (*arguments, "--set", "hidden=8", "--store", tmp_path)
+    plan = inside(*options, "--dry-run").out
+    assert inside(*options).code == 0
+    (folder,) = tmp_path.iterdir()
+    rows = [line.split(",") for line in (folder / "points.csv").read_text().splitlines()]
+    steps = {kind: {row[0] for row in rows if row[3] == kind} for kind in ("probe", "full")}
+    says(plan, f"{len(steps['probe'])} and {len(steps['full'])} per run", folder.name)
+    says(inside(*options, "--dry-run").out, "1 of 1 run")

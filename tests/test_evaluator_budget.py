@@ -186,7 +186,9 @@ def test_other_texts_are_refused(text: str) -> None:
 
 
 def test_the_command_takes_a_share(tmp_path: Path) -> None:
-    shown = json.loads(run("run", "split-digits", "naive", "--every", "10%", "--dry-run").out)
+    plan = ("run", "split-digits", "naive", "--every", "10%", "--dry-run")
+    assert "10% of the time" in run(*plan).out
+    shown = json.loads(run(*plan, "--format", "json").out)
     assert {config["every"] for config in shown} == {"10%"}
     answer = run("run", "--every", "200%", "--dry-run")
     assert (answer.code, answer.out) == (2, "")

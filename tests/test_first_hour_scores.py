@@ -196,3 +196,28 @@ def test_scores_on_entering_a_task_are_not_those_of_the_untrained_model(tmp_path
     says(out, "untrained model's score on dog", "`initial` line at step 0", "--initial")
     first = rows.replace("5,dog,dog,initial", "0,cat,dog,initial")
     assert scored(write(tmp_path, "first.csv", first))["metrics"]["fwt.gem"] == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("commas.csv", "0,9,0,1\n0,75,0,8\n", ("0,9,0,1", "decimal commas", "semicolons")),
+        ("triangle.csv", "0,9\n0,75,0,8\n1,0,0,7,0,9\n", ("decimal commas", "points")),
+        ("acc.csv", "trained,tested,acc\na,a,0.9\n", ("trained,tested,acc", "rename", "to score")),
+        ("log.csv", "step,tested,accuracy\n1,a,0.9\n", ("no column score", "rename")),
+        ("study.toml", "seeds = 3\n", ("`perdure study report", "study.toml")),
+    ],
+)
+def test_a_file_of_another_form_is_told_what_to_change(
+    tmp_path: Path, name: str, text: str, words: tuple[str, ...]
+) -> None:
+    says(refused("score", write(tmp_path, name, text)), *words)
+
+
+def test_run_json_is_told_to_be_its_folder(tmp_path: Path) -> None:
+    path = write(tmp_path / "run0", "run.json", "{}")
+    says(refused("score", path), "has no scores", f"expected its run folder: {path.parent}")
+
+
+def test_whole_numbers_are_not_taken_for_halves(tmp_path: Path) -> None:
+    assert scored(write(tmp_path, "one.csv", "1,0\n0,1\n"))["metrics"]["acc"] == 0.5

@@ -325,7 +325,7 @@ def test_the_command_gives_the_same_run() -> None:
     said = json.loads((folder / "run.json").read_text())["config"]
     command = make_command(said, [1])
     assert command is not None
-    answer = run(*shlex.split(command)[1:], "--dry-run")
+    answer = run(*shlex.split(command)[1:], "--dry-run", "--format", "json")
     assert json.loads(answer.out)[0]["folder"].endswith(folder.name)
 
 

@@ -21,6 +21,8 @@ from perdure.record import InputError
 from perdure.scenarios import split
 from perdure.training import make_config, run
 
+from .cli_helpers import says
+
 ROOT = Path(__file__).parent.parent
 SHORT: dict[str, Any] = {"epochs": 1, "settings": {"hidden": "16"}}
 OWN = """
@@ -165,12 +167,18 @@ def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_dry_run_prints_every_choice_and_runs_nothing(tmp_path: Path) -> None:
-    shown = command("split-mnist", "--seeds", "2", "--dry-run", "--store", tmp_path / "runs")
+    plan = ("split-mnist", "--seeds", "2", "--dry-run", "--store", tmp_path / "runs")
+    shown = command(*plan, "--format", "json")
     assert (shown.returncode, shown.stderr) == (0, "")
     first, second = json.loads(shown.stdout)
     assert (first["seed"], second["seed"]) == (0, 1)
     assert first["options"]["memory"] == 2000
     assert first["optimizer_options"] == {"lr": 0.01, "momentum": 0.9, "weight_decay": 0.0}
+    readable = command(*plan).stdout
+    assert first["folder"] in readable
+    assert second["folder"] in readable
+    says(readable, "replay", "2 seeds", "lr 0.01", "memory 2000", "0 of 2 runs", "--format json")
+    assert len(readable.splitlines()) < 20
     assert not (tmp_path / "runs").exists()
 
 

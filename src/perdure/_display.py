@@ -61,10 +61,10 @@ def count_of(number: int, noun: str) -> str:
     """Return a number with its noun.
 
     Example:
-        >>> count_of(1, "task"), count_of(3, "task"), count_of(2, "class")
-        ('1 task', '3 tasks', '2 classes')
+        >>> count_of(1, "task"), count_of(3, "task"), count_of(2, "batch")
+        ('1 task', '3 tasks', '2 batches')
     """
-    plural = f"{noun}es" if noun.endswith(("s", "ch")) else f"{noun}s"
+    plural = f"{noun}es" if noun.endswith(("s", "tch")) else f"{noun}s"
     return f"{number} {noun if number == 1 else plural}"
 
 

@@ -183,6 +183,13 @@ def _runs_at(path: Path) -> list[RunRef]:
     if path == parent.points_path and parent.metadata_path.is_file():
         return [_make_ref(parent)]
     if not path.is_dir():
+        if path == parent.metadata_path:
+            raise InputError(f"{path}: has no scores, expected its run folder: {path.parent}")
+        if path.suffix == ".toml":
+            raise InputError(
+                f"{path}: has no scores, expected a matrix, a log or a run; `perdure study report "
+                f"{path}` prints the tables of a study"
+            )
         return list_matrices(str(path))
     return [_make_ref(folder) for folder in list_runs(path)]
 

@@ -167,7 +167,7 @@ def scenario_page(name: str) -> str:
         ("tasks", f"{spec.tasks}, {spec.setting}-incremental unless --setting says otherwise"),
         ("data", ", ".join(spec.data)),
         ("default", f"{network}, batch {defaults.batch}, {length} per task"),
-        ("run", f"perdure run {name} replay (--dry-run prints every default)"),
+        ("run", f"perdure run {name} replay (--dry-run shows what it would do)"),
     ]
     return "\n".join([f"{name}: {spec.about}", *_lines(parts)])
 

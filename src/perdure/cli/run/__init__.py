@@ -23,7 +23,7 @@ from .._output import print_json, print_stderr, render_all, render_options
 from .._progress import SeedProgressView
 from ..reference.names import ScenarioName, StrategyName
 from .options import EvaluationOptions, StreamOptions, TrainingOptions
-from .output import print_failures, print_result
+from .output import print_failures, print_plan, print_result
 
 __all__ = ["run"]
 
@@ -56,7 +56,7 @@ def run(
     is already finished in the store is not run again; one that was interrupted resumes from its
     last checkpoint and ends with the same weights, bit for bit. Options without a default below
     (setting, model, optimizer, epochs, batch, hyperparameters) default to the values published for
-    the scenario; `--dry-run` prints them.
+    the scenario; `--dry-run --format json` prints them.
 
     Example: `perdure run split-mnist replay --seeds 5 --epochs 2 --lr 0.05`
 
@@ -84,7 +84,8 @@ def run(
             be bit-identical.
         checkpoint_every: Seconds between checkpoints. A checkpoint is also written at the end of
             each task.
-        dry_run: Print the complete configuration of each run without running it.
+        dry_run: Print what would run, and where it would be stored, without running it; with
+            `--format json`, the complete configuration of each run.
         format_: Output format.
     """
     strategy = _resolve_names(scenario, strategy)
@@ -97,7 +98,10 @@ def run(
     if dry_run:
         configs = make_configs(scenario, strategy, seeds=seeds, orders=orders, **options)
         print_stderr(*note_own_data(configs[0]))
-        print_json([{"folder": str(store / c.folder), **to_builtins(c)} for c in configs])
+        if format_ == "json":
+            print_json([{"folder": str(store / c.folder), **to_builtins(c)} for c in configs])
+        else:
+            print_plan(configs, store)
         return 0
     require_training()
     with SeedProgressView(show=format_ != "json") as progress:

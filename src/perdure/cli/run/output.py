@@ -6,22 +6,28 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
+from ..._display import count_of
 from ...api.run_notes import list_replicates
 from ...metrics import RunsSummary
 from ...metrics.runs import describe_components
-from ...record.group_names import count_replicates
+from ...record import RunFolder
+from ...record.group_names import count_replicates, format_order, format_seeds
 from ...report.tables import make_headline_table, make_task_table
+from ...training.config import count_tasks
 from .._output import print_lines, print_stderr, print_wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from ...api.runs import RunResult
     from ...execution import Job
     from ...metrics import Summary
     from ...training import RunConfig
 
-__all__ = ["describe_config", "print_failures", "print_result"]
+__all__ = ["describe_config", "print_failures", "print_plan", "print_result"]
+
+MAX_FOLDERS = 10  # listed by --dry-run
 
 
 def print_result(result: RunResult, summary: Summary | RunsSummary) -> None:
@@ -52,6 +58,41 @@ def print_result(result: RunResult, summary: Summary | RunsSummary) -> None:
     print_lines(f"all metrics: perdure score {shlex.join(map(str, result.folders))}")
 
 
+def print_plan(configs: Sequence[RunConfig], store: Path) -> None:
+    """Print what would run: the method, its seeds and task orders, evaluations and folders."""
+    first, done = configs[0], [RunFolder(store / c.folder).is_finished() for c in configs]
+    replicates = [c.order_and_seed for c in configs]
+    orders = list(dict.fromkeys(order for order, _ in replicates))
+    print_lines(
+        f"{first.scenario}, {first.strategy}, {first.setting}-incremental: "
+        f"{count_replicates(replicates)}, none is started"
+    )
+    print_wrapped(describe_config(first), "  ")
+    print_lines(f"seeds       {format_seeds(dict.fromkeys(seed for _, seed in replicates))}")
+    if orders != [None]:
+        print_wrapped(f"task orders {'; '.join(map(format_order, orders))}", " " * 12)
+    print_wrapped(f"evaluations {_describe_evaluations(first)}", " " * 12)
+    print_lines(f"finished    {sum(done)} of {count_of(len(done), 'run')}", "", "folders:")
+    print_lines(*(f"  {store / c.folder}" for c in configs[:MAX_FOLDERS]))
+    if len(configs) > MAX_FOLDERS:
+        print_lines(f"  … and {len(configs) - MAX_FOLDERS} more")
+    print_lines("every setting of each run: the same command with --format json")
+
+
+def _describe_evaluations(config: RunConfig) -> str:
+    """Return how often a run is evaluated, and on what; in all if the iterations are known."""
+    every = config.every
+    often = f"{every} of the time" if isinstance(every, str) else f"every {every} iterations"
+    often = "every iteration" if every == 1 else often
+    examples = "all" if config.subset is None else f"up to {config.subset}"
+    tasks = "every task" if config.unseen else "each task seen so far"
+    text = f"{often}, {examples} test examples of {tasks}; whole test sets when a task ends"
+    if config.iterations is None or isinstance(every, str):
+        return text
+    count = count_tasks(config)
+    return f"{text}: {count * config.iterations // every} and {count} per run"
+
+
 def print_failures(failed: Sequence[Job]) -> None:
     """Print each error once: seeds often fail alike."""
     for error in dict.fromkeys(job.error for job in failed):
@@ -75,7 +116,7 @@ def describe_config(config: RunConfig) -> str:
         config.model,
         f"{config.optimizer} lr {config.optimizer_options['lr']:g}{_describe_schedule(config)}",
         f"batch {config.batch}",
-        f"{count} {unit}{'' if count == 1 else 's'} per task",
+        f"{count_of(count, unit)} per task",
     ]
     parts += [f"{name} {value}" for name, value in config.options.items() if value is not None]
     parts += [f"order {config.order}"] if config.order is not None else []

@@ -43,6 +43,11 @@ LOG_COLUMNS = frozenset({
 def parse_table(text: str, source: str) -> MatrixEntry:
     """Return the matrix in a table of text, and the names of its tasks where it has them."""
     rows, notes = read_decimal_commas(split_rows(text, source), source)
+    if _are_halves(rows):
+        raise InputError(
+            f"{source} line {rows[0][0]}: {','.join(rows[0][1]):.40} looks like decimal commas "
+            "between commas; write decimal points, or separate the scores by semicolons"
+        )
     rows, more = _fill_growing_rows(_drop_last_delimiter(rows, source))
     width = len(rows[0][1])
     for line, row in rows:
@@ -53,6 +58,11 @@ def parse_table(text: str, source: str) -> MatrixEntry:
             )
     header = _find_header(rows)
     if header is not None and LOG_COLUMNS & {name.lower() for name in header}:
+        if "tested" in header and "score" not in header:
+            raise InputError(
+                f"{source} line {rows[0][0]}: no column score among {','.join(header):.60}; rename "
+                "the column that has the scores to score"
+            )
         raise InputError(
             f"{source} line {rows[0][0]}: columns {','.join(header):.60} look like a log, expected "
             "a matrix, or a log with columns step,tested,score (and trained,kind,n) or "
@@ -81,6 +91,17 @@ def parse_table(text: str, source: str) -> MatrixEntry:
     row_tasks = _first_names(row_names, column_names, count=len(matrix))
     notes = (*notes, *more)
     return MatrixEntry(fields, row_tasks=row_tasks, percent=percent, notes=notes)
+
+
+def _are_halves(rows: list[tuple[int, list[str]]]) -> bool:
+    """Return whether rows are as numbers like 0,9 that were split at their decimal commas."""
+    widths = [len(row) for _, row in rows]
+    tasks = len(rows)
+    if widths not in ([2 * tasks] * tasks, [2 * (k + 1) for k in range(tasks)]):
+        return False
+    before = {cell.strip() for _, row in rows for cell in row[::2]}
+    after = {cell.strip() for _, row in rows for cell in row[1::2]}
+    return before <= {"0", "1"} and all(cell.isdecimal() for cell in after)
 
 
 def _first_names(*candidates: list[str], count: int) -> list[str]:
