@@ -129,14 +129,29 @@ def test_an_interrupt_names_every_run_that_has_begun(
 ) -> None:
     configs = [make_config("split-digits", "naive", seed=seed) for seed in range(2)]
     _, waiting = plan_jobs(configs, tmp_path / "my runs")
-    for job in waiting:
-        job.folder.mkdir(parents=True)
     view = SeedProgressView(show=False)
     view.on_plan(RunPlan([], waiting, []))
-    with pytest.raises(KeyboardInterrupt), view:
-        raise KeyboardInterrupt
-    _, folders = capsys.readouterr().err.split("perdure score ")
+
+    def interrupt() -> str:
+        with pytest.raises(KeyboardInterrupt), view:
+            raise KeyboardInterrupt
+        return capsys.readouterr().err
+
+    for job in waiting:
+        job.folder.mkdir(parents=True)
+        (job.folder / "points.csv").write_text("step,trained,tested,kind,score,n\n")
+    none = interrupt()
+    says(none, "0 of 2 runs finished", "starts from scratch: there is no checkpoint yet")
+    assert "perdure score" not in none  # which would find nothing
+    for job in waiting:
+        with (job.folder / "points.csv").open("a") as file:
+            file.write("1,a,a,probe,0.5,10\n")
+    (waiting[0].folder / "checkpoint").mkdir()
+    first, folders = interrupt().split("perdure score ")
+    says(first, "resumes 1 from the last checkpoint and starts the rest from scratch")
     assert shlex.split(folders) == [str(job.folder) for job in waiting]
+    waiting[1].code = 0
+    says(interrupt(), "1 of 2 runs finished. The same command resumes the others")
 
 
 def test_fewer_and_more_seeds_use_what_is_there(three: tuple[Path, str], tmp_path: Path) -> None:

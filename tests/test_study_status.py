@@ -235,7 +235,7 @@ def test_a_study_that_was_interrupted(bench: Bench) -> None:
     fake = Fake(stopped)
     found = bench.run(fake)
     assert (found.code, found.out) == (130, "")
-    says(found.err, "interrupted; 4 runs are done. The same command resumes")
+    says(found.err, "interrupted; 4 runs finished. The same command resumes the study")
     status = bench.status()
     assert (status["done"], status["searched"], status["waiting"]) == (4, 1, 4)
     assert status["undecided"] == 1

@@ -1,9 +1,13 @@
-"""What `perdure.run` says before it trains: the data, changes since, finished and resumed runs."""
+"""What `perdure.run` says besides its result: data, changes, resumed and interrupted runs."""
 
 from __future__ import annotations
 
+import shlex
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from .._display import count_of
+from ..record import RunFolder
 from ..record.group_names import count_replicates
 
 if TYPE_CHECKING:
@@ -14,7 +18,14 @@ if TYPE_CHECKING:
     from ..scenarios.scenario import Provenance
     from ..training import RunConfig
 
-__all__ = ["list_replicates", "note_changes", "note_last_run", "note_own_data", "note_progress"]
+__all__ = [
+    "list_replicates",
+    "note_changes",
+    "note_interrupt",
+    "note_last_run",
+    "note_own_data",
+    "note_progress",
+]
 
 
 def note_changes(finished: Sequence[Job], provenance: Mapping[str, Provenance]) -> list[str]:
@@ -59,15 +70,14 @@ def note_own_data(config: RunConfig) -> list[str]:
     own = find_scenario(config.data_path, options).own
     assert own is not None
     tasks = config.num_tasks or own.tasks
-    counted = f"{own.examples:,} training examples, {own.classes} classes, {tasks} tasks"
+    counted = f"{own.examples:,} training examples, {count_of(own.classes, 'class')}"
     hint = "" if own.has_tasks or config.num_tasks else "; `num_tasks=` sets another number"
-    return [f"{config.scenario}: {counted}{hint}", *own.notes]
+    return [f"{config.scenario}: {counted}, {count_of(tasks, 'task')}{hint}", *own.notes]
 
 
 def note_progress(finished: Sequence[Job], waiting: Sequence[Job]) -> list[str]:
     """Return notes on which runs are finished, start from scratch or resume."""
     from ..execution import can_resume
-    from ..record.run_folder import RunFolder
 
     notes = []
     if finished and not waiting:
@@ -84,6 +94,30 @@ def note_progress(finished: Sequence[Job], waiting: Sequence[Job]) -> list[str]:
     if resumed := [job for job in begun if can_resume(job)]:
         notes.append(f"resuming from a checkpoint: {_list(resumed)}")
     return notes
+
+
+def note_interrupt(jobs: Sequence[Job]) -> list[str]:
+    """Return what the same command will do after an interrupt, and what was recorded so far."""
+    left = [job for job in jobs if job.code != 0]
+    resumable = sum(RunFolder(job.folder).checkpoint_path.exists() for job in left)
+    done = f"{len(jobs) - len(left)} of {count_of(len(jobs), 'run')} finished"
+    if resumable == len(left):
+        rest = "resumes the others from their last checkpoints"
+    elif resumable:
+        rest = f"resumes {resumable} from the last checkpoint and starts the rest from scratch"
+    else:
+        rest = "starts from scratch: there is no checkpoint yet"
+    notes = [f"interrupted; {done}. The same command {rest}"]
+    if recorded := [str(job.folder) for job in left if _has_points(job.folder)]:
+        notes.append(f"what was recorded so far: perdure score {shlex.join(recorded)}")
+    return notes
+
+
+def _has_points(folder: Path) -> bool:
+    """Return whether a run has evaluated anything yet."""
+    with suppress(OSError), RunFolder(folder).points_path.open("rb") as file:
+        return file.read(4096).count(b"\n") > 1  # the first line is the header
+    return False
 
 
 def list_replicates(configs: Iterable[RunConfig]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from .._display import format_block, list_some
+from .._display import count_of, format_block, list_some
 from ..metrics import summary_of_runs
 from ..record import InputError, open_run
 from ..stats.schedules import describe_budget
@@ -254,5 +254,6 @@ def _warn_if_sparse(record: Run, every: int | str) -> list[str]:
     shortest = min((end - start for start, end in pairwise(ends)), default=every)
     if shortest >= every:
         return []
-    reason = f"a task has {shortest} iterations but is evaluated every {every} iterations"
+    length = count_of(shortest, "iteration")
+    reason = f"a task has {length} but is evaluated every {every} iterations"
     return [f"{reason}, so drops within a task are not seen; use a smaller `every=`"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import time
 from collections import Counter
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from .._display import count_of
 from .._terminal_text import escape_line
+from ..api.run_notes import note_interrupt
 from ..record.group_names import count_replicates
 from ._output import print_stderr, render_options
 
@@ -54,15 +55,7 @@ class SeedProgressView:
         if self._progress is not None:
             self._progress.stop()
         if kind is KeyboardInterrupt and self._jobs:
-            done = sum(job.code == 0 for job in self._jobs)
-            print_stderr(
-                f"interrupted; {done} of {len(self._jobs)} runs finished. The same command "
-                "resumes the others from their last checkpoints"
-            )
-            begun = [job for job in self._jobs if job.code != 0 and job.folder.exists()]
-            if begun:
-                folders = shlex.join(str(job.folder) for job in begun)
-                print_stderr(f"what was recorded so far: perdure score {folders}")
+            print_stderr(*note_interrupt(self._jobs))
 
     def on_plan(self, plan: RunPlan) -> None:
         """Show what will be done."""
@@ -109,7 +102,7 @@ class SeedProgressView:
         )
         for job in jobs:
             self._bars[id(job)] = self._progress.add_task(
-                f"{job.config.replicate}", total=1.0, live="waiting", start=False
+                f"{job.config.replicate}", total=1.0, live="waiting for its turn", start=False
             )
         self._progress.start()
 
@@ -160,8 +153,8 @@ class StudyProgressView:
             self._live.stop()
         if kind is KeyboardInterrupt:
             print_stderr(
-                f"interrupted; {self.ended['done']} runs are done. The same command resumes the "
-                "others from their last checkpoints"
+                f"interrupted; {count_of(self.ended['done'], 'run')} finished. The same command "
+                "resumes the study, unfinished runs from their last checkpoints if they have one"
             )
 
     def on_round(self, jobs: Sequence[Job], later: int = 0) -> None:
@@ -266,6 +259,8 @@ def _live_text(event: ProgressEvent) -> str:
         >>> _live_text(ProgressEvent(0.5, task="4-5", current_accuracy=0.98))
         'learning 4-5, accuracy 0.980'
     """
+    if event.fraction == 0 and event.current_accuracy is None:
+        return "loading PyTorch and the data"
     parts = []
     if event.current_accuracy is not None:
         parts.append(f"learning {event.task}, accuracy {event.current_accuracy:.3f}")

@@ -19,6 +19,7 @@ from torch.utils.data import (
 )
 from torch.utils.data import Subset as DatasetSubset
 
+from .._display import count_of
 from .state.trees import as_tensors, leaves
 
 if TYPE_CHECKING:
@@ -113,8 +114,9 @@ def common_length(x: object, y: object, name: str) -> int:
         lengths += own
     if lengths[0] != lengths[1]:
         raise ValueError(
-            f"task {name!r}: {lengths[0]} examples and {lengths[1]} labels, expected as many; pass "
-            "the labels of the same examples"
+            f"task {name!r}: {count_of(lengths[0], 'example')} and "
+            f"{count_of(lengths[1], 'label')}, expected as many; pass the labels of the same "
+            "examples"
         )
     return lengths[0]
 

@@ -16,6 +16,7 @@ from torch.utils.data import (
     default_convert,
 )
 
+from .._display import count_of
 from .eval_data import (
     check_classes,
     check_ids,
@@ -138,8 +139,8 @@ class EvalSet:
             raise ValueError(f"task {self.name!r}: no examples, expected at least 1")
         if self._ids is not None and len(self._ids) != self._size:
             raise ValueError(
-                f"task {self.name!r}: {len(self._ids)} ids for {self._size} examples, expected one "
-                "per example"
+                f"task {self.name!r}: {count_of(len(self._ids), 'id')} for "
+                f"{count_of(self._size, 'example')}, expected one per example"
             )
 
     def _check_last_example(self) -> None:

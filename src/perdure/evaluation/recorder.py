@@ -99,16 +99,12 @@ class Recorder:
 
     def state(self) -> dict[str, object]:
         """Return how far the record is, as plain data for a checkpoint."""
+        files = list(self._per_example_files.items())
         state = _RecordState(
-            position=self.writer.position(),
-            notes=self.notes,
-            per_example_files=list(self._per_example_files.items()),
-            live=self.live.state(),
-            created=self._created,
-            resumed=self._resumed,
-        )
-        plain: dict[str, object] = msgspec.to_builtins(state)
-        return plain
+            self.writer.position(), self.notes, files, self.live.state(), self._created,
+            self._resumed,
+        )  # fmt: skip
+        return dict(msgspec.to_builtins(state))
 
     def warn(self, message: str) -> None:
         """Warn the user and readers of the record."""
@@ -231,20 +227,13 @@ class Recorder:
         self.writer.write_metadata(self._run_json())
 
     def _run_json(self) -> dict[str, object]:
-        scale = self._scale
-        content = {
-            **self._run,
-            "tasks": list(self._trained),
-            "scale": {
-                "low": scale.low if isfinite(scale.low) else None,
-                "high": scale.high if isfinite(scale.high) else None,
-                "lower_is_better": scale.lower_is_better,
-                "name": scale.label,
-            },
-            "notes": self.notes,
-        }
-        fingerprints = {name: task.fingerprint() for name, task in self._trained.items()}
-        if known := {name: value for name, value in fingerprints.items() if value is not None}:
+        scale, ends = self._scale, {"low": self._scale.low, "high": self._scale.high}
+        about: dict[str, object] = {"lower_is_better": scale.lower_is_better, "name": scale.label}
+        about |= {name: end if isfinite(end) else None for name, end in ends.items()}
+        names = list(self._trained)
+        content = {**self._run, "tasks": names, "scale": about, "notes": self.notes}
+        known = {name: task.fingerprint() for name, task in self._trained.items()}
+        if known := {name: value for name, value in known.items() if value is not None}:
             content["evaluation_data"] = known
         counts = self._class_counts()
         return content | ({"classes": counts} if counts else {})

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ..data import load
 from ..record import RunFolder
 from ..scenarios import find_scenario
-from .events import ExitEvent, NoteEvent, decode_event
+from .events import ExitEvent, NoteEvent, ProgressEvent, decode_event
 from .jobs import encode_job
 from .serial import run_serially
 
@@ -89,6 +89,7 @@ def run_in_processes(
                 _decode_data(job, datasets)
                 with _interrupts_blocked():
                     _assign(job, workers)
+                report(job, ProgressEvent(0.0))
             if not any(worker.job for worker in workers):
                 break
             for worker in _wait_for_any(workers):

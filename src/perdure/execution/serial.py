@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..record import RunFolder
-from .events import ExitEvent
+from .events import ExitEvent, ProgressEvent
 from .jobs import perform
 
 if TYPE_CHECKING:
@@ -32,4 +32,6 @@ def run_serially(jobs: Sequence[Job], on_event: OnEvent) -> None:
 
         # Another command may have finished the run meanwhile.
         done = job.overwrite is not True and RunFolder(job.folder).is_finished()
+        if not done:
+            report(ProgressEvent(0.0))
         report(ExitEvent(0 if done else perform(job, report)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .._display import count_of
 from .._user_modules import import_user_attribute
 from ..data import Dataset
 from ..data.own import OwnData, ReadOptions, read_own_data
@@ -105,8 +106,8 @@ def read_own(source: str, options: ReadOptions) -> OwnScenario:
         setting = "class" if _has_disjoint_classes(found) else "domain"
         why = "have classes of their own" if setting == "class" else "share classes"
         notes.append(
-            f"{tasks} tasks as the data states them, which {why}: {setting}-incremental, see "
-            "`setting=`"
+            f"{count_of(tasks, 'task')} as the data states, which {why}: {setting}-incremental, "
+            "see `setting=`"
         )
     x = data.train.x
     return OwnScenario(

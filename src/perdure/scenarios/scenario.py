@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
-from .._display import format_block
+from .._display import count_of, format_block
 from ..data import DATASETS
 from ..record import InputError
 
@@ -94,10 +94,11 @@ class Scenario:
     class_names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        title = f"Scenario {self.name}: {len(self.tasks)} tasks, {self.setting}-incremental"
+        tasks = count_of(len(self.tasks), "task")
+        title = f"Scenario {self.name}: {tasks}, {self.setting}-incremental"
         rows = [
             (task.name, f"{len(task.train)} train", f"{len(task.test)} test",
-             f"{len(task.classes)} classes")
+             count_of(len(task.classes), "class"))
             for task in self.tasks
         ]  # fmt: skip
         return format_block(title, rows)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..._display import count_of
 from ...record import InputError
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def find_layout(
     last = _channels_last(x.shape, source, channels)
     height, width, count = x.shape[1:] if last else (x.shape[2], x.shape[3], x.shape[1])
     where = "last" if last else "first"
-    note = f"{shape}: images of {width}x{height} with {count} channels (the {where} axis)"
+    number = count_of(count, "channel")
+    note = f"{shape}: images of {width}x{height} with {number} (the {where} axis)"
     return Layout("images", channels_last=last, as_bytes=as_bytes, note=note)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from ..._display import count_of
 from ..executors import Worker
 from ..state.tensors import unique_tensors, unshareable_kind
 from .eval_batches import EvalResult
@@ -247,10 +248,8 @@ class ProcessWorker:
         exit_code, unfinished = self._process.exitcode, dict(self._slot_of)
         self._deaths += 1
         self._stop()
-        event = (
-            f"the evaluation process died (exit code {exit_code}) with {len(unfinished)} "
-            "evaluation(s) pending"
-        )
+        pending = count_of(len(unfinished), "evaluation")
+        event = f"the evaluation process died (exit code {exit_code}) with {pending} pending"
         shapes = [(tensor.shape, tensor.dtype) for tensor in unique_tensors(self._model)]
         if shapes != self._shapes:
             self._engine.warn(f"{event}, which are lost: the model has other shapes now")
@@ -279,9 +278,8 @@ class ProcessWorker:
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._process.start()
         except (ValueError, OSError, AssertionError) as error:
-            self._engine.warn(
-                f"no evaluation process can be started ({error}); the model is evaluated inline"
-            )
+            reason = f"no evaluation process can be started ({error})"
+            self._engine.warn(f"{reason}; the model is evaluated inline")
             self._give_up()
             self._process = None
             return
