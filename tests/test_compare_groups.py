@@ -268,6 +268,13 @@ def test_scores_of_another_kind_are_refused_always(tmp_path: Path) -> None:
     says(line, "another range or direction")
 
 
+def test_digests_are_short(tmp_path: Path) -> None:
+    for k, strategy in enumerate(("er", "ewc")):
+        store(tmp_path, {strategy: spread(0.5, 2)}, data_sha256=f"{k}" * 64)
+    out = run("compare", tmp_path, "--metrics", "acc").out
+    says(out, "groups differ in data_sha256 too: 00000000… (er); 11111111… (ewc)")
+
+
 def test_what_else_differs_is_noted(tmp_path: Path) -> None:
     store(tmp_path, {"er": spread(0.5, 2)})
     store(tmp_path, {"ewc": spread(0.5, 2)}, epochs=5, data={"x": {"sha256": {"f": "1"}}})

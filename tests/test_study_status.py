@@ -18,6 +18,7 @@ from perdure.studies import read_study
 
 from .cli_helpers import Answer, refused, run, says, strict, write
 from .study_helpers import Failure, Fake, Scores, flat, table_of
+from .test_latex import check_latex
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,6 +182,26 @@ def test_numbers_of_every_form(bench: Bench) -> None:
     latex = bench.told("report", "--format", "latex").out
     assert f"ewc & 3 of 3 & {of(ewc)} &".replace("±", r"$\pm$") in latex
     assert latex.count(r"\begin{tabular}") == latex.count(r"\bottomrule") == 1
+
+
+def test_latex_headings_are_symbols_or_ids(bench: Bench) -> None:
+    bench.run(Fake(answer))
+    told = ("report", "--format", "latex", "--metrics", "acc,bwt,forgetting.best")
+    heading, *rows = check_latex(bench.told(*told).out)
+    symbols = [rf"$\mathrm{{{symbol}}}$" for symbol in ("ACC", "BWT", "AF")]
+    assert heading[:5] == ["strategy", "seeds", *symbols]
+    assert [row[0] for row in rows] == ["naive", "ewc"]
+    ids = check_latex(bench.told(*told, "--ids").out)
+    assert ids[0][:5] == ["strategy", "seeds", "acc", "bwt", "forgetting.best"]
+    assert ids[1:] == rows
+
+
+def test_notes_on_a_study_are_printed_where_it_runs(bench: Bench) -> None:
+    text = bench.file.read_text().replace('"naive"', '"finetune"')
+    bench.file.write_text(text)
+    assert "finetune means naive" in bench.run(Fake(answer)).err
+    for command in ("status", "report"):
+        assert bench.told(command).err == ""
 
 
 def test_the_json_report(bench: Bench) -> None:

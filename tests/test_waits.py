@@ -182,7 +182,7 @@ def test_a_silent_command_says_that_it_is_at_work(
         timer.function(*timer.arguments)  # type: ignore[operator]
         assert capsys.readouterr() == (
             "",
-            "perdure: score is at work; its output follows\n",
+            "perdure: score is running; its output will follow\n",
         )
         _output.print_lines("result")
         assert timer.cancelled
@@ -191,7 +191,7 @@ def test_a_silent_command_says_that_it_is_at_work(
     with pytest.raises(SystemExit):
         main()
     assert FakeTimer.made[-1].cancelled
-    assert "at work" not in capsys.readouterr().err
+    assert "is running" not in capsys.readouterr().err
 
 
 def test_quiet_turns_the_line_off(monkeypatch: pytest.MonkeyPatch) -> None:

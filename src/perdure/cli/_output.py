@@ -73,7 +73,7 @@ def announce_waiting(command: str) -> Iterator[None]:
     turns the line off.
     """
     global _waiting
-    text = f"{command} is at work; its output follows"
+    text = f"{command} is running; its output will follow"
     _waiting = Timer(FIRST_LINE_SECONDS, print_stderr, [text])
     _waiting.daemon = True
     if not os.environ.get("PERDURE_QUIET"):

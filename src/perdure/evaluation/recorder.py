@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from ..record import InputError, RecordError, RunFolder, RunWriter, csv_field, read_input
-from ..record.formats.confusion import count_ofs
+from ..record.formats.confusion import format_counts
 from ..record.writer import WriterPosition  # noqa: TC001 - msgspec reads the annotation
 from .arguments import convert_state
 from .live import Live
@@ -174,7 +174,7 @@ class Recorder:
                 live_task = self.live.tasks.get(name)
                 if live_task is None or live_task.last_step != step:  # a probe takes precedence
                     self.live.update(step, name, score, len(values[name]))
-        confusion = count_ofs(step, trained, predictions if self._per_example else {})
+        confusion = format_counts(step, trained, predictions if self._per_example else {})
         self.writer.append_points(lines, of_subsets, of_whole_sets, confusion)
 
     def write_gradients(self, step: int, trained: str | None, norms: Sequence[str]) -> None:

@@ -166,7 +166,7 @@ def summary_of_runs(
         result.notes.append(f"BCa intervals of {len(runs)} seeds are too narrow; use about ten")
     if result.components:
         if any(run.tasks != result.tasks for run in runs):
-            result.tasks = tuple(f"position {k + 1}" for k in range(len(result.tasks)))
+            result.tasks = tuple(f"position {k}" for k in range(len(result.tasks)))
         result.notes.append(describe_components(result))
     elif any(run.tasks != result.tasks for run in runs):
         result.notes.append("task names or orders differ between runs; tasks match by position")

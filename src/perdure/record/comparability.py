@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 SELECT_PART = "expected one: name a part by a pattern such as 'runs/NAME-*'"
+
+DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")  # SHA-256, of which 8 digits are enough
 
 
 def select_finished(groups: Groups) -> tuple[Groups, list[str]]:
@@ -158,7 +161,8 @@ def _unnamed_differences(groups: Groups) -> list[str]:
             continue
         names_by_value: dict[str, list[str]] = {}
         for name, config in configs.items():
-            names_by_value.setdefault(str(config.get(key)), []).append(name)
+            value = DIGEST.sub(r"\1…", str(config.get(key)))
+            names_by_value.setdefault(value, []).append(name)
         listed = "; ".join(f"{v} ({', '.join(names)})" for v, names in names_by_value.items())
         notes.append(f"groups differ in {key} too: {listed:.300}")
     return notes

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 
 from .formats.costs import COST_COLUMNS
 from .io.append import (
+    OTHER_FOLDER,
     UNFINISHED_PATTERN,
     Appender,
     FilePosition,
@@ -106,9 +107,7 @@ class RunWriter:
         """Return the lock of the folder, in which a run may now begin or be resumed."""
         folder = self.folder
         if folder.is_file():
-            raise RecordError(
-                f"{folder}: file exists, expected a folder; choose another record folder"
-            )
+            raise RecordError(f"{folder}: file exists, expected a folder; {OTHER_FOLDER}")
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock = Lock(folder)
@@ -303,8 +302,7 @@ def _remove_run(folder: Path, *, overwrite: bool | Literal["unfinished"]) -> Non
     if not overwrite or (finished and overwrite == "unfinished"):
         state = "a finished" if finished else "an unfinished"
         raise RecordError(
-            f"{folder}: holds {state} run already; choose another record folder, or "
-            "overwrite=True to replace it"
+            f"{folder}: holds {state} run already; {OTHER_FOLDER}, or overwrite=True to replace it"
         )
     (folder / DONE_FILE).unlink(missing_ok=True)  # first: a part of a run is not finished
     checkpoint.unlink(missing_ok=True)  # nor can it be resumed

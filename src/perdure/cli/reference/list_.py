@@ -11,7 +11,7 @@ from ...models import MODELS, describe_model
 from ...report.tables import TextTable
 from ...report.tables.scores import ARROWS
 from ...scenarios import SCENARIOS
-from ...strategies import STRATEGIES
+from ...strategies import STRATEGIES, STRATEGY_ALIASES
 from .._output import print_lines, print_wrapped
 
 __all__ = ["list_app"]
@@ -54,9 +54,16 @@ def scenarios() -> None:
 
 @list_app.command
 def strategies() -> None:
-    """List all strategies with what they store and their papers."""
-    rows = [[name, entry.about, entry.keeps, entry.paper] for name, entry in STRATEGIES.items()]
-    TextTable(["strategy", "what it does", "stores", "paper"], rows).show(sys.stdout)
+    """List all strategies with their other names, what they store, and their papers."""
+    others: dict[str, list[str]] = {}
+    for alias, name in STRATEGY_ALIASES.items():
+        others.setdefault(name, []).append(alias)
+    rows = [
+        [name, entry.about, ", ".join(others.get(name, ())), entry.keeps, entry.paper]
+        for name, entry in STRATEGIES.items()
+    ]
+    header = ["strategy", "what it does", "also called", "stores", "paper"]
+    TextTable(header, rows).show(sys.stdout)
 
 
 @list_app.command

@@ -26,7 +26,7 @@ from .._output import (
     render_options,
 )
 from .._progress import StudyProgressView
-from .output import count_ofs, print_report, print_runs, render_failures
+from .output import format_counts, print_report, print_runs, render_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,7 +101,6 @@ def status_(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "t
     from ... import studies
 
     study = studies.read_study(file)
-    print_stderr(*(f"note: {note}" for note in study.notes))
     status = studies.study_status(study, store)
     running = [folder.name for folder in status.running]
     waiting = status.remaining - len(running)
@@ -113,7 +112,9 @@ def status_(file: Path, *, store: Store = Path("runs"), format_: TextFormat = "t
         }  # fmt: skip
         print_json(plain)
         return 0
-    counts = count_ofs(status.finished, status.searched, len(running), len(status.failed), waiting)
+    counts = format_counts(
+        status.finished, status.searched, len(running), len(status.failed), waiting
+    )
     print_lines(f"{study.name}: {counts}")
     if status.undecided:
         print_lines(f"{len(status.undecided)} of {len(study.cells)} cells wait for their search")
@@ -145,7 +146,6 @@ def report(
     from ... import studies
 
     study = studies.read_study(file)
-    print_stderr(*(f"note: {note}" for note in study.notes))
     status = studies.study_status(study, store)
     print_report(study, store, status, format_, metrics or [], ids=ids)
     return 0

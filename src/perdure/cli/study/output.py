@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     from ...studies import Study, StudyStatus
     from .._options import ExecutionOptions
 
-__all__ = ["count_ofs", "print_report", "print_runs", "render_failures"]
+__all__ = ["format_counts", "print_report", "print_runs", "render_failures"]
 
 
-def count_ofs(done: int, searched: int, running: int = 0, failed: int = 0, waiting: int = 0) -> str:
+def format_counts(
+    done: int, searched: int, running: int = 0, failed: int = 0, waiting: int = 0
+) -> str:
     """Return the number of runs per state as text; they add up to the total.
 
     Example:
-        >>> count_ofs(5, 2, 1, 0, 3)
+        >>> format_counts(5, 2, 1, 0, 3)
         '5 of 9 runs done (2 of them in the search), 1 running, 0 failed, 3 waiting'
     """
     search = f" ({searched} of them in the search)" if searched else ""

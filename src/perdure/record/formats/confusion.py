@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Confusion", "count_ofs", "read_confusion"]
+__all__ = ["Confusion", "format_counts", "read_confusion"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +30,13 @@ class Confusion:
     count: NDArray[np.int64]
 
 
-def count_ofs(
+def format_counts(
     step: int, trained: str | None, pairs: Mapping[str, NDArray[np.generic]]
 ) -> list[str]:
     """Return lines that count (2, examples) labels and predicted classes, by tested task.
 
     Example:
-        >>> count_ofs(9, "a", {"b": np.array([[0, 0, 1], [0, 0, 0]])})
+        >>> format_counts(9, "a", {"b": np.array([[0, 0, 1], [0, 0, 0]])})
         ['9,a,b,0,0,2', '9,a,b,1,0,1']
     """
     lines = []

@@ -34,6 +34,9 @@ FilePosition = tuple[int, str]  # bytes in a file, and their SHA-256
 UNFINISHED_PATTERN = ".*.new"  # names of files that `replace` has not finished
 
 
+OTHER_FOLDER = "choose another record folder (`store=` if it is one of `perdure run`)"
+
+
 class RecordError(RuntimeError):
     """Raised when a record cannot be written; the message says where, why and what to do."""
 
@@ -48,7 +51,7 @@ def explain_os_error(path: Path, error: OSError) -> RecordError:
         )
     return RecordError(
         f"{path}: {what}; no recorded data was lost. Free disk space or fix permissions (pending "
-        "rows are written on the next attempt), or choose another record folder"
+        f"rows are written on the next attempt), or {OTHER_FOLDER}"
     )
 
 

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from .append import RecordError, open_file
+from .append import OTHER_FOLDER, RecordError, open_file
 from .positions import read_at, write_at
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Lock:
         except (BlockingIOError, FileNotFoundError):
             reason = _explain_holder(self._file)
             self.drop()
-            raise RecordError(f"{folder}: {reason}, or choose another record folder") from None
+            raise RecordError(f"{folder}: {reason}, or {OTHER_FOLDER}") from None
         except BaseException:
             self.drop()
             raise

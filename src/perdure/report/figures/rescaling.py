@@ -70,7 +70,7 @@ def rescaled(methods: RunsByMethod, *, size: Size = "page") -> Figure:
         ends = [*af.get_ylim(), *raf.get_ylim()] if raf.lines else af.get_ylim()
         for axes in (af, raf):
             axes.set_ylim(min(ends), max(ends))
-            axes.set_xlabel("after task $k$")
+            axes.set_xlabel("tasks learned, $k$")
         add_legend(figure, [*aa.lines, *band_key(map(len, matrices.values()))])
     ids = "AA: acc, AF: forgetting.best, RAA: raa, RAF: raf, of the first k tasks"
     set_caption(figure, ids, describe_runs(map(len, matrices.values())))
@@ -106,7 +106,7 @@ def guessing(methods: RunsByMethod, *, size: Size = "page") -> Figure:
     set_caption(
         figure,
         "factors from the accuracy of guessing among the classes learned so far: RAA = gamma AA "
-        "(raa, acc) and RAF = beta AF (raf, forgetting.best) after task k, for all methods",
+        "(raa, acc) and RAF = beta AF (raf, forgetting.best) after k tasks, for all methods",
     )
     return figure
 
@@ -182,7 +182,7 @@ def _draw_factors(axes: Axes, classes: Sequence[float], setting: Setting) -> Non
             values = np.full(len(k), np.nan)
             label = f"{label} (undefined)"
         axes.plot(k, values, color=colour, linestyle=dashes, marker=marker, ms=3, label=label)
-    axes.set(xlabel="after task $k$", ylabel="factor", ylim=(0, 1.05))
+    axes.set(xlabel="tasks learned, $k$", ylabel="factor", ylim=(0, 1.05))
     axes.set_title(_describe_classes(classes, setting))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(alpha=0.3)
