@@ -29,9 +29,10 @@ draw spider "$runs/five" -o "$here/spider.png"
 draw fixed "$runs/five" -o "$here/fixed.png"
 draw ranks "$runs/five" -o "$here/ranks.png"
 draw early-stopping "$runs/stopping" -o "$here/early-stopping.png"
-# 48 colours are enough for lines, and keep the repository small.
+# 64 colours are enough for lines, and keep the repository small; rare ones must be among them.
 for picture in "$here"/*.png; do
 	case $picture in */report.png | */watch.png) continue ;; esac
 	python -c 'import sys; from PIL import Image as I
-I.open(sys.argv[1]).convert("RGB").quantize(48, dither=I.Dither.NONE).save(sys.argv[1], optimize=True)' "$picture"
+few = I.open(sys.argv[1]).convert("RGB").quantize(64, I.Quantize.MAXCOVERAGE, 3, dither=I.Dither.NONE)
+few.save(sys.argv[1], optimize=True)' "$picture"
 done

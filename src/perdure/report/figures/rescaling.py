@@ -96,7 +96,7 @@ def guessing(methods: RunsByMethod, *, size: Size = "page") -> Figure:
         for classes, setting in map(_get_classes, several)
     )
     rows, columns = split_into_rows(len(counts), 1 if size == "column" else 3)
-    height = {"column": 0.75, "page": 0.7, "slide": 0.5625}.get(size, 0.7) * rows / columns
+    height = {"column": 0.75, "page": 0.5, "slide": 0.5625}.get(size, 0.5) * rows / columns
     with new_figure(size, max(height, 0.45), rows, columns) as figure:
         for axes, (classes, setting) in zip(figure.axes, counts, strict=False):
             _draw_factors(axes, classes, setting)
