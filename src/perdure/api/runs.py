@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import structs
 
@@ -82,6 +82,7 @@ def run(
     orders: int | None = None,
     store: str | Path = "runs",
     jobs: int | None = None,
+    seeds_together: Literal["auto", "yes", "no"] = "auto",
     restart: bool = False,
     resume: bool = False,
     force: bool = False,
@@ -103,7 +104,9 @@ def run(
         orders: Number of task orders, drawn at random, each run with every seed; None for the
             scenario's own order.
         store: Folder in which runs are stored.
-        jobs: Number of seeds to run in parallel; None for what the CPU cores allow.
+        jobs: Number of seeds to run in parallel processes; None for what the CPU cores allow.
+        seeds_together: Train all seeds in turns in one process: "yes", "no", or "auto", where they
+            share a CUDA device and the strategy's steps can be captured in CUDA graphs.
         restart: Restart every seed from scratch, finished or not.
         resume: Only resume interrupted runs; raise if there is nothing to resume.
         force: Resume even if the data or software versions have changed.
@@ -120,6 +123,10 @@ def run(
     """
     from .. import execution, training
 
+    if seeds_together not in ("auto", "yes", "no"):
+        raise InputError(f"`seeds_together=` is {seeds_together!r:.40}, expected auto, yes or no")
+    if seeds_together == "yes" and jobs is not None:
+        raise InputError("`seeds_together='yes'` and `jobs=` exclude each other; give one")
     if not checkpoint_every >= 0:
         raise InputError(f"`checkpoint_every=` is {checkpoint_every:g}, expected 0 or more seconds")
     configs = make_configs(scenario, strategy, seeds=seeds, orders=orders, **options)
@@ -143,7 +150,13 @@ def run(
     if on_plan is not None:
         on_plan(RunPlan(finished, waiting, notes))
     if waiting:
-        execution.run_in_processes(waiting, on_event or _ignore, max_parallel=jobs)
+        together = seeds_together == "yes" or (
+            seeds_together == "auto" and jobs is None and execution.suits_together(waiting)
+        )
+        if together:
+            execution.run_together(waiting, on_event or _ignore)
+        else:
+            execution.run_in_processes(waiting, on_event or _ignore, max_parallel=jobs)
     notes += [f"{job.config.replicate}: {note}" for job in waiting for note in job.notes]
     done = [*finished, *(job for job in waiting if job.error is None)]
     failed = [job for job in waiting if job.error is not None]

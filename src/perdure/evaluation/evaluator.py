@@ -151,6 +151,10 @@ class Evaluator:
         """Warn the user and readers of the record."""
         self._recorder.warn(message)
 
+    def note(self, message: str) -> None:
+        """Add a note for readers of the record."""
+        self._recorder.note(message)
+
     def add_task(self, name: object, data: object, *, evaluate_now: bool = False) -> None:
         """Add a task, at any time; it is evaluated once it is trained, or from now on."""
         self._tasks.add(name, data, evaluate_now=evaluate_now)
@@ -207,8 +211,14 @@ class Evaluator:
             tasks = [*self._tasks.sets.values()] if everything else [task]
             self._tracker.evaluate_now("initial", combined, tasks)
 
-    def step(self, model: Model) -> None:
-        """Count one training step of `model`, and evaluate it if the schedule says so."""
+    def step(self, model: Model, *, replayed: bool = False) -> None:
+        """Count one training step of `model`, and evaluate it if the schedule says so.
+
+        Args:
+            model: the model.
+            replayed: the step was the replay of a CUDA graph, so nothing but the values of the
+                model's tensors has changed since the last step, and it is not searched again.
+        """
         self._lifecycle.advance(model)
         self.costs.pause(stepped=True)
         self._model, step = model, self._lifecycle.step
@@ -217,7 +227,8 @@ class Evaluator:
             due = self._schedule.due(step, self._lifecycle.task_step)
             if due and (tasks := self._tasks.evaluated(self._lifecycle.trained_tasks)):
                 self._tracker.expect(step)
-                self._engine.submit(self._parts.combine(model), tasks, step)
+                if not (replayed and self._engine.replay(tasks, step)):
+                    self._engine.submit(self._parts.combine(model), tasks, step)
             self._tracker.collect()
         finally:
             self._tracker.show_progress()

@@ -1,4 +1,4 @@
-"""Many configs to many finished runs: one after the other, in a process pool, on Ray."""
+"""Many configs to many finished runs: one after the other, in turns, in a process pool, on Ray."""
 
 from .events import (
     ExitEvent,
@@ -13,6 +13,7 @@ from .process_pool import default_max_parallel, run_in_processes
 from .ray_executor import run_on_ray
 from .serial import run_serially
 from .store import can_resume, find_last_run, plan_jobs
+from .together import run_together, suits_together
 
 __all__ = [
     "ExitEvent",
@@ -29,4 +30,6 @@ __all__ = [
     "run_in_processes",
     "run_on_ray",
     "run_serially",
+    "run_together",
+    "suits_together",
 ]

@@ -18,13 +18,21 @@ from ..training.config import CHECKPOINT_SECONDS, RunConfig
 from .events import ExitEvent, FailureEvent, NoteEvent, ProgressEvent, SuccessEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from ..evaluation.live import Live
     from ..scenarios import Scenario
     from .events import RunEvent
 
-__all__ = ["Job", "decode_job", "encode_job", "explain_error", "perform"]
+__all__ = [
+    "Job",
+    "decode_job",
+    "encode_job",
+    "explain_error",
+    "perform",
+    "perform_stepwise",
+    "warnings_as_notes",
+]
 
 PROGRESS_SECONDS = 0.2  # between two progress events of a run
 
@@ -86,15 +94,34 @@ def perform(
     scenario: Scenario | None = None,
     on_checkpoint: Callable[[], None] | None = None,
 ) -> int:
-    """Return the exit code of a run after doing it; errors become a `FailureEvent`.
+    """Return the exit code of a run after doing it; as `perform_stepwise` otherwise."""
+    from ..training.single_run import deterministic_cudnn, exhaust
+
+    steps = perform_stepwise(job, on_event, scenario=scenario, on_checkpoint=on_checkpoint)
+    with deterministic_cudnn(), warnings_as_notes(on_event):
+        return exhaust(steps)
+
+
+def perform_stepwise(
+    job: Job,
+    on_event: Callable[[RunEvent], None],
+    *,
+    scenario: Scenario | None = None,
+    on_checkpoint: Callable[[], None] | None = None,
+    together: int = 1,
+) -> Generator[None, None, int]:
+    """Yield after every step of a run; return its exit code. Errors become a `FailureEvent`.
 
     Args:
         job: The run.
         on_event: Called with every event but the last, the `ExitEvent` of the executor.
         scenario: The scenario of the run, if it has been built already.
         on_checkpoint: Called after each checkpoint.
+        together: How many runs take turns in this process.
     """
-    from ..training.single_run import run  # imports PyTorch, which a finished run needs not
+    from ..training.single_run import (
+        run_stepwise,
+    )  # imports PyTorch, which a finished run needs not
 
     start, next_event = time.perf_counter(), 0.0
 
@@ -106,12 +133,11 @@ def perform(
 
     try:
         check_folder(job.folder)
-        with _warnings_as_notes(on_event):
-            run(
-                job.config, job.folder, overwrite=job.overwrite, resume=job.resume,
-                force=job.force, scenario=scenario, on_progress=on_progress,
-                checkpoint_every=job.checkpoint_every, on_checkpoint=on_checkpoint,
-            )  # fmt: skip
+        yield from run_stepwise(
+            job.config, job.folder, overwrite=job.overwrite, resume=job.resume,
+            force=job.force, scenario=scenario, on_progress=on_progress,
+            checkpoint_every=job.checkpoint_every, on_checkpoint=on_checkpoint, together=together,
+        )  # fmt: skip
         if job.cache_summary:
             load_summary(job.folder, keep=True)
         on_event(SuccessEvent(time.perf_counter() - start))
@@ -131,7 +157,8 @@ def perform(
 
 
 @contextmanager
-def _warnings_as_notes(on_event: Callable[[RunEvent], None]) -> Iterator[None]:
+def warnings_as_notes(on_event: Callable[[RunEvent], None]) -> Iterator[None]:
+    """Report warnings about evaluations as events."""
     from ..evaluation.recorder import EvaluationWarning
 
     with warnings.catch_warnings():

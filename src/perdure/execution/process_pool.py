@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Pipe, wait
 from typing import TYPE_CHECKING
 
+from .._devices import count_gpus
 from ..data import load
 from ..record import RunFolder
 from ..scenarios import find_scenario
@@ -23,7 +24,7 @@ from .jobs import encode_job
 from .serial import run_serially
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from .events import OnEvent, RunEvent
     from .jobs import Job
@@ -117,7 +118,7 @@ def run_in_processes(
 class _PoolProcess:
     """A process that does one job after another."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, environment: Mapping[str, str]) -> None:
         self.threads, self.has_ended = threads, False
         self.job: Job | None = None
         self.connection, other = Pipe()
@@ -128,7 +129,7 @@ class _PoolProcess:
                 pass_fds=[other.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # a user's model may print, and our standard output is the result
-                env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))},
+                env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads)), **environment},
             )
 
     def start(self, job: Job) -> None:
@@ -181,9 +182,21 @@ def _assign(job: Job, workers: list[_PoolProcess]) -> None:
     if worker is None:
         _end(idle)  # they were started with another number of threads
         workers[:] = [worker for worker in workers if worker.job]
-        worker = _PoolProcess(job.config.threads)
+        worker = _PoolProcess(job.config.threads, _choose_gpu(job, len(workers)))
         workers.append(worker)
     worker.start(job)
+
+
+def _choose_gpu(job: Job, number: int) -> dict[str, str]:
+    """Return the environment of process `number`: "cuda" is a GPU of its own, if there are many.
+
+    Without an index, the device is the first one that a process sees.
+    """
+    if job.config.device != "cuda" or (count := count_gpus()) < 2:
+        return {}
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = visible.split(",") if visible else [str(k) for k in range(count)]
+    return {"CUDA_VISIBLE_DEVICES": names[number % count].strip()}
 
 
 @contextmanager

@@ -124,7 +124,7 @@ def train(
                 step, done = step + 1, done + 1
                 check.add_loss(loss)
                 if evaluator is not None:
-                    evaluator.step(strategy.model)
+                    evaluator.step(strategy.model, replayed=graphs.replayed)
                 if checkpointer is not None and checkpointer.is_due():
                     check.check_losses()  # weights that are not finite are not worth saving
                     checkpointer.save(Position(index, done, step, rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 import torch
 
@@ -20,7 +20,8 @@ from .setup import build_evaluator, build_learner, load_scenario, prepare_scenar
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
+    from typing import Unpack
 
     from ..evaluation.live import Live
     from ..models import Network
@@ -28,10 +29,47 @@ if TYPE_CHECKING:
     from ..strategies import Strategy
     from .config import RunConfig
 
-__all__ = ["hash_weights", "run"]
+__all__ = ["deterministic_cudnn", "exhaust", "hash_weights", "run", "run_stepwise"]
+
+T = TypeVar("T")
 
 
 def run(
+    config: RunConfig, folder: str | os.PathLike[str], **options: Unpack[RunArguments]
+) -> Strategy:
+    """Return the learner of a finished run, whose record is in `folder`.
+
+    PyTorch's global generator is seeded, and its number of threads set. The options are those of
+    `run_stepwise`.
+
+    Example:
+        >>> import tempfile
+        >>> from perdure.training import make_config
+        >>> short = make_config("split-digits", "naive", epochs=1, every=20)
+        >>> folder = tempfile.mkdtemp() + "/run"
+        >>> strategy = run(short, folder)
+        >>> import perdure
+        >>> perdure.open_run(folder).finished
+        True
+    """
+    with deterministic_cudnn():
+        return exhaust(run_stepwise(config, folder, **options))
+
+
+class RunArguments(TypedDict, total=False):
+    """The options of `run`."""
+
+    overwrite: bool | Literal["unfinished"]
+    resume: bool
+    force: bool
+    scenario: Scenario | None
+    on_progress: Callable[[float, Live], None] | None
+    checkpoint_every: float
+    on_checkpoint: Callable[[], None] | None
+    together: int
+
+
+def run_stepwise(
     config: RunConfig,
     folder: str | os.PathLike[str],
     *,
@@ -42,10 +80,9 @@ def run(
     on_progress: Callable[[float, Live], None] | None = None,
     checkpoint_every: float = CHECKPOINT_SECONDS,
     on_checkpoint: Callable[[], None] | None = None,
-) -> Strategy:
-    """Return the learner of a finished run, whose record is in `folder`.
-
-    PyTorch's global generator is seeded, and its number of threads set.
+    together: int = 1,
+) -> Generator[None, None, Strategy]:
+    """Yield after every training step of a run; return the learner.
 
     Args:
         config: What to run.
@@ -57,16 +94,7 @@ def run(
         on_progress: Called after every step with the fraction that is done and the live numbers.
         checkpoint_every: Seconds between two checkpoints; tasks also end with one.
         on_checkpoint: Called after each checkpoint.
-
-    Example:
-        >>> import tempfile
-        >>> from perdure.training import make_config
-        >>> short = make_config("split-digits", "naive", epochs=1, every=20)
-        >>> folder = tempfile.mkdtemp() + "/run"
-        >>> strategy = run(short, folder)
-        >>> import perdure
-        >>> perdure.open_run(folder).finished
-        True
+        together: How many runs take turns in this process.
     """
     torch.set_num_threads(config.threads)
     reset_peak_memory(config.device)
@@ -80,12 +108,14 @@ def run(
         start, state = load_resumption(checkpoint, strategy, stopping)
     if resume and not overwrite:
         overwrite = "unfinished"
-    with (
-        _deterministic_cudnn(),
-        build_evaluator(
-            config, scenario, folder, strategy, overwrite=overwrite, resume=state
-        ) as evaluator,
-    ):
+    with build_evaluator(
+        config, scenario, folder, strategy, overwrite=overwrite, resume=state
+    ) as evaluator:
+        if together > 1:
+            evaluator.note(
+                f"{together} seeds were trained together in one process: seconds and peak memory "
+                "are those of all of them"
+            )
         if changes and start is not None:
             evaluator.warn(f"resumed after step {start.step} with changes: {'; '.join(changes)}")
         checkpointer = Checkpointer(
@@ -100,12 +130,23 @@ def run(
             if on_progress is not None and position.rows is not None:
                 fraction = min(position.done / count_steps(position.rows, plan), 1.0)
                 on_progress((position.phase + fraction) / phases, evaluator.live)
+            yield
         results: dict[str, Any] = {"weights": hash_weights(strategy.model)}
         if plan.patience:
             results["held_out_accuracy"] = stopping.held_out_accuracy
         evaluator.close(**results)
     checkpointer.remove()
     return strategy
+
+
+def exhaust(steps: Generator[None, None, T]) -> T:
+    """Take all steps; return what the generator returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def hash_weights(model: Network) -> str:
@@ -118,7 +159,8 @@ def hash_weights(model: Network) -> str:
 
 
 @contextmanager
-def _deterministic_cudnn() -> Iterator[None]:
+def deterministic_cudnn() -> Iterator[None]:
+    """Have cuDNN choose algorithms that give the same bits every time."""
     before = torch.backends.cudnn.deterministic
     torch.backends.cudnn.deterministic = True
     try:

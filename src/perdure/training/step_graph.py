@@ -49,6 +49,7 @@ class StepGraphs:
         self._enabled = enabled and self._device.type == "cuda" and capturable and sgd
         self._taken: Counter[tuple[int | None, ...]] = Counter()
         self._captured: dict[tuple[int | None, ...], _Captured] = {}
+        self.replayed = False  # whether the last step was
         self._side = torch.cuda.Stream(self._device) if self._enabled else None
 
     def step(
@@ -67,6 +68,7 @@ class StepGraphs:
             on_loss_terms: passed to the strategy.
             eager: do not use a graph, for a step whose operations are counted.
         """
+        self.replayed = False
         if not self._enabled or eager or on_loss_terms is not None:
             chosen = [self._strategy.examples.rows_on_device(rows) for rows in batches]
             return self._take_step(chosen, task, on_loss_terms)
@@ -111,8 +113,8 @@ class StepGraphs:
             loss = self._take_step(static_rows.split([len(batch) for batch in batches]), task)
         return _Captured(graph, static_rows, loss)
 
-    @staticmethod
-    def _replay(captured: _Captured, rows: Tensor) -> Tensor:
+    def _replay(self, captured: _Captured, rows: Tensor) -> Tensor:
+        self.replayed = True
         captured.rows.copy_(rows, non_blocking=True)
         captured.graph.replay()
         return captured.loss.clone()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from msgspec import to_builtins
@@ -42,6 +42,7 @@ def run(
     training: TrainingOptions = TRAINING,
     evaluation: EvaluationOptions = EVALUATION,
     jobs: PositiveInt | None = None,
+    seeds_together: Literal["auto", "yes", "no"] = "auto",
     store: Path = Path("runs"),
     restart: Flag = False,
     resume: Flag = False,
@@ -74,7 +75,10 @@ def run(
         stream: Options of the stream of tasks.
         training: Options of the training loop.
         evaluation: Options of the evaluation during training.
-        jobs: Number of seeds to run in parallel. Defaults to what the CPU cores allow.
+        jobs: Number of seeds to run in parallel processes. Defaults to what the CPU cores allow.
+        seeds_together: Train all seeds in turns in one process, which pays for start-up and data
+            once: `auto` does on a CUDA device, for strategies whose steps can be captured in CUDA
+            graphs.
         store: Folder in which runs are stored.
         restart: Restart every seed from scratch, finished or not; earlier results are replaced.
             (`perdure study run --restart` keeps finished runs.)
@@ -106,8 +110,9 @@ def run(
     require_training()
     with SeedProgressView(show=format_ != "json") as progress:
         result = run_seeds(
-            scenario, strategy, seeds=seeds, orders=orders, store=store, jobs=jobs, restart=restart,
-            resume=resume, force=force, checkpoint_every=checkpoint_every,
+            scenario, strategy, seeds=seeds, orders=orders, store=store, jobs=jobs,
+            seeds_together=seeds_together, restart=restart, resume=resume, force=force,
+            checkpoint_every=checkpoint_every,
             on_plan=progress.on_plan, on_event=progress.on_event, **options,
         )  # fmt: skip
     if result.summary is not None:

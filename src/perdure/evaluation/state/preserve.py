@@ -8,18 +8,17 @@ engine. tests/test_private_torch.py fails when one of them is gone.
 
 from __future__ import annotations
 
-import random
 import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from .model_parts import CombinedModel
+from .random_states import RandomStates
 from .reachable import preserve_generators
 from .tensors import copy_into
 
@@ -82,10 +81,11 @@ def preserve_rng_and_buffers(modules: Sequence[nn.Module]) -> Iterator[None]:
     ]
     values = [(tensor, tensor.detach().clone()) for tensor in tensors]
     versions = [None if tensor.is_inference() else tensor._version for tensor in tensors]
+    random_states = RandomStates()
     try:
-        with _preserve_random_states():
-            yield
+        yield
     finally:
+        random_states.restore()
         for now, before in buffers:
             now.clear()
             now.update(before)
@@ -150,23 +150,3 @@ def _no_parametrization_cache() -> Iterator[None]:
         yield
     finally:
         parametrize._cache_enabled, parametrize._cache = before
-
-
-@contextmanager
-def _preserve_random_states() -> Iterator[None]:
-    """Restore the states of all global generators at the end."""
-    python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002
-        torch.set_rng_state(cpu)
-        if mps is not None:
-            torch.mps.set_rng_state(mps)
-        for device, state in enumerate(cuda):
-            # Setting even the same state makes cuDNN draw other dropout for recurrent layers.
-            if not torch.equal(torch.cuda.get_rng_state(device), state):
-                torch.cuda.set_rng_state(state, device)
