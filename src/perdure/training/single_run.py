@@ -130,7 +130,8 @@ def run_stepwise(
             if on_progress is not None and position.rows is not None:
                 fraction = min(position.done / count_steps(position.rows, plan), 1.0)
                 on_progress((position.phase + fraction) / phases, evaluator.live)
-            yield
+            if not evaluator.costs.counts_step:  # all operations in this process are being counted
+                yield
         results: dict[str, Any] = {"weights": hash_weights(strategy.model)}
         if plan.patience:
             results["held_out_accuracy"] = stopping.held_out_accuracy
