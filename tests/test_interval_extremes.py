@@ -72,7 +72,7 @@ def test_resampled_drops_are_those_of_all_pairs(
     rng = np.random.default_rng(seed)
     starts, ends = rng.random(len(table)) < 0.7, rng.random(len(table)) < 0.7
     starts[0] = ends[0] = True  # at least one pair
-    excess = _resample_weights(table.shape[1], 5, rng)
+    (excess,) = _resample_weights([table.shape[1]], 5, seed)
     found = _largest_drops(results_of(table), starts, ends, window, excess)
     error = table @ excess.astype(np.float64)
     reach = window or len(table)
@@ -84,6 +84,16 @@ def test_resampled_drops_are_those_of_all_pairs(
             if starts[a] and ends[b]
         )
         assert found[resample] == pytest.approx(by_pairs, abs=1e-5)
+
+
+def test_resamples_are_drawn_task_after_task_and_remembered() -> None:
+    sizes, rng = [30, 7, 30], np.random.default_rng(3)
+    expected = [(rng.multinomial(n, np.full(n, 1 / n), size=20).T - 1) / n for n in sizes]
+    for _ in range(2):  # also when they are remembered
+        for drawn, direct in zip(_resample_weights(sizes, 20, 3), expected, strict=True):
+            np.testing.assert_array_equal(drawn, direct.astype(np.float32))
+    (alone,) = _resample_weights([30], 20, 3)
+    np.testing.assert_array_equal(alone, expected[0].astype(np.float32))
 
 
 @given(tables)

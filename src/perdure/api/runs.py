@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from msgspec import structs
 
 from .._display import count_of, format_block, list_some
-from ..metrics import summary_of_runs
+from ..metrics import SummaryOptions, summary_of_runs
 from ..record import InputError, open_run
 from ..stats.schedules import describe_budget
 from .run_notes import note_changes, note_last_run, note_own_data, note_progress
@@ -238,7 +238,8 @@ def _make_result(done: Sequence[Job], failed: list[Job], notes: list[str]) -> Ru
     warnings: list[str] = []
     if done:
         records = [open_run(job.folder) for job in done]
-        summaries = [record.summary() for record in records]
+        options = SummaryOptions(intervals=len(done) == 1)  # those of seeds come from the seeds
+        summaries = [record.summary(options) for record in records]
         replicates = [job.config.order_and_seed for job in done]
         summary = (
             summaries[0]

@@ -16,6 +16,7 @@ has the coverage, measured on simulated streams.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import log, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -61,8 +62,8 @@ def interval_of_minimum(
         >>> low < 0.9 < high
         True
     """
-    rng = np.random.default_rng(seed)
-    parts = [_task_minimum(task, level, resamples, rng) for task in tasks]
+    weights = _resample_weights([task.examples for task in tasks], resamples, seed)
+    parts = [_task_minimum(task, level, own) for task, own in zip(tasks, weights, strict=True)]
     value = sum(part.value for part in parts) / len(parts)
     errors = sum(part.errors for part in parts) / len(parts)
     low = value - _mean_half_width([part.away for part in parts])
@@ -91,8 +92,8 @@ def interval_of_drop(
         >>> interval_of_drop([results], window=10)[0]
         0.0
     """
-    rng = np.random.default_rng(seed)
-    parts = [_task_drop(task, window, level, resamples, rng) for task in tasks]
+    weights = _resample_weights([task.examples for task in tasks], resamples, seed)
+    parts = [_task_drop(task, window, level, own) for task, own in zip(tasks, weights, strict=True)]
     value = sum(part.value for part in parts) / len(parts)
     errors = sum(part.errors for part in parts) / len(parts)
     bias = float(np.mean(errors))
@@ -102,18 +103,15 @@ def interval_of_drop(
     return max(low, 0.0), min(high, 1.0)
 
 
-def _task_minimum(
-    task: PerExample, level: float, resamples: int, rng: np.random.Generator
-) -> _TaskExtreme:
+def _task_minimum(task: PerExample, level: float, excess: NDArray[np.float32]) -> _TaskExtreme:
     steps, n = task.shape
     accuracy = task.accuracy()
     lowest_row = int(accuracy.argmin())
     value = float(accuracy[lowest_row])
     slack = sqrt(2 * log(steps)) * _paired_errors(task, accuracy, lowest_row)
     near = np.flatnonzero(accuracy - slack <= value + ACCURACY_TOLERANCE)
-    errors = np.full(resamples, np.inf, dtype=np.float32)
-    excess = _resample_weights(n, resamples, rng)
-    for rows in _blocks(near, n + resamples):
+    errors = np.full(excess.shape[1], np.inf, dtype=np.float32)
+    for rows in _blocks(near, n + excess.shape[1]):
         np.minimum(errors, (task[rows].astype(np.float32) @ excess).min(axis=0), out=errors)
     normal = normal_quantile(level) * sqrt(value * (1 - value) / n)
     low, high = clopper_pearson_interval(round(value * n), n, level=level)
@@ -122,7 +120,7 @@ def _task_minimum(
 
 
 def _task_drop(
-    task: PerExample, window: int | None, level: float, resamples: int, rng: np.random.Generator
+    task: PerExample, window: int | None, level: float, excess: NDArray[np.float32]
 ) -> _TaskExtreme:
     steps, n = task.shape
     accuracy = task.accuracy()
@@ -137,7 +135,7 @@ def _task_drop(
     lowest = accuracy - slack * _paired_errors(task, accuracy, end)
     ends = trailing_max(highest, window) - lowest >= value - ACCURACY_TOLERANCE
     starts = highest + trailing_max(-lowest[::-1], window)[::-1] >= value - ACCURACY_TOLERANCE
-    errors = _largest_drops(task, starts, ends, window, _resample_weights(n, resamples, rng))
+    errors = _largest_drops(task, starts, ends, window, excess)
     z = normal_quantile(level)
     variance = float(task.changed(start)[end]) - value**2
     away = z * sqrt(max(variance, 0.0) / n + (z / n) ** 2)
@@ -176,14 +174,36 @@ def _paired_errors(
     return errors
 
 
-def _resample_weights(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Return what each resample (columns) adds to the weight 1 / n of each example (rows)."""
-    excess = np.empty((n, resamples), dtype=np.float32)
+def _resample_weights(
+    sizes: Sequence[int], resamples: int, seed: int
+) -> Iterator[NDArray[np.float32]]:
+    """Yield for tasks of these sizes what each resample adds to the weight 1 / n of an example.
+
+    Rows are examples, columns resamples.
+    """
+    for k, n in enumerate(sizes, 1):
+        counts, _ = _resample(tuple(sizes[:k]), resamples, seed)
+        yield ((counts.astype(np.float64) - 1) / n).astype(np.float32)
+
+
+@lru_cache(maxsize=16)  # the same for every metric, and for all runs with as many examples
+def _resample(
+    sizes: tuple[int, ...], resamples: int, seed: int
+) -> tuple[NDArray[np.uint16], dict[str, object]]:
+    """Return how often each resample draws each example of the last task, and the random state.
+
+    The tasks before are drawn before.
+    """
+    *before, n = sizes
+    rng = np.random.default_rng(seed)
+    if before:
+        rng.bit_generator.state = _resample(tuple(before), resamples, seed)[1]
+    counts = np.empty((n, resamples), dtype=np.uint16)
     probabilities = np.full(n, 1 / n)
     for first in range(0, resamples, 100):  # bounds the memory
-        columns = excess[:, first : first + 100]
-        columns[:] = (rng.multinomial(n, probabilities, size=columns.shape[1]).T - 1) / n
-    return excess
+        columns = counts[:, first : first + 100]
+        columns[:] = rng.multinomial(n, probabilities, size=columns.shape[1]).T
+    return counts, rng.bit_generator.state
 
 
 def _blocks(rows: NDArray[np.intp], width: int) -> Iterator[NDArray[np.intp]]:
