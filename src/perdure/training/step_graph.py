@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from ..evaluation.engine.cuda_graph import release_generator, switch_stream
+from ..evaluation.engine.cuda_graph import capture, release_generator, switch_stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StepGraphs"]
 
-WARM_UP = 3  # steps on the stream of the capture: libraries initialise in the first ones
+WARM_UP = 1  # steps on the stream of the capture: libraries and the optimizer initialise there
 
 
 class _Captured(NamedTuple):
@@ -109,7 +109,8 @@ class StepGraphs:
     def _capture(self, rows: Tensor, batches: Sequence[Rows], task: int | None) -> _Captured:
         graph, static_rows = torch.cuda.CUDAGraph(), rows.to(self._device)
         self._strategy.optimizer.zero_grad()  # gradients are to live in the memory of the graph
-        with torch.cuda.graph(graph, stream=self._side, capture_error_mode="thread_local"):
+        assert self._side is not None
+        with switch_stream(self._side), capture(graph):
             loss = self._take_step(static_rows.split([len(batch) for batch in batches]), task)
         return _Captured(graph, static_rows, loss)
 

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from .eval_batches import EvalBatches
     from .result_ring import ResultBlock
 
-__all__ = ["CudaGraph", "CudaGraphError", "release_generator", "same_bits", "switch_stream"]
+__all__ = [
+    "CudaGraph",
+    "CudaGraphError",
+    "capture",
+    "release_generator",
+    "same_bits",
+    "switch_stream",
+]
 
 
 class CudaGraphError(RuntimeError):
@@ -49,9 +56,7 @@ class CudaGraph:
                         "the forward draws random numbers or writes to its tensors"
                     )
                 self._ring = ResultRing(compute(), batches)
-                side.synchronize()
-                # Other threads (a loader that pins memory, say) continue with their own CUDA calls.
-                with torch.cuda.graph(self._graph, stream=side, capture_error_mode="thread_local"):
+                with capture(self._graph):
                     self._values = compute()
                     self._ring.write(self._values)
         except CudaGraphError:
@@ -81,6 +86,20 @@ class CudaGraph:
         self._graph.replay()
         self._ring.skip()
         return self._values
+
+
+@contextmanager
+def capture(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
+    """Capture what is submitted to the current stream, which must not be the default one.
+
+    Unlike `torch.cuda.graph`, this waits neither for the GPU nor empties its cache, so that other
+    streams continue; and other threads (a loader that pins memory, say) with their own CUDA calls.
+    """
+    graph.capture_begin(capture_error_mode="thread_local")
+    try:
+        yield
+    finally:
+        graph.capture_end()
 
 
 @contextmanager
