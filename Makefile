@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-processors fuzz check bench bench-watching bench-running bench-strategies bench-studies bench-pages bench-start bench-peers coverage power pins lock clean
+.PHONY: demo test test-quick test-slow test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-peers coverage power pins lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -49,6 +49,11 @@ bench-watching: .venv/dev
 # The cost of an iteration of `perdure run`, relative to the same loop (needs MNIST).
 bench-running: .venv/dev
 	$(BIN)/python benchmarks/running.py
+
+# The same on a CUDA device: evaluating a loop, and `perdure run` with one seed and with five.
+bench-gpu: .venv/dev
+	$(BIN)/python benchmarks/watching_cuda.py
+	$(BIN)/python benchmarks/running_cuda.py
 
 # The cost of a step of each strategy, relative to naive.
 bench-strategies: .venv/dev

@@ -66,8 +66,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
-    """Begin every test with the same random numbers, whatever ran before it."""
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a GPU where there is none; begin with the same random numbers every time."""
+    if item.get_closest_marker("cuda") is not None:
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("no CUDA device here")
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002 - what tests draw from is the global state
     if "torch" in sys.modules:

@@ -21,7 +21,7 @@ from perdure.evaluation.engine.result_ring import MAX_SLOTS
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+pytestmark = pytest.mark.cuda
 
 TASKS, STEPS = 3, 24
 MANY = 2 * MAX_SLOTS + 20  # more than a ring of results holds

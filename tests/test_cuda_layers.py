@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Tasks = Mapping[str, tuple[Tensor, Tensor]]
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
+    pytest.mark.cuda,
     pytest.mark.filterwarnings("default"),  # kernels warn of what they are; bits are what counts
 ]
 

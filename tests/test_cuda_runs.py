@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from perdure.training import RunConfig
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+pytestmark = pytest.mark.cuda
 
 SMALL = {"hidden": "32"}
 

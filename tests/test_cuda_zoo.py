@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
 from .zoo_loop import ON_CUDA, PLACE, Row, alone, check
 from .zoo_table import ZOO
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+pytestmark = pytest.mark.cuda
 CELLS = [
     pytest.param(row, executor, id=f"{executor}: {row.group}: {row.name}")
     for row in ZOO

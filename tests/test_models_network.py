@@ -394,7 +394,7 @@ def test_channels_last_scores_alike() -> None:
     torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-4)
 
 
-cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+cuda = pytest.mark.cuda
 
 
 @cuda

@@ -56,7 +56,7 @@ def run_together(jobs: Sequence[Job], on_event: OnEvent) -> None:
     """
     from ..training.single_run import deterministic_cudnn
 
-    runs: deque[_Run] = deque()
+    runs: deque[_SteppedRun] = deque()
     postponed: list[Job] = []
 
     def report(job: Job, event: RunEvent) -> None:
@@ -72,7 +72,7 @@ def run_together(jobs: Sequence[Job], on_event: OnEvent) -> None:
         if job.overwrite is not True and RunFolder(job.folder).is_finished():
             report(job, ExitEvent(0))  # by another command, meanwhile
         else:
-            runs.append(_Run(job, report, len(jobs)))
+            runs.append(_SteppedRun(job, report, len(jobs)))
     with (
         deterministic_cudnn(),
         redirect_stdout(sys.stderr),  # a user's model may print, and our output is the result
@@ -94,7 +94,7 @@ def run_together(jobs: Sequence[Job], on_event: OnEvent) -> None:
     run_serially(postponed, on_event)
 
 
-class _Run:
+class _SteppedRun:
     """A run that is done a few steps at a time."""
 
     def __init__(self, job: Job, on_event: OnEvent, together: int) -> None:

@@ -11,6 +11,8 @@ import torch
 from ..record import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from ..evaluation import Evaluator
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DivergedError", "DivergenceCheck", "check_batches", "check_loss", "check_rows"]
 
-CUDA_STEPS = 50  # between two checks of the losses on a GPU, each of which waits for it
+CUDA_STEPS = 50  # between two checks of the losses on a GPU
 
 
 class DivergedError(ValueError):
@@ -39,16 +41,19 @@ class DivergenceCheck:
         self._losses: list[tuple[int, Tensor]] = []
 
     def add_loss(self, loss: Tensor) -> None:
-        """Take the loss of a step; on a GPU, many are checked together."""
+        """Take the loss of a step; on a GPU, many are checked together, once it has them."""
         self._step += 1
-        loss = check_loss(self._strategy, loss, self._place(self._step))
+        loss = check_loss(self._strategy, loss, lambda: self._place(self._step))
         self._losses.append((self._step, loss))
-        if len(self._losses) >= (CUDA_STEPS if loss.is_cuda and self._step > 1 else 1):
+        if not loss.is_cuda or self._step == 1:
             self.check_losses()
+        elif len(self._losses) >= 2 * CUDA_STEPS:  # the GPU is still at work on the last ones
+            self.check_losses(CUDA_STEPS)
 
-    def check_losses(self) -> None:
-        """Raise if a loss since the last check is not finite."""
-        losses, self._losses = self._losses, []
+    def check_losses(self, count: int | None = None) -> None:
+        """Raise if one of the losses since the last check, or of the first ones, is not finite."""
+        losses = self._losses[:count]
+        self._losses = self._losses[len(losses) :]
         values = [loss.to(losses[0][1].device) for _, loss in losses]
         if not values or bool(torch.stack(values).isfinite().all()):
             return
@@ -105,7 +110,7 @@ def check_batches(strategy: Strategy, value: object) -> list[Rows]:
     return valid
 
 
-def check_loss(strategy: Strategy, value: object, place: str) -> torch.Tensor:
+def check_loss(strategy: Strategy, value: object, place: Callable[[], str]) -> torch.Tensor:
     """Return the loss that `step` returned as a tensor without dimensions, or raise.
 
     Whether it is finite is not checked here: that would wait for a GPU.
@@ -120,7 +125,7 @@ def check_loss(strategy: Strategy, value: object, place: str) -> torch.Tensor:
     ):
         return value.detach().reshape(())
     expected = "one finite number: return loss.detach(). No recorded data was lost"
-    raise _error(strategy, "step", value, place, expected)
+    raise _error(strategy, "step", value, place(), expected)
 
 
 def _as_rows(value: object) -> Rows | None:

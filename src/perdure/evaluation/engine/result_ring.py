@@ -52,7 +52,7 @@ class ResultRing:
         """Evaluate by `graph`, which writes into the next slot."""
         if not self._steps:
             self._waiting_since = time.monotonic()
-        self._stream = torch.cuda.current_stream(self._on_device.device)
+            self._stream = torch.cuda.current_stream(self._on_device.device)
         begun, ended = self._times[self._next]
         begun.record(self._stream)
         graph.replay()

@@ -26,7 +26,7 @@ from ...stats import clopper_pearson_interval, normal_quantile
 from ..functional.windows import trailing_max
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -189,7 +189,7 @@ def _resample_weights(
 @lru_cache(maxsize=16)  # the same for every metric, and for all runs with as many examples
 def _resample(
     sizes: tuple[int, ...], resamples: int, seed: int
-) -> tuple[NDArray[np.uint16], dict[str, object]]:
+) -> tuple[NDArray[np.uint16], Mapping[str, object]]:
     """Return how often each resample draws each example of the last task, and the random state.
 
     The tasks before are drawn before.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -75,6 +75,7 @@ def visible(text: str) -> str:
 
 
 @cache
+@lru_cache(maxsize=256)  # names of tasks, in every line
 def csv_field(text: str) -> str:
     """Return `text` as a field of a CSV line, quoted where it must be.
 
