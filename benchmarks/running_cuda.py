@@ -83,7 +83,7 @@ def command(seeds: int) -> float:
     with TemporaryDirectory() as store:
         arguments = ["run", "split-mnist", "replay", "--seeds", str(seeds), "--store", store]
         start = time.perf_counter()
-        subprocess.run(  # noqa: S603
+        subprocess.run(
             [sys.executable, "-m", "perdure", *arguments, "--device", "cuda"],
             check=True,
             capture_output=True,
