@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -397,6 +399,21 @@ def test_the_number_of_a_task_may_be_a_tensor() -> None:
     with evaluator.task(torch.tensor(0), model):
         evaluator.step(model)
     assert evaluator.live.task == "0"
+
+
+def test_warnings_point_to_a_line_of_a_script() -> None:
+    """Whose frame is the outermost one."""
+    script = (
+        "import perdure, torch\n"
+        "model = torch.nn.Linear(4, 3)\n"
+        "evaluator = perdure.Evaluator({'a': (torch.eye(4), torch.tensor([0, 1, 2, 0]))})\n"
+        "evaluator.begin('a', model)\n"
+        "evaluator.end()\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stderr
+    assert said.startswith("<string>:5: EvaluationWarning: task 'a' ended without a step")
 
 
 def test_warnings_point_to_the_line_of_the_user() -> None:

@@ -11,7 +11,7 @@ from msgspec import structs
 from .._display import count_of, format_block, list_some
 from ..metrics import SummaryOptions, summary_of_runs
 from ..record import InputError, open_run
-from ..stats.schedules import describe_budget
+from ..stats.schedules import ENOUGH_EVALUATIONS, describe_budget
 from .run_notes import note_changes, note_last_run, note_own_data, note_progress
 
 if TYPE_CHECKING:
@@ -257,7 +257,15 @@ def _make_result(done: Sequence[Job], failed: list[Job], notes: list[str]) -> Ru
 def _note_budget(records: Sequence[Run]) -> list[str]:
     """Return the share of the time that evaluation took, where the runs had a budget of it."""
     uses = [use for record in records if (use := record.metadata.budget) is not None]
-    return [f"evaluation took {describe_budget(uses)}"] if uses else []
+    notes = [f"evaluation took {describe_budget(uses)}"] if uses else []
+    fewest = min((use.fewest for use in uses if use.fewest is not None), default=None)
+    if fewest is not None and fewest < ENOUGH_EVALUATIONS:
+        notes.append(
+            f"a task was evaluated only {count_of(fewest, 'time')} while it was learned, and "
+            f"minima and windows (min_acc, wf10) need about {ENOUGH_EVALUATIONS}; use a larger "
+            "share in `every=`, or a smaller `subset=`"
+        )
+    return notes
 
 
 def _warn_if_sparse(record: Run, every: int | str) -> list[str]:

@@ -106,15 +106,15 @@ def format_evaluator(
 def format_costs(rows: Mapping[str, CostRow]) -> str:
     """Return what each task cost so far: seconds, operations and the size of the model."""
     header = ("task", "train s", "eval s", "train FLOPs", "eval FLOPs", "model MB")
-    lines = [
-        (
-            task,
+    lines = []
+    for task, row in rows.items():
+        numbers = [
             *(_number(row.get(name), ".2f") for name in ("seconds_train", "seconds_eval")),
             *(_number(row.get(name), ".3g") for name in ("flops_train", "flops_eval")),
             _number(row.get("model_bytes"), ".3f", 1e6),
-        )
-        for task, row in rows.items()
-    ]
+        ]
+        aligned = [text.rjust(len(name)) for name, text in zip(header[1:], numbers, strict=True)]
+        lines.append((task, *aligned))
     title = f"Costs of {count_of(len(rows), 'task')}"
     return format_block(title, [header, *lines]) if rows else "Costs: no task has begun"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import platform
 import shutil
@@ -83,9 +84,8 @@ class Recorder:
             _check_same_run(Path(folder), state.created)
             self.notes, self._per_example_files = state.notes, dict(state.per_example_files)
             self.live.load(state.live)
-            now = _environment()
+            now, self._created = _environment(), state.created
             entry = {"at": now["created"], "after_step": record.resume["step"]}
-            self._created = state.created
             self._resumed = [*state.resumed, entry | {"versions": now["versions"]}]
             self._run |= {"created": self._created, "resumed": self._resumed}
             self.writer = RunWriter(
@@ -267,8 +267,8 @@ def _check_same_run(folder: Path, created: str) -> None:
 
 def _user_stacklevel() -> int:
     """Return the stack level of the user's own line, for a warning of the calling function."""
-    frame, level = sys._getframe(1), 1  # noqa: SLF001 - warnings itself uses it
-    while frame.f_back is not None:
+    frame, level = inspect.currentframe(), 0
+    while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] not in ("perdure", "contextlib"):
             return level

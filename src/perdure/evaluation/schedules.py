@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from .._display import count_of
-from ..stats.schedules import BudgetUse, parse_share
+from ..stats.schedules import ENOUGH_EVALUATIONS, BudgetUse, parse_share
 from .arguments import check_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 __all__ = ["Budget", "Burst", "Every", "Schedule", "as_schedule", "burst", "every"]
-
-
-ENOUGH_EVALUATIONS = 10  # of a task: the shortest window, and a drop that is more than one point
 
 
 class Schedule(Protocol):
@@ -93,6 +90,7 @@ class _Spacing(msgspec.Struct):
 
     evaluations: int = 0
     of_task: int = 0
+    fewest: int | None = None  # of all tasks so far
     warned: bool = False  # of a task with too few
     step: int = 0  # the last one
     last_step: int = 0  # the last one that was evaluated
@@ -162,6 +160,7 @@ class Budget:
     def end_task(self, task: str, steps: int) -> str | None:
         """Return a warning for the first task that has too few evaluations, else None."""
         count, spacing = self._spacing.of_task, self._spacing
+        spacing.fewest = count if spacing.fewest is None else min(count, spacing.fewest)
         if spacing.warned or count >= min(ENOUGH_EVALUATIONS, steps):
             return None
         spacing.warned = True
@@ -178,7 +177,9 @@ class Budget:
         spacing, gaps = self._spacing, sorted(self._gaps.elements())
         between = (gaps[0], float(median(gaps)), gaps[-1]) if gaps else None
         reached = round(self.reached, 4)
-        return BudgetUse(self.share, reached, spacing.evaluations, spacing.step, between)
+        return BudgetUse(
+            self.share, reached, spacing.evaluations, spacing.step, between, spacing.fewest
+        )
 
     def state(self) -> dict[str, Any]:
         """Return the evaluated steps so far, for a checkpoint."""

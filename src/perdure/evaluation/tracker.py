@@ -223,10 +223,10 @@ class RunTracker:
     def _write_budget(self, ended: str | None = None) -> None:
         if self._budget is None:
             return
-        self.recorder.describe_evaluation(budget=msgspec.to_builtins(self._budget.use))
         steps = self._lifecycle.task_step
         if ended is not None and (warning := self._budget.end_task(ended, steps)):
             self.recorder.warn(warning)
+        self.recorder.describe_evaluation(budget=msgspec.to_builtins(self._budget.use))
 
     def end_without_step(self, task: str) -> None:
         """End a task of which there is nothing to record."""

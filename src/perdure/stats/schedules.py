@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BudgetUse", "burst_steps", "describe_budget", "parse_share", "schedule_steps"]
 
+ENOUGH_EVALUATIONS = 10  # of a task: the shortest window, and more of a drop than one point
 MAX_PLANNED_TASKS = 2000  # the limit of a score matrix
 MAX_COUNT = 10**9  # iterations or examples, far beyond any run
 
@@ -66,6 +67,7 @@ class BudgetUse:
     evaluations: int
     steps: int
     spacing: tuple[int, float, int] | None  # least, median and greatest, in steps
+    fewest: int | None = None  # evaluations of a task while it was learned
     steps_depend_on_time: bool = True
 
 

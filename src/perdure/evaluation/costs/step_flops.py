@@ -64,7 +64,10 @@ class StepFlops:
         if _is_compiled():  # a counter would make the step run uncompiled: other bits
             self.problem = "compiled code cannot be counted without changing it"
         elif torch._C._len_torch_dispatch_stack():  # noqa: SLF001 - see flops.py
-            self.problem = "another dispatch mode is active around the step"
+            self.problem = (
+                "something else follows the operations of the step, such as another evaluator or "
+                "torch.utils.flop_counter; one evaluator can count them (count_flops=False)"
+            )
         else:
             self._counter = FlopCounter()
             self._counter.start()
