@@ -391,8 +391,8 @@ def test_names_do_not_cover_each_other() -> None:
 @pytest.mark.parametrize(
     ("scores", "options", "words"),
     [
-        ({"a": [0.5, 0.6]}, {}, r"1 method\(s\), expected two or more"),
-        ({"a": [0.5], "b": [0.6]}, {}, r"1 seed\(s\) in common, expected two or more"),
+        ({"a": [0.5, 0.6]}, {}, r"1 method, expected two or more"),
+        ({"a": [0.5], "b": [0.6]}, {}, r"1 seed in common, expected two or more"),
         ({"a": [0.5, 0.6], "b": [0.6]}, {}, "paired by their order, and a has 2, b has 1"),
         (
             {"a": [0.5] * 2, "b": [0.6] * 2},
@@ -401,7 +401,7 @@ def test_names_do_not_cover_each_other() -> None:
         ),
         ({"a": [0.5] * 2, "b": [0.6] * 2}, {"metric": "ac"}, "acc"),
         ({"a": [0.5] * 2, "b": [0.6] * 2}, {"alpha": 5.0}, "alpha is 5, expected a number between"),
-        ({"a": [0.5] * 2, "b": [0.6]}, {"unpaired": True}, r"0 seed\(s\) in common"),
+        ({"a": [0.5] * 2, "b": [0.6]}, {"unpaired": True}, r"0 seeds in common"),
         (
             {"a": [0.5] * 2, "b": [0.6] * 2},
             {"unpaired": True, "test": "nemenyi"},

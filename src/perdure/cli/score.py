@@ -23,7 +23,6 @@ from ._options import (
     NonNegativeInt,
     PositiveInt,
     TableFormat,
-    Values,
     Weights,
     Windows,
 )
@@ -39,6 +38,7 @@ from ._output import (
     render_all,
     render_options,
 )
+from ._task_options import DEFAULT_TASK_OPTIONS, TaskOptions
 from .reference.names import PathText, ToolName
 
 if TYPE_CHECKING:
@@ -61,12 +61,7 @@ def score(
     ids: Flag = False,
     pool: Flag = False,
     inputs: FileOptions = DEFAULT_FILE_OPTIONS,
-    classes: Values | None = None,
-    setting: Literal["class", "task", "domain"] | None = None,
-    initial: Values | None = None,
-    joint: Values | None = None,
-    single: Values | None = None,
-    sizes: Values | None = None,
+    tasks: TaskOptions = DEFAULT_TASK_OPTIONS,
     costs: Paths = None,
     per_example: Paths = None,
     weights: Weights | None = None,
@@ -96,14 +91,7 @@ def score(
         ids: In LaTeX, print the ids of metrics instead of their symbols.
         pool: Average runs that differ in more than the seed.
         inputs: How to read and show the scores.
-        classes: Number of classes that each task introduces, as in 2,2,2.
-        setting: Continual learning setting: class-incremental (no task id at test time),
-            task-incremental (the task id is given) or domain-incremental (the same classes, new
-            inputs). By default, metrics that depend on it assume `class`.
-        initial: Scores of the untrained model, one per task.
-        joint: Scores of a model trained on all tasks at once, one per task.
-        single: Scores of models trained on a single task each, one per task.
-        sizes: Number of test examples per task.
+        tasks: What else is known about the tasks.
         costs: File costs.csv of a run. Repeat the option for each scored file.
         per_example: Folder with per-example results. Repeat the option for each scored file.
         weights: Weights of the criteria in the CLscore (clscore), such as A=.4,REM=.6, by id or by
@@ -121,11 +109,7 @@ def score(
     if metrics and as_ is not None:
         raise InputError("--metrics and --as exclude each other; choose one")
     options = make_options(metrics, window=window, beta=beta, epsilon=epsilon, weights=weights)
-    input_options = replace(
-        inputs.make(),
-        setting=setting, classes=classes, sizes=sizes, initial=initial, joint=joint, single=single,
-        subsample=subsample,
-    )  # fmt: skip
+    input_options = replace(tasks.add_to(inputs.make()), subsample=subsample)
     groups, notes = score_groups(
         *("-" if file == STDIN else file for file in files), metrics=metrics, inputs=input_options,
         options=options, interval=interval, pool=pool, costs=costs or (),

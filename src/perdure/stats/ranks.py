@@ -69,7 +69,7 @@ def critical_difference(methods: int, seeds: int, *, alpha: float = 0.05) -> flo
     """
     if methods < 2 or seeds < 1:
         raise ValueError(
-            f"got {methods} method(s) on {seeds} seed(s), expected 2 or more on 1 or more"
+            f"got {methods} methods and {seeds} seeds, expected 2 or more and 1 or more"
         )
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -12,7 +11,7 @@ from ...api.definitions import which_of_group
 from ...api.grouped_scores import score_groups
 from ...api.typed_number import TypedNumber
 from ...record import InputError
-from .._options import DEFAULT_FILE_OPTIONS, FileOptions, TextFormat, Values
+from .._options import DEFAULT_FILE_OPTIONS, FileOptions, TextFormat
 from .._output import (
     STDIN,
     print_json,
@@ -22,6 +21,7 @@ from .._output import (
     print_wrapped,
     render_options,
 )
+from .._task_options import DEFAULT_TASK_OPTIONS, TaskOptions
 from .names import PathText
 
 if TYPE_CHECKING:
@@ -38,12 +38,7 @@ def which(
     *files: PathText,
     value: Typed = None,
     inputs: FileOptions = DEFAULT_FILE_OPTIONS,
-    classes: Values | None = None,
-    setting: Literal["class", "task", "domain"] | None = None,
-    initial: Values | None = None,
-    joint: Values | None = None,
-    single: Values | None = None,
-    sizes: Values | None = None,
+    tasks: TaskOptions = DEFAULT_TASK_OPTIONS,
     format_: TextFormat = "text",
 ) -> int:
     """Print which definitions give a number for these scores, and which tools print it.
@@ -60,12 +55,7 @@ def which(
             config, with a table per method.
         value: The number, with as many digits as it is printed with.
         inputs: How to read the scores.
-        classes: Number of classes that each task introduces, as in 2,2,2.
-        setting: Continual learning setting: class-, task- or domain-incremental.
-        initial: Scores of the untrained model, one per task.
-        joint: Scores of a model trained on all tasks at once, one per task.
-        single: Scores of models trained on a single task each, one per task.
-        sizes: Number of test examples per task.
+        tasks: What else is known about the tasks.
         format_: Output format.
     """
     if not files:
@@ -73,10 +63,7 @@ def which(
     if value is None:
         raise InputError("no number; add the one you are looking for, as in --value -0.33")
     number = TypedNumber.parse(value)
-    options = replace(
-        inputs.make(),
-        setting=setting, classes=classes, sizes=sizes, initial=initial, joint=joint, single=single,
-    )  # fmt: skip
+    options = tasks.add_to(inputs.make())
     paths = ["-" if file == STDIN else file for file in files]
     groups, notes = score_groups(*paths, inputs=options, stdin=sys.stdin.buffer)
     results = {name: which_of_group(group, number, options) for name, group in groups.items()}
