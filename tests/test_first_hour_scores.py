@@ -205,6 +205,11 @@ def test_scores_on_entering_a_task_are_not_those_of_the_untrained_model(tmp_path
         ("triangle.csv", "0,9\n0,75,0,8\n1,0,0,7,0,9\n", ("decimal commas", "points")),
         ("acc.csv", "trained,tested,acc\na,a,0.9\n", ("trained,tested,acc", "rename", "to score")),
         ("log.csv", "step,tested,accuracy\n1,a,0.9\n", ("no column score", "rename")),
+        (
+            "untrained.csv",
+            "trained,tested,score\ninitial,a,0.1\na,a,0.9\n",
+            ("'initial' is trained and never tested", "leave `trained` empty"),
+        ),
         ("study.toml", "seeds = 3\n", ("`perdure study report", "study.toml")),
     ],
 )

@@ -229,7 +229,7 @@ def test_a_study_runs_every_order_and_says_what_varies(tmp_path: Path, store: Pa
     )
     answer = run("study", "report", file, "--store", store)
     assert answer.code == 0, answer.err
-    says(answer.out, "6 of 6", "over task orders and seeds", "std over 3 orders", "over seeds")
+    says(answer.out, "6 of 6", "over task orders and seeds", "SD over 3 orders", "over seeds")
     assert "same data and task order: split" not in answer.out
 
 

@@ -210,7 +210,7 @@ def describe_components(summary: RunsSummary) -> str:
     first = summary.components[ids[0]]
     if math.isnan(first.order_sd):
         return (
-            f"{first.orders} task orders with one seed each: std over both "
+            f"{first.orders} task orders with one seed each: SD over both "
             + ", ".join(f"{summary.sd[id_]:.3g} ({id_})" for id_ in ids)
             + "; more seeds would tell them apart"
         )

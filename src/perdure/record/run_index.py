@@ -125,7 +125,10 @@ def list_runs(store: str | os.PathLike[str]) -> RunFolders:
     if itself.is_run():
         return RunFolders([itself])
     if not itself.path.exists():
-        raise InputError(f"{store}: no such folder, expected a run or a folder of runs")
+        raise InputError(
+            f"{store}: no such folder, expected a run or a folder of runs; `perdure run` records "
+            "runs in runs/"
+        )
     folders = (
         RunFolder(path)
         for path in sorted(Path(store).iterdir())

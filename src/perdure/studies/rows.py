@@ -59,9 +59,7 @@ class StudyRow(NamedTuple):
             return ""
         seeds = [seed for _, seed in self.replicates]
         parts = variance_components([run.metrics[id_] for run in self.runs], orders, seeds)
-        over = (
-            f"std over {parts.orders} orders {parts.order_sd:.3g}, over seeds {parts.seed_sd:.3g}"
-        )
+        over = f"SD over {parts.orders} orders {parts.order_sd:.3g}, over seeds {parts.seed_sd:.3g}"
         if parts.order_sd != parts.order_sd:  # one seed per order
             over = f"{parts.orders} task orders with one seed each"
         return f"{self.cell}: {over} ({id_})"

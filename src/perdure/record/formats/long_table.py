@@ -184,6 +184,11 @@ def _make_fields(
             f"{where(k)}: task {names[tested[k]]!r:.60} is never trained, expected only tasks that "
             "are; leave its lines out"
         )
+    if untested := set(learned).difference(tested.tolist()):
+        raise InputError(
+            f"{source}: task {names[min(untested)]!r:.60} is trained and never tested, expected a "
+            "score of every task; where the model is untrained, leave `trained` empty"
+        )
     table = np.full((len(learned) + 1, len(learned)), np.nan)
     place = (i % len(table)) * len(learned) + j  # the untrained model, -1, is the last row
     _, first = np.unique(place, return_index=True)
