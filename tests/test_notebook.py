@@ -101,6 +101,10 @@ def test_a_stream_is_drawn_where_its_scores_are() -> None:
     drawn = [tuple(map(float, pair.split(","))) for pair in lines[0].split()]
     np.testing.assert_allclose(drawn, a, atol=0.06)
     assert [line.get("x1") for line in svg.iter("line")] == [f"{LEFT_MARGIN + wide / 4:.1f}"]
+    texts = {text.text: float(text.get("y", "nan")) for text in svg.iter("text")}
+    assert texts.keys() == {"accuracy", "iterations", "0", "0.5", "1", "5"}
+    _, top, _, whole = map(float, svg.get("viewBox", "").split())
+    assert all(top + 8 <= y <= top + whole for y in texts.values())  # nothing above or below
 
 
 def test_losses_fill_the_picture() -> None:

@@ -22,7 +22,7 @@ HUES = ("#0072b2", "#d55e00", "#009e73", "#b8598a", "#c97b00", "#3a9bdc", "#6b6b
 MAX_HEATMAP_TASKS = 200
 SHADE = "rgba(0, 114, 178, {:.2f})"
 MAX_SHADE = 0.6  # text on it stays readable in light and dark pages
-WIDTH, HEIGHT, LEFT_MARGIN, BOTTOM_MARGIN = 640, 220, 36, 20  # of a chart
+WIDTH, HEIGHT, LEFT_MARGIN, BOTTOM_MARGIN, TOP_MARGIN = 640, 220, 36, 20, 20  # of a chart
 MAX_CURVE_POINTS = 1000
 
 
@@ -132,14 +132,15 @@ def render_curves(
         return (HEIGHT - BOTTOM_MARGIN) * (1 - (np.asarray(score) - low) / (high - low))
 
     label = escape(f"{name} on each task over training iterations")
-    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img" aria-label="{label}"'
+    box = f"0 {-TOP_MARGIN} {WIDTH} {HEIGHT + TOP_MARGIN}"
+    size = f'viewBox="{box}" width="{WIDTH}" role="img" aria-label="{label}"'
     style = 'style="max-width:100%;font:11px sans-serif;overflow:visible" fill="currentColor"'
     parts = [
         f"<svg {size} {style}>",
         *(_text(0, y(score) + 4, f"{score:.3g}") for score in (low, (low + high) / 2, high)),
-        _text(LEFT_MARGIN, -6, name),
+        _text(0, 8 - TOP_MARGIN, name),
         _text((LEFT_MARGIN + WIDTH) / 2, HEIGHT - 4, "iterations", "middle"),
-        _text(LEFT_MARGIN, HEIGHT - 4, f"step {first}"),
+        _text(LEFT_MARGIN, HEIGHT - 4, str(first)),
         _text(WIDTH, HEIGHT - 4, str(last), "end"),
         *(_vertical_line(x(step)) for step in switches),
     ]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ..metrics import ScoreScale, Stream
 
 __all__ = [
-    "axis_label", "merge_names", "merge_scales", "require_one_scale", "shorten_names", "span_names",
-    "task_names", "worst_label",
+    "axis_label", "drop_modules", "merge_names", "merge_scales", "require_one_scale",
+    "shorten_names", "span_names", "task_names", "worst_label",
 ]  # fmt: skip
 
 MAX_LABEL = 40  # characters of the name of a method in a table or a legend
@@ -127,10 +127,20 @@ def shorten_names(names: Iterable[str], limit: int = MAX_LABEL) -> dict[str, str
     return labels
 
 
+def drop_modules(name: str) -> str:
+    """Return a name without the modules before its classes.
+
+    Example:
+        >>> drop_modules("my_package.strategies:Reservoir lr=0.1")
+        'Reservoir lr=0.1'
+    """
+    return " ".join(re.sub(r"^.*[./].*:(?=\w+$)", "", word) for word in name.split())
+
+
 def _shorten(name: str, limit: int) -> str:
     if len(name) <= limit:
         return name
-    words = [re.sub(r"^.*[./].*:(?=\w+$)", "", word) for word in name.split()]
+    words = drop_modules(name).split()
     longest = max(range(len(words)), key=lambda k: len(words[k]), default=0)
     excess = len(" ".join(words)) - limit
     if excess > 0 and len(words[longest]) > LONG_WORD:

@@ -106,7 +106,7 @@ def ranks(
     above = 1.2 if grouped.difference is None else 2.6  # the ruler, in lines of text
     most = MAX_NAME_LETTERS.get(size, 36)
     sides = 2 if max(len(_tag(name, grouped.letters)) for name in mean) <= most else 1
-    most = most if sides == 2 else 2 * (most + 2) + RANK_LETTERS
+    most = most if sides == 2 else 2 * (most + 4) + RANK_LETTERS
     lines = above + BAR_STEP * len(grouped.groups) + len(mean) / sides + title.count("\n")
     with new_figure(size, _height(lines, size)) as figure:
         axes = figure.axes[0]

@@ -80,7 +80,7 @@ class Definition(NamedTuple):
     meaning: str
 
 
-class Part(NamedTuple):
+class PagePart(NamedTuple):
     """What the page says of methods that can be compared: those of one scenario.
 
     `suffix` makes the ids of its elements unique on the page; it is empty for the first part.
@@ -117,7 +117,7 @@ class Sections(NamedTuple):
     version: str
     lower: bool  # lower scores are better for any method
     difference: str  # between parts
-    parts: list[Part]
+    parts: list[PagePart]
     left_out: list[WarningGroup]
     warnings: list[WarningGroup]
     undefined: list[WarningGroup]
@@ -156,13 +156,13 @@ def build_sections(
 
 def _build_part(
     heading: str, suffix: str, methods: Sequence[MethodSummary], test: PairTestOptions
-) -> Part:
+) -> PagePart:
     ids = _list_headline_ids(methods)
     scale = merge_scales([method.scale for method in methods])
     compared, reason = compare_summaries(methods, ids, test)
     runs = {method.label: method.runs for method in methods}
     metrics = {m.label: m.summary.metrics for m in methods if m.scale.is_accuracy}
-    return Part(
+    return PagePart(
         heading=heading,
         suffix=suffix,
         score=_name_scores(scale),

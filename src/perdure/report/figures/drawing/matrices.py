@@ -9,7 +9,7 @@ import numpy as np
 
 from ....record import InputError
 from ...filtering import drop_other_task_counts, drop_unusable
-from ...labels import merge_names, merge_scales
+from ...labels import drop_modules, merge_names, merge_scales
 from .panels import shorten
 
 if TYPE_CHECKING:
@@ -112,17 +112,19 @@ def short_task_names(matrices: Sequence[ScoreMatrix], size: Size = "page") -> tu
 def wrap_name(name: str, letters: float) -> str:
     """Return a name wrapped into lines of at most `letters` letters, as a panel's title.
 
-    Lines break between words and parts of words; a longer part loses its middle.
+    Lines break between words and parts of words. A longer name loses the modules before its class,
+    and a longer part its middle.
 
     Example:
-        >>> print(wrap_name("my_strategies:BalancedReservoirReplay lr=0.1", 16))
-        my_strategies:
+        >>> print(wrap_name("my_package.replay:BalancedReservoirReplay experience-replay", 16))
         BalancedRe…eplay
-        lr=0.1
+        experience-
+        replay
     """
     most = max(int(letters), 8)
     lines = [""]
-    for part in re.findall(r"[^\s_/:,-]*[_/:,-]*\s*", name):
+    short = name if len(name) <= most else drop_modules(name)
+    for part in re.findall(r"[^\s_/:,-]*[_/:,-]*\s*", short):
         if len(lines[-1]) + len(part.rstrip()) > most:
             lines.append("")
         lines[-1] += part
