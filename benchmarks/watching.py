@@ -207,7 +207,7 @@ def by_task(work: Work) -> list[tuple[Tensor, Tensor]]:
     return list(zip(work.test_x.view(TASKS, TESTED, -1), work.test_y.view(TASKS, -1), strict=True))
 
 
-def watched(work: Work, *, worker: bool = False, half_precision: bool = False) -> Variant:
+def watched(work: Work, *, worker: bool = False, screened: bool = False) -> Variant:
     """Return the floor's training step, watched by an Evaluator that keeps a record.
 
     It counts no operations: that would slow down the other variants between its own blocks.
@@ -216,7 +216,7 @@ def watched(work: Work, *, worker: bool = False, half_precision: bool = False) -
     from perdure import Evaluator, Inline, Worker
 
     model, folder = make_model(), TemporaryDirectory()
-    executor = (Worker if worker else Inline)(half_precision=half_precision)
+    executor = (Worker if worker else Inline)(precision="screened" if screened else "auto")
     tests = {f"task {k}": test for k, test in enumerate(by_task(work))}
     evaluator = Evaluator(
         tests, subset=TESTED, record=folder.name, count_flops=False, executor=executor
@@ -240,7 +240,7 @@ VARIANTS: dict[str, Callable[[Work], Variant]] = {
     "floor": floor,
     "plain autograd loop": plain,
     "Evaluator, inline": watched,
-    "Evaluator, inline, half precision": partial(watched, half_precision=True),
+    "Evaluator, inline, half precision": partial(watched, screened=True),
     "Evaluator, worker": partial(watched, worker=True),
 }
 

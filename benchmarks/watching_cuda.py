@@ -1,6 +1,6 @@
 """What watching costs on a GPU: the work of watching.py, and a convolutional net.
 
-python benchmarks/watching_cuda.py       # prints a Markdown table
+python benchmarks/watching_cuda.py       # prints Markdown tables: executors, then precisions
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 from watching import BATCH, TASKS, TESTED, Work, make_model, make_work
 
 import perdure
+from perdure.evaluation.engine.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ PLACES: dict[str, dict[str, Any]] = {
     "Evaluator, inline (captured)": {"executor": perdure.Inline()},
     "Evaluator, another stream": {"executor": perdure.Worker()},
     "Evaluator, another stream, latest": {"executor": perdure.Worker(mode="latest")},
-    "Evaluator, inline, half precision": {"executor": perdure.Inline(half_precision=True)},
+    "Evaluator, inline, screened": {"executor": perdure.Inline(precision="screened")},
 }
 
 
@@ -117,6 +118,44 @@ def run(
     return taken
 
 
+PRECISIONS = ("float32", "auto", "tf32", "float16", "bfloat16")
+
+
+def time_precisions(work: Work, steps: int = 100) -> None:
+    """Print what an evaluation of all tasks costs in each precision, and how it predicts."""
+    print("\n| evaluation of 5 x 1000 images | ms | predictions as float32 |\n|---|---:|---:|")
+    plain: list[Any] = []
+    collect: Any = Engine.collect_here
+    for precision in PRECISIONS:
+        model, values = make_resnet().cuda(), list[Any]()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
+
+        def collect_all(engine: Engine, *, wait: bool = False, values: Any = values) -> Any:
+            done = collect(engine, wait=wait)
+            values += [result.values for result in done]
+            return done
+
+        Engine.collect_here = collect_all  # type: ignore[assignment, method-assign]
+        data = {"all": (work.test_x, work.test_y)}
+        executor = perdure.Inline(precision=precision)  # type: ignore[arg-type]
+        options: dict[str, Any] = {"executor": executor, "count_flops": False, "subset": None}
+        spent = []
+        with perdure.Evaluator(data, **options) as evaluator, evaluator.task("all", model):
+            for rows in work.plans[0][:steps]:
+                optimizer.zero_grad()
+                cross_entropy(model(work.train_x[rows]), work.train_y[rows]).backward()
+                optimizer.step()
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                evaluator.step(model)
+                torch.cuda.synchronize()
+                spent.append(1000 * (time.perf_counter() - start))
+        Engine.collect_here = collect  # type: ignore[method-assign]
+        plain = plain or values
+        equal = statistics.fmean((a == b).mean() for a, b in zip(values, plain, strict=True))
+        print(f"| {precision} | {statistics.median(spent):.1f} | {equal:.5f} |", flush=True)
+
+
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "MLP 400-400": make_model,
     "reduced ResNet-18": make_resnet,
@@ -140,6 +179,8 @@ def main() -> None:
             with_it, without = (statistics.fmean(column) for column in zip(*times, strict=True))
             added = f"{with_it:.3f} | {without:.3f} | {with_it - without:.3f}"
             print(f"| {model} | {name} | {added} |", flush=True)
+    torch.backends.cudnn.deterministic = True
+    time_precisions(work)
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "worker, one slot": {"executor": perdure.Worker(queue=1, verify_every=2)},
     "latest": LATEST,
     "no meter": {"count_flops": False},
-    "half precision": {"executor": perdure.Inline(half_precision=True)},
-    "half precision in a worker": {"executor": perdure.Worker(half_precision=True)},
+    "half precision": {"executor": perdure.Inline(precision="screened")},
+    "half precision in a worker": {"executor": perdure.Worker(precision="screened")},
     "all before": {"initial": "all", "unseen": True, "subset": None},
     "none before": {
         "initial": "none",

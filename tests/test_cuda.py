@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from torch.nn.functional import cross_entropy
 import perdure
 from perdure.evaluation.engine.engine import Engine
 from perdure.evaluation.engine.result_ring import MAX_SLOTS
+from perdure.models import build
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +91,9 @@ PLACES: dict[str, dict[str, Any]] = {
     "burst": {"every": perdure.burst(first=4, then=6)},
     "stream": {"executor": perdure.Worker()},
     "stream, latest": {"executor": perdure.Worker(mode="latest")},
-    "half precision": {"executor": perdure.Inline(half_precision=True)},
+    "half precision": {"executor": perdure.Inline(precision="screened")},
+    "float16": {"executor": perdure.Inline(precision="float16")},
+    "tf32": {"executor": perdure.Inline(precision="tf32")},
     "resampled": {"subset": perdure.Subset(150, resample=True)},
     "not metered": {"count_flops": False},
 }
@@ -221,12 +225,13 @@ def test_audit_notices_state_that_a_graph_does_not_see() -> None:
 
 
 def test_screening_gives_the_answers_of_full_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    from perdure.evaluation.engine import half_precision as screening
+    from perdure.evaluation.engine import screening
 
     monkeypatch.setattr(screening, "MAX_SLOWER", 10**9)  # for the answers, not for the speed
     told: list[list[Any]] = [[], []]
     true = Engine.collect_here
-    for k, screen in enumerate((False, True)):
+    settings: list[Any] = ["float32", "screened"]
+    for k, screen in enumerate(settings):
 
         def collect(self: Engine, *, wait: bool = False, k: int = k) -> Any:
             done = true(self, wait=True)
@@ -235,10 +240,85 @@ def test_screening_gives_the_answers_of_full_precision(monkeypatch: pytest.Monke
 
         with monkeypatch.context() as patch:
             patch.setattr(Engine, "collect_here", collect)
-            train({"executor": perdure.Inline(half_precision=screen)})
+            train({"executor": perdure.Inline(precision=screen)})
     assert len(told[0]) == len(told[1]) == TASKS * STEPS
     wrong = sum(int((a != b).sum()) for a, b in zip(*told, strict=True))
     assert wrong == 0
+
+
+def train_convolutions(precision: Any) -> tuple[list[torch.Tensor], list[Any], list[str]]:
+    """Return the weights, the results of every evaluation and the notes."""
+    torch.manual_seed(0)
+    rng = torch.Generator().manual_seed(1)
+    y = torch.randint(5, (3000,), generator=rng)
+    x = torch.randn(3000, 3, 16, 16, generator=rng) + 0.3 * torch.randn(5, 3, 16, 16)[y]
+    model = build("resnet18-slim", (3, 16, 16), 5).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    results: list[Any] = []
+    collect = Engine.collect_here
+
+    def collect_all(self: Engine, *, wait: bool = False) -> Any:
+        done = collect(self, wait=True)
+        results.extend(each.values for each in done)
+        return done
+
+    options: dict[str, Any] = {"executor": perdure.Inline(precision=precision), "subset": None}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "collect_here", collect_all)
+        patch.setattr(torch.backends.cudnn, "deterministic", True)
+        with perdure.Evaluator({"a": (x, y)}, **options) as evaluator, evaluator.task("a", model):
+            for k in range(60):
+                rows = slice(50 * k, 50 * k + 50)
+                optimizer.zero_grad()
+                cross_entropy(model(x[rows].cuda()), y[rows].cuda()).backward()
+                optimizer.step()
+                evaluator.step(model)
+    return [weight.cpu() for weight in model.state_dict().values()], results, evaluator.notes
+
+
+def test_convolutions_are_screened_and_predict_as_float32_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from perdure.evaluation.engine import screening
+
+    monkeypatch.setattr(screening, "MIN_SECONDS", 0.0)
+    screened, true = [], screening.Screening.values
+
+    def values(self: Any, *arguments: Any) -> torch.Tensor:
+        screened.append(1)
+        return true(self, *arguments)
+
+    monkeypatch.setattr(screening.Screening, "values", values)
+    plain = train_convolutions("float32")
+    assert screened == []
+    auto = train_convolutions("auto")
+    assert len(screened) > 30
+    assert same(plain[0], auto[0])
+    assert len(plain[1]) == len(auto[1]) == 60
+    assert all((a == b).all() for a, b in zip(plain[1], auto[1], strict=True))
+    assert auto[2] == []
+    half = train_convolutions("float16")
+    assert same(plain[0], half[0])
+    assert any((a != b).any() for a, b in zip(plain[1], half[1], strict=True))
+
+
+def test_float32_does_not_mean_tf32() -> None:
+    """PyTorch uses TF32 for convolutions unless it is told not to."""
+    model = nn.Sequential(nn.Conv2d(64, 64, 3), nn.Flatten(), nn.Linear(64 * 36, 10)).cuda()
+    x, found = torch.randn(500, 64, 8, 8), {}
+    precisions: list[Any] = ["float32", "tf32"]
+    for precision in precisions:
+        seen: list[torch.Tensor] = []
+        hook = model.register_forward_hook(lambda _, __, out, seen=seen: seen.append(out.clone()))
+        executor = perdure.Inline(precision=precision)
+        data = {"a": (x, torch.zeros(500, dtype=torch.long))}
+        options: dict[str, Any] = {"executor": executor, "initial": "none", "count_flops": False}
+        with perdure.Evaluator(data, **options) as evaluator, evaluator.task("a", model):
+            evaluator.step(model)
+        hook.remove()
+        exact = copy.deepcopy(model).cpu().double()(x.double())
+        found[precision] = (seen[0].cpu().double() - exact).abs().max().item()
+    assert found["float32"] < 1e-5 < found["tf32"]
 
 
 def test_batches_are_halved_until_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,8 +99,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "class": {},
     "task": {"setting": "task"},
     "batch norm": {"model": "resnet18-slim", "settings": {"filters": "4", "lr": "0.01"}},
+    "bfloat16": {
+        "model": "resnet18-slim", "settings": {"filters": "4", "lr": "0.01"},
+        "precision": "bfloat16", "channels_last": True,
+    },
+    "tf32": {"precision": "tf32"},
     "Adam": {"optimizer": "adam"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

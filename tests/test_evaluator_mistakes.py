@@ -94,12 +94,12 @@ CONSTRUCTION: dict[str, tuple[Options, tuple[str, ...]]] = {
     "alarm window": ({"alarm": "wf0 > 0.6"}, ("'wf0'", "expected one of", "wf10")),
     "alarm number": ({"alarm": 0.6}, ("alarm is 0.6", "expected a rule like")),
     "half precision, resampled": (
-        {"executor": Inline(half_precision=True), "subset": Subset(5, resample=True)},
-        ("half_precision", "resample"),
+        {"executor": Inline(precision="screened"), "subset": Subset(5, resample=True)},
+        ("precision", "resample"),
     ),
     "half precision of a score": (
-        {"executor": Inline(half_precision=True), "score": nothing},
-        ("half_precision", "score"),
+        {"executor": Inline(precision="screened"), "score": nothing},
+        ("precision", "score"),
     ),
     "score and forward": ({"score": nothing, "forward": nothing}, ("score", "forward")),
     "score and classes": (

@@ -282,7 +282,7 @@ def test_run_json_says_how_it_was_evaluated(tmp_path: Path) -> None:
         "executor": {
             "name": "inline",
             "mode": "exact",
-            "half_precision": False,
+            "precision": "auto",
             "verify_every": 100,
             "batch_size": None,
         },

@@ -94,7 +94,7 @@ SUBSETS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "a worker": ({"subset": 20, "executor": perdure.Worker()}, {"0.bin", "0.full.bin"}),
     "the latest": ({"subset": 20, "executor": perdure.Worker(mode="latest")}, {"0.full.bin"}),
     "half precision": (
-        {"subset": 20, "executor": perdure.Inline(half_precision=True)},
+        {"subset": 20, "executor": perdure.Inline(precision="screened")},
         {"0.bin", "0.full.bin"},
     ),
     "unseen": ({"subset": 20, "unseen": True}, {"0.bin", "0.full.bin"}),
@@ -105,7 +105,7 @@ SUBSETS: dict[str, tuple[dict[str, Any], set[str]]] = {
 def test_whole_sets_record_which_examples_were_right(tmp_path: Path, given: str) -> None:
     options, files = SUBSETS[given]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("perdure.evaluation.engine.half_precision.MAX_SLOWER", 1000)
+        patch.setattr("perdure.evaluation.engine.screening.MAX_SLOWER", 1000)
         check(tmp_path, learn(tmp_path, count_flops=False, **options))
     there = {path.name for path in tmp_path.glob("per_example/0.*bin")}
     assert files <= there <= files | {"0.bin"}

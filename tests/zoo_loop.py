@@ -35,7 +35,7 @@ EXECUTORS: dict[str, dict[str, Any]] = {
     "inline": {},
     "worker": {"executor": perdure.Worker(queue=2, verify_every=3)},
     "latest": {"executor": perdure.Worker(mode="latest")},
-    "half precision": {"executor": perdure.Inline(half_precision=True)},
+    "half precision": {"executor": perdure.Inline(precision="screened")},
 }
 ON_CUDA: dict[str, dict[str, Any]] = {
     "CUDA graph": {"executor": perdure.Inline(verify_every=3)},

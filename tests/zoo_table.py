@@ -86,9 +86,9 @@ PARTS = [
     row("forward hook with a module", c.hooked),
     row("layer made in the forward", m.of(c.Making)),
     row("`score=` through a frozen network", c.scored_by_features, **NO_MARGIN,
-        why="`half_precision=True is for accuracy`"),
+        why="`precision='screened' is for accuracy`"),
     row("`score=` with a criterion", c.scored_by_criterion, **NO_MARGIN,
-        why="`half_precision=True is for accuracy`"),
+        why="`precision='screened' is for accuracy`"),
 ]  # fmt: skip
 LIMITS = {"noisy": DRAWS, "batch norm without statistics": BATCHES}
 ORDINARY = [

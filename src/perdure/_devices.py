@@ -6,16 +6,19 @@ import ctypes
 import os
 import re
 import sys
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from .record import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import torch
 
-__all__ = ["count_gpus", "resolve_device", "torch_version", "widest_float"]
+__all__ = ["count_gpus", "resolve_device", "torch_version", "use_tf32", "widest_float"]
 
 DEVICE = re.compile(r"(cpu|cuda|mps)(?::(\d+))?")
 VERSION_LINE = re.compile(r"^(\w+)(?:: [^=\n]+)? = '([^'\n]*)'", re.MULTILINE)
@@ -57,6 +60,31 @@ def widest_float(device: torch.device) -> torch.dtype:
     import torch
 
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+@contextmanager
+def use_tf32(*, enabled: bool) -> Iterator[None]:
+    """Compute float32 on CUDA in TF32, or without it, and restore PyTorch's settings at the end.
+
+    By default PyTorch uses TF32 for convolutions and recurrent layers, not for matrix products.
+    """
+    import torch
+
+    cudnn, matmul = cast("Any", torch.backends.cudnn), torch.backends.cuda.matmul
+    name, value, settings = "allow_tf32", cast("Any", enabled), [cudnn, matmul]
+    try:
+        _ = cudnn.allow_tf32, matmul.allow_tf32
+    except RuntimeError:  # they were set by the names of PyTorch 2.9, and the older ones cannot be
+        name, value = "fp32_precision", "tf32" if enabled else "ieee"
+        settings = [cudnn.conv, cudnn.rnn, matmul]
+    before = [getattr(setting, name) for setting in settings]
+    try:
+        for setting in settings:
+            setattr(setting, name, value)
+        yield
+    finally:
+        for setting, old in zip(settings, before, strict=True):
+            setattr(setting, name, old)
 
 
 def torch_version() -> str | None:

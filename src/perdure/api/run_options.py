@@ -44,6 +44,8 @@ class ConfigOptions(TypedDict, total=False):
         gradients: Number of iterations between records of the gradient norms.
         threads: Number of CPU threads per run.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto".
+        precision: Precision of training: "default" (PyTorch's), "float32", "tf32" or "bfloat16".
+        channels_last: Store the weights of convolutions with their channels last.
     """
 
     settings: Mapping[str, object]
@@ -76,3 +78,5 @@ class ConfigOptions(TypedDict, total=False):
     gradients: int | None
     threads: int
     device: str
+    precision: Literal["default", "float32", "tf32", "bfloat16"]
+    channels_last: bool

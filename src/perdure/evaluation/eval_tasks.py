@@ -45,8 +45,9 @@ class EvalTasks:
             raise ValueError(f"task {task!r} already exists; names must differ")
         is_accuracy = self._engine.scorer.score is None
         new = EvalSet(task, data, self._subset, labels_are_classes=is_accuracy)
-        if new.resample and self._engine.uses_half_precision:
-            raise ValueError("half_precision=True needs a fixed subset; drop resample=True")
+        if new.resample and self._engine.precision.is_half:
+            precision = self._engine.executor.precision
+            raise ValueError(f"precision={precision!r} needs a fixed subset; drop resample=True")
         if new.classes is not None:
             self._engine.scorer.set_classes(task, new.classes)
         if not new.is_function:

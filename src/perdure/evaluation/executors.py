@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from .arguments import check_choice, check_integer
 
-__all__ = ["Executor", "Inline", "Worker", "as_executor"]
+__all__ = ["Executor", "Inline", "Precision", "Worker", "as_executor"]
+
+Precision = Literal["auto", "screened", "float32", "tf32", "float16", "bfloat16"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,14 +20,18 @@ class Inline:
     blocks: live metrics and alarms lag by up to 32 evaluations or 0.2 seconds.
 
     Args:
-        half_precision: evaluate in bfloat16, and again in full precision the examples whose
-            prediction rounding could change. For accuracy only.
-        verify_every: every n evaluations, compare a CUDA graph or half precision with a plain
+        precision: of evaluations while training; whole sets are evaluated in float32.
+            `"auto"`: predictions as float32 gives them; on CUDA, models with convolutions are
+            screened where that is faster. `"screened"`: evaluate in half precision (float16 on
+            CUDA, bfloat16 on a CPU), and again in float32 the examples whose prediction rounding
+            could change. `"float32"`: everything in float32. `"tf32"`, `"float16"`, `"bfloat16"`:
+            everything in that precision, which may change predictions.
+        verify_every: every n evaluations, compare a CUDA graph or screening with a plain
             evaluation.
         batch_size: examples per forward pass; None chooses what suits the device.
     """
 
-    half_precision: bool = False
+    precision: Precision = "auto"
     verify_every: int = 100
     batch_size: int | None = None
     mode: ClassVar[str] = "exact"
@@ -51,7 +57,7 @@ class Worker:
             the worker is busy; only steps that were evaluated are recorded.
         queue: how many snapshots may wait for an exact worker.
         device: a second CUDA device to evaluate on.
-        half_precision: as for `Inline`.
+        precision: as for `Inline`, but `"auto"` does not screen.
         verify_every: every n evaluations, compare the worker's results with an evaluation in the
             training process.
         batch_size: as for `Inline`.
@@ -60,7 +66,7 @@ class Worker:
     mode: Literal["exact", "latest"] = "exact"
     queue: int = 4
     device: str | None = None
-    half_precision: bool = False
+    precision: Precision = "auto"
     verify_every: int = 100
     batch_size: int | None = None
 
@@ -91,6 +97,7 @@ def as_executor(executor: object) -> Executor:
 
 
 def _check_common(executor: Executor) -> None:
+    check_choice("precision", executor.precision, get_args(Precision))
     check_integer("verify_every", executor.verify_every, 1)
     if executor.batch_size is not None:
         check_integer("batch_size", executor.batch_size, 1)

@@ -38,7 +38,7 @@ DERIVED_KEYS = (
 TEST_SET = ("validation_split", 0)  # evaluated on the test set, as most runs: not worth naming
 # How a run was evaluated, as far as it changes the numbers; where and in what batches does not.
 EVALUATION_KEYS = ("every", "subset", "resample", "unseen", "initial", "score")
-EXECUTOR_KEYS = ("mode", "half_precision")
+INEXACT_PRECISIONS = ("tf32", "float16", "bfloat16")  # others predict as float32 does
 
 
 FIELD_TYPES = {
@@ -196,7 +196,9 @@ def method_config(metadata: RunMetadata) -> dict[str, JSON]:
     evaluation, executor = metadata.evaluation, metadata.evaluation.get("executor")
     measured = {key: evaluation[key] for key in EVALUATION_KEYS if key in evaluation}
     if isinstance(executor, dict):
-        measured |= {key: executor[key] for key in EXECUTOR_KEYS if key in executor}
+        measured |= {"mode": executor["mode"]} if "mode" in executor else {}
+        if executor.get("precision") in INEXACT_PRECISIONS:
+            measured["evaluation_precision"] = executor["precision"]
     if metadata.setting:
         measured["setting"] = metadata.setting
     if metadata.scale:  # its name is a label

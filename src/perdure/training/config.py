@@ -46,7 +46,7 @@ OPTIMIZERS: dict[str, dict[str, float]] = {
 # Fields that do not change the name of a run's folder: always, or if they have this value.
 NOT_HASHED: dict[str, object] = {
     "schedule": "constant", "schedule_options": {"warmup": 0}, "task_order": None,
-    "num_tasks": None, "input": None,
+    "num_tasks": None, "input": None, "precision": "default", "channels_last": False,
     "channels": None, "data_path": ..., "data_sha256": None,
 }  # fmt: skip
 
@@ -84,6 +84,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     gradients: int | None = None
     threads: int = 1
     device: str = "cpu"
+    precision: Literal["default", "float32", "tf32", "bfloat16"] = "default"  # of training
+    channels_last: bool = False  # how weights of convolutions are stored
     code: dict[str, str]  # SHA-256 of the files of the user's own strategy or network
     task_order: list[int] | None = None  # of the tasks; None: as published
     num_tasks: int | None = None  # that the classes are divided into; None: as published, or stated

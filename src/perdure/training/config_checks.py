@@ -67,6 +67,8 @@ def check_config(config: RunConfig, strategy: Outline, scenario: ScenarioSpec) -
         raise InputError("whole test sets leave no subset to resample; leave resample out")
     if config.patience is not None:
         _check_patience(config, strategy)
+    if config.precision == "tf32" and not config.device.startswith("cuda"):
+        raise InputError(f"precision is 'tf32', which {config.device} does not have; leave it out")
     schedule = LearningRateSchedule(config.schedule, **config.schedule_options)  # type: ignore[arg-type]
     schedule.check()
     if strategy.trains_at_task_end and not schedule.is_constant:

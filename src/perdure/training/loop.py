@@ -14,7 +14,7 @@ from ..scenarios import order_drifting_stream
 from .early_stopping import EarlyStopping, split_for_early_stopping
 from .schedules import LearningRateSchedule, set_learning_rates
 from .step_checks import DivergenceCheck, check_batches, check_rows
-from .step_graph import StepGraphs
+from .step_graph import StepGraphs, compute_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,6 +47,7 @@ class TrainingPlan(NamedTuple):
     boundaries: bool = True  # False: one stream, in which tasks have no known ends
     blur: float = 0.0  # of a stream without boundaries
     schedule: LearningRateSchedule = LearningRateSchedule()  # of the learning rate
+    precision: str = "default"  # of training: PyTorch's settings, float32, tf32 or bfloat16
     capture: bool = True  # steps on CUDA in graphs, where the strategy allows it
 
 
@@ -95,6 +96,7 @@ def train(
     start = start or Position()
     step, stopping = start.step, stopping or EarlyStopping(plan.patience)
     counted = nullcontext if evaluator is None else evaluator.costs.count_as_training
+    compute = partial(compute_in, plan.precision, strategy.examples.device)
     for index, phase in list(enumerate(list_phases(scenario, plan)))[start.phase :]:
         for task in range(len(scenario.tasks)) if strategy.trains_on_all_tasks else phase.tasks:
             strategy.model.open(task, scenario.tasks[task].classes)
@@ -102,7 +104,7 @@ def train(
         if index == start.phase and start.rows is not None:
             rows, done = start.rows, start.done
         else:
-            with counted():
+            with counted(), compute():
                 rows, done = check_rows(strategy, strategy.begin_task(index, task_rows)), 0
             stopping.start_task(phase.name or "")
         check = DivergenceCheck(strategy, phase.name, step)
@@ -111,7 +113,7 @@ def train(
             on_loss_terms = partial(check.record_gradients, evaluator, gradients)
         tasks = np.unique(strategy.examples.tasks[rows])
         only_task = int(tasks[0]) if len(tasks) == 1 else None
-        graphs = StepGraphs(strategy, enabled=plan.capture and plan.schedule.is_constant)
+        graphs = StepGraphs(strategy, compute, enabled=plan.capture and plan.schedule.is_constant)
         with _evaluate_phase(evaluator, phase, strategy):
             should_stop = partial(stopping.should_stop, strategy, held_out)
             for new in iterate_batches(rows, plan, index, skip=done, should_stop=should_stop):
@@ -130,7 +132,7 @@ def train(
                     checkpointer.save(Position(index, done, step, rows))
                 yield Position(index, done, step, rows)
             check.check_losses()
-            with counted():
+            with counted(), compute():
                 strategy.end_task(index, task_rows)
             check.check_weights()
         if checkpointer is not None and checkpointer.is_due(task_ended=True):

@@ -110,6 +110,7 @@ def build_learner(config: RunConfig, scenario: Scenario) -> tuple[Strategy, Trai
         boundaries=config.boundaries != "none",
         blur=config.blur,
         schedule=LearningRateSchedule(config.schedule, **config.schedule_options),  # type: ignore[arg-type]
+        precision=config.precision,
     )
     torch.manual_seed(config.seed)
     network = build(
@@ -121,6 +122,8 @@ def build_learner(config: RunConfig, scenario: Scenario) -> tuple[Strategy, Trai
         tokens=scenario.tokens,
         **config.model_options,
     ).to(config.device)
+    if config.channels_last:
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     examples = Examples(
         *scenario.train,
         mean=scenario.mean,

@@ -4,23 +4,40 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 
+from .._devices import use_tf32
 from ..evaluation.engine.cuda_graph import capture, release_generator, switch_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from torch import Tensor
 
     from ..strategies import LossCallback, Rows, Strategy
 
-__all__ = ["StepGraphs"]
+__all__ = ["StepGraphs", "compute_in"]
 
 WARM_UP = 1  # steps on the stream of the capture: libraries and the optimizer initialise there
+
+
+@contextmanager
+def compute_in(precision: str, device: torch.device) -> Iterator[None]:
+    """Compute in a precision; PyTorch's settings are restored at the end."""
+    if precision == "bfloat16":
+        # The cache would keep the weights of a captured step.
+        with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
+            yield
+    elif precision == "default":
+        yield
+    else:
+        with use_tf32(enabled=precision == "tf32"):
+            yield
 
 
 class _Captured(NamedTuple):
@@ -37,11 +54,18 @@ class StepGraphs:
 
     Args:
         strategy: the learner.
+        compute: returns a context in which steps are computed, in the precision of training.
         enabled: whether steps may be captured.
     """
 
-    def __init__(self, strategy: Strategy, *, enabled: bool) -> None:
-        self._strategy = strategy
+    def __init__(
+        self,
+        strategy: Strategy,
+        compute: Callable[[], AbstractContextManager[None]] = nullcontext,
+        *,
+        enabled: bool,
+    ) -> None:
+        self._strategy, self._compute = strategy, compute
         self._device = strategy.examples.device
         # A class that inherits from a capturable one may do more in its step: it has to say so.
         capturable = strategy.capturable and "capturable" in vars(type(strategy))
@@ -95,11 +119,12 @@ class StepGraphs:
     ) -> Tensor:
         first, *others = chosen
         examples = self._strategy.examples
-        return self._strategy.step(
+        batches = [
             examples.take_on_device(first, task),
             *(examples.take_on_device(other) for other in others),
-            on_loss_terms=on_loss_terms,
-        )
+        ]
+        with self._compute():
+            return self._strategy.step(*batches, on_loss_terms=on_loss_terms)
 
     def _warm_up(self, rows: Tensor, batches: Sequence[Rows], task: int | None) -> Tensor:
         assert self._side is not None

@@ -71,6 +71,11 @@ class TrainingOptions:
             only used with `--patience`.
         threads: Number of CPU threads per run.
         device: Device to train on: cpu, cuda, cuda:1, mps, or auto.
+        precision: Precision of training: `default` (PyTorch's: on CUDA, convolutions in TF32 and
+            matrix products in float32), `float32`, `tf32` or `bfloat16` (autocast). Evaluations
+            predict as float32 does in any case.
+        channels_last: Store the weights of convolutions with their channels last, which is faster
+            on CUDA.
     """
 
     model: Annotated[ModelName | None, Parameter(metavar="NAME")] = None
@@ -86,6 +91,8 @@ class TrainingOptions:
     early_stopping_split: float = 0.1
     threads: PositiveInt = 1
     device: Annotated[str, Parameter(metavar="DEVICE")] = "auto"
+    precision: Literal["default", "float32", "tf32", "bfloat16"] = "default"
+    channels_last: Flag = False
 
 
 @Parameter(name="*", group="Evaluation")

@@ -128,4 +128,6 @@ def describe_config(config: RunConfig) -> str:
         else []
     )
     parts += [f"patience {config.patience}"] if config.patience else []
+    parts += [config.precision] if config.precision != "default" else []
+    parts += ["channels last"] if config.channels_last else []
     return ", ".join(parts)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..._devices import use_tf32
 from ..eval_data import check_types
 from ..executors import Inline
 from ..state.preserve import preserve_state
@@ -20,7 +21,8 @@ from ..state.tensors import model_device
 from ..state.trees import first_tensor
 from .cuda_graph import CudaGraph, CudaGraphError, same_bits
 from .eval_batches import EvalBatches, EvalResult, Predictions, Values
-from .half_precision import HalfPrecision, HalfPrecisionError
+from .half_precision import HalfPrecisionError
+from .precision import PrecisionControl
 from .side_stream import SideStream
 from .worker import ProcessWorker
 
@@ -73,9 +75,9 @@ class Engine:
         self._batches: EvalBatches | None = None  # prepared for the tasks of now
         self._evaluated: EvalBatches | None = None  # those that were evaluated here last
         self._count = 0  # how often
-        self._half_precision = HalfPrecision(scorer) if executor.half_precision else None
+        self.precision = PrecisionControl(scorer, executor)
         self._graph: CudaGraph | None = None
-        self._graph_allowed = scorer.batch_size is None and not executor.half_precision
+        self._graph_allowed = scorer.batch_size is None
         self._pending: deque[_Pending | ResultBlock] = deque()
         self._completed: deque[EvalResult] = deque()
 
@@ -154,7 +156,7 @@ class Engine:
         """
         device = model_device(model)
         values, predictions = dict[str, Values](), dict[str, Predictions]()
-        with preserve_state(model):
+        with preserve_state(model), use_tf32(enabled=False):
             for task in tasks:
                 try:
                     values[task.name], pairs = self._task_values(model, task, device, whole=whole)
@@ -240,28 +242,22 @@ class Engine:
         first.arrived.synchronize()
         self._completed.extend(first.results())
 
-    @property
-    def uses_half_precision(self) -> bool:
-        """Whether half precision is tried first."""
-        return self._half_precision is not None
-
-    def disable_half_precision(self) -> None:
-        """Evaluate in full precision only, from here on."""
-        self._half_precision = None
-        self._graph_allowed = self.scorer.batch_size is None
-
     def _values(self, model: object, batches: EvalBatches, step: int) -> Tensor:
-        with preserve_state(model):
-            if self._half_precision is not None:
-                return self._half_precision_values(self._half_precision, model, batches, step)
-            values = self._plain_values(model, batches, step)
+        precision = self.precision
+        try:
+            if self._count > 1 and precision.screens(model, batches):
+                return precision.screened_values(
+                    model, batches, step, verify=self._verifies(self._count)
+                )
+            with preserve_state(model):
+                values = precision.eager_values(model, batches, step)
+        except HalfPrecisionError as reason:
+            if precision.disable(reason):
+                self.warn(f"half precision is off from step {step} on: {reason}")
+            return self._values(model, batches, step)
         if batches.device.type == "cuda" and self._graph_allowed and not batches.resample:
             self._capture_or_verify(model, batches, values, step)
         return values
-
-    def _plain_values(self, model: object, batches: EvalBatches, step: int) -> Tensor:
-        parts = [self.scorer.values(model, rows) for rows in batches.at(step)]
-        return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     def _submit_to(self, graph: CudaGraph, step: int) -> None:
         graph.submit(step)
@@ -271,18 +267,6 @@ class Engine:
         """Return whether to verify an evaluation: often at first, then every n evaluations."""
         return count & (count - 1) == 0 or count % self.executor.verify_every == 0
 
-    def _half_precision_values(
-        self, half_precision: HalfPrecision, model: object, batches: EvalBatches, step: int
-    ) -> Tensor:
-        groups = batches.at(step)
-        evaluate = half_precision.verify if self._verifies(self._count) else half_precision.values
-        try:
-            return torch.cat([evaluate(model, rows) for rows in groups])
-        except HalfPrecisionError as reason:
-            self.warn(f"half precision is off from step {step} on: {reason}")
-            self.disable_half_precision()
-            return self._plain_values(model, batches, step)
-
     def _capture_or_verify(
         self, model: object, batches: EvalBatches, values: Tensor, step: int
     ) -> None:
@@ -291,7 +275,7 @@ class Engine:
             if self._graph is None or not self._graph.fits(model):
                 if self._count > 1:  # a single evaluation is not worth a capture
                     self._graph = CudaGraph(
-                        lambda: self._plain_values(model, batches, step), model, batches
+                        lambda: self.precision.eager_values(model, batches, step), model, batches
                     )
             elif not same_bits(self._graph.values(), values):
                 raise CudaGraphError(

@@ -59,8 +59,8 @@ class SideStream:
             and not self._disabled
         ):
             with preserve_state(model):
-                parts = [batches.scorer.values(model, rows) for rows in batches.at(step)]
-            self._expected[step] = torch.cat(parts).numpy(force=True)
+                expected = self._engine.precision.eager_values(model, batches, step)
+            self._expected[step] = expected.numpy(force=True)
         if self._disabled:
             self._engine.evaluate(model, batches, step)
             return

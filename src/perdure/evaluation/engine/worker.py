@@ -193,7 +193,7 @@ class ProcessWorker:
             self._evaluate_snapshot(slot, step)
             return
         if status == Status.HALF_PRECISION_OFF:
-            self._engine.disable_half_precision()
+            self._engine.precision.disable()
         dtype = reply[dtype_at : dtype_at + 3].decode()
         values = np.frombuffer(reply, dtype, offset=dtype_at + 3)
         assert self._batches is not None

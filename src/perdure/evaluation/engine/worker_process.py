@@ -104,7 +104,7 @@ def serve(
 
 def _reply(engine: Engine, model: nn.Module, batches: EvalBatches, slot: int, step: int) -> bytes:
     messages: list[str] = []
-    engine.warn, half_precision = messages.append, engine.uses_half_precision
+    engine.warn, half_precision = messages.append, engine.precision.is_half
     try:
         engine.evaluate(model, batches, step)
         result = engine.collect_here(wait=True)[0]
@@ -112,7 +112,7 @@ def _reply(engine: Engine, model: nn.Module, batches: EvalBatches, slot: int, st
         return HEADER.pack(slot, step, 0.0, Status.FAILED, 0)
     warnings = "\n".join(messages).encode()
     dtype = result.values.dtype.str.encode()  # |b1, <f4 or <f8: three letters
-    disabled = half_precision and not engine.uses_half_precision
+    disabled = half_precision and not engine.precision.is_half
     status = Status.HALF_PRECISION_OFF if disabled else Status.OK
     header = HEADER.pack(slot, step, result.seconds, status, len(warnings))
     return header + warnings + dtype + result.values.tobytes()

@@ -23,9 +23,9 @@ OPTIONS: dict[str, object] = {
     "every": None, "num_tasks": None, "image_size": None, "input": None, "channels": None,
     "boundaries": "sharp", "blur": 0.0, "patience": None,
     "early_stopping_split": 0.0, "validation_split": 0.0, "gradients": None, "threads": 1,
-    "device": None,
+    "device": None, "precision": "default",
 }  # fmt: skip
-FLAGS = ("mask_unseen", "resample", "unseen")
+FLAGS = ("mask_unseen", "resample", "unseen", "channels_last")
 
 
 class MethodProvenance(NamedTuple):
