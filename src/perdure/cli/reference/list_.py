@@ -16,6 +16,8 @@ from .._output import print_lines, print_wrapped
 
 __all__ = ["list_app"]
 
+MAX_ALIAS = 12  # characters: longer ones are names written out, as in the column of papers
+
 list_app = App(name="list", help="List metrics, tools, scenarios, strategies and models.")
 
 
@@ -57,7 +59,8 @@ def strategies() -> None:
     """List all strategies with their other names, what they store, and their papers."""
     others: dict[str, list[str]] = {}
     for alias, name in STRATEGY_ALIASES.items():
-        others.setdefault(name, []).append(alias)
+        if len(alias) <= MAX_ALIAS:
+            others.setdefault(name, []).append(alias)
     rows = [
         [name, entry.about, ", ".join(others.get(name, ())), entry.keeps, entry.paper]
         for name, entry in STRATEGIES.items()
