@@ -363,6 +363,11 @@ CALLS: dict[str, tuple[Callable[[Evaluator], Any], tuple[str, ...]]] = {
         ("forward is a function of (x)", "(model, x)"),
     ),
     "no name of a folder": (lambda _: Evaluator(record=" "), ("record is ' '", "a folder")),
+    "class names by number": (
+        lambda _: Evaluator(config={"class_names": {0: "cat"}}),
+        ("config['class_names'] is {0: 'cat'}", "a list with the name of each class"),
+    ),
+    "the number of a run": (lambda _: Evaluator(record=3), ("record is 3", "'runs/mine'")),  # type: ignore[arg-type]
     "a config in words": (lambda _: Evaluator(config="mine"), ("config is 'mine'", "a dict")),  # type: ignore[arg-type]
     "a class of data": (lambda _: Evaluator({"a": Unequal}), ("the class Unequal", "Unequal(…)")),
     "an option of a task": (

@@ -159,6 +159,12 @@ def config_as_json(config: Mapping[str, object] | None) -> dict[str, object]:
             ) from None
     settings = (None, "class", "task", "domain")
     check_choice("config['setting']", config.get("setting"), settings)
+    names = config.get("class_names", [])
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"config['class_names'] is {names!r:.60}, expected a list with the name of each class, "
+            "like ['cat', 'dog']"
+        )
     return {str(key): value for key, value in config.items()}
 
 

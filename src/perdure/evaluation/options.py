@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
 from .._display import count_of, format_block, list_some
@@ -13,7 +14,6 @@ from ..metrics.score_matrix import MAX_NAME_LENGTH
 from .arguments import check_choice, check_integer, check_parameters
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Sequence
 
     import torch
@@ -157,7 +157,7 @@ class Record:
             intervals of a single run and figures of classes need it.
     """
 
-    folder: str | os.PathLike[str] | None = None
+    folder: str | PathLike[str] | None = None
     overwrite: bool | Literal["unfinished"] = False
     resume: Mapping[str, object] | None = None
     per_example: bool = True
@@ -165,8 +165,9 @@ class Record:
     def __post_init__(self) -> None:
         if self.resume is not None and self.folder is None:
             raise ValueError("resuming needs the folder of the record: Record(folder, resume=…)")
-        if self.folder is not None and not str(self.folder).strip():
-            raise ValueError(f"record is {str(self.folder)!r}, expected a folder like 'runs/mine'")
+        named = isinstance(self.folder, str | PathLike) and str(self.folder).strip()
+        if self.folder is not None and not named:
+            raise ValueError(f"record is {self.folder!r:.60}, expected a folder like 'runs/mine'")
         if not isinstance(self.overwrite, bool):
             check_choice("overwrite", self.overwrite, ("unfinished",))
 

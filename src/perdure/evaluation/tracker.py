@@ -95,7 +95,10 @@ class RunTracker:
             self._costs.close()
             self.collect_all()
             self._write_budget()
-            if finished and lifecycle.task is None and not lifecycle.failed:
+            if finished and lifecycle.task is not None:
+                event = f"close() inside task {lifecycle.task!r}: the run counts as unfinished"
+                self.recorder.warn(f"{event}; leave its block, or call evaluator.end(), before")
+            elif finished and not lifecycle.failed:
                 self.recorder.writer.finish(steps=lifecycle.step, **results)
         finally:
             lifecycle.closed = True
@@ -272,8 +275,7 @@ class RunTracker:
             record=self.recorder.state(),
             budget=None if self._budget is None else self._budget.state(),
         )
-        plain: dict[str, object] = msgspec.to_builtins(state)
-        return plain
+        return dict(msgspec.to_builtins(state))
 
     def _load(self, state: EvaluatorState) -> None:
         self._lifecycle.load(state.lifecycle)

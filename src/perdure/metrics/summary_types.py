@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
-from .._display import format_block, make_frame
+from .._display import count_of, format_block, make_frame
 from .._html import render_table
 from .registry import METRICS, better_direction, display_name, find_metric, format_id, parse_id
 from .score_matrix import ACCURACY, ScoreScale
@@ -125,7 +125,7 @@ class Summary:
         self.notes = notes_about(self.notes, ids)
 
     def __repr__(self) -> str:
-        title = f"Summary of {len(self.tasks)} tasks"
+        title = f"Summary of {count_of(len(self.tasks), 'task')}"
         ends = {id_: f"{low:.4f} to {high:.4f}" for id_, (low, high) in self.intervals.items()}
         return render_text(title, self.metrics, self.scale, ends, self.undefined, self.notes)
 
