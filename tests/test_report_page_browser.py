@@ -110,6 +110,14 @@ def test_every_part_draws_its_own_curves(visit: Visit, tmp_path: Path) -> None:
     assert visit.is_clean()
 
 
+def test_an_old_browser_is_told_where_the_numbers_are(visit: Visit, file: Path) -> None:
+    visit.page.add_init_script("delete window.DecompressionStream")
+    visit.page.goto(file.as_uri())
+    visit.page.get_by_text("This browser cannot draw the curves").first.wait_for()
+    assert visit.page.locator("table.headline").is_visible()
+    assert visit.is_clean()
+
+
 def test_two_matrices_of_ten_tasks_fit_next_to_each_other(visit: Visit, tmp_path: Path) -> None:
     text = "\n".join(",".join("0.85" for _ in range(k + 1)) + "," * (9 - k) for k in range(10))
     for name in "ab":
