@@ -30,7 +30,8 @@ def floor(iterations: int) -> float:
     """Return the milliseconds per iteration of a captured step and evaluation, mean over tasks."""
     on_cpu = watching.make_work(iterations)
     plans = [plan.cuda() for plan in on_cpu.plans]
-    work = watching.Work(*(part.cuda() for part in on_cpu[:4]), plans)
+    train_x, train_y, test_x, test_y = (part.cuda() for part in on_cpu[:4])
+    work = watching.Work(train_x, train_y, test_x, test_y, plans)
     model = watching.make_model().cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=True)
     spent = 0.0

@@ -113,8 +113,8 @@ def test_results_are_those_of_a_plain_evaluation(place: str, tmp_path: Any) -> N
     data = make_data()
 
     class Checked(perdure.Evaluator):
-        def step(self, model: Any) -> None:
-            super().step(model)
+        def step(self, model: Any, *, replayed: bool = False) -> None:
+            super().step(model, replayed=replayed)
             modes = [m.training for m in model.modules()]
             model.eval()
             with torch.no_grad():

@@ -118,8 +118,8 @@ class Forgiving(perdure.Evaluator):
 
     caught = 0
 
-    def step(self, model: Any) -> None:
-        for call in (partial(super().step, model), self.flush):
+    def step(self, model: Any, *, replayed: bool = False) -> None:
+        for call in (partial(super().step, model, replayed=replayed), self.flush):
             try:
                 call()
             except ZeroDivisionError:

@@ -123,11 +123,11 @@ def test_hits_are_of_the_right_task_whatever_the_order_of_learning(tmp_path: Pat
     own: dict[str, list[Tensor]] = {name: [] for name in tasks}
     step = loop.evaluator.step
 
-    def step_and_test(model: Any) -> None:
+    def step_and_test(model: Any, *, replayed: bool = False) -> None:
         with torch.no_grad():
             for name, (x, y) in tasks.items():
                 own[name].append(model(x).argmax(1) == y)
-        step(model)
+        step(model, replayed=replayed)
 
     loop.evaluator.step = step_and_test  # type: ignore[method-assign]
     loop.learn("cab")
