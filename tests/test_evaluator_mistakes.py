@@ -87,7 +87,7 @@ CONSTRUCTION: dict[str, tuple[Options, tuple[str, ...]]] = {
     "action": (lambda: {"alarm": Alarm("min_acc < 0", WORD)}, ("action is 'fast'", "warn or stop")),
     "setting": (
         {"config": {"setting": "online"}},
-        ("'setting'", "is 'online'", "class or task or domain"),
+        ("'setting'", "is 'online'", "class, task or domain"),
     ),
     "alarm rule": ({"alarm": "min_acc <= 0.6"}, ("min_acc <= 0.6", "expected a rule like")),
     "alarm limit": ({"alarm": "min_acc < nan"}, ("min_acc < nan", "expected a rule like")),

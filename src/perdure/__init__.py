@@ -3,7 +3,8 @@
 - `score`, `score_groups` and `compare` compute metrics from arrays, files and recorded runs;
   `which` says which definitions give a number.
 - `repeat` calls a function of yours with several seeds and computes metrics of what it returns.
-- `Evaluator` evaluates every task while your own training loop runs.
+- `Evaluator` evaluates every task while your own training loop runs; `Log` records evaluations
+  that any other program makes.
 - `run` trains a strategy on a scenario; `list_runs` and `open_run` read what was recorded.
 - `plan` predicts what an evaluation schedule costs and how precise it is.
 
@@ -71,6 +72,7 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from .evaluation import gradient_norm as gradient_norm
     from .record import InputError as InputError
     from .record import InputOptions as InputOptions
+    from .record import Log as Log
     from .record import RecordError as RecordError
     from .record import Run as Run
     from .record import RunFolder as RunFolder
@@ -88,7 +90,7 @@ _LIGHT = {
     "api.definitions": ("DefinitionMatch", "DefinitionMatches", "which"),
     "api.grouped_scores": ("GroupedScores", "ScoreGroup", "score_groups"),
     "record": (
-        "InputError", "InputOptions", "RecordError", "Run", "RunFolder", "RunMetadata",
+        "InputError", "InputOptions", "Log", "RecordError", "Run", "RunFolder", "RunMetadata",
         "RunStatus", "list_runs", "open_run",
     ),
     "report.tables": ("ComparisonReport",),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Mapping
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +20,6 @@ __all__ = [
     "check_integer",
     "check_parameters",
     "check_state",
-    "config_as_json",
     "convert_state",
     "named_tasks",
     "refuse_arguments",
@@ -138,34 +136,6 @@ def task_name(task: object) -> str:
         )
     item = getattr(task, "item", None)  # of a tensor or an array with one number
     return str(task if item is None or getattr(task, "ndim", 1) != 0 else item())
-
-
-def config_as_json(config: Mapping[str, object] | None) -> dict[str, object]:
-    """Return `config` with text keys, or raise naming the entry that JSON cannot hold.
-
-    Example:
-        >>> config_as_json({"lr": 0.1})
-        {'lr': 0.1}
-    """
-    config = {} if config is None else config
-    if not isinstance(config, Mapping):
-        raise TypeError(f"config is {config!r:.60}, expected a dict like {{'lr': 0.1, 'seed': 0}}")
-    for key, value in config.items():
-        try:
-            json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"config[{key!r}] is {value!r:.60}, expected text, numbers, lists and dicts"
-            ) from None
-    settings = (None, "class", "task", "domain")
-    check_choice("config['setting']", config.get("setting"), settings)
-    names = config.get("class_names", [])
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ValueError(
-            f"config['class_names'] is {names!r:.60}, expected a list with the name of each class, "
-            "like ['cat', 'dog']"
-        )
-    return {str(key): value for key, value in config.items()}
 
 
 def convert_state(state: object, kind: type[T]) -> T:

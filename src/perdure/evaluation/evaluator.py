@@ -6,8 +6,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from ..record import config_as_json
 from .alarm import Alarm, as_alarm
-from .arguments import check_choice, check_integer, config_as_json, refuse_arguments, task_name
+from .arguments import check_choice, check_integer, refuse_arguments, task_name
 from .costs.meter import CostMeter
 from .engine.engine import Engine
 from .engine.scoring import Scorer

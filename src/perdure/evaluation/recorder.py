@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import inspect
 import os
-import platform
 import shutil
-import sys
 import tempfile
 import warnings
 import weakref
-from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +18,7 @@ import torch
 
 from ..record import InputError, RecordError, RunFolder, RunWriter, csv_field, read_input
 from ..record.formats.confusion import format_counts
+from ..record.run_metadata import describe_program, scale_as_json
 from ..record.writer import WriterPosition  # noqa: TC001 - msgspec reads the annotation
 from .arguments import convert_state
 from .live import Live
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
     from .options import Record
 
 __all__ = ["EvaluationWarning", "Recorder"]
-
-SCHEMA = 3
 
 
 class EvaluationWarning(UserWarning):
@@ -227,11 +223,8 @@ class Recorder:
         self.writer.write_metadata(self._run_json())
 
     def _run_json(self) -> dict[str, object]:
-        scale, ends = self._scale, {"low": self._scale.low, "high": self._scale.high}
-        about: dict[str, object] = {"lower_is_better": scale.lower_is_better, "name": scale.label}
-        about |= {name: end if isfinite(end) else None for name, end in ends.items()}
-        names = list(self._trained)
-        content = {**self._run, "tasks": names, "scale": about, "notes": self.notes}
+        scale = scale_as_json(self._scale)
+        content = {**self._run, "tasks": list(self._trained), "scale": scale, "notes": self.notes}
         known = {name: task.fingerprint() for name, task in self._trained.items()}
         if known := {name: value for name, value in known.items() if value is not None}:
             content["evaluation_data"] = known
@@ -283,18 +276,8 @@ def _remove(folder: str, owner: int) -> None:
 
 def _environment() -> dict[str, object]:
     """Return when, by which program and with which versions a run was made."""
-    from .. import __version__
-
     return {
-        "schema": SCHEMA,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "program": sys.argv[0],
+        **describe_program({"torch": str(torch.__version__)}),
         "threads": torch.get_num_threads(),
         "cpu": torch.backends.cpu.get_cpu_capability(),  # other instructions, other bits
-        "versions": {
-            "perdure": __version__,
-            "python": platform.python_version(),
-            "torch": str(torch.__version__),
-            "numpy": np.__version__,
-        },
     }

@@ -11,11 +11,12 @@ from .io.append import RecordError
 from .io.append import replace as replace_file
 from .io.files import InputError, check_depth, open_regular, read_file, read_json
 from .io.text import csv_field, visible
+from .log import Log
 from .points import Points
 from .run import Run, open_run
 from .run_folder import RunFolder, RunStatus
 from .run_index import list_runs
-from .run_metadata import JSON, RunMetadata
+from .run_metadata import JSON, RunMetadata, config_as_json
 from .score_input import InputOptions, ScoreInput
 from .summary_cache import RunSummary, load_summary
 from .writer import RunWriter
@@ -26,6 +27,7 @@ __all__ = [
     "IncrementalPoints",
     "InputError",
     "InputOptions",
+    "Log",
     "Points",
     "RecordError",
     "Run",
@@ -36,6 +38,7 @@ __all__ = [
     "RunWriter",
     "ScoreInput",
     "check_depth",
+    "config_as_json",
     "csv_field",
     "detect_options",
     "list_runs",

@@ -1,12 +1,18 @@
-"""What run.json says about a run: leniently for lists of runs, strictly for scoring."""
+"""What run.json says about a run: written, read leniently for lists, strictly for scoring."""
 
 from __future__ import annotations
 
+import json
 import math
+import platform
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from datetime import UTC, datetime
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+import numpy as np
 
 from ..metrics import ScoreScale
 from ..metrics.score_matrix import MAX_NAME_LENGTH
@@ -15,20 +21,22 @@ from .io.files import InputError
 from .io.text import visible
 from .points import MatrixFields
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
 __all__ = [
     "JSON",
     "RunMetadata",
     "ScoringMetadata",
+    "config_as_json",
+    "describe_program",
     "flatten_config",
     "method_config",
     "parse_held_out_accuracy",
     "parse_metadata",
+    "scale_as_json",
 ]
+
+SCHEMA = 3  # of run.json
 
 # Keys of a config that follow from the others, or may differ between seeds.
 DERIVED_KEYS = (
@@ -95,6 +103,60 @@ class RunMetadata:
         data = self.config.get("data")
         entries = data.items() if isinstance(data, dict) else ()
         return {name: entry.get("sha256") for name, entry in entries if isinstance(entry, dict)}
+
+
+def config_as_json(config: Mapping[str, object] | None) -> dict[str, object]:
+    """Return `config` with text keys, or raise naming the entry that JSON cannot hold.
+
+    Example:
+        >>> config_as_json({"lr": 0.1})
+        {'lr': 0.1}
+    """
+    config = {} if config is None else config
+    if not isinstance(config, Mapping):
+        raise TypeError(f"config is {config!r:.60}, expected a dict like {{'lr': 0.1, 'seed': 0}}")
+    for key, value in config.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"config[{key!r}] is {value!r:.60}, expected text, numbers, lists and dicts"
+            ) from None
+    setting = config.get("setting")
+    if setting not in (None, "class", "task", "domain"):
+        raise ValueError(f"config['setting'] is {setting!r:.60}, expected class, task or domain")
+    names = config.get("class_names", [])
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"config['class_names'] is {names!r:.60}, expected a list with the name of each class, "
+            "like ['cat', 'dog']"
+        )
+    return {str(key): value for key, value in config.items()}
+
+
+def describe_program(versions: Mapping[str, str]) -> dict[str, object]:
+    """Return when, by which program and with which versions a run is made, for run.json."""
+    from .. import __version__
+
+    ours = {"perdure": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    return {
+        "schema": SCHEMA,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "program": sys.argv[0],
+        "versions": {**ours, **versions},
+    }
+
+
+def scale_as_json(scale: ScoreScale) -> dict[str, object]:
+    """Return range, direction and name of the scores, for run.json; an infinite end is null.
+
+    Example:
+        >>> scale_as_json(ScoreScale(0, math.inf, lower_is_better=True, name="loss"))
+        {'lower_is_better': True, 'name': 'loss', 'low': 0, 'high': None}
+    """
+    ends = {"low": scale.low, "high": scale.high}
+    finite = {name: end if math.isfinite(end) else None for name, end in ends.items()}
+    return {"lower_is_better": scale.lower_is_better, "name": scale.label, **finite}
 
 
 def parse_metadata(contents: object, source: object) -> RunMetadata:

@@ -262,6 +262,11 @@ class RunWriter:
         for file in self._files():
             file.flush()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anything can still be written."""
+        return self._open
+
     def _check_open(self) -> None:
         if not self._open:
             raise RecordError(f"{self.folder}: the record is closed; nothing can follow")
