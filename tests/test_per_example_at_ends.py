@@ -319,7 +319,7 @@ def test_compare_shows_paired_differences_of_two_runs(made: Path) -> None:
     for id_, value in found["metrics"].items():
         assert value == pytest.approx(first[id_] - second[id_], abs=1e-12), id_
     for form in ("markdown", "latex", "csv"):
-        assert "forgetting.learned" in run("compare", *words, "--format", form, "--details").out
+        assert "forgetting.best" in run("compare", *words, "--format", form, "--details").out
 
 
 def test_compare_says_why_runs_on_other_data_are_not_paired(made: Path) -> None:

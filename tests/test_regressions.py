@@ -197,7 +197,7 @@ def test_control_characters_do_not_reach_a_terminal() -> None:
         ("O.9,0.1,0.2\n0.6,0.8,0.1\n0.5,0.6,0.7\n", "line 1: 'O.9'"),
         (",a,b\nb,.1,.9\na,.8,.5\n", "rows are named"),
         ("eval_exp,training_exp\n0,1\n1,0\n", "look like a log"),
-        ("step,tested,accuracy\n1,a,.5\n2,a,.6\n", "look like a log"),
+        ("step,tested,accuracy\n1,a,.5\n2,a,.6\n", "rename the column that has the scores"),
         (".9,.1\n.6,.8\n", "omit `percent=True`"),
     ],
 )
