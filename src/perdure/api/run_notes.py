@@ -70,7 +70,8 @@ def note_own_data(config: RunConfig) -> list[str]:
     own = find_scenario(config.data_path, options).own
     assert own is not None
     tasks = config.num_tasks or own.tasks
-    counted = f"{own.examples:,} training examples, {count_of(own.classes, 'class')}"
+    classes = f", {count_of(own.classes, 'class')}" if own.classes else ""
+    counted = f"{own.examples:,} training examples{classes}"
     hint = "" if own.has_tasks or config.num_tasks else "; `num_tasks=` sets another number"
     return [f"{config.scenario}: {counted}, {count_of(tasks, 'task')}{hint}", *own.notes]
 
