@@ -55,12 +55,15 @@ def test_paths_and_text_are_the_same(folder: Path) -> None:
         ),
         (lambda: perdure.score(SCORES, costs="nothere.csv"), "`costs=` has no effect on an array"),
         (lambda: perdure.score(SCORES, subsample=3), "`subsample=` has no effect on an array"),
+        (lambda: perdure.score(SCORES, classes={"tsk 0": 2}), "`classes=` is .*one per task"),  # type: ignore[arg-type]
+        (lambda: perdure.score(SCORES, classes=2), "`classes=` is 2, expected a list"),  # type: ignore[arg-type]
+        (lambda: perdure.score(SCORES, single="s.csv"), "`single=` is 's.csv', expected a list"),  # type: ignore[arg-type]
         (lambda: perdure.score_groups(), "nothing to score"),
         (lambda: perdure.compare(), "nothing to compare"),
         (lambda: perdure.list_runs("nothere"), "nothere: no such folder"),
     ],
 )
-def test_what_has_no_effect_is_refused(call: Callable[[], Any], words: str) -> None:
+def test_what_has_no_effect_or_no_meaning_is_refused(call: Callable[[], Any], words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
