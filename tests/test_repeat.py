@@ -127,7 +127,7 @@ def test_a_result_that_cannot_be_scored_fails_at_once(name: str) -> None:
     assert len(calls) <= 2
 
 
-@pytest.mark.parametrize("seeds", [0, [], [1, 1], [1.5], -2])
+@pytest.mark.parametrize("seeds", [0, [], [1, 1], [1.5], -2, 2.5, None])
 def test_seeds_are_whole_and_each_is_there_once(seeds: Any) -> None:
     with pytest.raises(InputError, match="`seeds=` is"):
         perdure.repeat(train, seeds)

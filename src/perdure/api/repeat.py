@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -121,7 +122,8 @@ def repeat(
 
 
 def _check_seeds(seeds: int | Sequence[int]) -> list[int]:
-    chosen = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    counted = range(seeds) if isinstance(seeds, int) else ()
+    chosen = list(seeds if isinstance(seeds, Iterable) else counted)
     whole = all(isinstance(seed, int | np.integer) for seed in chosen)
     if not chosen or not whole or len(set(chosen)) < len(chosen):
         raise InputError(f"`seeds=` is {seeds!r:.40}, expected a number from 1, or each seed once")
