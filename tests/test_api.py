@@ -8,6 +8,9 @@ import pytest
 
 import perdure
 from perdure import InputError, ScoreMatrix, Stream
+from perdure.api.run_notes import note_interrupt
+from perdure.execution import Job
+from perdure.training import make_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,3 +77,10 @@ def test_each_seed_once(seeds: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with pytest.raises(InputError, match="`seeds=` is"):
         perdure.run(seeds=seeds, store=tmp_path)
+
+
+def test_an_interrupt_after_the_last_run_promises_no_resuming(tmp_path: Path) -> None:
+    job = Job(make_config(), tmp_path, code=0)
+    assert note_interrupt([job]) == [
+        "interrupted; 1 of 1 run finished. The same command prints their metrics"
+    ]

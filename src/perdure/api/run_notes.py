@@ -102,7 +102,9 @@ def note_interrupt(jobs: Sequence[Job]) -> list[str]:
     left = [job for job in jobs if job.code != 0]
     resumable = sum(RunFolder(job.folder).checkpoint_path.exists() for job in left)
     done = f"{len(jobs) - len(left)} of {count_of(len(jobs), 'run')} finished"
-    if resumable == len(left):
+    if not left:
+        rest = "prints their metrics"
+    elif resumable == len(left):
         rest = "resumes the others from their last checkpoints"
     elif resumable:
         rest = f"resumes {resumable} from the last checkpoint and starts the rest from scratch"
