@@ -105,7 +105,8 @@ def note_interrupt(jobs: Sequence[Job]) -> list[str]:
     if not left:
         rest = "prints their metrics"
     elif resumable == len(left):
-        rest = "resumes the others from their last checkpoints"
+        which = "them" if len(left) == len(jobs) else "the others"
+        rest = f"resumes {which} from their last checkpoints"
     elif resumable:
         rest = f"resumes {resumable} from the last checkpoint and starts the rest from scratch"
     else:
