@@ -72,11 +72,27 @@ def test_what_has_no_effect_or_no_meaning_is_refused(call: Callable[[], Any], wo
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("seeds", [0, [], [1, 1]])
+@pytest.mark.parametrize("seeds", [0, [], [1, 1], 2.5, "5"])
 def test_each_seed_once(seeds: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with pytest.raises(InputError, match="`seeds=` is"):
         perdure.run(seeds=seeds, store=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"seed": 3}, "`seed=` is for a single run, expected a list of them in `seeds=`"),
+        ({"epoch": 3}, "there is no option 'epoch'; did you mean epochs"),
+        ({"memory": 50}, "there is no option 'memory'; .*hyperparameters are in `settings=`"),
+    ],
+)
+def test_options_that_a_run_does_not_have_are_named(
+    options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(InputError, match=words):
+        perdure.run(store=tmp_path, **options)
 
 
 def test_an_interrupt_after_the_last_run_promises_no_resuming(tmp_path: Path) -> None:
