@@ -8,6 +8,9 @@ import pytest
 
 import perdure
 from perdure import InputError, ScoreMatrix, Stream
+from perdure.api.run_notes import note_interrupt
+from perdure.execution import Job
+from perdure.training import make_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,19 +58,45 @@ def test_paths_and_text_are_the_same(folder: Path) -> None:
         ),
         (lambda: perdure.score(SCORES, costs="nothere.csv"), "`costs=` has no effect on an array"),
         (lambda: perdure.score(SCORES, subsample=3), "`subsample=` has no effect on an array"),
+        (lambda: perdure.score(SCORES, classes={"tsk 0": 2}), "`classes=` is .*one per task"),  # type: ignore[arg-type]
+        (lambda: perdure.score(SCORES, classes=2), "`classes=` is 2, expected a list"),  # type: ignore[arg-type]
+        (lambda: perdure.score(SCORES, single="s.csv"), "`single=` is 's.csv', expected a list"),  # type: ignore[arg-type]
         (lambda: perdure.score_groups(), "nothing to score"),
         (lambda: perdure.compare(), "nothing to compare"),
         (lambda: perdure.list_runs("nothere"), "nothere: no such folder"),
     ],
 )
-def test_what_has_no_effect_is_refused(call: Callable[[], Any], words: str) -> None:
+def test_what_has_no_effect_or_no_meaning_is_refused(call: Callable[[], Any], words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("seeds", [0, [], [1, 1]])
+@pytest.mark.parametrize("seeds", [0, [], [1, 1], 2.5, "5"])
 def test_each_seed_once(seeds: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with pytest.raises(InputError, match="`seeds=` is"):
         perdure.run(seeds=seeds, store=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"seed": 3}, "`seed=` is for a single run, expected a list of them in `seeds=`"),
+        ({"epoch": 3}, "there is no option 'epoch'; did you mean epochs"),
+        ({"memory": 50}, "there is no option 'memory'; .*hyperparameters are in `settings=`"),
+    ],
+)
+def test_options_that_a_run_does_not_have_are_named(
+    options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(InputError, match=words):
+        perdure.run(store=tmp_path, **options)
+
+
+def test_an_interrupt_after_the_last_run_promises_no_resuming(tmp_path: Path) -> None:
+    job = Job(make_config(), tmp_path, code=0)
+    assert note_interrupt([job]) == [
+        "interrupted; 1 of 1 run finished. The same command prints their metrics"
+    ]

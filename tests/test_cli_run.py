@@ -150,6 +150,8 @@ def test_an_interrupt_names_every_run_that_has_begun(
     first, folders = interrupt().split("perdure score ")
     says(first, "resumes 1 from the last checkpoint and starts the rest from scratch")
     assert shlex.split(folders) == [str(job.folder) for job in waiting]
+    (waiting[1].folder / "checkpoint").mkdir()
+    says(interrupt(), "The same command resumes them from their last checkpoints")
     waiting[1].code = 0
     says(interrupt(), "1 of 2 runs finished. The same command resumes the others")
 

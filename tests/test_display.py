@@ -90,17 +90,16 @@ def test_evaluator_live_dataset_and_scenario_are_a_few_lines(tmp_path: Path) -> 
     x, y = torch.eye(4), torch.tensor([0, 0, 1, 1])
     model = torch.nn.Linear(4, 2)
     tasks = {f"task {k}": (x, y) for k in range(50)}
-    with (
-        perdure.Evaluator(
-            tasks, record=tmp_path / "r", progress=False, count_flops=False
-        ) as evaluator,
-        evaluator.task("task 0", model),
-    ):
-        evaluator.step(model)
-        text = check_readable(evaluator)
-        assert "50 tasks, at step 1, training 'task 0'" in text
-        assert f"current  {evaluator.live.current:.4f}" in text
-        assert f"current  {evaluator.live.current:.4f}" in check_readable(evaluator.live)
+    with perdure.Evaluator(
+        tasks, record=tmp_path / "r", progress=False, count_flops=False
+    ) as evaluator:
+        with evaluator.task("task 0", model):
+            evaluator.step(model)
+            text = check_readable(evaluator)
+            assert "50 tasks, at step 1, training 'task 0'" in text
+            assert f"current  {evaluator.live.current:.4f}" in text
+            assert f"current  {evaluator.live.current:.4f}" in check_readable(evaluator.live)
+        assert "at step 1, after 'task 0'" in check_readable(evaluator)
     assert "closed" in check_readable(evaluator)
 
 

@@ -381,7 +381,7 @@ def test_a_line_about_every_model() -> None:
     for name in MODELS:
         assert len(describe_model(name)) < 80
         assert "\n" not in describe_model(name)
-    with pytest.raises(InputError, match="model is 'mpl', expected mlp, "):
+    with pytest.raises(InputError, match=r"model is 'mpl'; did you mean mlp\? expected mlp, "):
         describe_model("mpl")
 
 

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 import perdure
+from perdure.api.run_notes import note_own_data
 from perdure.data.own import OwnData, ReadOptions, read_own_data
 from perdure.record import InputError
 from perdure.report import figures
@@ -299,6 +300,9 @@ def test_a_function_returns_a_scenario_or_a_dataset(
     fixed = make_config("own_stream_module:stream", "naive", iterations=1)
     assert (fixed.setting, fixed.scenario, fixed.model) == ("task", "split-mine", "mlp")
     assert [task.name for task in load_scenario(fixed).tasks] == ["a, b", "c, d"]
+    (note,) = note_own_data(fixed)
+    says(note, "split-mine: ", "training examples, 2 tasks")
+    assert "0 classes" not in note
     assert (
         len(load_scenario(make_config("own_stream_module:data", "naive", num_tasks=4)).tasks) == 4
     )

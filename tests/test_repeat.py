@@ -81,13 +81,14 @@ def test_results_are_compared_as_the_matrices_they_were_made_of() -> None:
 def test_a_metric_that_is_equal_in_all_seeds_is_noticed() -> None:
     equal = [[[0.9], [0.5, 0.7]], [[0.8], [0.6, 0.6]]]  # acc 0.6 twice, bwt not
     notes = perdure.score(equal).notes
-    assert any(note.startswith("acc: equal in all 2 runs") for note in notes)
+    (note,) = (note for note in notes if note.startswith("acc: equal in all 2 runs"))
+    assert "do their seeds differ" not in note  # other metrics differ, so the seeds do
     assert not any(note.startswith("bwt") for note in notes)
     notes = perdure.compare({"er": equal, "ewc": [[[0.9], [0.5, 0.7]]] * 2}).notes
     assert any(note.startswith("er: acc: equal in all 2 runs") for note in notes)
-    assert any(
-        note.startswith("ewc: acc, bwt, forgetting.best: equal in all 2 runs") for note in notes
-    )
+    start = "ewc: acc, bwt, forgetting.best: equal in all 2 runs"
+    (note,) = (note for note in notes if note.startswith(start))
+    assert "do their seeds differ?" in note
 
 
 def test_a_failing_seed_is_named_and_the_others_are_kept() -> None:
@@ -126,7 +127,7 @@ def test_a_result_that_cannot_be_scored_fails_at_once(name: str) -> None:
     assert len(calls) <= 2
 
 
-@pytest.mark.parametrize("seeds", [0, [], [1, 1], [1.5], -2])
+@pytest.mark.parametrize("seeds", [0, [], [1, 1], [1.5], -2, 2.5, None])
 def test_seeds_are_whole_and_each_is_there_once(seeds: Any) -> None:
     with pytest.raises(InputError, match="`seeds=` is"):
         perdure.repeat(train, seeds)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perdure.record import open_run, read_input
+from perdure.metrics import ScoreMatrix
+from perdure.record import ScoreInput, open_run, read_input
 from perdure.report import figures
-from perdure.report.filtering import LeftOutWarning
+from perdure.report.filtering import LeftOutWarning, drop_other_task_counts
 from perdure.report.live.store_watcher import StoreWatcher
 from perdure.report.load import open_methods
 from perdure.report.page import render_page
@@ -267,3 +268,15 @@ def test_finished_leaves_the_others_out_and_says_so(store: Path, tmp_path: Path)
     assert "left out" not in whole.err
     only = make(tmp_path / "other" / "si-0", done=False)
     assert "drop --finished" in refused("report", str(only), "--finished", "-o", str(page))
+
+
+def test_runs_left_out_for_one_reason_share_a_note() -> None:
+    """A store of fifty runs without gradients is no reason for fifty lines."""
+    one = ScoreInput(ScoreMatrix([[0.9]]))
+    two = ScoreInput(ScoreMatrix([[0.9, 0.1], [0.6, 0.8]]))
+    with pytest.warns(LeftOutWarning) as caught:
+        kept = drop_other_task_counts({"er": [two] * 6 + [one] * 5}, together=True)
+    assert len(kept["er"]) == 6
+    assert [str(warning.message) for warning in caught] == [
+        "left out: run 7 of er, run 8 of er, run 9 of er and 2 more: 1 task where most runs have 2"
+    ]

@@ -201,6 +201,20 @@ def test_a_comparison_is_over_orders(store: Path) -> None:
     says(answer.out, "task orders of each method", "the mean over its seeds", "not independent")
 
 
+def test_a_method_with_more_task_orders_counts_orders_not_runs(store: Path) -> None:
+    first = json.loads((next(store.glob("*joint*")) / "run.json").read_text())["config"]
+    joint = [
+        str(folder)
+        for folder in store.glob("*joint*")
+        if json.loads((folder / "run.json").read_text())["config"]["task_order"]
+        != first["task_order"]
+    ]
+    assert len(joint) == 4
+    names = f"naive={store / '*naive*'}", f"joint={','.join(joint)}"
+    out = run("compare", *names, "--metrics", "acc").out
+    says(out, "mean and SD over all task orders of a method: naive 3, joint 2", "the 2 task orders")
+
+
 def test_the_published_order_is_the_same_run_however_it_is_asked_for() -> None:
     (plain,) = make_configs(seeds=1)
     (listed,) = make_configs(seeds=1, task_order=[0, 1, 2, 3, 4])

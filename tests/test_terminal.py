@@ -140,6 +140,8 @@ TABLES = [
     "compare runs --metrics acc,bwt,min_acc,wc_acc,wf10,wp10,forgetting.learned,acc.learning",
     "plan --iterations 100,100,100 --train-ms 2 --example-us 1",
     "study report mine.toml",
+    "explain avalanche forgetting ewc split-mnist",
+    "run split-digits replay --orders 2 --seeds 3 --dry-run",
 ]
 
 

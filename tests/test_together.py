@@ -148,6 +148,19 @@ def test_a_run_without_memory_waits_for_the_others(
     assert "resumes later" in jobs[1].notes[0]
 
 
+def test_a_restart_that_waits_for_memory_does_not_return_the_earlier_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_serially(make_jobs(tmp_path), ignore)
+    started = fail_at(1, torch.OutOfMemoryError("CUDA out of memory"), monkeypatch)
+    jobs = make_jobs(tmp_path)
+    for job in jobs:
+        job.overwrite, job.resume = True, False
+    run_together(jobs, ignore)
+    assert started == [0, 1, 2, 1]
+    assert [job.error for job in jobs] == [None] * 3
+
+
 def test_the_record_says_that_times_are_shared(tmp_path: Path) -> None:
     jobs = make_jobs(tmp_path, seeds=2)
     run_together(jobs, ignore)

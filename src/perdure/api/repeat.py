@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ..record import InputOptions
     from ..stats import IntervalMethod
 
-__all__ = ["RepeatError", "repeat"]
+__all__ = ["RepeatError", "check_seeds", "repeat"]
 
 EXPECTED = "a score matrix, an Evaluator or the path of a run folder"
 
@@ -88,7 +89,7 @@ def repeat(
         >>> round(result.metrics["acc"], 2), result.seeds
         (0.73, [0, 1, 2, 3, 4])
     """
-    chosen = _check_seeds(seeds)
+    chosen = check_seeds(seeds)
     if not callable(fn):
         raise InputError(f"`fn=` is {fn!r:.60}, expected a function of the seed")
     metrics, aliases = resolve_metrics(metrics)
@@ -120,8 +121,10 @@ def repeat(
     return combine()
 
 
-def _check_seeds(seeds: int | Sequence[int]) -> list[int]:
-    chosen = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+def check_seeds(seeds: int | Sequence[int]) -> list[int]:
+    """Return a number of seeds, or a list of them, as a list; raise InputError for others."""
+    counted = range(seeds) if isinstance(seeds, int) else ()
+    chosen = list(seeds if isinstance(seeds, Iterable) else counted)
     whole = all(isinstance(seed, int | np.integer) for seed in chosen)
     if not chosen or not whole or len(set(chosen)) < len(chosen):
         raise InputError(f"`seeds=` is {seeds!r:.40}, expected a number from 1, or each seed once")

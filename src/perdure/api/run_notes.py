@@ -70,7 +70,8 @@ def note_own_data(config: RunConfig) -> list[str]:
     own = find_scenario(config.data_path, options).own
     assert own is not None
     tasks = config.num_tasks or own.tasks
-    counted = f"{own.examples:,} training examples, {count_of(own.classes, 'class')}"
+    classes = f", {count_of(own.classes, 'class')}" if own.classes else ""
+    counted = f"{own.examples:,} training examples{classes}"
     hint = "" if own.has_tasks or config.num_tasks else "; `num_tasks=` sets another number"
     return [f"{config.scenario}: {counted}, {count_of(tasks, 'task')}{hint}", *own.notes]
 
@@ -101,8 +102,11 @@ def note_interrupt(jobs: Sequence[Job]) -> list[str]:
     left = [job for job in jobs if job.code != 0]
     resumable = sum(RunFolder(job.folder).checkpoint_path.exists() for job in left)
     done = f"{len(jobs) - len(left)} of {count_of(len(jobs), 'run')} finished"
-    if resumable == len(left):
-        rest = "resumes the others from their last checkpoints"
+    if not left:
+        rest = "prints their metrics"
+    elif resumable == len(left):
+        which = "them" if len(left) == len(jobs) else "the others"
+        rest = f"resumes {which} from their last checkpoints"
     elif resumable:
         rest = f"resumes {resumable} from the last checkpoint and starts the rest from scratch"
     else:

@@ -12,6 +12,7 @@ from .._display import count_of, format_block, list_some
 from ..metrics import SummaryOptions, summary_of_runs
 from ..record import InputError, open_run
 from ..stats.schedules import ENOUGH_EVALUATIONS, describe_budget
+from .repeat import check_seeds
 from .run_notes import note_changes, note_last_run, note_own_data, note_progress
 
 if TYPE_CHECKING:
@@ -181,9 +182,9 @@ def make_configs(
     """
     from .. import training
 
-    chosen = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise InputError(f"`seeds=` is {seeds!r:.40}, expected a number from 1, or each seed once")
+    chosen = check_seeds(seeds)
+    if "seed" in options:
+        raise InputError("`seed=` is for a single run, expected a list of them in `seeds=`")
     online = options.pop("online", False)
     device = training.resolve_device(options.pop("device", "auto"))
     if sum((options.get("epochs") is not None, options.get("iterations") is not None, online)) > 1:

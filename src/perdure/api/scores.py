@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from .grouped_scores import score_group
 from .score_options import make_options, make_scale, resolve_metrics, select_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Literal
 
     from numpy.typing import ArrayLike
@@ -89,9 +90,10 @@ def score(
     options = make_options(metrics, window=window, beta=beta, epsilon=epsilon, weights=weights)
     inputs = InputOptions(
         transposed=transposed, percent=percent, setting=setting,
-        scale=make_scale(range, lower_is_better=lower_is_better), classes=_list(classes),
-        sizes=_list(sizes), initial=_list(initial), joint=_list(joint),
-        single=_list(single), subsample=subsample, upper=upper,
+        scale=make_scale(range, lower_is_better=lower_is_better),
+        classes=_list_numbers("classes", classes), sizes=_list_numbers("sizes", sizes),
+        initial=_list_numbers("initial", initial), joint=_list_numbers("joint", joint),
+        single=_list_numbers("single", single), subsample=subsample, upper=upper,
     )  # fmt: skip
     summary: Summary | RunsSummary
     if isinstance(source, Stream):
@@ -139,5 +141,16 @@ def _find_one_method(source: str | Path | ArrayLike) -> list[RunRef]:
     return refs
 
 
-def _list(values: Sequence[float] | None) -> list[float] | None:
-    return None if values is None else list(values)
+def _list_numbers(name: str, values: Sequence[float] | None) -> list[float] | None:
+    """Return an argument that has a number per task as a list; raise InputError for others."""
+    if values is None:
+        return None
+    try:
+        numbers = [] if isinstance(values, Mapping) else list(values)
+        if [float(number) for number in numbers]:
+            return numbers
+    except (TypeError, ValueError):
+        pass
+    raise InputError(
+        f"`{name}=` is {values!r:.60}, expected a list of numbers, one per task in their order"
+    )

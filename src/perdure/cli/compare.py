@@ -139,7 +139,8 @@ def _print(
         print_tables(tables, format_)
     else:
         if format_ == "text":
-            print_lines(text.pop(0), "")
+            print_wrapped(text.pop(0), "  ")
+            print_lines()
         print_tables(tables, format_)
         if tables:
             print_lines()

@@ -196,8 +196,8 @@ def check_types(error: Exception, model: object, tasks: Iterable[EvalSet]) -> No
         if x is not None and x.dtype != weights.dtype:
             raise TypeError(
                 f"task {task.name!r}: its examples are {x.dtype} and the model's weights "
-                f"{weights.dtype}; convert the examples: x.to({weights.dtype}) "
-                f"({one_line(error)})"
+                f"{weights.dtype}; convert the examples: x.to({weights.dtype}), or of an array "
+                f"x.astype('{str(weights.dtype).removeprefix('torch.')}') ({one_line(error)})"
             ) from None
 
 

@@ -88,8 +88,12 @@ class Live:
         return format_block(title, *self.describe())
 
     def describe_task(self) -> str:
-        """Return the task that is being trained, for `print`."""
-        return f", training {self.task!r}" if self.task is not None else ""
+        """Return the task that is being trained or was last, for `print`."""
+        if self.task is None:
+            return ""
+        end = self.tasks[self.task].end_step if self.task in self.tasks else None
+        ended = end is not None and end >= self.begin_step  # not an earlier visit
+        return f", {'after' if ended else 'training'} {self.task!r}"
 
     def describe(self) -> tuple[list[tuple[str, str]], list[str]]:
         """Return the metrics so far as pairs of id and value, and which are undefined."""

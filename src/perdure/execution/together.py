@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from .._devices import count_gpus
 from ..record import RunFolder
-from .events import ExitEvent, FailureEvent, NoteEvent
+from .events import ExitEvent, FailureEvent, NoteEvent, ProgressEvent
 from .jobs import perform_stepwise, warnings_as_notes
 from .serial import run_serially
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from .events import OnEvent, RunEvent
     from .jobs import Job
@@ -58,8 +59,11 @@ def run_together(jobs: Sequence[Job], on_event: OnEvent) -> None:
 
     runs: deque[_SteppedRun] = deque()
     postponed: list[Job] = []
+    begun: set[Path] = set()  # folders of runs that have replaced what was there
 
     def report(job: Job, event: RunEvent) -> None:
+        if isinstance(event, ProgressEvent):
+            begun.add(job.folder)
         if isinstance(event, FailureEvent) and "out of memory" in event.reason and len(runs) > 1:
             postponed.append(job)
             event = NoteEvent("the GPU's memory does not hold all seeds; this one resumes later")
@@ -90,7 +94,8 @@ def run_together(jobs: Sequence[Job], on_event: OnEvent) -> None:
             for run in runs:
                 run.close()
     for job in postponed:
-        job.overwrite, job.resume = False, True
+        if job.overwrite is not True or job.folder in begun:
+            job.overwrite, job.resume = False, True
     run_serially(postponed, on_event)
 
 

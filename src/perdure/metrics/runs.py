@@ -199,8 +199,10 @@ def note_equal_runs(runs: Sequence[Summary]) -> list[str]:
     ]
     if len(runs) < 2 or not equal:
         return []
-    trust = "so intervals over them have no width and cannot be trusted; do their seeds differ?"
-    return [f"{', '.join(equal)}: equal in all {len(runs)} runs, {trust}"]
+    trust = "so intervals over them have no width and cannot be trusted"
+    every = len(equal) == sum(id_ in first for id_ in MAIN_METRICS)
+    question = "; do their seeds differ?" if every else ""
+    return [f"{', '.join(equal)}: equal in all {len(runs)} runs, {trust}{question}"]
 
 
 def describe_components(summary: RunsSummary) -> str:

@@ -47,4 +47,4 @@ def describe_model(name: str) -> str:
 def unknown_model(name: str) -> InputError:
     """Return the error for a name that no model has."""
     known = f"{', '.join(MODELS)}, or your own as module:name"
-    return InputError(f"model is {name!r}, expected {known} {suggest_names(name, MODELS)}".rstrip())
+    return InputError(f"model is {name!r:.60}; {suggest_names(name, MODELS)}expected {known}")

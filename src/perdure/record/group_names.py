@@ -120,10 +120,14 @@ def differing_keys(configs: Sequence[Mapping[str, object]]) -> list[str]:
 def make_names(configs: Sequence[Config]) -> list[str]:
     """Return a name for each config, made of what differs.
 
+    An option that is null was not chosen, and is named only where the names would be equal.
+
     Example:
         >>> er, ewc = {"strategy": "er", "lr": 1}, {"strategy": "ewc", "lr": 1}
         >>> make_names([er, ewc, er | {"lr": 0.1}])
         ['er lr=1', 'ewc', 'er lr=0.1']
+        >>> make_names([er | {"num_tasks": None}, er | {"num_tasks": 2}])
+        ['er', 'er num_tasks=2']
     """
     shown = [
         key for key in UNLABELLED_KEYS if len({str(c[key]) for c in configs if key in c}) > 1
@@ -135,9 +139,10 @@ def make_names(configs: Sequence[Config]) -> list[str]:
     names = [""] * len(configs)
     for start, places in by_start.items():
         keys = [key for key in differing_keys([configs[k] for k in places]) if key not in shown]
-        for limit in (MAX_VALUE, None):
+        for limit, nulls in ((MAX_VALUE, False), (MAX_VALUE, True), (None, True)):
             for k in places:
-                labels = (_label(configs[k], key, limit) for key in keys)
+                chosen = (key for key in keys if nulls or configs[k].get(key, "") is not None)
+                labels = (_label(configs[k], key, limit) for key in chosen)
                 names[k] = " ".join([start, *labels]).strip()
             if len({names[k] for k in places}) == len(places):
                 break

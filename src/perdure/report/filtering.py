@@ -28,8 +28,11 @@ __all__ = [
 ]
 
 
+MAX_NAMED = 3  # runs that are left out for the same reason
+
+
 class LeftOutWarning(UserWarning):
-    """A run is not shown; the message names the run and the reason."""
+    """Runs are not shown; the message names the first of them and the reason that they share."""
 
 
 def require_one_scenario(methods: RunsByMethod) -> None:
@@ -65,7 +68,7 @@ def require_one_scenario(methods: RunsByMethod) -> None:
 def drop_unusable(
     methods: RunsByMethod, find_problem: Callable[[ScoreInput], str]
 ) -> dict[str, list[ScoreInput]]:
-    """Return the methods with their usable runs; each other run gives a warning.
+    """Return the methods with their usable runs; each reason to leave runs out gives a warning.
 
     Args:
         methods: runs by method.
@@ -140,19 +143,22 @@ def _drop(
     methods: RunsByMethod, find_problem: Callable[[str, ScoreInput], str]
 ) -> dict[str, list[ScoreInput]]:
     usable: dict[str, list[ScoreInput]] = {}
-    reasons: list[str] = []
+    problems: dict[str, list[str]] = {}
     for name, runs in methods.items():
         for k, run in enumerate(runs):
             if problem := find_problem(name, run):
-                reasons.append(f"{_run_name(name, runs, k)}: {problem}")
+                problems.setdefault(problem, []).append(_run_name(name, runs, k))
             else:
                 usable.setdefault(name, []).append(run)
     if not usable:
-        if not reasons:
+        if not problems:
             raise InputError("nothing to draw, expected at least one method")
+        reasons = [f"{name}: {problem}" for problem, names in problems.items() for name in names]
         raise InputError(summarize_reasons(reasons))
-    for reason in reasons:
-        warnings.warn(f"left out: {reason}", LeftOutWarning, stacklevel=3)
+    for problem, names in problems.items():
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        listed = ", ".join(names[:MAX_NAMED])
+        warnings.warn(f"left out: {listed}{more}: {problem}", LeftOutWarning, stacklevel=3)
     return usable
 
 

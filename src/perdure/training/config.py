@@ -291,6 +291,12 @@ def _drop_unused(config: RunConfig) -> RunConfig:
 
 def _convert(fields: Mapping[str, object]) -> RunConfig:
     """Return a config whose fields have their types: 0 becomes 0.0 where it is a float."""
+    known = RunConfig.__struct_fields__
+    if unknown := [name for name in fields if name not in known]:
+        hint = suggest_names(unknown[0], known) or "`perdure run --help` lists them; "
+        raise InputError(
+            f"there is no option {unknown[0]!r:.40}; {hint}hyperparameters are in `settings=`"
+        )
     try:
         return msgspec.convert(fields, RunConfig)
     except msgspec.ValidationError as error:

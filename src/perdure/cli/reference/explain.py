@@ -23,7 +23,7 @@ from ...models import MODELS, describe_model
 from ...record import InputError
 from ...scenarios import SCENARIOS
 from ...strategies import STRATEGIES, resolve_strategy
-from .._output import print_json, print_lines, print_stderr, render_options
+from .._output import print_json, print_lines, print_stderr, print_wrapped, render_options
 from .names import TermName
 from .pages import (
     candidates_page,
@@ -65,7 +65,8 @@ def explain(*terms: TermName, format_: ExplainFormat = "text") -> None:
             "such as ewc (`perdure list strategies`)"
         )
     if format_ == "text":
-        print_lines(*"\n\n".join(map(_page, terms)).split("\n"))
+        for line in "\n\n".join(map(_page, terms)).split("\n"):
+            print_wrapped(line, " " * (len(line) - len(line.lstrip()) + 2))
         return
     ids = dict.fromkeys(id_ for term in terms for id_ in _metric_ids(term))
     if format_ == "json":

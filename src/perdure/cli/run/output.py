@@ -36,7 +36,8 @@ def print_result(result: RunResult, summary: Summary | RunsSummary) -> None:
     replicates = [c.order_and_seed for c in result.configs]
     orders = len({order for order, _ in replicates})
     seeds = ("mean of " if count > 1 else "") + count_replicates(replicates)
-    print_lines(f"{config.scenario}, {config.strategy}, {config.setting}-incremental, {seeds}")
+    title = f"{config.scenario}, {config.strategy}, {config.setting}-incremental, {seeds}"
+    print_wrapped(title, "  ")
     print_wrapped(describe_config(config), "  ")
     print_lines()
     tasks = make_task_table(summary)
@@ -63,10 +64,8 @@ def print_plan(configs: Sequence[RunConfig], store: Path) -> None:
     first, done = configs[0], [RunFolder(store / c.folder).is_finished() for c in configs]
     replicates = [c.order_and_seed for c in configs]
     orders = list(dict.fromkeys(order for order, _ in replicates))
-    print_lines(
-        f"{first.scenario}, {first.strategy}, {first.setting}-incremental: "
-        f"{count_replicates(replicates)}, none is started"
-    )
+    title = f"{first.scenario}, {first.strategy}, {first.setting}-incremental"
+    print_wrapped(f"{title}: {count_replicates(replicates)}, none is started", "  ")
     print_wrapped(describe_config(first), "  ")
     print_lines(f"seeds       {format_seeds(dict.fromkeys(seed for _, seed in replicates))}")
     if orders != [None]:
@@ -76,7 +75,7 @@ def print_plan(configs: Sequence[RunConfig], store: Path) -> None:
     print_lines(*(f"  {store / c.folder}" for c in configs[:MAX_FOLDERS]))
     if len(configs) > MAX_FOLDERS:
         print_lines(f"  … and {len(configs) - MAX_FOLDERS} more")
-    print_lines("every setting of each run: the same command with --format json")
+    print_wrapped("every setting of each run: the same command with --format json", "  ")
 
 
 def _describe_evaluations(config: RunConfig) -> str:

@@ -86,8 +86,8 @@ def _find_problem(run: ScoreInput) -> str:
     except InputError as error:
         return str(error)
     return (
-        "no accuracies on held-out examples, expected a finished run of `perdure run` with "
-        "`patience=5`, say"
+        "no accuracies on held-out examples, expected a finished run with early stopping, such as "
+        "`patience=5`"
     )
 
 

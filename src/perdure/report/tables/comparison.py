@@ -173,13 +173,13 @@ def _describe_seeds(report: ComparisonReport) -> list[str]:
     listed = ", ".join(f"{name} {count}" for name, count in counts.items())
     if not report.pair_test.paired:
         ranks = f"; ranks over the {count_of(common, unit)} that all methods have" if common else ""
-        return [f"mean, SD and tests over all runs of a method, not paired: {listed}{ranks}"]
+        return [f"mean, SD and tests over all {unit}s of a method, not paired: {listed}{ranks}"]
     if set(counts.values()) == {common}:
         lines = [f"mean and SD over the {common} {unit}s of each method"]
         lines = lines if common > 1 else ["one run of each method"]
     else:
         lines = [
-            f"mean and SD over all runs of a method: {listed}",
+            f"mean and SD over all {unit}s of a method: {listed}",
             f"ranks and tests over the {count_of(common, unit)} that all methods have",
         ]
     if report.paired_by == "task order":
