@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -94,12 +95,19 @@ def capture(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
 
     Unlike `torch.cuda.graph`, this waits neither for the GPU nor empties its cache, so that other
     streams continue; and other threads (a loader that pins memory, say) with their own CUDA calls.
+    No garbage is collected meanwhile: freeing another graph would end the capture.
     """
-    graph.capture_begin(capture_error_mode="thread_local")
+    collects = gc.isenabled()
+    gc.disable()
     try:
-        yield
+        graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            yield
+        finally:
+            graph.capture_end()
     finally:
-        graph.capture_end()
+        if collects:
+            gc.enable()
 
 
 @contextmanager
