@@ -221,6 +221,7 @@ def test_nothing_is_opened_until_the_state_may_be_there(tmp_path: Path) -> None:
     before = content(tmp_path / "run")
     evaluator = perdure.Evaluator(data(), record=record)
     evaluator.note("said before")
+    assert "record  opened with the first task" in repr(evaluator)
     assert content(tmp_path / "run") == before
     with pytest.raises(RecordError, match="holds an unfinished run already"):  # no state was loaded
         evaluator.begin("a", nn.Linear(6, 4))

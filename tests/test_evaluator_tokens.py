@@ -285,8 +285,11 @@ def test_names_and_options_that_do_not_exist() -> None:
             Evaluator({"a": rows()}, score=score)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="range and direction of 'nll' are known"):
         Score("nll", lower_is_better=True)
-    with pytest.raises(ValueError, match="shift=True is for nll"):
-        Score(None, shift=True)
+    for options in ({"shift": True}, {"ignore_index": 0}):
+        with pytest.raises(ValueError, match="ignore_index and shift are for nll, perplexity"):
+            Score(None, **options)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="ignore_index is None, expected an integer"):
+        Score("nll", ignore_index=None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="classes are for accuracy"):
         Evaluator({"a": EvalTask(rows(), classes=[0, 1, 2])}, score="nll")
     assert Score("accuracy") == Score(None)

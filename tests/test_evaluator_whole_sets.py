@@ -117,6 +117,8 @@ def test_what_a_metric_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
     for every in (2, "10%", perdure.burst(first=2, then=3)):
         with pytest.raises(ValueError, match=r"no effect next to Score\(metric=…\).*task ends"):
             Evaluator({"a": rows()}, score=score, every=every)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"alarm='min_acc < 0.5' has no effect next to Score"):
+        Evaluator({"a": rows()}, score=score, alarm="min_acc < 0.5")
     with pytest.raises(RuntimeError, match=r"Score\(metric=…\) .* evaluator.task"):
         Evaluator({"a": rows()}, score=score, count_flops=False).step(net())
     for wrong, words in [(F1, "metric is <class"), (3, "metric is 3"), (len, "function of")]:
