@@ -199,8 +199,7 @@ class RunTracker:
         self, kind: Literal["initial", "full"], model: object, tasks: Sequence[EvalSet]
     ) -> None:
         """Evaluate at the current step and record it: `full` whole sets, or `initial` subsets."""
-        whole = kind == "full" or self._engine.scorer.metric is not None
-        values, predictions = self._engine.evaluate_now(model, tasks, whole=whole)
+        values, predictions = self._engine.evaluate_now(model, tasks, whole=kind == "full")
         predictions = predictions if kind == "full" else {}
         self._write(kind, self._lifecycle.step, self._lifecycle.task, values, predictions)
         self._report_warnings()
