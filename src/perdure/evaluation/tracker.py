@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -15,11 +17,12 @@ from .arguments import EvaluatorState, check_state
 from .gradients import gradient_norms
 from .progress import LiveLine
 from .schedules import Budget
+from .scores.tokens import TokenScore
 from .state.preserve import preserve_state
 from .state.weights import WeightMonitor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from torch import nn
 
@@ -65,22 +68,46 @@ class RunTracker:
         self._budget = schedule if isinstance(schedule, Budget) else None
         if self._budget is not None:
             self._budget.connect(lambda: costs.seconds)
+        self._shifted: dict[str, bool] = {}  # tasks whose labels are those of the next token
         self._trained_at: dict[int, str | None] = {}  # the task of each step being evaluated
 
     def open(self, record: Record, *, progress: bool | None) -> None:
-        """Begin or resume the record; an invalid state leaves no folder."""
-        state = None if record.resume is None else check_state(record.resume, self._tasks.sets)
-        self.recorder.open(record)
-        if state is not None:
-            self._load(state)
-        elif self._budget is not None:
-            self.recorder.note(self._budget.note)
+        """Begin or resume the record, unless it is to be resumed later."""
+        self._record = record
+        if record.resume != "later":
+            self.open_record()
         self._progress = LiveLine(progress)
         self._owner = os.getpid()
         # Without close() the files are still closed and the terminal is restored.
         self._finalizer = weakref.finalize(
             self, _release, self.recorder, self._progress, self._owner
         )
+
+    def open_record(self) -> None:
+        """Open the folder of the record, if it is not open; an invalid state leaves none."""
+        record = self._record
+        if self.recorder.is_open:
+            return
+        state = None
+        if isinstance(record.resume, Mapping):
+            state = check_state(record.resume, self._tasks.sets)
+        self.recorder.open(record)
+        if state is not None:
+            self._load(state)
+        elif self._budget is not None:
+            self.recorder.note(self._budget.note)
+
+    def resume(self, state: Mapping[str, object]) -> None:
+        """Resume the record from `state`, before anything was recorded."""
+        if self.recorder.is_open:
+            raise RuntimeError(
+                "load_state_dict() is called after the record was opened; construct the evaluator "
+                "with record=perdure.Record(folder, resume='later'), and call it before the first "
+                "task begins"
+            )
+        check_state(state, self._tasks.sets)
+        self._record = replace(self._record, resume=state)
+        self.open_record()
 
     @property
     def is_owner(self) -> bool:
@@ -91,6 +118,7 @@ class RunTracker:
         """Record what is left, mark the run as finished if it is, and close everything."""
         lifecycle = self._lifecycle
         try:
+            self.open_record()
             self._weights.close(declared=self._costs.has_work_between_tasks)
             self._costs.close()
             self.collect_all()
@@ -111,6 +139,11 @@ class RunTracker:
             raise RuntimeError(
                 "the evaluator has no evaluation data; pass it: Evaluator({name: (x, y)}), or "
                 "evaluator.add_task(name, (x, y))"
+            )
+        if self._engine.scorer.metric is not None and self._lifecycle.task is None:
+            raise RuntimeError(
+                "Score(metric=…) is computed when a task ends, and there is none; train in a block "
+                "of evaluator.task(name, model)"
             )
         self._engine.scorer.trained.update(self._lifecycle.tasks_with_steps)
         if self._weights.awaits_step:
@@ -191,6 +224,10 @@ class RunTracker:
         for task, examples in values.items():
             self._costs.add_evaluated(task, len(examples))
         self.recorder.write(kind, step, trained, values, self._tasks.sets, predictions or {})
+        score = self._engine.scorer.score
+        if isinstance(score, TokenScore) and score.shifted != self._shifted:
+            self._shifted = dict(score.shifted)
+            self.recorder.describe_evaluation(shifted=self._shifted)
 
     def show_progress(self) -> None:
         """Show the live metrics in the terminal."""
@@ -296,4 +333,5 @@ class RunTracker:
 def _release(recorder: Recorder, progress: LiveLine, owner: int) -> None:
     if os.getpid() == owner:
         progress.close()
-    recorder.writer.close()
+    if recorder.is_open:
+        recorder.writer.close()

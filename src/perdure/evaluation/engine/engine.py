@@ -27,7 +27,7 @@ from .side_stream import SideStream
 from .worker import ProcessWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from torch import Tensor
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["Engine"]
 
 MAX_PENDING = 32  # evaluations a GPU may have queued before the training process waits
-WHOLE_SET_BATCH_SIZE = 1000  # examples of a whole set that are in memory at a time
 
 
 class _Pending(NamedTuple):
@@ -152,6 +151,7 @@ class Engine:
     ) -> tuple[dict[str, Values], dict[str, Predictions]]:
         """Return the values of the examples of each task: of whole sets, or of fixed subsets.
 
+        A metric of whole sets is always computed on these, and is the value of every example.
         Labels and predicted classes come with the values where each example has one label.
         """
         device = model_device(model)
@@ -172,9 +172,12 @@ class Engine:
     def _task_values(
         self, model: object, task: EvalSet, device: torch.device, *, whole: bool
     ) -> tuple[Values, Predictions | None]:
-        size = self.scorer.batch_size or WHOLE_SET_BATCH_SIZE
+        if self.scorer.metric is not None:
+            score = self.scorer.metric.compute(self._outputs(model, task, device), task.name)
+            return np.full(task.size, score), None
         parts, pairs = list[Values](), list[Predictions]()
-        for x, y in task.batches(size) if whole else [task.fixed_rows()]:
+        size = self.scorer.part_size(task)
+        for x, y in task.batches(size) if whole else task.fixed_rows(size):
             (rows,) = self.scorer.group([(task.name, x, y)], device)
             predicted: list[Tensor] = []
             parts.append(self.scorer.values(model, rows, predicted).numpy(force=True))
@@ -182,6 +185,14 @@ class Engine:
                 pair = (first_tensor(rows.y), torch.cat(predicted))
                 pairs.append(np.stack([part.numpy(force=True) for part in pair]))
         return np.concatenate(parts), np.concatenate(pairs, axis=1) if pairs else None
+
+    def _outputs(
+        self, model: object, task: EvalSet, device: torch.device
+    ) -> Iterator[tuple[Tensor, object]]:
+        """Yield the outputs and labels of a whole set, a batch at a time."""
+        for x, y in task.batches(self.scorer.part_size(task)):
+            (rows,) = self.scorer.group([(task.name, x, y)], device)
+            yield from self.scorer.outputs(model, rows)
 
     def close(self) -> None:
         """Stop what runs in the background."""

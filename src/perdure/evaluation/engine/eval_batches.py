@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EvalBatches", "EvalResult", "Predictions", "Values"]
 
-Values = NDArray[np.generic]  # one per example: correct or not, or a score
+Values = NDArray[np.generic]  # per example: correct or not, a score, or a sum and its tokens
 Predictions = NDArray[np.generic]  # (2, examples): labels, and the classes that were predicted
 
 
@@ -34,8 +34,11 @@ class EvalBatches:
 
     @cached_property
     def _fixed(self) -> list[Rows]:
-        rows = [(task.name, *task.fixed_rows()) for task in self.tasks]
+        rows = [(task.name, *part) for task in self.tasks for part in self._parts_of(task)]
         return self.scorer.group(rows, self.device)
+
+    def _parts_of(self, task: EvalSet) -> list[tuple[object, object]]:
+        return task.fixed_rows(self.scorer.part_size(task))
 
     @cached_property
     def _whole_sets(self) -> dict[str, tuple[object, object]]:
@@ -49,13 +52,18 @@ class EvalBatches:
         """Return the rows to evaluate after `step` steps, in the order of the tasks."""
         if not self.resample:
             return self._fixed
-        rows = [(task.name, *self._rows_of(task, step)) for task in self.tasks]
+        rows = [(task.name, *part) for task in self.tasks for part in self._parts_at(task, step)]
         return self.scorer.group(rows, self.device)
 
-    def _rows_of(self, task: EvalSet, step: int) -> tuple[object, object]:
+    def _parts_at(self, task: EvalSet, step: int) -> list[tuple[object, object]]:
         if not task.resample:
-            return task.fixed_rows()
-        return take_rows(self._whole_sets[task.name], torch.as_tensor(task.indices(step)))
+            return self._parts_of(task)
+        return [take_rows(self._whole_sets[task.name], torch.as_tensor(task.indices(step)))]
+
+    def shape(self, values: Values) -> Values:
+        """Return flat values with a row per example, where examples have several."""
+        rows = self._slices[-1].stop
+        return values if len(values) == rows else values.reshape(rows, -1)
 
     def split(self, values: Values) -> dict[str, Values]:
         """Return the values of each task from those of all rows."""
