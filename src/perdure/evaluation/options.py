@@ -155,14 +155,24 @@ class Record:
         per_example: also record which examples were classified correctly, for fixed subsets and
             for whole sets at task ends, and which classes were predicted at task ends. Confidence
             intervals of a single run and figures of classes need it.
+        log: `log(values, step)` is called after every evaluation with numbers by name, and with
+            the final metrics when the run is closed: `wandb.log`, `mlflow.log_metrics`, or a
+            function of your own.
     """
 
     folder: str | PathLike[str] | None = None
     overwrite: bool | Literal["unfinished"] = False
     resume: Mapping[str, object] | None = None
     per_example: bool = True
+    log: Callable[[dict[str, float], int], object] | None = None
 
     def __post_init__(self) -> None:
+        if self.log is not None and not callable(self.log):
+            raise TypeError(
+                f"log is {self.log!r:.60}, expected a function of (values, step) like wandb.log"
+            )
+        if self.log is not None:
+            check_parameters("log", self.log, "values", "step")
         if self.resume is not None and self.folder is None:
             raise ValueError("resuming needs the folder of the record: Record(folder, resume=…)")
         named = isinstance(self.folder, str | PathLike) and str(self.folder).strip()

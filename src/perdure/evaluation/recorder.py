@@ -146,8 +146,8 @@ class Recorder:
     def write(
         self, kind: str, step: int, trained: str | None, values: Mapping[str, Values],
         tasks: Mapping[str, EvalSet], predictions: Mapping[str, Predictions],
-    ) -> None:  # fmt: skip
-        """Record one evaluation: the values of the examples of each evaluated task.
+    ) -> dict[str, float]:  # fmt: skip
+        """Record one evaluation from the values of each task's examples; return the scores.
 
         `predictions` are labels and predicted classes, of whole sets only.
         """
@@ -172,6 +172,7 @@ class Recorder:
                     self.live.update(step, name, score, len(values[name]))
         confusion = format_counts(step, trained, predictions if self._per_example else {})
         self.writer.append_points(lines, of_subsets, of_whole_sets, confusion)
+        return scores
 
     def write_gradients(self, step: int, trained: str | None, norms: Sequence[str]) -> None:
         """Record the gradient norms of a step."""

@@ -13,7 +13,7 @@ from ..record import RecordError
 from .alarm import AlarmMonitor
 from .arguments import EvaluatorState, check_state
 from .gradients import gradient_norms
-from .progress import LiveLine
+from .progress import LiveLine, MetricLog
 from .schedules import Budget
 from .state.preserve import preserve_state
 from .state.weights import WeightMonitor
@@ -76,6 +76,7 @@ class RunTracker:
         elif self._budget is not None:
             self.recorder.note(self._budget.note)
         self._progress = LiveLine(progress)
+        self._log = MetricLog(record.log, self.recorder)
         self._owner = os.getpid()
         # Without close() the files are still closed and the terminal is restored.
         self._finalizer = weakref.finalize(
@@ -100,6 +101,7 @@ class RunTracker:
                 self.recorder.warn(f"{event}; leave its block, or call evaluator.end(), before")
             elif finished and not lifecycle.failed:
                 self.recorder.writer.finish(steps=lifecycle.step, **results)
+                self._log.finish(lifecycle.step)
         finally:
             lifecycle.closed = True
             self._engine.close()
@@ -190,7 +192,10 @@ class RunTracker:
     ) -> None:  # fmt: skip
         for task, examples in values.items():
             self._costs.add_evaluated(task, len(examples))
-        self.recorder.write(kind, step, trained, values, self._tasks.sets, predictions or {})
+        scores = self.recorder.write(
+            kind, step, trained, values, self._tasks.sets, predictions or {}
+        )
+        self._log.write(kind, step, scores)
 
     def show_progress(self) -> None:
         """Show the live metrics in the terminal."""
