@@ -34,7 +34,7 @@ class ContinualEvaluation(FrameworkEvaluation[Any], SupervisedPlugin):
         **options: Any,
     ) -> None:  # fmt: skip
         experiences = {str(e.current_experience): e for e in test_stream}
-        labels = {name: int(e.task_label) for name, e in experiences.items()}
+        labels = {name: int(getattr(e, "task_label", 0)) for name, e in experiences.items()}
 
         def forward(model: torch.nn.Module, x: torch.Tensor, task: str) -> object:
             """Return the outputs of a model with one head, or of the task's head."""

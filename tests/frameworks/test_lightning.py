@@ -1,0 +1,142 @@
+"""Lightning: weights as without a callback, and the record of a plain loop."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, TensorDataset
+
+import perdure
+
+from ..evaluator_helpers import Net, lines, rows
+from .helpers import OWN, TASKS, check_law, evaluation_data, needs, record_of, train_data, weights
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+L = needs("lightning.pytorch")
+ContinualEvaluation = needs("perdure.adapters.lightning").ContinualEvaluation
+pytestmark = pytest.mark.filterwarnings("default", "error::perdure.EvaluationWarning")
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+QUIET: dict[str, Any] = {
+    "accelerator": "cpu", "logger": False, "enable_checkpointing": False,
+    "enable_progress_bar": False, "enable_model_summary": False, "num_sanity_val_steps": 0,
+}  # fmt: skip
+
+
+class Module(L.LightningModule):  # type: ignore[misc, name-defined]
+    """A small net with dropout and batch statistics."""
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        super().__init__()
+        self.net, self.fails_at = Net(), fails_at
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x)  # type: ignore[no-any-return]
+
+    def training_step(self, batch: tuple[Tensor, Tensor], index: int) -> Tensor:
+        if self.global_step == self.fails_at:
+            raise KeyError("no such thing")
+        return cross_entropy(self(batch[0]), batch[1])
+
+    def validation_step(self, batch: tuple[Tensor, Tensor], index: int) -> None:
+        self.log("loss", cross_entropy(self(batch[0]), batch[1]))
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), 0.3, momentum=0.9)
+
+
+def loader(task: str) -> DataLoader[Any]:
+    return DataLoader(TensorDataset(*train_data(task)), batch_size=8, shuffle=True)
+
+
+def fit(model: Any, task: str, callbacks: list[Any], **options: Any) -> Any:
+    trainer = L.Trainer(**(QUIET | {"max_epochs": 2, "limit_val_batches": 0} | options),
+                        callbacks=callbacks)  # fmt: skip
+    held_out = DataLoader(TensorDataset(*rows(16, seed=20)), batch_size=8)
+    trainer.fit(model, loader(task), held_out, ckpt_path=options.get("ckpt_path"))
+    return trainer
+
+
+def train(mode: str, folder: Path | None = None, **options: Any) -> dict[str, Tensor]:
+    """Return the weights after two tasks, with one way to evaluate meanwhile."""
+    torch.manual_seed(0)
+    model, evaluation = Module(), ContinualEvaluation(evaluation_data(), record=folder)
+    own = {"val_check_interval": 2, "limit_val_batches": None} if mode == OWN else {}
+    for task in TASKS:
+        evaluation.task = task
+        fit(model, task, [evaluation] if mode == "perdure" else [], **options, **own)
+    evaluation.close()
+    return weights(model)
+
+
+def test_weights_are_those_of_a_training_without_evaluation() -> None:
+    check_law(train)
+
+
+def test_accumulated_batches_count_once(tmp_path: Path) -> None:
+    options = {"accumulate_grad_batches": 3}  # the last of four batches is a step of its own
+    alone = train("none", **options)
+    assert all(
+        torch.equal(value, alone[name])
+        for name, value in train("perdure", tmp_path / "run", **options).items()
+    )
+    assert max(line.step for line in lines(tmp_path / "run")) == 8
+
+
+def test_the_record_is_that_of_a_plain_loop(tmp_path: Path) -> None:
+    trained = train("perdure", tmp_path / "callback")
+    torch.manual_seed(0)
+    model = Module()
+    with perdure.Evaluator(evaluation_data(), record=tmp_path / "loop") as evaluator:
+        for task in TASKS:
+            data, optimizer = loader(task), model.configure_optimizers()
+            with evaluator.task(task, model):
+                for x, y in (batch for _ in range(2) for batch in data):
+                    model.train()
+                    optimizer.zero_grad()
+                    cross_entropy(model(x), y).backward()
+                    optimizer.step()
+                    evaluator.step(model)
+    assert all(torch.equal(value, trained[name]) for name, value in weights(model).items())
+    assert record_of(tmp_path / "callback") == record_of(tmp_path / "loop")
+    assert perdure.open_run(tmp_path / "callback").finished
+
+
+def test_a_function_names_the_task_of_each_batch(tmp_path: Path) -> None:
+    evaluation = ContinualEvaluation(
+        evaluation_data(), task=lambda trainer: TASKS[trainer.current_epoch], record=tmp_path / "run"
+    )
+    fit(Module(), "a", [evaluation])
+    spans = {task: [p.step for p in lines(tmp_path / "run") if p.trained == task and p.kind == "probe"]
+             for task in TASKS}  # fmt: skip
+    assert spans == {"a": [1, 2, 3, 4], "b": [5, 5, 6, 6, 7, 7, 8, 8]}
+    assert perdure.open_run(tmp_path / "run").finished  # closed by the end of fit
+    with pytest.raises(RuntimeError, match=r"closed when training ended.* assign evaluation\.task"):
+        fit(Module(), "a", [evaluation])
+
+
+def test_a_task_has_to_be_named() -> None:
+    with pytest.raises(ValueError, match=r"evaluation\.task = 'a'"):
+        fit(Module(), "a", [ContinualEvaluation(evaluation_data())])
+    with pytest.raises(ValueError, match=r"task 'c' has no evaluation data"):
+        fit(Module(), "a", [ContinualEvaluation(evaluation_data(), task="c")])
+
+
+def test_a_stream_without_boundaries(tmp_path: Path) -> None:
+    fit(Module(), "a", [ContinualEvaluation(evaluation_data(), task="", record=tmp_path / "run")])
+    found = lines(tmp_path / "run")
+    assert {line.trained for line in found} == {""}
+    assert len(found) == 16  # eight steps, both tasks
+
+
+def test_an_error_in_training_leaves_what_was_evaluated(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        fit(Module(fails_at=3), "a", [ContinualEvaluation(evaluation_data(), task="a", record=tmp_path / "run")])
+    assert [line.step for line in lines(tmp_path / "run")] == [0, 1, 2, 3]
+    assert not perdure.open_run(tmp_path / "run").finished
