@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -167,7 +168,7 @@ def test_a_burst_that_does_not_thin_out(growth: float) -> None:
 
 class Endless(IterableDataset[Any]):
     def __iter__(self) -> Any:
-        return iter([(torch.zeros(4), 0)])
+        return itertools.repeat((torch.zeros(4), 0))
 
 
 class Lengthless(Dataset[Any]):
@@ -183,7 +184,7 @@ BAD_DATA: dict[str, tuple[Any, tuple[str, ...]]] = {
     "one tensor": (X, ("'bad'", "(examples, labels)")),
     "None": (None, ("'bad'", "NoneType", "expected tensors")),
     "a path": ("data/test.pt", ("'bad'", "str", "expected")),
-    "endless": (DataLoader(Endless()), ("'bad'", "Endless", "length")),
+    "endless": (DataLoader(Endless()), ("'bad'", "Endless", "more than 10000", "islice")),
     "no length": (Lengthless(), ("'bad'", "length")),
     "float labels": ((X, Y.float()), ("'bad'", "float32", "class number", "score=")),
     "one-hot labels": ((X, torch.eye(3)[Y].long()), ("'bad'", "(21, 3)", "class number")),

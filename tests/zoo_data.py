@@ -187,6 +187,21 @@ class Uncopied(Counted):
         raise TypeError("it reads from a socket")
 
 
+class Streamed(IterableDataset[Any]):
+    """Draws noise for each example of a pair of tensors."""
+
+    def __init__(self, x: Tensor, y: Tensor, generator: Any) -> None:
+        self.x, self.y, self.generator = x, y, generator
+
+    def __iter__(self) -> Iterator[Any]:
+        for x, y in zip(self.x, self.y, strict=True):
+            yield x + TINY * torch_draw(self.generator), y
+
+
+def streams(drawn: Any) -> dict[str, Any]:
+    return {task: Streamed(*pair, drawn) for task, pair in pairs().items()}
+
+
 class Endless(IterableDataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         while True:

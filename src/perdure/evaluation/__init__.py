@@ -5,9 +5,10 @@ from .evaluator import Evaluator
 from .executors import Executor, Inline, Worker
 from .gradients import gradient_norm
 from .live import Live
-from .options import EvalTask, Record, Score, Subset
+from .options import EvalTask, Record, Subset
 from .recorder import EvaluationWarning
 from .schedules import Burst, Every, Schedule, burst, every
+from .scores.score import Score
 
 __all__ = [
     "Alarm",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping
-from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +12,13 @@ from torch import Tensor, nn
 from torch.utils.data import (
     DataLoader,
     Dataset,
-    IterableDataset,
     RandomSampler,
     SequentialSampler,
 )
 from torch.utils.data import Subset as DatasetSubset
 
 from .._display import count_of
+from .examples.collation import is_stream
 from .state.trees import as_tensors, leaves
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ __all__ = [
     "check_labels",
     "check_types",
     "common_length",
-    "is_list_of_examples",
     "one_line",
     "refuse_batches",
     "sampled_dataset",
@@ -54,6 +52,11 @@ def split_batch(batch: object, name: str) -> tuple[object, object]:
         ({'ids': 1}, 2)
     """
     if isinstance(batch, Mapping):
+        if any(hasattr(part, "column_names") for part in batch.values()):
+            raise TypeError(
+                f"task {name!r}: data is a dict of the datasets {sorted(map(str, batch))}, "
+                "expected one of them"
+            )
         key = next((key for key in LABEL_KEYS if key in batch), None)
         if key is None:
             raise TypeError(
@@ -67,20 +70,6 @@ def split_batch(batch: object, name: str) -> tuple[object, object]:
         f"task {name!r}: a batch is {type(batch).__name__} without labels, expected (examples, "
         "labels) or a dict"
     )
-
-
-def is_list_of_examples(data: object) -> bool:
-    """Return whether a list holds (example, label) pairs rather than all examples and labels.
-
-    Example:
-        >>> is_list_of_examples([([0.5, 1.0], 0), ([1.5, 2.0], 1)])
-        True
-        >>> is_list_of_examples([[[0.5, 1.0], [1.5, 2.0]], [0, 1]])
-        False
-    """
-    if not isinstance(data, list) or not data or not isinstance(data[0], tuple | list | Mapping):
-        return False
-    return len(data) != 2 or all(isinstance(item, tuple) and _has_one_label(item) for item in data)
 
 
 def refuse_batches(data: object, name: str) -> None:
@@ -165,7 +154,7 @@ def sampled_dataset(loader: DataLoader[object], name: str) -> Dataset[object]:
 
     They are read from a copy of its sampler, because training may be using the sampler itself.
     """
-    if isinstance(loader.dataset, IterableDataset):
+    if is_stream(loader.dataset):
         return loader.dataset
     batch_sampler: Any = loader.batch_sampler
     custom = (
@@ -204,14 +193,6 @@ def check_types(error: Exception, model: object, tasks: Iterable[EvalSet]) -> No
 def one_line(error: BaseException) -> str:
     """Return the first words of an error, to be quoted in another."""
     return f"{type(error).__name__}: {' '.join(str(error).split()):.80}"
-
-
-def _has_one_label(item: object) -> bool:
-    """Return whether an item is an (example, label) pair whose label is one number."""
-    if not isinstance(item, tuple | list) or len(item) != 2:
-        return False
-    label = item[1]
-    return isinstance(label, Number) or (isinstance(label, Tensor | np.ndarray) and not label.ndim)
 
 
 def _is_batch(item: object) -> bool:

@@ -8,13 +8,7 @@ from zlib import crc32
 
 import numpy as np
 import torch
-from torch.utils.data import (
-    DataLoader,
-    IterableDataset,
-    TensorDataset,
-    default_collate,
-    default_convert,
-)
+from torch.utils.data import DataLoader, TensorDataset, default_collate, default_convert
 
 from .._display import count_of
 from .eval_data import (
@@ -22,11 +16,19 @@ from .eval_data import (
     check_ids,
     check_labels,
     common_length,
-    is_list_of_examples,
     one_line,
     refuse_batches,
     sampled_dataset,
     split_batch,
+)
+from .examples.collation import (
+    PADDING,
+    as_examples,
+    check_lengths,
+    collate_examples,
+    is_list_of_examples,
+    is_stream,
+    read_stream,
 )
 from .options import EvalTask, Subset, as_subset
 from .state.reachable import GENERATORS, RandomGenerator, preserve_generators, reachable
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["EvalSet"]
+
+CHECKED = 100  # examples whose lengths are compared before training
 
 
 class EvalSet:
@@ -65,7 +69,8 @@ class EvalSet:
         self._tensors: tuple[object, object] | None = None
         self._dataset: Any = None
         self._generators: list[RandomGenerator] = []
-        self._collate: Callable[[list[object]], object] = default_collate
+        self._collate: Callable[[list[object]], object] = task.collate or collate_examples
+        self._pads = task.collate is not None
         self._fixed_rows: tuple[object, object] | None = None
         self._fingerprint: str | None = None
 
@@ -109,21 +114,26 @@ class EvalSet:
             with preserve_generators(reachable([data], GENERATORS)):
                 data = data()
         if isinstance(data, DataLoader):
-            if data.collate_fn is not default_convert:  # what a loader without batches has
+            if not (self._pads or data.collate_fn in (default_convert, default_collate)):
                 self._collate = data.collate_fn
             data = sampled_dataset(data, self.name)
-        if isinstance(data, TensorDataset) and self._collate is default_collate:
+        if is_stream(data):
+            with preserve_generators(reachable([data], GENERATORS)):
+                data = read_stream(data, self.name)
+        if isinstance(data, TensorDataset) and self._collate is collate_examples:
             data = data.tensors
         readable = hasattr(data, "__getitem__") and hasattr(data, "__len__")
-        if isinstance(data, str | bytes | IterableDataset) or not readable:
+        if isinstance(data, str | bytes) or not readable:
             raise TypeError(
                 f"task {self.name!r}: data is {type(data).__name__}, expected tensors (x, y), a "
                 "Dataset with a length, a DataLoader of one, or a function that returns one"
             )
         refuse_batches(data, self.name)
+        if self._pads:
+            data = as_examples(data)
         if isinstance(data, tuple | list | Mapping) and not is_list_of_examples(data):
-            x, y = split_batch(as_tensors(data), self.name)
-            self._tensors, self._size = (x, y), common_length(x, y, self.name)
+            self._tensors = self._as_columns(data)
+            self._size = common_length(*self._tensors, self.name)
         else:
             self._dataset, self._size = data, len(data)
         self._check_size()
@@ -133,6 +143,15 @@ class EvalSet:
         elif self._tensors is None and not reachable([self._dataset], GENERATORS):
             self._check_last_example()
         self._data, self._checked = None, True
+
+    def _as_columns(self, data: object) -> tuple[object, object]:
+        try:
+            return split_batch(as_tensors(data), self.name)
+        except ValueError as error:  # NumPy's for rows of unequal length
+            raise TypeError(
+                f"task {self.name!r}: its examples form no tensor ({one_line(error)}); if they "
+                f"have unequal lengths, {PADDING}"
+            ) from None
 
     def _check_size(self) -> None:
         if self._size < 1:
@@ -146,7 +165,9 @@ class EvalSet:
     def _check_last_example(self) -> None:
         """Read the last example, so that a Dataset that is too short raises before training."""
         items = self._read(np.array([self._size - 1]))
-        if self._collate is default_collate:
+        if self._collate is collate_examples and any(isinstance(a, list) for a in leaves(items[0])):
+            check_lengths(self._read(np.arange(min(self._size, CHECKED))) + items, self.name)
+        if self._pads or self._collate is collate_examples:
             x, y = self._join(items)
             if self._labels_are_classes:
                 check_labels(x, y, self.name, None)
@@ -224,8 +245,8 @@ class EvalSet:
         except (RuntimeError, TypeError, ValueError) as error:
             raise TypeError(
                 f"task {self.name!r}: its examples do not form a batch ({one_line(error)}); "
-                "expected tensors of one shape: convert them in the Dataset, or pass a DataLoader "
-                "with a collate_fn"
+                "expected tensors of one shape: convert them in the Dataset, or pass a collate_fn: "
+                "perdure.EvalTask(data, collate=…)"
             ) from error
         return split_batch(as_tensors(batch), self.name)
 

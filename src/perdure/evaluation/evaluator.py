@@ -15,10 +15,11 @@ from .engine.scoring import Scorer
 from .eval_tasks import EvalTasks
 from .executors import Executor, Inline, Worker, as_executor
 from .lifecycle import Lifecycle, TaskBlock
-from .options import EvalTask, Record, Score, Subset, as_subset
+from .options import EvalTask, Record, Subset, as_subset
 from .progress import format_evaluator
 from .recorder import Recorder
-from .schedules import Schedule, as_schedule
+from .schedules import Schedule, as_schedule, task_ends_only
+from .scores.score import Score, as_score
 from .state.model_parts import ModelParts
 from .state.preserve import has_lazy_parameters
 from .tracker import RunTracker
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .alarm import Condition
     from .gradients import LossTerm
     from .live import Live
+    from .scores.score import ScoreName
 
     Model = Callable[..., object]  # an nn.Module, or anything else that can be called
 
@@ -56,8 +58,9 @@ class Evaluator:
         unseen: also evaluate tasks that have not been trained yet (for forward transfer).
         initial: evaluate each task right before it is trained (`"entered"`), every task before
             the first step as well (`"all"`), or neither (`"none"`).
-        score: `score(model, x, y)`, which returns one value per example, or a `perdure.Score`;
-            None for accuracy. A parameter named `task` is passed the name of the task.
+        score: `score(model, x, y)`, which returns one value per example, a name such as
+            `"perplexity"`, or a `perdure.Score`; None for accuracy. A parameter named `task` is
+            passed the name of the task.
         forward: `forward(model, x)` where class scores are not `model(x)`; `task` as for `score`.
         modules: modules that the model uses without holding them. Lists, wrappers, closures and
             bound methods are searched for them; name those that are elsewhere.
@@ -95,7 +98,7 @@ class Evaluator:
         subset: int | Subset | None = 1000,
         unseen: bool = False,
         initial: Literal["entered", "all", "none"] = "entered",
-        score: Score | Callable[..., torch.Tensor] | None = None,
+        score: Score | ScoreName | Callable[..., torch.Tensor] | None = None,
         forward: Callable[..., object] | None = None,
         modules: Iterable[torch.nn.Module] | None = None,
         executor: Executor | None = None,
@@ -108,21 +111,22 @@ class Evaluator:
     ) -> None:
         refuse_arguments(Evaluator, unknown, OPTIONS)
         check_choice("initial", initial, ("entered", "all", "none"))
-        self._schedule, self._initial = as_schedule(every), initial
         subset, executor, alarm = as_subset(subset), as_executor(executor), as_alarm(alarm)
-        score = score if isinstance(score, Score) else Score(score)
+        score = as_score(score)
+        schedule = as_schedule if score.metric is None else task_ends_only
+        self._schedule, self._initial = schedule(every), initial
         record = record if isinstance(record, Record) else Record(record)
         config = config_as_json(config)
         evaluation = {
             "every": every if isinstance(every, int | str) else repr(every), "unseen": unseen,
             "subset": subset.size, "resample": subset.resample, "seed": subset.seed,
-            "initial": initial, "score": score.recorded_name, "executor": executor.to_json(),
+            "initial": initial, "executor": executor.to_json(), **score.to_json(),
         }  # fmt: skip
         run = {"setting": config.get("setting"), "evaluation": evaluation, "config": config}
-        self._recorder = Recorder(run, score.named_scale, per_example=record.per_example)
-        scorer = Scorer(score.function, forward, executor.batch_size)
+        self._recorder = Recorder(run, score, per_example=record.per_example)
+        scorer = Scorer(score.make(), forward, executor.batch_size)
         self._engine = Engine(scorer, executor, self._recorder.warn)
-        self._parts = ModelParts((score.function, forward), modules)
+        self._parts = ModelParts((scorer.function, forward), modules)
         self._tasks = EvalTasks(subset, unseen=unseen, engine=self._engine)
         self._tasks.add_all(tasks)
         self._lifecycle = Lifecycle()
@@ -182,6 +186,7 @@ class Evaluator:
             train_data: its training data, or their number, for the costs.
             stored_samples: examples kept from earlier tasks, or their bytes, for the costs.
         """
+        self._tracker.open_record()
         name, lifecycle = task_name(task), self._lifecycle
         needs_model = self._initial == "all"
         lifecycle.check_begin(name, self._tasks.sets, model, needs_model=needs_model)
@@ -220,6 +225,7 @@ class Evaluator:
             replayed: the step was the replay of a CUDA graph, so nothing but the values of the
                 model's tensors has changed since the last step, and it is not searched again.
         """
+        self._tracker.open_record()
         self._lifecycle.advance(model)
         self.costs.pause(stepped=True)
         self._model, step = model, self._lifecycle.step
@@ -266,11 +272,13 @@ class Evaluator:
         """
         check_integer("every", every, 1)
         if (self._lifecycle.step + 1) % every == 0:
+            self._tracker.open_record()
             self._tracker.write_gradients(model, plasticity, stability)
 
     def flush(self) -> None:
         """Wait until everything evaluated so far is recorded on disk."""
         with self.costs.exclude_from_costs():
+            self._tracker.open_record()
             self._tracker.collect(wait=True)
             self._recorder.writer.sync()
 
@@ -284,10 +292,20 @@ class Evaluator:
         self.flush()
         return self._tracker.state()
 
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Resume from what `state_dict` returned, before the first task begins.
+
+        It is for frameworks that load their checkpoint after the evaluator is constructed, with
+        `record=perdure.Record(folder, resume="later")`.
+        """
+        self._lifecycle.check_open()
+        self._tracker.resume(state)
+
     def summary(self, options: SummaryOptions | None = None) -> Summary:
         """Return every metric of what was recorded so far and, for the others, why not."""
         with self.costs.exclude_from_costs():
             if not self._lifecycle.closed:
+                self._tracker.open_record()
                 self._tracker.collect(wait=True)
             return self._recorder.summary(options)
 

@@ -1,24 +1,19 @@
-"""Options of an evaluator that are more than plain values: subsets, tasks, scores and records."""
+"""Options of an evaluator that are more than plain values: subsets, tasks and records."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sized
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
 from .._display import count_of, format_block, list_some
-from ..metrics import ACCURACY, ScoreScale
-from ..metrics.score_matrix import MAX_NAME_LENGTH
-from .arguments import check_choice, check_integer, check_parameters
+from .arguments import check_choice, check_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import torch
-
-__all__ = ["EvalTask", "Record", "Score", "Subset", "as_subset"]
+__all__ = ["EvalTask", "Record", "Subset", "as_subset"]
 
 
 @dataclass(frozen=True)
@@ -65,12 +60,22 @@ class EvalTask:
         ids: one integer per example that identifies it in the record; by default its position.
             Runs are compared example by example where ids and data agree.
         subset: overrides the evaluator's `subset` for this task; `Subset(None)` for all examples.
+        collate: makes a batch of a list of examples, as the `collate_fn` of a DataLoader does:
+            needed to pad examples of unequal length.
     """
 
     data: object
     classes: Sequence[int] | None = None
     ids: Sequence[int] | None = None
     subset: int | Subset | None = None
+    collate: Callable[[list[object]], object] | None = None
+
+    def __post_init__(self) -> None:
+        if self.collate is not None and not callable(self.collate):
+            raise TypeError(
+                f"collate is {self.collate!r:.60}, expected a function of a list of examples, like "
+                "transformers.DataCollatorWithPadding(tokenizer)"
+            )
 
     def __repr__(self) -> str:
         rows = [("data", _describe_data(self.data))]
@@ -80,67 +85,9 @@ class EvalTask:
             rows.append(("ids", count_of(len(self.ids), "integer")))
         if self.subset is not None:
             rows.append(("subset", str(as_subset(self.subset))))
+        if self.collate is not None:
+            rows.append(("collate", getattr(self.collate, "__name__", type(self.collate).__name__)))
         return format_block("EvalTask", rows)
-
-
-@dataclass(frozen=True)
-class Score:
-    """A score other than accuracy, with its range, direction and name.
-
-    Args:
-        function: `function(model, x, y)` returns one value per example; None for accuracy. If it
-            has a parameter named `task`, it is passed the name of the task.
-        scale: range and direction of the values; unbounded by default.
-        lower_is_better: whether the score is a loss.
-        name: what tables, figures and pages call the score; by default the function's name.
-
-    Example:
-        >>> Score(None).named_scale.label
-        'accuracy'
-        >>> Score(max, lower_is_better=True).named_scale.label
-        'max'
-    """
-
-    function: Callable[..., torch.Tensor] | None
-    scale: ScoreScale | None = None
-    lower_is_better: bool = False
-    name: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.function is not None and not callable(self.function):
-            raise TypeError(f"score is {self.function!r:.40}, expected a function of (model, x, y)")
-        if self.function is not None:
-            check_parameters("score", self.function, "model", "x", "y")
-        if self.lower_is_better and self.function is None:
-            raise ValueError("lower_is_better=True needs a score function; accuracy is not a loss")
-        if self.lower_is_better and self.scale is not None and not self.scale.lower_is_better:
-            raise ValueError(
-                f"lower_is_better=True and scale={self.scale} contradict each other; say it in "
-                "scale"
-            )
-        if self.name is not None:
-            _check_name(self.name)
-
-    @property
-    def named_scale(self) -> ScoreScale:
-        """Range, direction and name of the values."""
-        scale = self.scale
-        if scale is None and self.function is None:
-            scale = ACCURACY
-        elif scale is None:
-            scale = ScoreScale(-math.inf, math.inf, lower_is_better=self.lower_is_better)
-        if self.name is not None:
-            return replace(scale, name=self.name.strip())
-        if scale.name or self.function is None:
-            return scale
-        return replace(scale, name=_function_name(self.function))
-
-    @property
-    def recorded_name(self) -> str:
-        """The function as run.json names it."""
-        if self.function is None:
-            return "accuracy"
-        return getattr(self.function, "__qualname__", repr(self.function))
 
 
 @dataclass(frozen=True)
@@ -152,6 +99,9 @@ class Record:
         overwrite: replace a run that is already in the folder; `"unfinished"` replaces it only
             if it is not finished.
         resume: `state_dict()` of an evaluator that was stopped: its record continues from there.
+            `"later"` opens the folder when the first task begins, so that
+            `evaluator.load_state_dict(state)` can be called until then; if it is not, a new run
+            starts.
         per_example: also record which examples were classified correctly, for fixed subsets and
             for whole sets at task ends, and which classes were predicted at task ends. Confidence
             intervals of a single run and figures of classes need it.
@@ -162,7 +112,7 @@ class Record:
 
     folder: str | PathLike[str] | None = None
     overwrite: bool | Literal["unfinished"] = False
-    resume: Mapping[str, object] | None = None
+    resume: Mapping[str, object] | Literal["later"] | None = None
     per_example: bool = True
     log: Callable[[dict[str, float], int], object] | None = None
 
@@ -175,6 +125,8 @@ class Record:
             check_parameters("log", self.log, "values", "step")
         if self.resume is not None and self.folder is None:
             raise ValueError("resuming needs the folder of the record: Record(folder, resume=…)")
+        if isinstance(self.resume, str):
+            check_choice("resume", self.resume, ("later",))
         named = isinstance(self.folder, str | PathLike) and str(self.folder).strip()
         if self.folder is not None and not named:
             raise ValueError(f"record is {self.folder!r:.60}, expected a folder like 'runs/mine'")
@@ -192,19 +144,3 @@ def _describe_data(data: object) -> str:
         return f"{tuple(data.shape)} {str(data.dtype).removeprefix('torch.')}"
     kind = getattr(data, "__name__", type(data).__name__)
     return f"{kind} of length {len(data)}" if isinstance(data, Sized) else kind
-
-
-def _check_name(name: object) -> None:
-    """Raise for a name that no table can show."""
-    readable = isinstance(name, str) and name.strip() and name.isprintable()
-    if not isinstance(name, str) or not readable or len(name) > MAX_NAME_LENGTH:
-        raise ValueError(
-            f"the score's name is {name!r:.80}, expected printable text of at most "
-            f"{MAX_NAME_LENGTH} characters, like 'perplexity'"
-        )
-
-
-def _function_name(function: object) -> str:
-    """Return the name of a function, or "score" where it has none, as lambdas do."""
-    name = str(getattr(function, "__name__", "")).strip("_")
-    return name[:MAX_NAME_LENGTH] if name.isidentifier() else "score"

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import warnings
 import weakref
+from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,14 +25,15 @@ from .arguments import convert_state
 from .live import Live
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from ..metrics import ScoreScale, Summary, SummaryOptions
+    from ..metrics import Summary, SummaryOptions
     from .engine.eval_batches import Predictions, Values
     from .eval_set import EvalSet
     from .options import Record
+    from .scores.score import Score
 
 __all__ = ["EvaluationWarning", "Recorder"]
 
@@ -49,6 +51,7 @@ class _RecordState(msgspec.Struct):
     live: dict[str, Any]
     created: str
     resumed: list[dict[str, Any]]
+    boolean: bool = False  # whether a score function returned booleans
 
 
 class Recorder:
@@ -56,49 +59,62 @@ class Recorder:
 
     Args:
         run: what run.json says about the run, besides what is known here.
-        scale: range, direction and name of the scores.
+        score: what is measured.
         per_example: whether to record which examples are classified correctly.
     """
 
-    writer: RunWriter
-
-    def __init__(self, run: Mapping[str, object], scale: ScoreScale, *, per_example: bool) -> None:
-        self._scale, self._per_example = scale, per_example
+    def __init__(self, run: Mapping[str, object], score: Score, *, per_example: bool) -> None:
+        self._score, self._per_example = score, per_example
+        self._scale, self._boolean = score.named_scale, False
         self.live = Live(self._scale)
         self.notes: list[str] = []
+        self._writer: RunWriter | None = None
         self._trained: dict[str, EvalSet] = {}
         self._per_example_files: dict[str, list[bool]] = {}  # by task: of whole sets or not
         self._run: dict[str, object] = {**_environment(), **run}
         self._created, self._resumed = str(self._run["created"]), list[dict[str, object]]()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the folder is open, which one to be resumed later is not."""
+        return self._writer is not None
+
+    @property
+    def writer(self) -> RunWriter:
+        """Writes the files of the run."""
+        assert self._writer is not None
+        return self._writer
+
     def open(self, record: Record) -> None:
         """Begin a record, or continue one; without a folder it exists as long as this object."""
         folder = record.folder
-        if record.resume is not None:
+        if isinstance(record.resume, Mapping):
             assert folder is not None
             state = convert_state(record.resume["record"], _RecordState)
             _check_same_run(Path(folder), state.created)
             self.notes, self._per_example_files = state.notes, dict(state.per_example_files)
             self.live.load(state.live)
+            if state.boolean:
+                self._set_boolean()
             now, self._created = _environment(), state.created
             entry = {"at": now["created"], "after_step": record.resume["step"]}
             self._resumed = [*state.resumed, entry | {"versions": now["versions"]}]
             self._run |= {"created": self._created, "resumed": self._resumed}
-            self.writer = RunWriter(
+            self._writer = RunWriter(
                 folder, self._run_json(), overwrite=record.overwrite, resume=state.position
             )
             return
         if folder is None:
             folder = tempfile.mkdtemp(prefix="perdure-")
             weakref.finalize(self, _remove, folder, os.getpid())
-        self.writer = RunWriter(folder, self._run_json(), overwrite=record.overwrite)
+        self._writer = RunWriter(folder, self._run_json(), overwrite=record.overwrite)
 
     def state(self) -> dict[str, object]:
         """Return how far the record is, as plain data for a checkpoint."""
         files = list(self._per_example_files.items())
         state = _RecordState(
             self.writer.position(), self.notes, files, self.live.state(), self._created,
-            self._resumed,
+            self._resumed, self._boolean,
         )  # fmt: skip
         return dict(msgspec.to_builtins(state))
 
@@ -151,6 +167,8 @@ class Recorder:
 
         `predictions` are labels and predicted classes, of whole sets only.
         """
+        if not self._boolean and any(own.dtype == np.bool_ for own in values.values()):
+            self._set_boolean()
         scores = {name: self._mean(name, step, task) for name, task in values.items()}
         trained_field = csv_field(trained) if trained is not None else ""
         lines = []
@@ -180,15 +198,22 @@ class Recorder:
         self.writer.append_gradients(f"{step},{trained_field},{','.join(norms)}")
 
     def _mean(self, task: str, step: int, values: Values) -> float:
-        if values.dtype == np.bool_:
-            return int(np.count_nonzero(values)) / len(values)
-        score = float(values.astype(np.float64).mean())
+        score = self._score.aggregate(values)
         if not isfinite(score) or not self._scale.low <= score <= self._scale.high:
+            tokens = values.ndim == 1 or values[:, 1].any()
             raise ValueError(
                 f"score of task {task!r} after step {step} is {score}, expected a finite number "
                 f"from {self._scale.low:g} to {self._scale.high:g}; it was not recorded"
+                + ("" if tokens else ": no label counts, all are ignored")
             )
         return score
+
+    def _set_boolean(self) -> None:
+        """Treat the scores of a function as accuracies, since it returned booleans."""
+        self._boolean = True
+        if (scale := self._score.boolean_scale) is not None:
+            self._scale = self.live.scale = scale
+            self._write_run_json()
 
     def _per_example_file(
         self, kind: str, task: EvalSet, step: int, score: float
@@ -221,7 +246,8 @@ class Recorder:
         return number
 
     def _write_run_json(self) -> None:
-        self.writer.write_metadata(self._run_json())
+        if self._writer is not None:  # opening it writes everything
+            self._writer.write_metadata(self._run_json())
 
     def _run_json(self) -> dict[str, object]:
         scale = scale_as_json(self._scale)

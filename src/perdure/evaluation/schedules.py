@@ -17,7 +17,16 @@ from .arguments import check_integer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Budget", "Burst", "Every", "Schedule", "as_schedule", "burst", "every"]
+__all__ = [
+    "Budget",
+    "Burst",
+    "Every",
+    "Schedule",
+    "as_schedule",
+    "burst",
+    "every",
+    "task_ends_only",
+]
 
 
 class Schedule(Protocol):
@@ -195,6 +204,25 @@ class Budget:
 
 every = Every
 burst = Burst
+
+
+@dataclass(frozen=True)
+class TaskEndsOnly:
+    """Evaluate whole sets when tasks end, and nothing while training."""
+
+    def due(self, step: int, task_step: int) -> bool:  # noqa: ARG002 - the protocol
+        """Return False."""
+        return False
+
+
+def task_ends_only(every: object) -> TaskEndsOnly:
+    """Return the schedule of a metric of whole sets, or raise if another one was asked for."""
+    if every != 1:
+        raise ValueError(
+            f"every={every!r:.40} has no effect next to Score(metric=…), which is computed on "
+            "whole sets at task ends; leave it out"
+        )
+    return TaskEndsOnly()
 
 
 def as_schedule(every: int | str | Schedule) -> Schedule:

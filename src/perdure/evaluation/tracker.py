@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -15,11 +17,12 @@ from .arguments import EvaluatorState, check_state
 from .gradients import gradient_norms
 from .progress import LiveLine, MetricLog
 from .schedules import Budget
+from .scores.tokens import TokenScore
 from .state.preserve import preserve_state
 from .state.weights import WeightMonitor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from torch import nn
 
@@ -65,16 +68,14 @@ class RunTracker:
         self._budget = schedule if isinstance(schedule, Budget) else None
         if self._budget is not None:
             self._budget.connect(lambda: costs.seconds)
+        self._shifted: dict[str, bool] = {}  # tasks whose labels are those of the next token
         self._trained_at: dict[int, str | None] = {}  # the task of each step being evaluated
 
     def open(self, record: Record, *, progress: bool | None) -> None:
-        """Begin or resume the record; an invalid state leaves no folder."""
-        state = None if record.resume is None else check_state(record.resume, self._tasks.sets)
-        self.recorder.open(record)
-        if state is not None:
-            self._load(state)
-        elif self._budget is not None:
-            self.recorder.note(self._budget.note)
+        """Begin or resume the record, unless it is to be resumed later."""
+        self._record = record
+        if record.resume != "later":
+            self.open_record()
         self._progress = LiveLine(progress)
         self._log = MetricLog(record.log, self.recorder)
         self._owner = os.getpid()
@@ -82,6 +83,32 @@ class RunTracker:
         self._finalizer = weakref.finalize(
             self, _release, self.recorder, self._progress, self._owner
         )
+
+    def open_record(self) -> None:
+        """Open the folder of the record, if it is not open; an invalid state leaves none."""
+        record = self._record
+        if self.recorder.is_open:
+            return
+        state = None
+        if isinstance(record.resume, Mapping):
+            state = check_state(record.resume, self._tasks.sets)
+        self.recorder.open(record)
+        if state is not None:
+            self._load(state)
+        elif self._budget is not None:
+            self.recorder.note(self._budget.note)
+
+    def resume(self, state: Mapping[str, object]) -> None:
+        """Resume the record from `state`, before anything was recorded."""
+        if self.recorder.is_open:
+            raise RuntimeError(
+                "load_state_dict() is called after the record was opened; construct the evaluator "
+                "with record=perdure.Record(folder, resume='later'), and call it before the first "
+                "task begins"
+            )
+        check_state(state, self._tasks.sets)
+        self._record = replace(self._record, resume=state)
+        self.open_record()
 
     @property
     def is_owner(self) -> bool:
@@ -92,6 +119,7 @@ class RunTracker:
         """Record what is left, mark the run as finished if it is, and close everything."""
         lifecycle = self._lifecycle
         try:
+            self.open_record()
             self._weights.close(declared=self._costs.has_work_between_tasks)
             self._costs.close()
             self.collect_all()
@@ -168,10 +196,15 @@ class RunTracker:
         self, kind: Literal["initial", "full"], model: object, tasks: Sequence[EvalSet]
     ) -> None:
         """Evaluate at the current step and record it: `full` whole sets, or `initial` subsets."""
-        values, predictions = self._engine.evaluate_now(model, tasks, whole=kind == "full")
+        scorer = self._engine.scorer
+        whole = kind == "full" or scorer.metric is not None
+        values, predictions = self._engine.evaluate_now(model, tasks, whole=whole)
         predictions = predictions if kind == "full" else {}
         self._write(kind, self._lifecycle.step, self._lifecycle.task, values, predictions)
         self._report_warnings()
+        if isinstance(scorer.score, TokenScore) and scorer.score.shifted != self._shifted:
+            self._shifted = dict(scorer.score.shifted)
+            self.recorder.describe_evaluation(shifted=self._shifted)
 
     def _report_warnings(self) -> None:
         warnings = self._engine.scorer.warnings
@@ -301,4 +334,5 @@ class RunTracker:
 def _release(recorder: Recorder, progress: LiveLine, owner: int) -> None:
     if os.getpid() == owner:
         progress.close()
-    recorder.writer.close()
+    if recorder.is_open:
+        recorder.writer.close()

@@ -26,7 +26,7 @@ def evaluation_flops(model: object, task: EvalSet, scorer: Scorer) -> float:
     with preserve_state(model):
         rows = _few_rows(model, task, scorer)
         with FlopCounter() as flops:
-            scorer.values(model, rows)
+            scorer.values(model, rows) if scorer.metric is None else scorer.outputs(model, rows)
     return _per_example(flops, rows)
 
 
@@ -42,12 +42,8 @@ def training_pass_flops(model: object, task: EvalSet, scorer: Scorer) -> float:
         rows = _few_rows(model, task, scorer)
         for parameter in trainable:
             parameter.requires_grad_()
-        with (
-            torch.enable_grad(),
-            FlopCounter() as flops,
-            rows.copy_if_mutated(rows.x) as inputs,
-        ):
-            output = first_tensor(scorer.call(scorer.forward, model, rows, inputs))
+        with torch.enable_grad(), FlopCounter() as flops:
+            output = first_tensor(scorer.call_forward(model, rows, rows.x, rows.y))
             torch.autograd.grad(output.sum(), trainable, allow_unused=True)
     return _per_example(flops, rows)
 

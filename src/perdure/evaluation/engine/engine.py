@@ -27,7 +27,7 @@ from .side_stream import SideStream
 from .worker import ProcessWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from torch import Tensor
 
@@ -173,6 +173,9 @@ class Engine:
         self, model: object, task: EvalSet, device: torch.device, *, whole: bool
     ) -> tuple[Values, Predictions | None]:
         size = self.scorer.batch_size or WHOLE_SET_BATCH_SIZE
+        if self.scorer.metric is not None:
+            score = self.scorer.metric.compute(self._outputs(model, task, device), task.name)
+            return np.full(task.size, score), None  # the examples have no values of their own
         parts, pairs = list[Values](), list[Predictions]()
         for x, y in task.batches(size) if whole else [task.fixed_rows()]:
             (rows,) = self.scorer.group([(task.name, x, y)], device)
@@ -182,6 +185,14 @@ class Engine:
                 pair = (first_tensor(rows.y), torch.cat(predicted))
                 pairs.append(np.stack([part.numpy(force=True) for part in pair]))
         return np.concatenate(parts), np.concatenate(pairs, axis=1) if pairs else None
+
+    def _outputs(
+        self, model: object, task: EvalSet, device: torch.device
+    ) -> Iterator[tuple[Tensor, object]]:
+        """Yield the outputs and labels of a whole set, a batch at a time."""
+        for x, y in task.batches(self.scorer.batch_size or WHOLE_SET_BATCH_SIZE):
+            (rows,) = self.scorer.group([(task.name, x, y)], device)
+            yield from self.scorer.outputs(model, rows)
 
     def close(self) -> None:
         """Stop what runs in the background."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EvalBatches", "EvalResult", "Predictions", "Values"]
 
-Values = NDArray[np.generic]  # one per example: correct or not, or a score
+Values = NDArray[np.generic]  # per example: correct or not, a score, or a sum and its tokens
 Predictions = NDArray[np.generic]  # (2, examples): labels, and the classes that were predicted
 
 
@@ -56,6 +56,11 @@ class EvalBatches:
         if not task.resample:
             return task.fixed_rows()
         return take_rows(self._whole_sets[task.name], torch.as_tensor(task.indices(step)))
+
+    def shape(self, values: Values) -> Values:
+        """Return flat values with a row per example, where examples have several."""
+        rows = self._slices[-1].stop
+        return values if len(values) == rows else values.reshape(rows, -1)
 
     def split(self, values: Values) -> dict[str, Values]:
         """Return the values of each task from those of all rows."""

@@ -9,27 +9,61 @@ from torch import Tensor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["class_scores"]
+__all__ = ["class_scores", "output_tensor", "token_scores"]
 
 
 def class_scores(output: object) -> Tensor:
     """Return the tensor of class scores in what a model returned, or raise."""
-    if not isinstance(output, Tensor):
-        if hasattr(output, "logits"):
-            output = output.logits
-        elif isinstance(output, dict) and "logits" in output:
-            output = output["logits"]
-        elif isinstance(output, tuple | list) and output:
-            _check_single_output(output)
-            output = output[0]
+    output = _find_logits(output)
     if not isinstance(output, Tensor) or output.dim() < 2 or output.shape[1] < 2:
-        got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-        got = f"a dict with {', '.join(map(repr, output)):.60}" if isinstance(output, dict) else got
         raise TypeError(
-            f"the model returned {got}, expected (rows, classes) for accuracy; pass score=, or "
-            "forward= that returns class scores: forward=lambda model, x: model(x)[…]"
+            f"the model returned {_describe(output)}, expected (rows, classes) for accuracy; pass "
+            "score=, or forward= that returns class scores: forward=lambda model, x: model(x)[…]"
         )
     return output
+
+
+def token_scores(output: object) -> Tensor:
+    """Return the logits in what a model returned, with the vocabulary last, or raise."""
+    output = _find_logits(output)
+    if not isinstance(output, Tensor) or output.dim() < 2:
+        raise TypeError(
+            f"the model returned {_describe(output)}, expected logits (rows, tokens, vocabulary) "
+            "or (rows, classes); pass forward= that returns them: "
+            "forward=lambda model, x: model(**x)[…]"
+        )
+    return output
+
+
+def output_tensor(output: object) -> Tensor:
+    """Return the output of a model for a metric, or raise if it is no tensor."""
+    output = _find_logits(output)
+    if not isinstance(output, Tensor) or not output.dim():
+        raise TypeError(
+            f"the model returned {_describe(output)}, expected a tensor with one row per example; "
+            "pass forward= that returns it: forward=lambda model, x: model(x)[…]"
+        )
+    return output
+
+
+def _find_logits(output: object) -> object:
+    """Return what is named logits, or the first of several outputs, or the output itself."""
+    if isinstance(output, Tensor):
+        return output
+    if hasattr(output, "logits"):
+        return output.logits
+    if isinstance(output, dict) and "logits" in output:
+        return output["logits"]
+    if isinstance(output, tuple | list) and output:
+        _check_single_output(output)
+        return output[0]
+    return output
+
+
+def _describe(output: object) -> str:
+    if isinstance(output, dict):
+        return f"a dict with {', '.join(map(repr, output)):.60}"
+    return str(tuple(output.shape)) if isinstance(output, Tensor) else type(output).__name__
 
 
 def _check_single_output(output: Sequence[object]) -> None:

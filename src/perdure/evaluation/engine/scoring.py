@@ -11,6 +11,8 @@ from torch import Tensor
 
 from ..._devices import widest_float
 from ..arguments import check_parameters
+from ..scores.tokens import TokenScore, decoder_inputs
+from ..scores.whole_set import WholeSetMetric
 from ..state.model_parts import refuse_unknown_modules, user_model
 from ..state.trees import (
     clone_leaf,
@@ -21,7 +23,7 @@ from ..state.trees import (
     move_leaf,
     row_layout,
 )
-from .outputs import class_scores
+from .outputs import class_scores, output_tensor, token_scores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +32,8 @@ __all__ = ["Rows", "Scorer", "correct"]
 
 CPU_BATCH_SIZE = 500  # the activations of this many examples stay in the cache
 CUDA_BATCH_SIZE = 1 << 14
+TOKEN_BATCH_SIZE = 8  # rows with many labels each have many logits: tokens times vocabulary
+OUT_OF_MEMORY = "can't allocate memory"  # in the RuntimeError of PyTorch's allocator on a CPU
 
 
 class Span(NamedTuple):
@@ -89,7 +93,8 @@ class Scorer:
     """Computes one value per example.
 
     Args:
-        score: `score(model, x, y)` returns one value per example; None for accuracy.
+        score: `score(model, x, y)` returns one value per example; None for accuracy. Scores of
+            tokens and metrics of whole sets are computed from outputs, as accuracy is.
         forward: `forward(model, x)` returns outputs; None for `model(x)`.
         batch_size: examples per forward pass; None chooses what suits the device.
 
@@ -99,13 +104,14 @@ class Scorer:
 
     def __init__(
         self,
-        score: Callable[..., object] | None = None,
+        score: Callable[..., object] | TokenScore | WholeSetMetric | None = None,
         forward: Callable[..., object] | None = None,
         batch_size: int | None = None,
     ) -> None:
         if forward is not None and not callable(forward):
             raise TypeError(f"forward is {forward!r:.40}, expected a function of (model, x)")
-        if score is not None and forward is not None:
+        self.function = None if isinstance(score, TokenScore | WholeSetMetric) else score
+        if self.function is not None and forward is not None:
             raise ValueError("score is passed the model: forward has no effect next to it")
         if forward is not None:
             check_parameters("forward", forward, "model", "x")
@@ -115,12 +121,18 @@ class Scorer:
         self.warnings: set[str] = set()  # about the model's outputs
         self.classes: dict[str, Sequence[int]] = {}  # by task; the others are masked
         self.batch_size = batch_size
-        self._takes_task = "task" in inspect.signature(score or self.forward).parameters
+        called = self.function or self.forward
+        self._takes_task = "task" in inspect.signature(called).parameters
+
+    @property
+    def metric(self) -> WholeSetMetric | None:
+        """The metric of whole sets where that is the score."""
+        return self.score if isinstance(self.score, WholeSetMetric) else None
 
     def set_classes(self, task: str, classes: Sequence[int]) -> None:
         """Mask the outputs of all other classes for the examples of a task."""
         if self.score is not None:
-            raise ValueError("score is passed the model: classes have no effect next to it")
+            raise ValueError("classes are for accuracy: they have no effect next to score=")
         self.classes[task] = classes
 
     def group(self, tasks: Sequence[TaskRows], device: torch.device) -> list[Rows]:
@@ -128,7 +140,7 @@ class Scorer:
         groups: list[list[TaskRows]] = []
         for task in tasks:
             fits = groups and row_layout(groups[-1][0][1:]) == row_layout(task[1:])
-            if fits and not self._takes_task:
+            if fits and not (self._takes_task or isinstance(self.score, TokenScore)):
                 groups[-1].append(task)
             else:
                 groups.append([task])
@@ -141,27 +153,43 @@ class Scorer:
             start = spans[-1].end
         pairs = [map_tree(lambda a: move_leaf(a, device), (x, y)) for _, x, y in group]
         x, y = join_rows(pairs)
-        size = self.batch_size or (CPU_BATCH_SIZE if device.type == "cpu" else CUDA_BATCH_SIZE)
-        return Rows(x, y, spans, size)
+        size = CPU_BATCH_SIZE if device.type == "cpu" else CUDA_BATCH_SIZE
+        if isinstance(self.score, TokenScore) and isinstance(y, Tensor) and y.dim() > 1:
+            size = TOKEN_BATCH_SIZE
+        return Rows(x, y, spans, self.batch_size or size)
 
     def values(self, model: object, rows: Rows, predicted: list[Tensor] | None = None) -> Tensor:
-        """Return one value per row. Out of CUDA memory, batches are halved until they fit.
+        """Return one value per row; of a score of tokens, a sum and the number of tokens.
 
         If the score is accuracy, the predicted classes of each batch are added to `predicted`.
         """
+
+        def compute(at: slice, x: object, y: object) -> Tensor:
+            if at.start == 0 and predicted is not None:
+                predicted.clear()
+            return self._batch_values(model, rows, at, x, y, predicted)
+
+        parts = self._for_batches(rows, compute)
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def outputs(self, model: object, rows: Rows) -> list[tuple[Tensor, object]]:
+        """Return the outputs and labels of each batch."""
+
+        def compute(_: slice, x: object, y: object) -> tuple[Tensor, object]:
+            return output_tensor(self.call_forward(model, rows, x, y)), y
+
+        return self._for_batches(rows, compute)
+
+    def _for_batches(self, rows: Rows, compute: Callable[[slice, object, object], T]) -> list[T]:
+        """Return a result per batch. Out of memory, batches are halved until they fit."""
         while True:
             try:
-                if predicted is not None:
-                    predicted.clear()
-                parts = [
-                    self._batch_values(model, rows, *batch, predicted) for batch in rows.batches
-                ]
-                return torch.cat(parts) if len(parts) > 1 else parts[0]
-            except torch.OutOfMemoryError:
-                if rows.batch_size == 1:
+                return [compute(*batch) for batch in rows.batches]
+            except (RuntimeError, MemoryError) as error:
+                if rows.batch_size == 1 or not _is_out_of_memory(error):
                     raise
-                self.batch_size = -(-min(rows.batch_size, len(rows)) // 2)
-                rows.set_batch_size(self.batch_size)
+            self.batch_size = -(-min(rows.batch_size, len(rows)) // 2)
+            rows.set_batch_size(self.batch_size)
 
     def _batch_values(
         self, model: object, rows: Rows, at: slice, x: object, y: object,
@@ -171,9 +199,25 @@ class Scorer:
             logits = self.logits(model, rows, at, x)
             self._inspect(logits, rows)
             return correct(logits, y, rows, predicted)
+        if isinstance(self.score, TokenScore):
+            logits = token_scores(self.call_forward(model, rows, x, y))
+            task, state = rows.spans[0].task, (logits.shape[-1], 0)
+            if rows.labels_checked != state:
+                warning = self.score.check(rows.x, rows.y, logits.shape[-1], task)
+                self.warnings.update([warning] if warning else [])
+                rows.labels_checked = state
+            return self.score.values(logits, y, task)
+        assert self.function is not None
         with rows.copy_if_mutated((x, y)) as inputs:
-            values = self.call(self.score, model, rows, *inputs)
+            values = self.call(self.function, model, rows, *inputs)
         return _check_values(values, at.stop - at.start, rows)
+
+    def call_forward(self, model: object, rows: Rows, x: object, y: object) -> object:
+        """Return the outputs for a batch; a decoder is passed the labels before each position."""
+        if self.score is not None and self.forward is call_model:
+            x = decoder_inputs(user_model(model), x, y)
+        with rows.copy_if_mutated(x) as inputs:
+            return self.call(self.forward, model, rows, inputs)
 
     def logits(self, model: object, rows: Rows, at: slice | Tensor, x: object) -> Tensor:
         """Return the outputs for the rows `at`, minus infinity for classes of other tasks."""
@@ -219,7 +263,7 @@ class Scorer:
         self, function: Callable[..., object], model: object, rows: Rows, *inputs: object
     ) -> object:
         """Return what score or forward returns, passing the name of the task if it takes it."""
-        takes_task = self._takes_task and function is (self.score or self.forward)
+        takes_task = self._takes_task and function is (self.function or self.forward)
         keywords = {"task": rows.spans[0].task} if takes_task else {}
         with nullcontext() if rows.modules_checked else refuse_unknown_modules(model):
             output = function(user_model(model), *inputs, **keywords)
@@ -278,3 +322,9 @@ def _check_values(values: object, count: int, rows: Rows) -> Tensor:
         )
     plain = values.dtype in (torch.bool, torch.float32, torch.float64)
     return values.detach() if plain else values.detach().to(widest_float(values.device))
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and OUT_OF_MEMORY in str(error)

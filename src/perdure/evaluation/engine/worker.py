@@ -195,8 +195,8 @@ class ProcessWorker:
         if status == Status.HALF_PRECISION_OFF:
             self._engine.precision.disable()
         dtype = reply[dtype_at : dtype_at + 3].decode()
-        values = np.frombuffer(reply, dtype, offset=dtype_at + 3)
         assert self._batches is not None
+        values = self._batches.shape(np.frombuffer(reply, dtype, offset=dtype_at + 3))
         result = EvalResult(step, self._batches, values, seconds)
         expected = self._expected.pop(step, result)
         if result.values.tobytes() != expected.values.tobytes():  # bits: NaN equals NaN

@@ -176,8 +176,11 @@ def _check_supported(model: object, modules: Sequence[nn.Module]) -> None:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         tensors = [tensor for module in modules for tensor in module._parameters.values()]  # noqa: SLF001
         kinds = {type(part).__name__ for part in (*modules, *tensors)}
+        if any(hasattr(tensor, "ds_id") for tensor in tensors):  # of DeepSpeed's ZeRO, stage 3
+            kinds.add("DTensor")
         if kinds & {"FullyShardedDataParallel", "DTensor"}:
             raise TypeError(
-                "the model is sharded over processes, and each has only a part of it to evaluate; "
-                "use DistributedDataParallel, or evaluate a full copy on rank 0"
+                "the model is sharded over processes (FSDP, ZeRO-3), and each has only a part of "
+                "it to evaluate; use DistributedDataParallel (or ZeRO-2), or evaluate a full copy "
+                "on rank 0"
             )

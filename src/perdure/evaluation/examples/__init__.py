@@ -1,0 +1,1 @@
+"""Single examples of evaluation data: how they are read, and how they form a batch."""
