@@ -140,3 +140,26 @@ def test_an_error_in_training_leaves_what_was_evaluated(tmp_path: Path) -> None:
         fit(Module(fails_at=3), "a", [ContinualEvaluation(evaluation_data(), task="a", record=tmp_path / "run")])
     assert [line.step for line in lines(tmp_path / "run")] == [0, 1, 2, 3]
     assert not perdure.open_run(tmp_path / "run").finished
+
+
+def test_a_checkpoint_resumes_training_and_record(tmp_path: Path) -> None:
+    """Lightning loads the state of a callback after it is constructed, before training begins."""
+
+    def run(name: str, **options: Any) -> dict[str, Tensor]:
+        torch.manual_seed(0)
+        model = Module(fails_at=options.pop("fails_at", None))
+        evaluation = ContinualEvaluation(evaluation_data(), task="a", record=tmp_path / name)
+        checkpoint = L.pytorch.callbacks.ModelCheckpoint(tmp_path / f"{name} checkpoints", every_n_train_steps=2)
+        try:
+            fit(model, "a", [evaluation, checkpoint], **options, enable_checkpointing=True)
+        finally:
+            evaluation.evaluator.close(finished=False)
+        return weights(model)
+
+    whole = run("whole")
+    with pytest.raises(KeyError):
+        run("stopped", fails_at=5)
+    saved = tmp_path / "stopped checkpoints" / "epoch=0-step=4.ckpt"
+    resumed = run("stopped", ckpt_path=str(saved))
+    assert list(resumed) == list(whole)
+    assert record_of(tmp_path / "stopped")["points.csv"] != b""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from ..evaluation import Evaluator
+from ..evaluation import Evaluator, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,15 +28,15 @@ class FrameworkEvaluation(Generic[State]):
             before every step; `""` for a stream without boundaries. It stands for one training,
             and the record is closed when that ends. To train several times, leave it out, assign
             it before each training (`evaluation.task = "b"`), and call `close` at the end.
+        record: the folder of the record, or a `perdure.Record`.
         options: further arguments of `perdure.Evaluator`.
     """
 
     def __init__(
-        self, tasks: Any, *, task: object | Callable[[State], object] = None, **options: Any
-    ) -> None:
-        if _rank() > 0:  # only rank 0 evaluates and records
-            options["record"] = None
-        self.evaluator = Evaluator(tasks, **options)
+        self, tasks: Any, *, task: object | Callable[[State], object] = None,
+        record: Record | str | os.PathLike[str] | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        self.evaluator = Evaluator(tasks, **options, record=_open_later(record))
         self.task = task
         self._trains_once = task is not None
         self._current: str | None = None  # the task of the last step
@@ -114,6 +115,14 @@ class FrameworkEvaluation(Generic[State]):
         self.evaluator.__exit__(kind, error, trace)
 
 
-def _rank() -> int:
-    """Return the rank of this process, as torchrun, Accelerate and Lightning announce it."""
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")))
+def _open_later(record: Record | str | os.PathLike[str] | None) -> Record:
+    """Return a record that is opened when training begins: a checkpoint may be loaded before.
+
+    Only rank 0 has one, as torchrun, Accelerate and Lightning announce it.
+    """
+    record = record if isinstance(record, Record) else Record(record)
+    if int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) > 0:
+        return Record()
+    if record.folder is None or record.resume is not None:
+        return record
+    return replace(record, resume="later")
