@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -66,34 +67,33 @@ def learn(folder: Path, evaluation: Any = None, others: Any = (), **options: Any
     return weights(model)
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "bf16": {"bf16": True},
-    "checkpointing": {"gradient_checkpointing": True},
-    "accumulation": {"gradient_accumulation_steps": 2},
-}
+def train(mode: str, folder: Path, **options: Any) -> dict[str, Any]:
+    """Return the weights after three tasks, with one way to evaluate meanwhile."""
+    if mode == "perdure":
+        with ContinualEvaluation(evaluation_data(), score="exact_match") as evaluation:
+            return learn(folder, evaluation, **options)
+    own = {"eval_strategy": "steps", "eval_steps": 1} if mode == OWN else {}
+    return learn(folder, **options, **own)
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_weights_are_those_of_a_training_without_evaluation(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
-    def train(mode: str) -> dict[str, Any]:
-        if mode == "perdure":
-            with ContinualEvaluation(evaluation_data(), score="exact_match") as evaluation:
-                return learn(tmp_path, evaluation, **options)
-        own = {"eval_strategy": "steps", "eval_steps": 1} if mode == OWN else {}
-        return learn(tmp_path, **options, **own)
+def test_weights_are_those_of_a_training_without_evaluation(tmp_path: Path) -> None:
+    check_law(partial(train, folder=tmp_path))
 
-    check_law(train)
+
+@pytest.mark.parametrize("option", ["bf16", "activation_checkpointing"])
+def test_options_of_the_trainer_change_nothing_about_that(tmp_path: Path, option: str) -> None:
+    alone = train("none", tmp_path, **{option: True})
+    assert same(train("perdure", tmp_path, **{option: True}), alone)
+    assert not same(train("none", tmp_path), alone) or option != "bf16"
 
 
 def test_the_record_is_that_of_a_plain_loop(tmp_path: Path) -> None:
     options = {"score": "exact_match"}
     with ContinualEvaluation(evaluation_data(), record=tmp_path / "run", **options) as evaluation:
-        learn(tmp_path, evaluation, gradient_accumulation_steps=2)
+        trained = learn(tmp_path, evaluation, gradient_accumulation_steps=2)
     snapshots = Snapshots()
-    learn(tmp_path, others=[snapshots], gradient_accumulation_steps=2)
+    alone = learn(tmp_path, others=[snapshots], gradient_accumulation_steps=2)
+    assert same(trained, alone)
     replay(tmp_path / "loop", llama(), snapshots.states, evaluation_data(), **options)
     assert record_of(tmp_path / "run") == record_of(tmp_path / "loop")
     assert max(line.step for line in lines(tmp_path / "run")) == 6  # steps of the optimizer

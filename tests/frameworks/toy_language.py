@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ NOUNS = ["cat", "dog", "cow", "fox", "owl", "bee", "ant", "hen"]
 TASKS = {"next": 1, "second": 2, "third": 3}  # the answer is the noun so many places further
 
 
+@cache
 def tokenizer() -> Any:
     """Return a tokenizer of whole words, made in memory."""
     tokenizers, transformers = needs("tokenizers"), needs("transformers")
