@@ -29,6 +29,7 @@ from .metrics import (
 from .stats import EvaluationPlan, plan
 
 if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names are public
+    from . import adapters as adapters
     from . import data as data
     from . import evaluation as evaluation
     from . import execution as execution
@@ -106,7 +107,8 @@ _NEEDS_TORCH = {
     ),
 }  # fmt: skip
 _SUBPACKAGES = (
-    "data", "evaluation", "execution", "metrics", "models", "record", "report", "reproduction",
+    "adapters", "data", "evaluation", "execution", "metrics", "models", "record", "report",
+    "reproduction",
     "scenarios", "stats", "strategies", "studies", "training",
 )  # fmt: skip
 _MODULES = {name: module for module, names in (_LIGHT | _NEEDS_TORCH).items() for name in names}

@@ -74,7 +74,7 @@ def check_law(train: Callable[[str], dict[str, Tensor]]) -> None:
 
 def record_of(folder: Path) -> dict[str, bytes]:
     """Return the measured part of a record: scores and results per example, byte for byte."""
-    files = [folder / "points.csv", *sorted((folder / "per_example").iterdir())]
+    files = [folder / "points.csv", *sorted(folder.glob("per_example/*"))]
     return {path.name: path.read_bytes() for path in files}
 
 

@@ -51,7 +51,8 @@ def llama(seed: int = 0, dropout: float = 0.1) -> Any:
     config = transformers.LlamaConfig(
         vocab_size=len(tokenizer()), hidden_size=16, intermediate_size=32, num_hidden_layers=2,
         num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=16,
-        attention_dropout=dropout, pad_token_id=0, eos_token_id=1, bos_token_id=None,
+        attention_dropout=dropout, initializer_range=0.3,  # what LoRA cannot change is of use
+        pad_token_id=0, eos_token_id=1, bos_token_id=None,
     )  # fmt: skip
     torch.manual_seed(seed)
     return transformers.LlamaForCausalLM(config)
