@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._display import make_frame
+from .._display import make_frame, make_polars
 from ..stats import VarianceComponents, mean_over_seeds, variance_components
 from .criteria import check_criteria_scale, clstability_of, criteria_weights
 from .functional.value import UndefinedMetricError
@@ -18,6 +18,7 @@ from .summary_types import drop_other_ids, notes_about, render_html, render_text
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
+    import polars
     from pandas import DataFrame
 
     from ..stats import IntervalMethod, MeanOverSeeds
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 MAIN_METRICS = ("acc", "bwt", "forgetting.best", "min_acc")
+RECORD_COLUMNS = ("id", "mean", "sd", "low", "high", "runs", "name")
 
 
 @dataclass
@@ -105,8 +107,11 @@ class RunsSummary:
 
     def to_pandas(self) -> DataFrame:
         """Return the means over seeds as a pandas table with a row per id."""
-        columns = ("id", "mean", "sd", "low", "high", "runs", "name")
-        return make_frame(self.to_records(), columns, ["id"])
+        return make_frame(self.to_records(), RECORD_COLUMNS, ["id"])
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the means over seeds as a polars table with a row per id."""
+        return make_polars(self.to_records(), RECORD_COLUMNS)
 
 
 def summary_of_runs(

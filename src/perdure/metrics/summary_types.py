@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
-from .._display import count_of, format_block, make_frame
+from .._display import count_of, format_block, make_frame, make_polars
 from .._html import render_table
 from .registry import METRICS, better_direction, display_name, find_metric, format_id, parse_id
 from .score_matrix import ACCURACY, ScoreScale
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+    import polars
     from pandas import DataFrame
 
 __all__ = ["Summary", "SummaryOptions", "options_for"]
@@ -25,6 +26,7 @@ PRINTED_IDS = (
     "gap.depth",
 )  # fmt: skip
 MAX_PRINTED = 10  # metrics
+RECORD_COLUMNS = ("id", "value", "low", "high", "name")
 MAX_NOTES = 3
 CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names that the papers give them
 
@@ -155,7 +157,11 @@ class Summary:
 
     def to_pandas(self) -> DataFrame:
         """Return the metrics as a pandas table with a row per id."""
-        return make_frame(self.to_records(), ("id", "value", "low", "high", "name"), ["id"])
+        return make_frame(self.to_records(), RECORD_COLUMNS, ["id"])
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the metrics as a polars table with a row per id."""
+        return make_polars(self.to_records(), RECORD_COLUMNS)
 
 
 def render_text(
