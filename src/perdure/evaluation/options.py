@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
 from .._display import count_of, format_block, list_some
-from .arguments import check_choice, check_integer
+from .arguments import check_choice, check_integer, check_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
