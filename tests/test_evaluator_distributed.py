@@ -20,7 +20,7 @@ from .evaluator_loops import bits, bounded, data
 from .evaluator_models import normed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(not distributed.is_available(), reason="PyTorch without processes")
@@ -107,8 +107,30 @@ class FullyShardedDataParallel(nn.Module):
         self.module = module
 
 
+def by_deepspeed() -> nn.Module:
+    """Return a model whose parameters say that ZeRO's third stage has partitioned them."""
+    model = normed()
+    for number, parameter in enumerate(model.parameters()):
+        parameter.ds_id = number  # type: ignore[attr-defined]
+    return model
+
+
+def by_fully_shard() -> nn.Module:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model = normed()
+    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+    return model
+
+
 @pytest.mark.usefixtures("_group")
-def test_a_model_that_is_sharded_is_refused_in_words() -> None:
+@pytest.mark.parametrize(
+    "make",
+    [lambda: FullyShardedDataParallel(normed()), by_deepspeed, by_fully_shard],
+    ids=["FSDP", "ZeRO-3", "fully_shard"],
+)
+def test_a_model_that_is_sharded_is_refused_in_words(make: Callable[[], nn.Module]) -> None:
     with pytest.raises(TypeError, match=r"sharded over processes.* rank 0") as refusal:
-        ModelParts((), None).combine(FullyShardedDataParallel(normed()))
+        ModelParts((), None).combine(make())
     assert "\n" not in str(refusal.value)

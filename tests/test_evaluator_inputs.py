@@ -15,9 +15,11 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import (
     DataLoader,
     Dataset,
+    IterableDataset,
     SubsetRandomSampler,
     TensorDataset,
     default_collate,
+    default_convert,
 )
 
 import perdure
@@ -74,6 +76,40 @@ class Dicts(Pairs):
         return {"x": self.x[k], "labels": int(self.y[k])}
 
 
+class Streamed(IterableDataset[Any]):
+    """Examples without a length, which can be gone through again and again."""
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x, y
+
+    def __iter__(self) -> Any:
+        return zip(self.x, self.y.tolist(), strict=True)
+
+
+class Columns:
+    """Rows as Hugging Face's datasets return them: dicts of lists and numbers."""
+
+    column_names = ("x", "label")
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x.tolist(), y.tolist()
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, k: int) -> dict[str, Any]:
+        return {"x": self.x[k], "label": self.y[k]}
+
+
+def stacked(items: list[Any]) -> dict[str, Tensor]:
+    """Collate rows of lists, as Hugging Face's default_data_collator does."""
+    label = "label" if "label" in items[0] else "labels"
+    return {
+        "x": torch.tensor([item["x"] for item in items]),
+        "labels": torch.tensor([item[label] for item in items]),
+    }
+
+
 def halved(items: list[Any]) -> dict[str, Tensor]:
     """Collate pairs into a dictionary, inputs halved: a collate_fn decides what comes out."""
     x, y = default_collate(items)
@@ -95,6 +131,19 @@ FORMS: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "DataLoader": lambda x, y: DataLoader(TensorDataset(x, y), batch_size=3),
     "shuffled DataLoader": lambda x, y: DataLoader(Pairs(x, y), batch_size=4, shuffle=True),
     "DataLoader with collate_fn": lambda x, y: DataLoader(Pairs(2 * x, y), collate_fn=halved),
+    "lists in a list": lambda x, y: [*zip(x.tolist(), y.tolist(), strict=True)],
+    "IterableDataset": Streamed,
+    "DataLoader of an IterableDataset": lambda x, y: DataLoader(Streamed(x, y), batch_size=4),
+    "rows as dicts of lists": Columns,
+    "rows with collate": lambda x, y: perdure.EvalTask(Columns(x, y), collate=stacked),
+    "columns with collate": lambda x, y: perdure.EvalTask(
+        {"x": x.tolist(), "labels": y.tolist()}, collate=stacked
+    ),
+    "pairs with collate": lambda x, y: perdure.EvalTask((2 * x, y), collate=halved),
+    "DataLoader with another collate": lambda x, y: perdure.EvalTask(
+        DataLoader(Pairs(2 * x, y), collate_fn=str), collate=halved
+    ),
+    "factory of a stream": lambda x, y: lambda: Streamed(x, y),
     "factory of tensors": lambda x, y: lambda: (x, y),
     "factory of a Dataset": lambda x, y: functools.partial(Pairs, x, y),
     "factory of a DataLoader": lambda x, y: lambda: DataLoader(Dicts(x, y)),
@@ -382,3 +431,77 @@ def test_tasks_of_other_shapes_and_types_go_by_themselves(tmp_path: Path) -> Non
     found = {line.tested: line.score for line in lines(tmp_path) if line.kind == "probe"}
     assert found == {name: accuracy(model, *pair) for name, pair in data.items()}
     assert len(set(found.values())) > 1
+
+
+# Rows of unequal length, and streams
+
+
+RAGGED = [[1.0, 2.0], [3.0, 4.0, 5.0], [6.0]]
+SPLITS = {"train": Columns(*rows()), "test": Columns(*rows())}
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ([{"x": row, "labels": 0} for row in RAGGED], r"rows have 1 to 3 numbers.*collate=…"),
+        ({"x": RAGGED, "labels": [0, 1, 2]}, r"rows have 1 to 3 numbers.*collate=…"),
+        ((RAGGED, [0, 1, 2]), r"rows have 1 to 3 numbers.*DataCollatorWithPadding"),
+        (([torch.tensor(row) for row in RAGGED], [0, 1, 2]), r"tensors of 1 to 3 rows.*collate=…"),
+        (SPLITS, r"dict of the datasets \['test', 'train'\], expected one of them"),
+        (iter([(torch.zeros(4), 0)]), r"data is list_iterator, expected tensors"),
+        (perdure.EvalTask(Pairs(*rows()), collate=lambda items: 1 / 0), None),
+        (
+            perdure.EvalTask(Columns(*rows()), collate=default_convert),
+            "batch is tuple without labels",
+        ),
+        (perdure.EvalTask(Columns(*rows()), collate=torch.tensor), r"remove_columns\(\[…\]\)"),
+    ],
+    ids=["rows", "dict", "pair", "tensors", "splits", "iterator", "error", "no batch", "text"],
+)
+def test_examples_that_form_no_batch(data: Any, words: str | None) -> None:
+    """All of them before the first task is trained, in one line."""
+    with pytest.raises((TypeError, ValueError, ZeroDivisionError), match=words) as error:
+        Evaluator({"fine": rows(), "bad": data})
+    assert words is None or str(error.value).startswith("task 'bad': ")
+    assert "\n" not in str(error.value)
+
+
+def test_a_stream_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    from perdure.evaluation.examples import collation
+
+    monkeypatch.setattr(collation, "MAX_STREAMED", 20)
+    Evaluator({"a": Streamed(*rows(20))})
+    with pytest.raises(ValueError, match=r"'a': Streamed is a stream of more than 20 .*islice"):
+        Evaluator({"a": Streamed(*rows(21))})
+
+
+def test_a_collate_function_has_to_be_one() -> None:
+    with pytest.raises(TypeError, match="collate is 'pad', expected a function"):
+        perdure.EvalTask(rows(), collate="pad")  # type: ignore[arg-type]
+    assert "halved" in repr(perdure.EvalTask(rows(), collate=halved))
+
+
+def test_each_batch_is_padded_by_itself() -> None:
+    """Padding a subset to its longest row would cost as much as a set of such rows."""
+    seen: list[tuple[int, ...]] = []
+    lengths = [2] * 8 + [5] * 8 + [3] * 4
+
+    def pad(items: list[Any]) -> dict[str, Tensor]:
+        long = max(len(item["ids"]) for item in items)
+        ids = [item["ids"] + [0] * (long - len(item["ids"])) for item in items]
+        return {
+            "ids": torch.tensor(ids),
+            "labels": torch.tensor([item["labels"] for item in items]),
+        }
+
+    def forward(model: Any, x: dict[str, Tensor]) -> Tensor:
+        seen.append(tuple(x["ids"].shape))
+        return x["ids"][:, :2].float()
+
+    data = [{"ids": [1] * length, "labels": 0} for length in lengths]
+    task, executor = perdure.EvalTask(data, collate=pad), perdure.Inline(batch_size=8)
+    with Evaluator(
+        {"a": task}, forward=forward, executor=executor, count_flops=False, initial="none"
+    ) as evaluator:
+        evaluator.step(net())
+    assert seen == [(8, 2), (8, 5), (4, 3)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -20,15 +23,19 @@ from .evaluator_loops import (
     batch_of,
     changed,
     data,
+    read,
     seeded,
     state_of,
     train,
     watched,
 )
 from .evaluator_models import MODELS, Body, Counting, normed
+from .language_models import llama, pad, text
+from .language_models import loss as next_token_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 TRIED = [
     *((model, setting) for model in MODELS for setting in ("every step", "worker, one slot")),
@@ -95,6 +102,55 @@ def test_a_stream_without_boundaries_is_untouched() -> None:
     with perdure.Evaluator(data()) as evaluator:
         assert not changed(run(evaluator), run(None))
     assert evaluator.live.step == 4
+
+
+def noisy_pad(examples: list[Any]) -> Any:
+    """Collate as usual, and draw from every global generator on the way."""
+    random.random(), np.random.rand(), torch.rand(3)  # noqa: NPY002
+    return pad(examples)
+
+
+def distinct(outputs: Tensor, labels: Tensor) -> float:
+    """Return the share of the vocabulary that is predicted somewhere: no mean over examples."""
+    return len(outputs.argmax(-1).unique()) / outputs.shape[-1]
+
+
+SCORES: dict[str, Any] = {
+    "nll": "nll",
+    "perplexity": perdure.Score("perplexity", shift=True),
+    "token_accuracy": "token_accuracy",
+    "exact_match": "exact_match",
+    "metric": perdure.Score(metric=distinct),
+}
+
+
+@pytest.mark.parametrize("setting", ["every step", "worker, one slot"])
+@pytest.mark.parametrize("score", SCORES)
+def test_a_language_model_is_untouched(score: str, setting: str, tmp_path: Path) -> None:
+    """Text of unequal lengths, padded by a function that draws; a run that is resumed later."""
+    texts = {name: text(k) for k, name in enumerate("ab")}
+
+    def run(evaluator: perdure.Evaluator | None) -> list[State]:
+        seeded()
+        model, states = llama(), []
+        optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+        for name, examples in texts.items():
+            with evaluator.task(name, model) if evaluator else nullcontext():
+                for _ in range(3):
+                    optimizer.zero_grad()
+                    next_token_loss(model, noisy_pad(random.sample(examples, 5))).backward()
+                    optimizer.step()
+                    if evaluator:
+                        evaluator.step(model)
+                    states.append(state_of(model, optimizer))
+        return states
+
+    tasks = {name: perdure.EvalTask(own, collate=noisy_pad) for name, own in texts.items()}
+    options = {"every": 1, **SETTINGS[setting], "score": SCORES[score], "subset": 9}
+    record = perdure.Record(tmp_path, resume="later")
+    with perdure.Evaluator(tasks, record=record, **options) as evaluator:
+        assert not changed(run(evaluator), run(None))
+    assert len(read(tmp_path).steps) == (0 if score == "metric" else 6)
 
 
 COMPILED: list[Any] = []

@@ -80,6 +80,7 @@ def learn(
     save: tuple[int, int] | None = None,
     saved: Saved | None = None,
     lost: int = LATER,
+    later: bool = False,
     watch: Callable[[Any, int], None] = lambda evaluator, step: None,
     **given: Any,
 ) -> Learned:
@@ -110,8 +111,12 @@ def learn(
             kept = Saved(number, steps, text, *own, torch.get_rng_state())
 
     resume = None if state is None else json.loads(state)
-    given["record"] = perdure.Record(folder, resume=resume, overwrite=resume is not None)
+    given["record"] = perdure.Record(
+        folder, resume="later" if later else resume, overwrite=resume is not None
+    )
     with perdure.Evaluator(data(), **given) as evaluator:
+        if later and resume is not None:
+            evaluator.load_state_dict(resume)
         if saved is None:
             evaluator.live.add_windows(2, 3)  # a resumed one has them from its state
         else:
@@ -197,6 +202,58 @@ def test_a_loop_goes_on(name: str, place: tuple[int, int], wholes: Any, tmp_path
     assert later.numbers == learned.numbers[step:]
     (went_on,) = json.loads((folder / "run.json").read_text())["resumed"]
     assert went_on["after_step"] == step
+
+
+@pytest.mark.parametrize("place", [(0, 5), (1, 0), (1, 3)], ids=str)
+def test_a_state_that_is_loaded_later(place: tuple[int, int], wholes: Any, tmp_path: Path) -> None:
+    """As frameworks do: the evaluator exists before the checkpoint is read."""
+    given, folder = SETTINGS["usual"], tmp_path / "run"
+    expected, learned = wholes("usual", **given)
+    saved = killed(folder, place, later=True, **given)
+    later = learn(folder, saved=saved, later=True, **given)
+    assert differences(folder, expected) == []
+    assert later.numbers == learned.numbers[STEPS * place[0] + place[1] :]
+
+
+def test_nothing_is_opened_until_the_state_may_be_there(tmp_path: Path) -> None:
+    state = state_of(tmp_path / "run")
+    record = perdure.Record(tmp_path / "run", resume="later")
+    before = content(tmp_path / "run")
+    evaluator = perdure.Evaluator(data(), record=record)
+    evaluator.note("said before")
+    assert "record  opened with the first task" in repr(evaluator)
+    assert content(tmp_path / "run") == before
+    with pytest.raises(RecordError, match="holds an unfinished run already"):  # no state was loaded
+        evaluator.begin("a", nn.Linear(6, 4))
+    assert content(tmp_path / "run") == before
+    evaluator.load_state_dict(state)
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["notes"] == ["said before"]
+    with pytest.raises(RuntimeError, match="stopped in the middle of 'b'"):
+        evaluator.begin("a", nn.Linear(6, 4))
+    with pytest.raises(RuntimeError, match=r"after the record was opened.*resume='later'"):
+        evaluator.load_state_dict(state)
+    evaluator.close(finished=False)
+
+
+def test_states_that_cannot_be_loaded_later(tmp_path: Path) -> None:
+    state = state_of(tmp_path / "run")
+    for record in (None, tmp_path / "new"):
+        evaluator = perdure.Evaluator(data(), record=record)
+        with pytest.raises(RuntimeError, match=r"after the record was opened.*resume='later'"):
+            evaluator.load_state_dict(state)
+        evaluator.close(finished=False)
+    record = perdure.Record(tmp_path / "run", resume="later")
+    evaluator = perdure.Evaluator(data(), record=record)
+    with pytest.raises(ValueError, match="resume has no 'step'"):
+        evaluator.load_state_dict({})
+    evaluator.load_state_dict(state)  # the mistake left no trace
+    evaluator.close(finished=False)
+    with pytest.raises(RuntimeError, match="closed"):
+        evaluator.load_state_dict(state)
+    with pytest.raises(ValueError, match="resume is 'latr', expected later"):
+        perdure.Record(tmp_path, resume="latr")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="resuming needs the folder"):
+        perdure.Record(resume="later")
 
 
 def test_twice_and_from_the_same_place(wholes: Any, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from torch.utils.data import (
 from torch.utils.data import Subset as DatasetSubset
 
 from .._display import count_of
-from .examples.collation import is_stream
+from .examples.collation import PADDING, is_stream
 from .state.trees import as_tensors, leaves
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def common_length(x: object, y: object, name: str) -> int:
         if len(own) > 1:
             raise ValueError(
                 f"task {name!r}: the {what} are several tensors of {own[0]} to {own[-1]} rows, "
-                "expected as many in each"
+                f"expected as many in each; if these are examples of unequal length, {PADDING}"
             )
         lengths += own
     if lengths[0] != lengths[1]:

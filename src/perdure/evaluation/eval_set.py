@@ -22,7 +22,6 @@ from .eval_data import (
     split_batch,
 )
 from .examples.collation import (
-    PADDING,
     as_examples,
     check_lengths,
     collate_examples,
@@ -70,8 +69,8 @@ class EvalSet:
         self._dataset: Any = None
         self._generators: list[RandomGenerator] = []
         self._collate: Callable[[list[object]], object] = task.collate or collate_examples
-        self._pads = task.collate is not None
-        self._fixed_rows: tuple[object, object] | None = None
+        self._has_collate = task.collate is not None
+        self._fixed_rows: list[tuple[object, object]] | None = None
         self._fingerprint: str | None = None
 
     @property
@@ -84,6 +83,11 @@ class EvalSet:
     def resample(self) -> bool:
         """Whether other examples are evaluated each time."""
         return self._subset.resample
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether examples form a batch by a function of the user's, which may pad them."""
+        return self._collate is not collate_examples
 
     @property
     def is_function(self) -> bool:
@@ -114,7 +118,7 @@ class EvalSet:
             with preserve_generators(reachable([data], GENERATORS)):
                 data = data()
         if isinstance(data, DataLoader):
-            if not (self._pads or data.collate_fn in (default_convert, default_collate)):
+            if not (self._has_collate or data.collate_fn in (default_convert, default_collate)):
                 self._collate = data.collate_fn
             data = sampled_dataset(data, self.name)
         if is_stream(data):
@@ -129,7 +133,7 @@ class EvalSet:
                 "Dataset with a length, a DataLoader of one, or a function that returns one"
             )
         refuse_batches(data, self.name)
-        if self._pads:
+        if self._has_collate:
             data = as_examples(data)
         if isinstance(data, tuple | list | Mapping) and not is_list_of_examples(data):
             self._tensors = self._as_columns(data)
@@ -147,10 +151,14 @@ class EvalSet:
     def _as_columns(self, data: object) -> tuple[object, object]:
         try:
             return split_batch(as_tensors(data), self.name)
-        except ValueError as error:  # NumPy's for rows of unequal length
+        except ValueError as error:  # of NumPy
+            columns: Any = data.values() if isinstance(data, Mapping) else data
+            for column in columns:
+                rows = [(row,) for row in column] if isinstance(column, list) else []
+                check_lengths(rows, self.name)
             raise TypeError(
-                f"task {self.name!r}: its examples form no tensor ({one_line(error)}); if they "
-                f"have unequal lengths, {PADDING}"
+                f"task {self.name!r}: its examples form no tensor ({one_line(error)}); expected "
+                "numbers"
             ) from None
 
     def _check_size(self) -> None:
@@ -166,8 +174,9 @@ class EvalSet:
         """Read the last example, so that a Dataset that is too short raises before training."""
         items = self._read(np.array([self._size - 1]))
         if self._collate is collate_examples and any(isinstance(a, list) for a in leaves(items[0])):
-            check_lengths(self._read(np.arange(min(self._size, CHECKED))) + items, self.name)
-        if self._pads or self._collate is collate_examples:
+            items = self._read(np.arange(min(self._size, CHECKED))) + items
+            check_lengths(items, self.name)
+        if self._has_collate or self._collate is collate_examples:
             x, y = self._join(items)
             if self._labels_are_classes:
                 check_labels(x, y, self.name, None)
@@ -209,10 +218,16 @@ class EvalSet:
             self._fingerprint = f"{value:08x}"
         return self._fingerprint
 
-    def fixed_rows(self) -> tuple[object, object]:
-        """Return the fixed subset, read once, so that random transforms are applied once."""
+    def fixed_rows(self, part_size: int) -> list[tuple[object, object]]:
+        """Return the fixed subset, read once, so that random transforms are applied once.
+
+        It is in one part, unless rows are padded: then each part is padded by itself.
+        """
         if self._fixed_rows is None:
-            self._fixed_rows = self.rows(self.indices())
+            indices = self.indices()
+            size = part_size if self.is_padded else len(indices)
+            starts = range(0, len(indices), size)
+            self._fixed_rows = [self.rows(indices[start : start + size]) for start in starts]
         return self._fixed_rows
 
     def rows(self, indices: NDArray[np.int64]) -> tuple[object, object]:
@@ -243,10 +258,15 @@ class EvalSet:
             with preserve_generators(self._generators):
                 batch = self._collate(items)
         except (RuntimeError, TypeError, ValueError) as error:
+            advice = (
+                "drop what it cannot convert, such as columns of text: dataset.remove_columns([…])"
+                if self.is_padded
+                else "expected tensors of one shape: convert them in the Dataset, or pass a "
+                "collate_fn: perdure.EvalTask(data, collate=…)"
+            )
             raise TypeError(
                 f"task {self.name!r}: its examples do not form a batch ({one_line(error)}); "
-                "expected tensors of one shape: convert them in the Dataset, or pass a collate_fn: "
-                "perdure.EvalTask(data, collate=…)"
+                f"{advice}"
             ) from error
         return split_batch(as_tensors(batch), self.name)
 
@@ -262,8 +282,8 @@ class EvalSet:
 
     def first_example(self) -> torch.Tensor | None:
         """Return the first tensor of the examples where some are in memory."""
-        rows = self._tensors if self._tensors is not None else self._fixed_rows
-        x = None if rows is None else rows[0]
+        parts = self._fixed_rows if self._tensors is None else [self._tensors]
+        x = parts[0][0] if parts else None
         return next((leaf for leaf in leaves(x) if isinstance(leaf, torch.Tensor)), None)
 
     def labels(self) -> NDArray[np.generic] | None:

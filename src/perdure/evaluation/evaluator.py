@@ -111,10 +111,11 @@ class Evaluator:
     ) -> None:
         refuse_arguments(Evaluator, unknown, OPTIONS)
         check_choice("initial", initial, ("entered", "all", "none"))
-        subset, executor, alarm = as_subset(subset), as_executor(executor), as_alarm(alarm)
         score = as_score(score)
-        schedule = as_schedule if score.metric is None else task_ends_only
-        self._schedule, self._initial = schedule(every), initial
+        at_ends = score.metric is not None
+        self._schedule = task_ends_only(every, alarm) if at_ends else as_schedule(every)
+        self._initial = initial
+        subset, executor, alarm = as_subset(subset), as_executor(executor), as_alarm(alarm)
         record = record if isinstance(record, Record) else Record(record)
         config = config_as_json(config)
         evaluation = {

@@ -137,7 +137,8 @@ def format_evaluator(
     live, names = recorder.live, list(tasks)
     state = "closed" if closed else f"at step {live.step}{live.describe_task()}"
     metrics, undefined = live.describe()
-    rows = [("tasks", list_some(names)), ("record", str(recorder.writer.folder))]
+    folder = str(recorder.writer.folder) if recorder.is_open else "opened with the first task"
+    rows = [("tasks", list_some(names)), ("record", folder)]
     if isinstance(schedule, Budget):
         rows.append(("evaluation", describe_budget([schedule.use])))
     title = f"Evaluator of {count_of(len(names), 'task')}, {state}"

@@ -92,7 +92,8 @@ class Recorder:
             assert folder is not None
             state = convert_state(record.resume["record"], _RecordState)
             _check_same_run(Path(folder), state.created)
-            self.notes, self._per_example_files = state.notes, dict(state.per_example_files)
+            self.notes = [*state.notes, *self.notes]
+            self._per_example_files = dict(state.per_example_files)
             self.live.load(state.live)
             if state.boolean:
                 self._set_boolean()

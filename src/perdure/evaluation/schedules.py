@@ -215,13 +215,14 @@ class TaskEndsOnly:
         return False
 
 
-def task_ends_only(every: object) -> TaskEndsOnly:
-    """Return the schedule of a metric of whole sets, or raise if another one was asked for."""
-    if every != 1:
-        raise ValueError(
-            f"every={every!r:.40} has no effect next to Score(metric=…), which is computed on "
-            "whole sets at task ends; leave it out"
-        )
+def task_ends_only(every: object, alarm: object) -> TaskEndsOnly:
+    """Return the schedule of a metric of whole sets, or raise if more was asked for."""
+    for name, value, default in (("every", every, 1), ("alarm", alarm, None)):
+        if value != default:
+            raise ValueError(
+                f"{name}={value!r:.40} has no effect next to Score(metric=…), which is computed on "
+                "whole sets at task ends; leave it out"
+            )
     return TaskEndsOnly()
 
 

@@ -142,6 +142,11 @@ class RunTracker:
                 "the evaluator has no evaluation data; pass it: Evaluator({name: (x, y)}), or "
                 "evaluator.add_task(name, (x, y))"
             )
+        if self._engine.scorer.metric is not None and self._lifecycle.task is None:
+            raise RuntimeError(
+                "Score(metric=…) is computed when a task ends, and there is none; train in a block "
+                "of evaluator.task(name, model)"
+            )
         self._engine.scorer.trained.update(self._lifecycle.tasks_with_steps)
         if self._weights.awaits_step:
             self._weights.step(parts.combine(model))
@@ -196,15 +201,11 @@ class RunTracker:
         self, kind: Literal["initial", "full"], model: object, tasks: Sequence[EvalSet]
     ) -> None:
         """Evaluate at the current step and record it: `full` whole sets, or `initial` subsets."""
-        scorer = self._engine.scorer
-        whole = kind == "full" or scorer.metric is not None
+        whole = kind == "full" or self._engine.scorer.metric is not None
         values, predictions = self._engine.evaluate_now(model, tasks, whole=whole)
         predictions = predictions if kind == "full" else {}
         self._write(kind, self._lifecycle.step, self._lifecycle.task, values, predictions)
         self._report_warnings()
-        if isinstance(scorer.score, TokenScore) and scorer.score.shifted != self._shifted:
-            self._shifted = dict(scorer.score.shifted)
-            self.recorder.describe_evaluation(shifted=self._shifted)
 
     def _report_warnings(self) -> None:
         warnings = self._engine.scorer.warnings
@@ -229,6 +230,10 @@ class RunTracker:
             kind, step, trained, values, self._tasks.sets, predictions or {}
         )
         self._log.write(kind, step, scores)
+        score = self._engine.scorer.score
+        if isinstance(score, TokenScore) and score.shifted != self._shifted:
+            self._shifted = dict(score.shifted)
+            self.recorder.describe_evaluation(shifted=self._shifted)
 
     def show_progress(self) -> None:
         """Show the live metrics in the terminal."""

@@ -49,7 +49,8 @@ def training_pass_flops(model: object, task: EvalSet, scorer: Scorer) -> float:
 
 
 def _few_rows(model: object, task: EvalSet, scorer: Scorer) -> Rows:
-    few = map_tree(lambda a: a[:EXAMPLES] if isinstance(a, torch.Tensor) else a, task.fixed_rows())
+    part = task.fixed_rows(scorer.part_size(task))[0]
+    few = map_tree(lambda a: a[:EXAMPLES] if isinstance(a, torch.Tensor) else a, part)
     (rows,) = scorer.group([(task.name, *few)], model_device(model))
     return rows
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["Engine"]
 
 MAX_PENDING = 32  # evaluations a GPU may have queued before the training process waits
-WHOLE_SET_BATCH_SIZE = 1000  # examples of a whole set that are in memory at a time
 
 
 class _Pending(NamedTuple):
@@ -172,12 +171,12 @@ class Engine:
     def _task_values(
         self, model: object, task: EvalSet, device: torch.device, *, whole: bool
     ) -> tuple[Values, Predictions | None]:
-        size = self.scorer.batch_size or WHOLE_SET_BATCH_SIZE
         if self.scorer.metric is not None:
             score = self.scorer.metric.compute(self._outputs(model, task, device), task.name)
             return np.full(task.size, score), None  # the examples have no values of their own
         parts, pairs = list[Values](), list[Predictions]()
-        for x, y in task.batches(size) if whole else [task.fixed_rows()]:
+        size = self.scorer.part_size(task)
+        for x, y in task.batches(size) if whole else task.fixed_rows(size):
             (rows,) = self.scorer.group([(task.name, x, y)], device)
             predicted: list[Tensor] = []
             parts.append(self.scorer.values(model, rows, predicted).numpy(force=True))
@@ -190,7 +189,7 @@ class Engine:
         self, model: object, task: EvalSet, device: torch.device
     ) -> Iterator[tuple[Tensor, object]]:
         """Yield the outputs and labels of a whole set, a batch at a time."""
-        for x, y in task.batches(self.scorer.batch_size or WHOLE_SET_BATCH_SIZE):
+        for x, y in task.batches(self.scorer.part_size(task)):
             (rows,) = self.scorer.group([(task.name, x, y)], device)
             yield from self.scorer.outputs(model, rows)
 

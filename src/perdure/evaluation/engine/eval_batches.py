@@ -34,8 +34,11 @@ class EvalBatches:
 
     @cached_property
     def _fixed(self) -> list[Rows]:
-        rows = [(task.name, *task.fixed_rows()) for task in self.tasks]
+        rows = [(task.name, *part) for task in self.tasks for part in self._parts_of(task)]
         return self.scorer.group(rows, self.device)
+
+    def _parts_of(self, task: EvalSet) -> list[tuple[object, object]]:
+        return task.fixed_rows(self.scorer.part_size(task))
 
     @cached_property
     def _whole_sets(self) -> dict[str, tuple[object, object]]:
@@ -49,13 +52,13 @@ class EvalBatches:
         """Return the rows to evaluate after `step` steps, in the order of the tasks."""
         if not self.resample:
             return self._fixed
-        rows = [(task.name, *self._rows_of(task, step)) for task in self.tasks]
+        rows = [(task.name, *part) for task in self.tasks for part in self._parts_at(task, step)]
         return self.scorer.group(rows, self.device)
 
-    def _rows_of(self, task: EvalSet, step: int) -> tuple[object, object]:
+    def _parts_at(self, task: EvalSet, step: int) -> list[tuple[object, object]]:
         if not task.resample:
-            return task.fixed_rows()
-        return take_rows(self._whole_sets[task.name], torch.as_tensor(task.indices(step)))
+            return self._parts_of(task)
+        return [take_rows(self._whole_sets[task.name], torch.as_tensor(task.indices(step)))]
 
     def shape(self, values: Values) -> Values:
         """Return flat values with a row per example, where examples have several."""

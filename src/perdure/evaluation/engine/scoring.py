@@ -28,11 +28,14 @@ from .outputs import class_scores, output_tensor, token_scores
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from ..eval_set import EvalSet
+
 __all__ = ["Rows", "Scorer", "correct"]
 
 CPU_BATCH_SIZE = 500  # the activations of this many examples stay in the cache
 CUDA_BATCH_SIZE = 1 << 14
 TOKEN_BATCH_SIZE = 8  # rows with many labels each have many logits: tokens times vocabulary
+PART_SIZE = 1000  # examples of a whole set that are in memory at a time
 OUT_OF_MEMORY = "can't allocate memory"  # in the RuntimeError of PyTorch's allocator on a CPU
 
 
@@ -128,6 +131,11 @@ class Scorer:
     def metric(self) -> WholeSetMetric | None:
         """The metric of whole sets where that is the score."""
         return self.score if isinstance(self.score, WholeSetMetric) else None
+
+    def part_size(self, task: EvalSet) -> int:
+        """Return how many examples are read at a time, and padded together if they are padded."""
+        few = task.is_padded and isinstance(self.score, TokenScore)
+        return self.batch_size or (TOKEN_BATCH_SIZE if few else PART_SIZE)
 
     def set_classes(self, task: str, classes: Sequence[int]) -> None:
         """Mask the outputs of all other classes for the examples of a task."""

@@ -65,17 +65,17 @@ def as_examples(data: object) -> object:
 
 def check_lengths(items: Iterable[object], name: str) -> None:
     """Raise if rows of numbers, such as token ids, have unequal lengths."""
-    lengths: dict[str, set[int]] = {}
+    lengths: dict[object, set[int]] = {}
     for item in items:
         parts = item.items() if isinstance(item, Mapping) else enumerate(_parts_of(item))
         for key, part in parts:
             if isinstance(part, list) and part and isinstance(part[0], Number):
-                lengths.setdefault(repr(key), set()).add(len(part))
-    for key, found in lengths.items():
+                lengths.setdefault(key, set()).add(len(part))
+    for found in lengths.values():
         if len(found) > 1:
             raise TypeError(
-                f"task {name!r}: rows of {key} have {min(found)} to {max(found)} numbers, expected "
-                f"one length; {PADDING}"
+                f"task {name!r}: rows have {min(found)} to {max(found)} numbers, expected one "
+                f"length; {PADDING}"
             )
 
 

@@ -77,8 +77,13 @@ class Score:
             self._check_metric()
         elif self.lower_is_better:
             raise ValueError("lower_is_better=True needs a score function; accuracy is not a loss")
-        if not isinstance(self.function, str) and (self.shift is not None):
-            raise ValueError(f"shift={self.shift} is for {', '.join(TOKEN_SCALES)}")
+        if isinstance(self.ignore_index, bool) or not isinstance(self.ignore_index, int):
+            raise TypeError(f"ignore_index is {self.ignore_index!r:.40}, expected an integer")
+        if not isinstance(self.function, str) and (self.shift, self.ignore_index) != (None, -100):
+            raise ValueError(
+                f"ignore_index and shift are for {', '.join(TOKEN_SCALES)}; other scores are "
+                "passed the labels"
+            )
         if self.function is not None and self.metric is not None:
             raise ValueError("Score has a function and a metric, expected one of them")
         if self.lower_is_better and self.scale is not None and not self.scale.lower_is_better:
