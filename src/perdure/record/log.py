@@ -218,10 +218,9 @@ class Log:
 
 def _check_control(control: Sequence[str]) -> list[str]:
     """Return the names of control tasks, or raise if these are no names."""
-    names = [control] if isinstance(control, str) else list(control)
-    if isinstance(control, str) or not all(isinstance(name, str) and name for name in names):
+    if isinstance(control, str) or not all(control):
         raise ValueError(f"control is {control!r:.60}, expected a list of names of tasks")
-    return list(dict.fromkeys(names))
+    return [str(name) for name in dict.fromkeys(control)]
 
 
 def _as_flags(correct: ArrayLike) -> NDArray[np.bool_]:
