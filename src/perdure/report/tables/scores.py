@@ -34,8 +34,8 @@ MAX_UNGROUPED = 10  # metrics in a table without headings
 PERCENT_UNITS = {"score": "%", "squared score": "squared %", "none": ""}  # by unit
 ARROWS = {"higher": "↑", "lower": "↓"}
 HEADLINE_IDS = (
-    "acc", "aaa", "acc.learning", "forgetting.best", "bwt", "min_acc", "wc_acc", "wf10", "wf100",
-    "wp10", "wp100", "gap.depth",
+    "acc", "aaa", "acc.learning", "forgetting.best", "bwt", "retention", "retention.worst",
+    "min_acc", "wc_acc", "wf10", "wf100", "wp10", "wp100", "gap.depth",
 )  # fmt: skip
 TASK_COLUMNS = {
     "learned": "acc.learning",
