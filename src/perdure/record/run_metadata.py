@@ -51,7 +51,7 @@ INEXACT_PRECISIONS = ("tf32", "float16", "bfloat16")  # others predict as float3
 
 FIELD_TYPES = {
     "config": dict, "evaluation": dict, "scale": dict, "versions": dict, "notes": list,
-    "control": list,    "setting": str, "created": str, "cpu": str,
+    "control": list, "log": dict,    "setting": str, "created": str, "cpu": str,
 }  # fmt: skip
 
 
@@ -65,6 +65,7 @@ class RunMetadata:
     versions: dict[str, JSON] = field(default_factory=dict)
     notes: list[JSON] = field(default_factory=list)
     control: list[JSON] = field(default_factory=list)
+    log: dict[str, JSON] = field(default_factory=dict)  # where a Log may be resumed
     setting: str = ""
     created: str = ""
     cpu: str = ""

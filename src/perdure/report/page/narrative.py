@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Interpretation",
+    "describe_retention",
     "describe_scores",
     "describe_stability_gap",
-    "describe_retention",
     "diagnose",
     "interpret",
 ]
