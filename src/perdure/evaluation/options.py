@@ -62,6 +62,9 @@ class EvalTask:
         subset: overrides the evaluator's `subset` for this task; `Subset(None)` for all examples.
         collate: makes a batch of a list of examples, as the `collate_fn` of a DataLoader does:
             needed to pad examples of unequal length.
+        control: the task is evaluated but never trained, such as a general ability that a model
+            should retain. It is evaluated from the start on, on its whole set before training and
+            at the end of each task. `retention` and its variants are computed from that.
     """
 
     data: object
@@ -69,6 +72,7 @@ class EvalTask:
     ids: Sequence[int] | None = None
     subset: int | Subset | None = None
     collate: Callable[[list[object]], object] | None = None
+    control: bool = False
 
     def __post_init__(self) -> None:
         if self.collate is not None and not callable(self.collate):
@@ -87,6 +91,8 @@ class EvalTask:
             rows.append(("subset", str(as_subset(self.subset))))
         if self.collate is not None:
             rows.append(("collate", getattr(self.collate, "__name__", type(self.collate).__name__)))
+        if self.control:
+            rows.append(("control", "evaluated but never trained"))
         return format_block("EvalTask", rows)
 
 

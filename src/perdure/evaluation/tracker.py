@@ -92,6 +92,7 @@ class RunTracker:
         state = None
         if isinstance(record.resume, Mapping):
             state = check_state(record.resume, self._tasks.sets)
+        self.recorder.set_control(self._tasks.control)
         self.recorder.open(record)
         if state is not None:
             self._load(state)
@@ -198,10 +199,11 @@ class RunTracker:
             raise first_error
 
     def evaluate_now(
-        self, kind: Literal["initial", "full"], model: object, tasks: Sequence[EvalSet]
-    ) -> None:
-        """Evaluate at the current step and record it: `full` whole sets, or `initial` subsets."""
-        whole = kind == "full" or self._engine.scorer.metric is not None
+        self, kind: Literal["initial", "full"], model: object, tasks: Sequence[EvalSet], *,
+        whole: bool = False,
+    ) -> None:  # fmt: skip
+        """Evaluate at the current step and record it: `full` or `whole` sets, or else subsets."""
+        whole = whole or kind == "full" or self._engine.scorer.metric is not None
         values, predictions = self._engine.evaluate_now(model, tasks, whole=whole)
         predictions = predictions if kind == "full" else {}
         self._write(kind, self._lifecycle.step, self._lifecycle.task, values, predictions)
@@ -249,7 +251,8 @@ class RunTracker:
         )
         with preserve_state(model):  # loading data may run the user's code
             self._costs.begin_task(task.name, train_data)
-            task.load()
+            for evaluated in (task, *self._tasks.control):
+                evaluated.load()
         self.recorder.begin_task(task, self._lifecycle.step)
 
     def estimate_costs(self, model: object, task: EvalSet) -> None:
