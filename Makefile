@@ -25,25 +25,6 @@ test-quick: .venv/dev
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -m slow
 
-# Runs inside other frameworks, each in an environment where it installs next to our PyTorch.
-# `make test` runs those inside Lightning and transformers too; the others are skipped there.
-FRAMEWORKS := .venv-frameworks
-test-frameworks: $(FRAMEWORKS)/installed $(PEERS)/avalanche
-	OMP_NUM_THREADS=1 $(FRAMEWORKS)/bin/python -m pytest tests/frameworks -rs
-	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/frameworks -rs
-
-# The table of docs/frameworks.md: what each framework's own evaluation does to the weights.
-frameworks-table: $(FRAMEWORKS)/installed $(PEERS)/avalanche
-	@$(FRAMEWORKS)/bin/python -m tests.frameworks.table
-	@$(PEERS)/bin/python -m tests.frameworks.table
-
-$(FRAMEWORKS)/installed: tests/frameworks/requirements.txt
-	$(PYTHON) -m venv $(FRAMEWORKS)
-	$(FRAMEWORKS)/bin/python -m pip --disable-pip-version-check --quiet install torch==2.13.0
-	$(FRAMEWORKS)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
-	$(FRAMEWORKS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps -e .
-	@touch $@
-
 # The fast tests with the kernels of other processors; those without PyTorch also on Python 3.13.
 test-processors: .venv/dev
 	$(BIN)/python -m tests.processors
@@ -103,6 +84,25 @@ $(PEERS)/avalanche:
 	$(PEERS_PIP) torch==2.13.0
 	$(PEERS_PIP) torch==2.13.0 torchvision==0.28.0 avalanche-lib==0.6.0 fastai==2.8.12
 	$(PEERS_PIP) -c requirements.lock torch==2.13.0 pytest hypothesis -e ".[train]"
+	@touch $@
+
+# Runs inside other frameworks, each in an environment where it installs next to our PyTorch.
+# `make test` runs those inside Lightning and transformers too; the others are skipped there.
+FRAMEWORKS := .venv-frameworks
+test-frameworks: $(FRAMEWORKS)/installed $(PEERS)/avalanche
+	OMP_NUM_THREADS=1 $(FRAMEWORKS)/bin/python -m pytest tests/frameworks -rs
+	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/frameworks -rs
+
+# The table of docs/frameworks.md: what each framework's own evaluation does to the weights.
+frameworks-table: $(FRAMEWORKS)/installed $(PEERS)/avalanche
+	@$(FRAMEWORKS)/bin/python -m tests.frameworks.table
+	@$(PEERS)/bin/python -m tests.frameworks.table
+
+$(FRAMEWORKS)/installed: tests/frameworks/requirements.txt
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip --disable-pip-version-check --quiet install torch==2.13.0
+	$(FRAMEWORKS)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	$(FRAMEWORKS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps -e .
 	@touch $@
 
 # Pins the datasets to the current revisions on the hub; review the difference before you commit.
