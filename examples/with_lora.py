@@ -26,8 +26,9 @@ for task, verb, k in (("general", "likes", 1), ("first", "fears", 3), ("second",
     ids = tokenizer(texts[task], return_tensors="pt")["input_ids"]
     data = {"input_ids": ids, "labels": ids.masked_fill(torch.arange(3) < 2, -100)}  # the answer
     tests[task] = perdure.EvalTask(data, control=task == "general")  # evaluated, not learned again
-size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-model = LlamaForCausalLM(LlamaConfig(vocab_size=len(words), initializer_range=0.2, **size))
+size = {"vocab_size": len(words), "hidden_size": 32, "intermediate_size": 64}
+config = LlamaConfig(**size, num_hidden_layers=2, num_attention_heads=2, initializer_range=0.2)
+model = LlamaForCausalLM(config)
 record = perdure.Record(sys.argv[1] if len(sys.argv) > 1 else "runs/lora", overwrite=True)
 with ContinualEvaluation(tests, score="exact_match", every=10, record=record) as evaluation:
     for task, sentences in texts.items():

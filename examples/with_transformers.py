@@ -25,8 +25,8 @@ def facts(shift):
     return [{"input_ids": i, "labels": label} for i, label in zip(ids, labels, strict=True)]
 
 
-size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-config = transformers.LlamaConfig(vocab_size=len(words), pad_token_id=0, **size)
+size = {"vocab_size": len(words), "hidden_size": 32, "intermediate_size": 64}
+config = transformers.LlamaConfig(**size, num_hidden_layers=2, num_attention_heads=2)
 model = transformers.LlamaForCausalLM(config)
 tasks = {f"shift {shift}": facts(shift) for shift in (1, 2, 3)}
 record = perdure.Record(sys.argv[1] if len(sys.argv) > 1 else "runs/llama", overwrite=True)

@@ -38,9 +38,10 @@ cli_run cli_run_processes compare_tests data_cache data_hub data_load evaluator_
 evaluator_executors evaluator_failures evaluator_intruders evaluator_kills evaluator_laws
 evaluator_layers evaluator_record evaluator_resume examples execution_ray figures_curves
 figures_matrix figures_real fuzz hostile_files live_clients live_page many_tasks
-lightning transformers recipes trl avalanche report_broken_runs report_page report_page_browser scenarios_named strategies
+report_broken_runs report_page report_page_browser scenarios_named strategies
 strategies_contract strategies_costs study_end_to_end study_status training_checkpoint
 training_kills training_resume trust_imports trust_stores waits writer_lock zoo
+avalanche lightning recipes transformers trl
 """.split()  # noqa: SIM905 - a list to read
 
 

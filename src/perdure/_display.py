@@ -12,7 +12,7 @@ from ._terminal_text import escape_line
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import polars
+    import polars as pl
     from pandas import DataFrame
 
 __all__ = ["count_of", "format_block", "list_some", "make_frame", "make_polars"]
@@ -88,9 +88,7 @@ def make_frame(
     return frame.set_index(list(index))  # type: ignore[no-any-return]
 
 
-def make_polars(
-    records: Sequence[Mapping[str, object]], columns: Sequence[str]
-) -> polars.DataFrame:
+def make_polars(records: Sequence[Mapping[str, object]], columns: Sequence[str]) -> pl.DataFrame:
     """Return records as a polars table."""
     by_column = {name: [record.get(name) for record in records] for name in columns}
     return _frame_library("polars").DataFrame(by_column)  # type: ignore[no-any-return]

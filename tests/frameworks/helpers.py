@@ -30,7 +30,8 @@ def needs(*names: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return [import_module(name) for name in names][0]
+            first, *_ = [import_module(name) for name in names]
+            return first
         except ModuleNotFoundError as error:
             raise pytest.skip.Exception(
                 f"needs {error.name}, see `make test-frameworks`", allow_module_level=True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -111,11 +111,13 @@ def test_the_record_is_that_of_a_plain_loop(tmp_path: Path) -> None:
 
 def test_a_function_names_the_task_of_each_batch(tmp_path: Path) -> None:
     evaluation = ContinualEvaluation(
-        evaluation_data(), task=lambda trainer: TASKS[trainer.current_epoch], record=tmp_path / "run"
+        evaluation_data(),
+        task=lambda trainer: TASKS[trainer.current_epoch],
+        record=tmp_path / "run",
     )
     fit(Module(), "a", [evaluation])
-    spans = {task: [p.step for p in lines(tmp_path / "run") if p.trained == task and p.kind == "probe"]
-             for task in TASKS}  # fmt: skip
+    probes = [line for line in lines(tmp_path / "run") if line.kind == "probe"]
+    spans = {task: [line.step for line in probes if line.trained == task] for task in TASKS}
     assert spans == {"a": [1, 2, 3, 4], "b": [5, 5, 6, 6, 7, 7, 8, 8]}
     assert perdure.open_run(tmp_path / "run").finished  # closed by the end of fit
     with pytest.raises(RuntimeError, match=r"closed when training ended.* assign evaluation\.task"):
@@ -137,8 +139,9 @@ def test_a_stream_without_boundaries(tmp_path: Path) -> None:
 
 
 def test_an_error_in_training_leaves_what_was_evaluated(tmp_path: Path) -> None:
+    evaluation = ContinualEvaluation(evaluation_data(), task="a", record=tmp_path / "run")
     with pytest.raises(KeyError):
-        fit(Module(fails_at=3), "a", [ContinualEvaluation(evaluation_data(), task="a", record=tmp_path / "run")])
+        fit(Module(fails_at=3), "a", [evaluation])
     assert [line.step for line in lines(tmp_path / "run")] == [0, 1, 2, 3]
     assert not perdure.open_run(tmp_path / "run").finished
 

@@ -74,7 +74,8 @@ def run(heading: str, library: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("heading", "package"), [("skorch", "skorch"), ("fastai", "fastai.basics"), ("Keras 3", "keras")]
+    ("heading", "package"),
+    [("skorch", "skorch"), ("fastai", "fastai.basics"), ("Keras 3", "keras")],
 )
 def test_a_recipe_records_and_leaves_training_as_it_was(
     heading: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -188,14 +189,13 @@ def test_an_example_runs_and_records(name: str, package: str, tmp_path: Path) ->
     if not is_installed(package):
         pytest.skip(f"needs {package}, see `make test-frameworks`")
     # torchvision's compiled part may be that of another build of PyTorch; nothing here uses it.
-    start = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    start = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0])"
     if package == "avalanche":
-        define = "torch.library.define('torchvision::{}', '(Tensor a, Tensor b, float c) -> Tensor')"
-        start = f"import torch; {'; '.join(define.format(n) for n in ('nms', 'qnms'))}; {start}"
+        start = f"import tests.frameworks.test_avalanche; {start}"
     answer = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", start, str(path), str(tmp_path / "run")],
         capture_output=True, text=True, check=False, cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(EXAMPLES.parent)},
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     run = perdure.open_run(tmp_path / "run")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import BinaryIO
 
+    import polars as pl
     from numpy.typing import ArrayLike
-    import polars
     from pandas import DataFrame
 
     from ..metrics import SummaryOptions
@@ -62,7 +62,7 @@ class ScoreGroup(NamedTuple):
         """Return the summary as a pandas table with a row per metric."""
         return self.summary.to_pandas()
 
-    def to_polars(self) -> polars.DataFrame:
+    def to_polars(self) -> pl.DataFrame:
         """Return the summary as a polars table with a row per metric."""
         return self.summary.to_polars()
 
@@ -106,7 +106,7 @@ class GroupedScores(NamedTuple):
         """Return a pandas table with a row per group and metric."""
         return make_frame(self.to_records(), RECORD_COLUMNS, ["group", "id"])
 
-    def to_polars(self) -> polars.DataFrame:
+    def to_polars(self) -> pl.DataFrame:
         """Return a polars table with a row per group and metric."""
         return make_polars(self.to_records(), RECORD_COLUMNS)
 

@@ -94,7 +94,9 @@ class MetricLog:
         if self._function is not None:
             values = {f"{kind}/{task}": score for task, score in scores.items()}
             live = {} if kind == "initial" else self._recorder.live.to_dict()
-            self._call(values | {f"live/{id_}": v for id_, v in live.items() if v is not None}, step)
+            self._call(
+                values | {f"live/{id_}": v for id_, v in live.items() if v is not None}, step
+            )
 
     def finish(self, step: int) -> None:
         """Pass on the final metrics (`final/ID`)."""

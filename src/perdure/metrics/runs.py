@@ -18,7 +18,7 @@ from .summary_types import drop_other_ids, notes_about, render_html, render_text
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    import polars
+    import polars as pl
     from pandas import DataFrame
 
     from ..stats import IntervalMethod, MeanOverSeeds
@@ -118,7 +118,7 @@ class RunsSummary:
         """Return the means over seeds as a pandas table with a row per id."""
         return make_frame(self.to_records(), RECORD_COLUMNS, ["id"])
 
-    def to_polars(self) -> polars.DataFrame:
+    def to_polars(self) -> pl.DataFrame:
         """Return the means over seeds as a polars table with a row per id."""
         return make_polars(self.to_records(), RECORD_COLUMNS)
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import numpy as np
+    import polars as pl
     from numpy.typing import NDArray
-    import polars
     from pandas import DataFrame
 
 __all__ = ["Summary", "SummaryOptions", "options_for"]
@@ -166,7 +166,7 @@ class Summary:
         """Return the metrics as a pandas table with a row per id."""
         return make_frame(self.to_records(), RECORD_COLUMNS, ["id"])
 
-    def to_polars(self) -> polars.DataFrame:
+    def to_polars(self) -> pl.DataFrame:
         """Return the metrics as a polars table with a row per id."""
         return make_polars(self.to_records(), RECORD_COLUMNS)
 

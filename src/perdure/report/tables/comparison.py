@@ -13,7 +13,7 @@ from ...stats import find_pair_test, min_attainable_p, seeds_needed
 from .example_differences import example_comparison_to_dict
 
 if TYPE_CHECKING:
-    import polars
+    import polars as pl
     from pandas import DataFrame
 
     from ...stats import IntervalMethod, PairTest, PairTestName
@@ -86,7 +86,7 @@ class ComparisonReport:
         """Return a pandas table with a row per metric and method."""
         return make_frame(self.to_records(), RECORD_COLUMNS, ["metric", "method"])
 
-    def to_polars(self) -> polars.DataFrame:
+    def to_polars(self) -> pl.DataFrame:
         """Return a polars table with a row per metric and method."""
         return make_polars(self.to_records(), RECORD_COLUMNS)
 
