@@ -85,13 +85,13 @@ def make_frame(
 ) -> DataFrame:
     """Return records as a pandas table whose rows are named by the columns in `index`."""
     frame = _frame_library("pandas").DataFrame(list(records), columns=list(columns))
-    return frame.set_index(list(index))  # type: ignore[no-any-return]
+    return frame.set_index(list(index))
 
 
 def make_polars(records: Sequence[Mapping[str, object]], columns: Sequence[str]) -> pl.DataFrame:
     """Return records as a polars table."""
     by_column = {name: [record.get(name) for record in records] for name in columns}
-    return _frame_library("polars").DataFrame(by_column)  # type: ignore[no-any-return]
+    return _frame_library("polars").DataFrame(by_column)
 
 
 def _frame_library(name: str) -> Any:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,9 +19,6 @@ import perdure
 
 from ..evaluator_helpers import Net, lines, rows
 from .helpers import OWN, TASKS, check_law, evaluation_data, needs, record_of, train_data, weights
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 L = needs("lightning.pytorch")
 ContinualEvaluation = needs("perdure.adapters.lightning").ContinualEvaluation
@@ -168,3 +169,26 @@ def test_a_checkpoint_resumes_the_record(tmp_path: Path) -> None:
     assert [line[:4] for line in resumed] == [line[:4] for line in whole]  # each step once
     assert resumed[:5] == whole[:5]  # the evaluation at the beginning, and four steps
     assert perdure.open_run(tmp_path / "stopped").finished
+
+
+@pytest.mark.slow
+def test_two_processes_where_rank_0_evaluates(tmp_path: Path) -> None:
+    def run(*arguments: str) -> str:
+        answer = subprocess.run(
+            [sys.executable, str(Path(__file__).with_name("two_processes.py")), *arguments],
+            capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        )  # fmt: skip
+        assert answer.returncode == 0, answer.stderr
+        (line,) = [line for line in answer.stdout.splitlines() if line.startswith("weights ")]
+        return line
+
+    assert run(str(tmp_path / "run")) == run()
+    assert [line.step for line in lines(tmp_path / "run")] == [0, 1, 2, 3, 4, 4]
+    assert perdure.open_run(tmp_path / "run").finished
+
+
+def test_other_ranks_record_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    ContinualEvaluation(evaluation_data(), task="a", record=tmp_path / "run").close()
+    assert not (tmp_path / "run").exists()

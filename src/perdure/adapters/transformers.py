@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from ..record import read_json
 from ._base import FrameworkEvaluation
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class ContinualEvaluation(FrameworkEvaluation[TrainerState], TrainerCallback):
                     f"{path}: no state of the evaluation to resume; resume from a checkpoint that "
                     "was saved with ContinualEvaluation in this output_dir"
                 )
-            self.load_state_dict(json.loads(path.read_text(encoding="utf-8")))
+            self.load_state_dict(read_json(path))
         self.begin_training(model, state)
 
     def on_step_begin(
