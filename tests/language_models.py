@@ -33,7 +33,8 @@ class Norm(nn.Module):
 def rotate(x: Tensor) -> Tensor:
     """Return queries or keys with rotary position embeddings."""
     half, length = x.shape[-1] // 2, x.shape[-2]
-    angle = torch.arange(length)[:, None] * 100.0 ** -(torch.arange(half) / half)
+    places, turns = torch.arange(length, device=x.device), torch.arange(half, device=x.device)
+    angle = places[:, None] * 100.0 ** -(turns / half)
     a, b = x[..., :half], x[..., half:]
     return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
 
@@ -76,9 +77,10 @@ class Llama(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> dict[str, Tensor]:
         length = input_ids.shape[1]
-        mask = torch.ones(length, length, dtype=torch.bool).tril()[None, None]
-        if attention_mask is not None:
-            mask = mask & (attention_mask[:, None, None].bool() | torch.eye(length).bool())
+        square = torch.ones(length, length, dtype=torch.bool, device=input_ids.device)
+        mask = square.tril()[None, None]
+        if attention_mask is not None:  # each position sees itself, or it would see nothing
+            mask = mask & (attention_mask[:, None, None].bool() | (mask & ~square.tril(-1)))
         x = self.embedding(input_ids)
         for layer in self.layers:
             x = layer(x, mask)
@@ -126,7 +128,7 @@ def loss(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
 
 def true_scores(model: nn.Module, examples: Sequence[Example]) -> dict[str, float]:
     """Return all four scores by loops over examples and tokens, without padding or batches."""
-    mine = copy.deepcopy(model).eval().double()
+    mine = copy.deepcopy(model).cpu().eval().double()
     losses: list[list[float]] = []
     right: list[list[bool]] = []
     for example in examples:

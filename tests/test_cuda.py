@@ -20,6 +20,10 @@ from perdure.evaluation.engine.engine import Engine
 from perdure.evaluation.engine.result_ring import MAX_SLOTS
 from perdure.models import build
 
+from .evaluator_helpers import lines
+from .language_models import Llama, pad, text, true_scores
+from .language_models import loss as next_token_loss
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -378,3 +382,33 @@ def test_audit_notices_state_that_a_copy_does_not_have() -> None:
 
     with pytest.warns(perdure.EvaluationWarning, match="differ"):
         watch()
+
+
+@pytest.mark.parametrize("executor", [perdure.Inline(), perdure.Worker()], ids=["inline", "stream"])
+@pytest.mark.parametrize("name", ["perplexity", "token_accuracy", "exact_match"])
+def test_scores_of_tokens(tmp_path: Path, name: Any, executor: Any) -> None:
+    """A language model in a captured graph and on another stream, against a loop over tokens."""
+    examples = text(0, count=30)
+    torch.manual_seed(0)
+    model = Llama().cuda()
+    optimizer, copies = torch.optim.Adam(model.parameters(), 0.02), {}
+    batch = {key: value.cuda() for key, value in pad(examples).items()}
+    with (
+        perdure.Evaluator(
+            {"a": perdure.EvalTask(examples, collate=pad)}, score=name, executor=executor,
+            record=tmp_path, count_flops=False,
+        ) as evaluator,
+        evaluator.task("a", model),
+    ):  # fmt: skip
+        for step in range(1, 9):
+            optimizer.zero_grad()
+            next_token_loss(model, batch).backward()
+            optimizer.step()
+            evaluator.step(model)
+            copies[step] = copy.deepcopy(model)
+    assert evaluator.notes == []  # the graph was captured
+    probes = [line for line in lines(tmp_path) if line.kind == "probe"]
+    assert [line.step for line in probes] == list(copies)
+    for line in probes:
+        expected = true_scores(copies[line.step], examples)[name]
+        assert line.score == pytest.approx(expected, rel=1e-4)

@@ -237,8 +237,8 @@ def test_nothing_is_opened_until_the_state_may_be_there(tmp_path: Path) -> None:
 
 def test_states_that_cannot_be_loaded_later(tmp_path: Path) -> None:
     state = state_of(tmp_path / "run")
-    for record in (None, tmp_path / "new"):
-        evaluator = perdure.Evaluator(data(), record=record)
+    for folder in (None, tmp_path / "new"):
+        evaluator = perdure.Evaluator(data(), record=folder)
         with pytest.raises(RuntimeError, match=r"after the record was opened.*resume='later'"):
             evaluator.load_state_dict(state)
         evaluator.close(finished=False)

@@ -192,7 +192,7 @@ class LargeTensors(TorchDispatchMode):
     """Follows how many elements of large tensors exist at a time, whoever made them."""
 
     def __init__(self, least: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.least, self.peak = least, 0
         self.made: list[tuple[StorageWeakRef, int]] = []
 
@@ -287,7 +287,7 @@ def test_names_and_options_that_do_not_exist() -> None:
         Score("nll", lower_is_better=True)
     for options in ({"shift": True}, {"ignore_index": 0}):
         with pytest.raises(ValueError, match="ignore_index and shift are for nll, perplexity"):
-            Score(None, **options)  # type: ignore[arg-type]
+            Score(None, **options)
     with pytest.raises(TypeError, match="ignore_index is None, expected an integer"):
         Score("nll", ignore_index=None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="classes are for accuracy"):

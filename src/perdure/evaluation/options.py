@@ -53,8 +53,9 @@ class EvalTask:
 
     Args:
         data: `(x, y)` as tensors or arrays (x may be a tuple or dict of them), a dict with
-            labels, a map-style Dataset, a DataLoader, or a function without arguments that
-            returns one of these and is called when the data is first needed.
+            labels, a map-style Dataset (of Hugging Face, too), a DataLoader, a short
+            IterableDataset, or a function without arguments that returns one of these and is
+            called when the data is first needed.
         classes: the classes a prediction may name (task-incremental learning); the outputs for
             all others are masked.
         ids: one integer per example that identifies it in the record; by default its position.

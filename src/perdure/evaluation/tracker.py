@@ -203,7 +203,7 @@ class RunTracker:
         whole: bool = False,
     ) -> None:  # fmt: skip
         """Evaluate at the current step and record it: `full` or `whole` sets, or else subsets."""
-        whole = whole or kind == "full" or self._engine.scorer.metric is not None
+        whole = whole or kind == "full"
         values, predictions = self._engine.evaluate_now(model, tasks, whole=whole)
         predictions = predictions if kind == "full" else {}
         self._write(kind, self._lifecycle.step, self._lifecycle.task, values, predictions)

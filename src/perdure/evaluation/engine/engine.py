@@ -151,6 +151,7 @@ class Engine:
     ) -> tuple[dict[str, Values], dict[str, Predictions]]:
         """Return the values of the examples of each task: of whole sets, or of fixed subsets.
 
+        A metric of whole sets is always computed on these, and is the value of every example.
         Labels and predicted classes come with the values where each example has one label.
         """
         device = model_device(model)
@@ -173,7 +174,7 @@ class Engine:
     ) -> tuple[Values, Predictions | None]:
         if self.scorer.metric is not None:
             score = self.scorer.metric.compute(self._outputs(model, task, device), task.name)
-            return np.full(task.size, score), None  # the examples have no values of their own
+            return np.full(task.size, score), None
         parts, pairs = list[Values](), list[Predictions]()
         size = self.scorer.part_size(task)
         for x, y in task.batches(size) if whole else task.fixed_rows(size):

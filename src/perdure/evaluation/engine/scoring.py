@@ -134,7 +134,8 @@ class Scorer:
 
     def part_size(self, task: EvalSet) -> int:
         """Return how many examples are read at a time, and padded together if they are padded."""
-        few = task.is_padded and isinstance(self.score, TokenScore)
+        needs_all_outputs = isinstance(self.score, TokenScore | WholeSetMetric)
+        few = task.is_padded and needs_all_outputs
         return self.batch_size or (TOKEN_BATCH_SIZE if few else PART_SIZE)
 
     def set_classes(self, task: str, classes: Sequence[int]) -> None:
