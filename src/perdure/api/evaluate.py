@@ -9,7 +9,7 @@ import numpy as np
 
 from .._display import count_of, format_block, make_frame
 from ..evaluation import EvalTask, Evaluator, Inline
-from ..evaluation.arguments import named_tasks
+from ..evaluation.arguments import named_tasks, task_name
 from ..metrics import ACCURACY, ScoreScale
 from ..stats import wilson_interval
 
@@ -108,7 +108,7 @@ def evaluate(
           unit vectors  0.7500  0.3006 to 0.9544  4 examples
     """
     plain = {
-        name: replace(data, control=False) if isinstance(data, EvalTask) else data
+        task_name(name): replace(data, control=False) if isinstance(data, EvalTask) else data
         for name, data in named_tasks(tasks)
     }
     if not plain:

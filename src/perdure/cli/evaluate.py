@@ -74,7 +74,8 @@ def evaluate(
         format_: Output format.
     """
     require_training()
-    from ..api.checkpoints import CheckpointLoader, evaluate_checkpoints
+    from ..api.checkpoints.loader import CheckpointLoader
+    from ..api.checkpoints.record import evaluate_checkpoints
 
     loader = CheckpointLoader(
         _import_function(model, "model"), import_user_attribute(tasks, "tasks"),

@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from .._display import list_some
-from ..record import InputError
-from ..record.io.files import find_matches, read_json
+from ..._display import list_some
+from ...record import InputError
+from ...record.io.files import find_matches, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
