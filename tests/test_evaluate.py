@@ -51,7 +51,7 @@ def accuracy(model: nn.Module, task: str) -> float:
 
 def saved_models(folder: Path) -> dict[int, nn.Module]:
     """Save models of steps 5, 10 and 200, whose names sort otherwise; return them by step."""
-    models = {}
+    models: dict[int, nn.Module] = {}
     for seed, step in enumerate((5, 10, 200)):
         torch.manual_seed(seed)
         models[step] = net()
@@ -164,7 +164,7 @@ def test_folders_of_hugging_face_also_in_shards(tmp_path: Path) -> None:
     whole.mkdir()
     shards.mkdir()
     save_file(weights, whole / "model.safetensors")
-    index = {}
+    index: dict[str, str] = {}
     for k, part in enumerate((names[:3], names[3:])):
         save_file({name: weights[name] for name in part}, shards / f"model-{k}.safetensors")
         index |= dict.fromkeys(part, f"model-{k}.safetensors")
