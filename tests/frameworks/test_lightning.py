@@ -69,10 +69,11 @@ def train(mode: str, folder: Path | None = None, **options: Any) -> dict[str, Te
     """Return the weights after two tasks, with one way to evaluate meanwhile."""
     torch.manual_seed(0)
     model, evaluation = Module(), ContinualEvaluation(evaluation_data(), record=folder)
-    own = {"val_check_interval": 2, "limit_val_batches": None} if mode == OWN else {}
+    own: dict[str, Any] = {"val_check_interval": 2, "limit_val_batches": None}
     for task in TASKS:
         evaluation.task = task
-        fit(model, task, [evaluation] if mode == "perdure" else [], **options, **own)
+        callbacks = [evaluation] if mode == "perdure" else []
+        fit(model, task, callbacks, **options, **(own if mode == OWN else {}))
     evaluation.close()
     return weights(model)
 
@@ -82,7 +83,9 @@ def test_weights_are_those_of_a_training_without_evaluation() -> None:
 
 
 def test_accumulated_batches_count_once(tmp_path: Path) -> None:
-    options = {"accumulate_grad_batches": 3}  # the last of four batches is a step of its own
+    options: dict[str, Any] = {
+        "accumulate_grad_batches": 3
+    }  # the last of four batches is a step of its own
     alone = train("none", **options)
     assert all(
         torch.equal(value, alone[name])

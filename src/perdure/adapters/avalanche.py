@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["ContinualEvaluation"]
 
 
-class ContinualEvaluation(FrameworkEvaluation[Any], SupervisedPlugin):
+class ContinualEvaluation(FrameworkEvaluation[Any], SupervisedPlugin):  # type: ignore[misc]
     """Evaluates every experience while a strategy trains, and leaves training bit-identical.
 
     Pass it in the strategy's `plugins`, and call `close` after the last experience.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["ContinualEvaluation"]
 
 
-class ContinualEvaluation(FrameworkEvaluation[Trainer], Callback):
+class ContinualEvaluation(FrameworkEvaluation[Trainer], Callback):  # type: ignore[misc]
     """Evaluates every task while Lightning trains, and leaves training bit-identical.
 
     A step is one in which the trainer's `global_step` rises, so accumulated batches count once.

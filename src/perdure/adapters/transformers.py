@@ -21,7 +21,7 @@ __all__ = ["ContinualEvaluation"]
 STATE_FILE = "perdure.json"  # in a checkpoint folder of the Trainer
 
 
-class ContinualEvaluation(FrameworkEvaluation[TrainerState], TrainerCallback):
+class ContinualEvaluation(FrameworkEvaluation[TrainerState], TrainerCallback):  # type: ignore[misc]
     """Evaluates every task while a `Trainer` trains, and leaves training bit-identical.
 
     It works with every Trainer, such as TRL's SFTTrainer. A step is one of the optimizer, so
