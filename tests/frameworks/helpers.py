@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,13 +18,22 @@ from ..evaluator_helpers import rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
 TASKS = ("a", "b")
 TRAIN = {"a": 1, "b": 2}  # seeds of the data
 TEST = {"a": 11, "b": 12}
 OWN = "its own evaluation"
-MODES = ("none", "perdure", OWN)
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
+
+
+def run_recipe(heading: str, names: dict[str, Any]) -> None:
+    """Run the code below a heading of the page, and add what it defines to `names`."""
+    sections = re.split(r"^#{2,3} ", PAGE, flags=re.MULTILINE)
+    (text,) = [section for section in sections if section.startswith(f"{heading}\n")]
+    code = text.partition("```python\n")[2].partition("```")[0]
+    exec(compile(code, heading, "exec"), names)
 
 
 def needs(*names: str) -> Any:

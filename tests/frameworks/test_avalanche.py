@@ -21,6 +21,7 @@ from .helpers import (
     needs,
     record_of,
     replay,
+    run_recipe,
     train_data,
     weights,
 )
@@ -112,6 +113,21 @@ def test_the_record_is_that_of_a_plain_loop(tmp_path: Path) -> None:
     replay(tmp_path / "loop", Net(), snapshots.states, data)
     assert record_of(tmp_path / "plugin") == record_of(tmp_path / "loop")
     assert perdure.open_run(tmp_path / "plugin").finished
+
+
+def test_the_page_shows_a_program_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = Net()
+    names: dict[str, Any] = {
+        "Naive": training.Naive, "model": model, "benchmark": make_benchmark(),
+        "optimizer": torch.optim.SGD(model.parameters(), 0.3),
+        "options": {"criterion": nn.CrossEntropyLoss(), "train_mb_size": 8,
+                    "evaluator": training.plugins.EvaluationPlugin(loggers=[])},
+    }  # fmt: skip
+    run_recipe("Avalanche", names)
+    assert perdure.open_run("runs/avalanche").finished
 
 
 class Heads(models.MultiTaskModule):  # type: ignore[misc, name-defined]

@@ -6,7 +6,9 @@ import logging
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +20,17 @@ from torch.utils.data import DataLoader, TensorDataset
 import perdure
 
 from ..evaluator_helpers import Net, lines, rows
-from .helpers import OWN, TASKS, check_law, evaluation_data, needs, record_of, train_data, weights
+from .helpers import (
+    OWN,
+    TASKS,
+    check_law,
+    evaluation_data,
+    needs,
+    record_of,
+    run_recipe,
+    train_data,
+    weights,
+)
 
 L = needs("lightning.pytorch")
 ContinualEvaluation = needs("perdure.adapters.lightning").ContinualEvaluation
@@ -111,6 +123,18 @@ def test_the_record_is_that_of_a_plain_loop(tmp_path: Path) -> None:
     assert all(torch.equal(value, trained[name]) for name, value in weights(model).items())
     assert record_of(tmp_path / "callback") == record_of(tmp_path / "loop")
     assert perdure.open_run(tmp_path / "callback").finished
+
+
+def test_the_page_shows_a_program_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {
+        "lightning": SimpleNamespace(Trainer=partial(L.Trainer, **QUIET)), "module": Module(),
+        "test_sets": evaluation_data(), "loaders": {task: loader(task) for task in TASKS},
+    }  # fmt: skip
+    run_recipe("Lightning", names)
+    assert perdure.open_run("runs/lightning").finished
 
 
 def test_a_function_names_the_task_of_each_batch(tmp_path: Path) -> None:

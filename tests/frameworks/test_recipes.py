@@ -19,18 +19,19 @@ from perdure._extras import is_installed
 
 from ..evaluator_helpers import lines, net, sets, watch
 from ..evaluator_loops import seeded
-from .helpers import TASKS, evaluation_data, needs, same, train_data, weights
+from .helpers import (
+    PAGE,
+    TASKS,
+    evaluation_data,
+    needs,
+    run_recipe,
+    same,
+    train_data,
+    weights,
+)
 from .table import ROWS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
 pytestmark = pytest.mark.filterwarnings("ignore", "error::perdure.EvaluationWarning")
-
-
-def recipe(heading: str) -> str:
-    """Return the code below a heading of the page."""
-    section = re.split(r"^#{2,3} ", PAGE, flags=re.MULTILINE)
-    (text,) = [part for part in section if part.startswith(f"{heading}\n")]
-    return text.partition("```python\n")[2].partition("```")[0]
 
 
 def test_the_page_has_the_rows_of_the_table() -> None:
@@ -69,7 +70,7 @@ def run(heading: str, library: Any) -> dict[str, Any]:
     if heading == "JAX and Flax":
         for part in ("test_sets", "train_sets"):
             names[part] = {name: (x.numpy(), y.numpy()) for name, (x, y) in names[part].items()}
-    exec(compile(recipe(heading), heading, "exec"), names)
+    run_recipe(heading, names)
     return names
 
 

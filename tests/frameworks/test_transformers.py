@@ -10,7 +10,7 @@ import pytest
 import perdure
 
 from ..evaluator_helpers import lines
-from .helpers import OWN, check_law, needs, record_of, replay, same, weights
+from .helpers import OWN, check_law, needs, record_of, replay, run_recipe, same, weights
 from .toy_language import TASKS, examples, llama, rows
 
 if TYPE_CHECKING:
@@ -98,6 +98,20 @@ def test_the_record_is_that_of_a_plain_loop(tmp_path: Path) -> None:
     assert record_of(tmp_path / "run") == record_of(tmp_path / "loop")
     assert max(line.step for line in lines(tmp_path / "run")) == 6  # steps of the optimizer
     assert perdure.open_run(tmp_path / "run").finished
+
+
+def test_the_page_shows_a_program_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = llama()
+    names: dict[str, Any] = {
+        "transformers": transformers, "model": model, "test_sets": evaluation_data(),
+        "args": trainer(model, "next", tmp_path / "out", []).args,
+        "train_sets": {task: examples(task) for task in TASKS},
+    }  # fmt: skip
+    run_recipe("Hugging Face: Trainer, PEFT, TRL", names)
+    assert perdure.open_run("runs/trainer").finished
 
 
 def test_three_tasks_are_learned_and_forgotten(tmp_path: Path) -> None:
