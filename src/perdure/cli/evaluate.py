@@ -22,19 +22,21 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate"]
 
+ModuleName = Annotated[str, Parameter(metavar="MODULE:NAME")]
+
 
 def evaluate(
     *,
     checkpoints: Annotated[list[str], Parameter(consume_multiple=True, negative="")],
-    model: str,
-    tasks: str,
+    model: ModuleName,
+    tasks: ModuleName,
     output: Annotated[Path, Parameter(alias="-o")],
     order: Literal["step", "name", "time", "given"] | None = None,
-    trained: str | None = None,
-    initial: str | None = None,
+    trained: Annotated[str | None, Parameter(metavar="NAME,…|MODULE:NAME")] = None,
+    initial: Annotated[str | None, Parameter(metavar="PATH|model")] = None,
     control: Names | None = None,
-    score: str | None = None,
-    prefix: str = "",
+    score: ModuleName | None = None,
+    prefix: Annotated[str, Parameter(show_default=False)] = "",
     allow_pickle: Flag = False,
     device: Annotated[str, Parameter(metavar="DEVICE")] = "auto",
     batch_size: PositiveInt | None = None,
