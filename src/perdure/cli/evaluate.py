@@ -85,16 +85,21 @@ def evaluate(
         device=resolve_device(device), batch_size=batch_size,
     )  # fmt: skip
     config = {"model": model, "tasks": tasks, "score": score, "prefix": prefix}
-    for one in evaluate_checkpoints(
+    steps = evaluate_checkpoints(
         checkpoints, output, loader, order=order, trained=_parse_trained(trained), initial=initial,
         control=control or (), jobs=jobs, restart=restart,
         config={name: value for name, value in config.items() if value},
-    ):  # fmt: skip
-        if one.result is None:
-            print_stderr(f"{one.number}/{one.total} {one.checkpoint.name}: was evaluated before")
-            continue
-        shown = ", ".join(f"{task} {value:.4f}" for task, value in one.result.scores.items())
-        print_stderr(f"{one.number}/{one.total} {one.checkpoint.name}: {shown}")
+    )  # fmt: skip
+    try:
+        for one in steps:
+            shown = "was evaluated before"
+            if one.result is not None:
+                scores = one.result.scores.items()
+                shown = ", ".join(f"{task} {value:.4f}" for task, value in scores)
+            print_stderr(f"{one.number}/{one.total} {one.checkpoint.name}: {shown}")
+    except KeyboardInterrupt:
+        print_stderr("interrupted; the same command continues")
+        return 130
     _print_record(output, format_)
     return 0
 
