@@ -204,6 +204,16 @@ def test_a_log_gives_paired_intervals(tmp_path: Path) -> None:
     assert found.intervals["retention"] == control_intervals(control, IDS)["retention"][0]
 
 
+def test_an_initial_score_of_other_examples_is_no_contradiction(tmp_path: Path) -> None:
+    with perdure.Log(tmp_path, control=["mmlu"]) as log:
+        log.add(0, "a", "mmlu", score=0.75, n=1000, kind="initial")
+        log.add(1, "a", "a", score=0.5, kind="full")
+        log.add(1, "a", "mmlu", correct=[True, False], kind="full")
+    found = perdure.score(tmp_path)
+    assert found.metrics["retention"] == -0.25
+    assert "retention" not in found.intervals
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -345,8 +355,8 @@ def test_figures_and_pages_tell_them_apart(tmp_path: Path) -> None:
     figure = curves(methods)
     titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
     assert titles == ["a", "b", "mmlu (control)", "arc (control)"]
-    steps, scores = figure.axes[2].lines[1].get_data()  # after the line of the switch
-    assert (list(steps), list(scores)) == ([0, 1, 2], [0.75, 0.5, 0.25])
+    drawn = figure.axes[2].lines[1].get_data()  # after the line of the switch
+    np.testing.assert_array_equal(drawn, ([0, 1, 2], [0.75, 0.5, 0.25]))
     panels = [axes.get_title(loc="right") for axes in averages(methods).axes]
     assert panels == ["acc", "forgetting.best", "retention"]
     data = make_curve_data(methods)
