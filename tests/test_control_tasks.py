@@ -22,6 +22,9 @@ from perdure.metrics import (
     summary,
 )
 from perdure.record import InputError
+from perdure.report.figures import averages, curves
+from perdure.report.live.curves import make_run_curves, to_curve_message
+from perdure.report.page.plot_data import make_curve_data
 
 from .cli_helpers import run as run_command
 from .evaluator_helpers import lines, net, sets, still, watch
@@ -201,6 +204,16 @@ def test_a_log_gives_paired_intervals(tmp_path: Path) -> None:
     assert found.intervals["retention"] == control_intervals(control, IDS)["retention"][0]
 
 
+def test_an_initial_score_of_other_examples_is_no_contradiction(tmp_path: Path) -> None:
+    with perdure.Log(tmp_path, control=["mmlu"]) as log:
+        log.add(0, "a", "mmlu", score=0.75, n=1000, kind="initial")
+        log.add(1, "a", "a", score=0.5, kind="full")
+        log.add(1, "a", "mmlu", correct=[True, False], kind="full")
+    found = perdure.score(tmp_path)
+    assert found.metrics["retention"] == -0.25
+    assert "retention" not in found.intervals
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -331,3 +344,66 @@ def test_the_command_has_a_heading_for_them(tmp_path: Path) -> None:
     logged(tmp_path)
     shown = run_command("score", tmp_path).out
     assert "control tasks\n  retention " in shown
+
+
+# What shows them
+
+
+def test_figures_and_pages_tell_them_apart(tmp_path: Path) -> None:
+    logged(tmp_path)
+    methods = {"mine": [perdure.open_run(tmp_path)]}
+    figure = curves(methods)
+    titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
+    assert titles == ["a", "b", "mmlu (control)", "arc (control)"]
+    drawn = figure.axes[2].lines[1].get_data()  # after the line of the switch
+    np.testing.assert_array_equal(drawn, ([0, 1, 2], [0.75, 0.5, 0.25]))
+    panels = [axes.get_title(loc="right") for axes in averages(methods).axes]
+    assert panels == ["acc", "forgetting.best", "retention"]
+    data = make_curve_data(methods)
+    assert data.tasks == titles
+    assert [style.dash for style in data.styles] == ["solid", "solid", "dot", "dot"]
+
+
+def test_the_live_page_has_their_curves_but_not_in_its_mean(tmp_path: Path) -> None:
+    logged(tmp_path)
+    points = perdure.open_run(tmp_path).points
+    assert points is not None
+    control = points.stream(control=True).tasks
+    drawn = make_run_curves(points.stream(), 1, 1, control)
+    assert list(drawn.tasks) == ["a", "b", "mmlu (control)", "arc (control)"]
+    np.testing.assert_allclose(drawn.mean[1], [0.75, 0.625])
+    message = to_curve_message(drawn)
+    assert [task.dash for task in message.tasks] == ["solid", "solid", "dot", "dot"]
+
+
+def test_a_comparison_has_columns_for_them_only_where_there_are_any(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        logged(tmp_path / name, config={"strategy": name, "seed": 0})
+    report = perdure.compare(f"one={tmp_path}/one", f"two={tmp_path}/two")
+    assert report.metrics["retention"].means["one"].mean == pytest.approx(-0.3)
+    matrix = [[0.9, 0.1], [0.6, 0.8]]
+    for name in ("x", "y"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(matrix))
+    plain = perdure.compare(f"x={tmp_path}/x.json", f"y={tmp_path}/y.json")
+    assert not [note for note in plain.notes if "retention" in note]
+    assert "retention" not in {*plain.metrics, *plain.undefined}
+
+
+def test_a_log_of_another_tool_gets_its_control_tasks_by_option(tmp_path: Path) -> None:
+    logged(tmp_path / "run")
+    path = tmp_path / "points.csv"
+    path.write_bytes((tmp_path / "run" / "points.csv").read_bytes())
+    assert perdure.score(path, control=["mmlu", "arc"]).metrics["retention"] == pytest.approx(-0.3)
+    for names, message in (
+        ("mmlu,x", "--control names 'x', which is never evaluated"),
+        ("a", "control task 'a' was trained"),
+        ("a,a", "--control is 'a,a', expected names like mmlu,gsm8k, each once"),
+    ):
+        answer = run_command("score", path, "--control", names)
+        assert answer.code == 2
+        assert message in answer.err
+    matrix = tmp_path / "m.csv"
+    matrix.write_text("0.9,0.1\n0.6,0.8\n")
+    assert "a score matrix has no control tasks" in run_command(
+        "score", matrix, "--control", "a"
+    ).err  # fmt: skip

@@ -110,10 +110,11 @@ class Points:
 
     def with_control(self, names: Sequence[str]) -> Points:
         """Return the points with these as control tasks, or raise if one of them was trained."""
-        trained = next((task for task, _ in self.spans() if task in names), None)
+        chosen = frozenset(names)
+        trained = next((task for task, _ in self.spans() if task in chosen), None)
         if trained is not None:
             raise ValueError(f"control task {trained!r} was trained, expected never to be")
-        return replace(self, control=tuple(name for name in self.names if name in names))
+        return replace(self, control=tuple(name for name in self.names if name in chosen))
 
     def until(self, step: int) -> Points:
         """Return the points up to and including `step`."""
@@ -162,7 +163,8 @@ class Points:
         if probes := np.count_nonzero(self.kind[rows] == PROBE):
             notes.append(f"{probes} of {tasks**2} matrix entries are probes, not whole sets")
         others = [self.names[code] for code in np.unique(self.tested) if code >= tasks]
-        others = [name for name in others if name not in self.control]
+        control = frozenset(self.control)
+        others = [name for name in others if name not in control]
         if others:
             more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
             named = ", ".join(others[:MAX_NAMED])
@@ -187,9 +189,9 @@ class Points:
         rows = rows[np.lexsort((self.kind[rows], self.step[rows], self.tested[rows]))]
         repeated = (np.diff(self.tested[rows]) == 0) & (np.diff(self.step[rows]) == 0)
         used[rows[1:][repeated]] = False  # a whole set after a probe
-        tasks, sizes = {}, {}
+        tasks, sizes, chosen = {}, {}, frozenset(self.control)
         for name, task_rows, is_known in zip(self.names, self.by_task(used), known, strict=True):
-            if is_known and (name in self.control) == control:
+            if is_known and (name in chosen) == control:
                 tasks[name] = (self.step[task_rows], self.score[task_rows])
                 if len(task_rows) and (smallest := self.n[task_rows].min()) > 0:
                     sizes[name] = int(smallest)
@@ -216,12 +218,13 @@ class Points:
         ends = self._spans[2] if len(self._spans[2]) else self.step[-1:]
         table = np.full((1 + len(ends), len(self.control)), -1, dtype=np.intp)
         position = {name: k for k, name in enumerate(self.names)}
+        initial = self.by_task((self.kind == INITIAL) & (self.step == 0))
         for column, name in enumerate(self.control):
-            mine = self.tested == position[name]
-            first = np.flatnonzero(mine & (self.kind == INITIAL) & (self.step == 0))
-            table[0, column] = first[-1] if len(first) else -1
-            for kind in (PROBE, FULL):  # whole sets replace probes
-                rows = np.flatnonzero(mine & (self.kind == kind))
+            table[0, column] = initial[position[name]][-1] if len(initial[position[name]]) else -1
+        for kind in (PROBE, FULL):  # whole sets replace probes
+            rows_of = self.by_task(self.kind == kind)
+            for column, name in enumerate(self.control):
+                rows = rows_of[position[name]]
                 at = np.searchsorted(ends, self.step[rows])
                 table[1 + at[at < len(ends)], column] = rows[at < len(ends)]  # the last one counts
         return table

@@ -51,7 +51,7 @@ INEXACT_PRECISIONS = ("tf32", "float16", "bfloat16")  # others predict as float3
 
 FIELD_TYPES = {
     "config": dict, "evaluation": dict, "scale": dict, "versions": dict, "notes": list,
-    "control": list, "log": dict,    "setting": str, "created": str, "cpu": str,
+    "control": list, "log": dict, "setting": str, "created": str, "cpu": str,
 }  # fmt: skip
 
 

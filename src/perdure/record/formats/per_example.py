@@ -168,11 +168,13 @@ def add_per_example(result: ScoreInput, folder: Path) -> None:
 
 def _check_whole_sets(results: dict[str, PerExample], points: Points, folder: Path) -> None:
     """Raise InputError if results on whole sets and their recorded scores are not the same."""
-    control = np.isin(points.tested, [points.names.index(name) for name in points.control])
-    whole = (points.kind == FULL) | (control & (points.kind == INITIAL) & (points.step == 0))
+    whole = (points.kind == FULL) | ((points.kind == INITIAL) & (points.step == 0))
     by_task = dict(zip(points.names, points.by_task(whole), strict=True))
+    control = frozenset(points.control)
     for task, mine in results.items():
         rows = by_task[task]
+        has_initial = task in control and 0 in mine.steps
+        rows = rows if has_initial else rows[points.kind[rows] == FULL]
         n = points.n[rows]
         size = int(n.min()) if len(n) and n.min() > 0 else None
         _check(task, mine, points.step[rows], points.score[rows], size, folder)
