@@ -198,6 +198,11 @@ def test_a_checkpoint_resumes_the_record(tmp_path: Path) -> None:
     assert perdure.open_run(tmp_path / "stopped").finished
 
 
+def test_without_a_folder_there_is_nothing_to_resume() -> None:
+    with pytest.warns(perdure.EvaluationWarning, match=r"starts over: it has no record; pass "):
+        ContinualEvaluation(evaluation_data(), task="a").load_state_dict({"step": 3})
+
+
 @pytest.mark.slow
 def test_two_processes_where_rank_0_evaluates(tmp_path: Path) -> None:
     def run(*arguments: str) -> str:

@@ -36,7 +36,8 @@ class FrameworkEvaluation(Generic[State]):
         self, tasks: Any, *, task: object | Callable[[State], object] = None,
         record: Record | str | os.PathLike[str] | None = None, **options: Any,
     ) -> None:  # fmt: skip
-        self.evaluator = Evaluator(tasks, **options, record=_open_later(record))
+        self._record = _open_later(record)
+        self.evaluator = Evaluator(tasks, **options, record=self._record)
         self.task = task
         self._trains_once = task is not None
         self._current: str | None = None  # the task of the last step
@@ -103,9 +104,14 @@ class FrameworkEvaluation(Generic[State]):
         return {} if self._closed else self.evaluator.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resume the record from a checkpoint."""
-        if state_dict:
+        """Resume the record from a checkpoint; without a folder there is none to resume."""
+        if state_dict and self._record.folder is not None:
             self.evaluator.load_state_dict(state_dict)
+        elif state_dict and _rank() == 0:
+            self.evaluator.warn(
+                "training resumes, and the evaluation starts over: it has no record; pass the "
+                "folder in which the last one was recorded: ContinualEvaluation(…, record=folder)"
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -118,11 +124,16 @@ class FrameworkEvaluation(Generic[State]):
 def _open_later(record: Record | str | os.PathLike[str] | None) -> Record:
     """Return a record that is opened when training begins: a checkpoint may be loaded before.
 
-    Only rank 0 has one, as torchrun, Accelerate and Lightning announce it.
+    Only rank 0 has one.
     """
     record = record if isinstance(record, Record) else Record(record)
-    if int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) > 0:
+    if _rank() > 0:
         return Record()
     if record.folder is None or record.resume is not None:
         return record
     return replace(record, resume="later")
+
+
+def _rank() -> int:
+    """Return the rank of this process, as torchrun, Accelerate and Lightning announce it."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")))
