@@ -27,10 +27,10 @@ ModuleName = Annotated[str, Parameter(metavar="MODULE:NAME")]
 
 def evaluate(
     *,
-    checkpoints: Annotated[list[str], Parameter(consume_multiple=True, negative="")],
-    model: ModuleName,
-    tasks: ModuleName,
-    output: Annotated[Path, Parameter(alias="-o")],
+    checkpoints: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
+    model: ModuleName | None = None,
+    tasks: ModuleName | None = None,
+    output: Annotated[Path | None, Parameter(alias="-o")] = None,
     order: Literal["step", "name", "time", "given"] | None = None,
     trained: Annotated[str | None, Parameter(metavar="NAME,…|MODULE:NAME")] = None,
     initial: Annotated[str | None, Parameter(metavar="PATH|model")] = None,
@@ -75,6 +75,11 @@ def evaluate(
         restart: Evaluate all checkpoints again.
         format_: Output format.
     """
+    if checkpoints is None or model is None or tasks is None or output is None:
+        raise InputError(
+            "checkpoints, model, tasks and output are needed, as in --checkpoints 'ckpt-*' --model "
+            "mine:make_model --tasks mine:make_tasks -o runs/mine"
+        )
     require_training()
     from ..api.checkpoints.loader import CheckpointLoader
     from ..api.checkpoints.record import evaluate_checkpoints
