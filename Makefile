@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-peers coverage power pins lock clean
+.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-peers coverage power pins lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -82,7 +82,27 @@ bench-peers: .venv/dev $(PEERS)/avalanche
 $(PEERS)/avalanche:
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS_PIP) torch==2.13.0
-	$(PEERS_PIP) torch==2.13.0 torchvision==0.28.0 avalanche-lib==0.6.0
+	$(PEERS_PIP) torch==2.13.0 torchvision==0.28.0 avalanche-lib==0.6.0 fastai==2.8.12
+	$(PEERS_PIP) -c requirements.lock torch==2.13.0 pytest hypothesis -e ".[train]"
+	@touch $@
+
+# Runs inside other frameworks, each in an environment where it installs next to our PyTorch.
+# `make test` runs those inside Lightning and transformers too; the others are skipped there.
+FRAMEWORKS := .venv-frameworks
+test-frameworks: $(FRAMEWORKS)/installed $(PEERS)/avalanche
+	OMP_NUM_THREADS=1 $(FRAMEWORKS)/bin/python -m pytest tests/frameworks -rs
+	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/frameworks -rs
+
+# The table of docs/frameworks.md: what each framework's own evaluation does to the weights.
+frameworks-table: $(FRAMEWORKS)/installed $(PEERS)/avalanche
+	@$(FRAMEWORKS)/bin/python -m tests.frameworks.table
+	@$(PEERS)/bin/python -m tests.frameworks.table
+
+$(FRAMEWORKS)/installed: tests/frameworks/requirements.txt
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip --disable-pip-version-check --quiet install torch==2.13.0
+	$(FRAMEWORKS)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	$(FRAMEWORKS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps -e .
 	@touch $@
 
 # Pins the datasets to the current revisions on the hub; review the difference before you commit.
@@ -92,6 +112,7 @@ pins: .venv/dev
 coverage: .venv/dev
 	$(BIN)/python benchmarks/coverage.py
 	$(BIN)/python benchmarks/coverage_matrix.py
+	$(BIN)/python benchmarks/coverage_control.py
 
 # Size and power of the tests in `perdure compare`, as in docs/statistics.md.
 power: .venv/dev
@@ -125,4 +146,4 @@ lock:
 	rm -rf .lock
 
 clean:
-	rm -rf .venv .venv-peers .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers .venv-frameworks .mypy_cache .pytest_cache .ruff_cache .hypothesis

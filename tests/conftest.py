@@ -41,6 +41,7 @@ figures_matrix figures_real fuzz hostile_files live_clients live_page many_tasks
 report_broken_runs report_page report_page_browser scenarios_named strategies
 strategies_contract strategies_costs study_end_to_end study_status training_checkpoint
 training_kills training_resume trust_imports trust_stores waits writer_lock zoo
+avalanche lightning recipes transformers trl
 """.split()  # noqa: SIM905 - a list to read
 
 

@@ -35,7 +35,9 @@ def test_the_contract_and_the_page_name_every_package() -> None:
 
 
 def test_every_class_name_stands_for_one_class() -> None:
-    assert shape.repeated_classes(shape.parse_all(SOURCE)) == []
+    # The callback has the same name in every framework, as users of several expect.
+    assert shape.repeated_classes(shape.parse_all(SOURCE)) == ["ContinualEvaluation"]
+    assert shape.repeated_classes(shape.parse_all(SOURCE / "adapters")) == ["ContinualEvaluation"]
     twice = ast.parse("class A: ...\nclass B: ...\nclass A: ...")
     assert shape.repeated_classes(ast.walk(twice)) == ["A"]
 

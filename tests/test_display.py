@@ -160,10 +160,32 @@ def test_tables_for_pandas() -> None:
     assert methods["acc", "er"]["rank"] == 1
 
 
-def test_without_pandas_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install pandas; to_dict\(\) works"):
-        perdure.score(SEEDS).to_pandas()
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_without_pandas_or_polars_it_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ModuleNotFoundError, match=rf"pip install {library}; to_dict\(\) works"):
+        getattr(perdure.score(SEEDS), f"to_{library}")()
+
+
+def test_tables_for_polars_have_the_rows_of_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = ModuleType("polars")
+    module.DataFrame = dict
+    monkeypatch.setitem(sys.modules, "polars", module)
+    tables: list[Any] = [
+        perdure.score(SEEDS[0]),
+        perdure.score(SEEDS),
+        perdure.score_groups({"er": SEEDS, "one": SEEDS[0]}),
+        perdure.compare(METHODS, metrics=["acc"]),
+    ]
+    for table in tables:
+        lines = "\n".join(json.dumps(row) for row in table.to_records())
+        rows = [json.loads(line) for line in lines.splitlines()]
+        columns = table.to_polars()
+        assert {name for row in rows for name in row} <= set(columns)
+        for name, values in columns.items():
+            assert json.loads(json.dumps(values)) == [row.get(name) for row in rows]
 
 
 @pytest.mark.parametrize("name", ["Summary", "RunsSummary", "GroupedScores", "ComparisonReport"])

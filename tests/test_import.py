@@ -15,7 +15,8 @@ import perdure
 from .cli_helpers import start, table, write
 
 HEAVY = (
-    "torch", "matplotlib", "pandas", "plotly", "duckdb", "sklearn", "ray",
+    "torch", "matplotlib", "pandas", "plotly", "duckdb", "sklearn", "ray", "lightning",
+    "transformers",
     "scipy.stats", "scipy.special", "scipy.ndimage", "scipy.optimize", "scipy.sparse",
 )  # fmt: skip
 REPORT = "\nimport json, sys\nprint('LOADED', json.dumps(sorted(sys.modules)))\n"
@@ -31,7 +32,8 @@ except SystemExit as stop:
 
 
 PACKAGES = [
-    "data", "evaluation", "execution", "metrics", "models", "record", "report", "reproduction",
+    "adapters", "data", "evaluation", "execution", "metrics", "models", "record", "report",
+    "reproduction",
     "scenarios", "stats", "strategies", "studies", "training",
 ]  # fmt: skip
 

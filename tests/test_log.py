@@ -120,3 +120,34 @@ def test_a_run_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> None:
     perdure.Log(tmp_path, overwrite=True).close()
     with pytest.raises(perdure.InputError, match="no evaluations"):
         perdure.score(tmp_path)
+
+
+def test_a_log_is_resumed_from_its_last_save(tmp_path: Path) -> None:
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    right = np.random.default_rng(2).random((3, 20)) < 0.5
+    with perdure.Log(whole, config={"seed": 0}) as log:
+        for step in range(3):
+            log.add(step, "a", "a", correct=right[step], ids=np.arange(5, 25))
+    for step in range(3):
+        log = perdure.Log(resumed, config={"seed": 0}, resume=True)
+        assert log.state == ({} if step == 0 else {"done": step - 1})
+        log.add(step, "a", "a", correct=right[step], ids=np.arange(5, 25))
+        log.save({"done": step})
+        if step < 2:
+            log.add(step, "a", "b", score=0.5)  # after the save: dropped
+        log.close(finished=step == 2)
+    for name in ("points.csv", "per_example/0.bin", "per_example/0.npy"):
+        assert (resumed / name).read_bytes() == (whole / name).read_bytes(), name
+    with pytest.raises(ValueError, match="other examples of task 'a' than before"):
+        perdure.Log(resumed, config={"seed": 0}, resume=True).add(9, "a", "a", correct=[True])
+
+
+def test_only_what_was_saved_with_the_same_config_is_resumed(tmp_path: Path) -> None:
+    with perdure.Log(tmp_path / "a", config={"seed": 0}) as log:
+        log.add(1, "a", "a", score=0.5)
+    with pytest.raises(perdure.RecordError, match="a record that was never saved"):
+        perdure.Log(tmp_path / "a", config={"seed": 0}, resume=True)
+    with perdure.Log(tmp_path / "b", config={"seed": 0}) as log:
+        log.save({})
+    with pytest.raises(perdure.RecordError, match="a record with another config"):
+        perdure.Log(tmp_path / "b", config={"seed": 1}, resume=True)

@@ -14,6 +14,7 @@ import pytest
 from perdure.metrics import (
     CRITERIA,
     METRICS,
+    ControlScores,
     PerExample,
     ScoreMatrix,
     Stream,
@@ -55,10 +56,13 @@ def everything(options: SummaryOptions) -> Summary:
         {name: (mine.steps, mine.accuracy()) for name, mine in results.items()},
         [("a", 20), ("b", 40)], before={"a": 0.1, "b": 0.15}, sizes={"a": 60, "b": 60},
     )  # fmt: skip
+    control = results_of({"c": range(3), "d": range(3)})
+    accuracies = np.array([mine.accuracy() for mine in control.values()]).T
     return summary(
         matrix,
         stream=stream,
         costs=some_costs(),
+        control=ControlScores(["c", "d"], accuracies[0], accuracies[1:], control),
         per_example=results,
         per_example_at_ends=ends,
         options=options,

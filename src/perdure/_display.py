@@ -1,20 +1,21 @@
-"""Objects as a few aligned lines of text, for `print` and notebooks, and as pandas tables."""
+"""Objects as a few aligned lines of text, for `print` and notebooks, and as data frames."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._terminal_text import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import polars as pl
     from pandas import DataFrame
 
-__all__ = ["count_of", "format_block", "list_some", "make_frame"]
+__all__ = ["count_of", "format_block", "list_some", "make_frame", "make_polars"]
 
 MAX_ROWS = 12
 MAX_WIDTH = 100  # characters of a line
@@ -83,14 +84,24 @@ def make_frame(
     records: Sequence[Mapping[str, object]], columns: Sequence[str], index: Sequence[str]
 ) -> DataFrame:
     """Return records as a pandas table whose rows are named by the columns in `index`."""
+    frame = _frame_library("pandas").DataFrame(list(records), columns=list(columns))
+    return frame.set_index(list(index))
+
+
+def make_polars(records: Sequence[Mapping[str, object]], columns: Sequence[str]) -> pl.DataFrame:
+    """Return records as a polars table."""
+    by_column = {name: [record.get(name) for record in records] for name in columns}
+    return _frame_library("polars").DataFrame(by_column)
+
+
+def _frame_library(name: str) -> Any:
+    """Return a library of data frames, which perdure does not depend on."""
     try:
-        pandas = import_module("pandas")
+        return import_module(name)
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "to_pandas() needs pandas: pip install pandas; to_dict() works without it",
-            name="pandas",
+            f"to_{name}() needs {name}: pip install {name}; to_dict() works without it", name=name
         ) from None
-    return pandas.DataFrame(list(records), columns=list(columns)).set_index(list(index))
 
 
 def _cut(line: str) -> str:

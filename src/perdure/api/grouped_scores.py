@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .._display import count_of, format_block, list_some, make_frame
+from .._display import count_of, format_block, list_some, make_frame, make_polars
 from ..metrics import RunsSummary, Summary, ToolRow, as_tool, summary_of_runs
 from ..metrics.summary_types import PRINTED_IDS
 from ..record import InputError, RunFolder, ScoreInput, detect_options, read_ref
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import BinaryIO
 
+    import polars as pl
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
@@ -38,6 +39,7 @@ __all__ = [
 
 
 MAX_PRINTED_IDS = 6
+RECORD_COLUMNS = ("group", "id", "mean", "sd", "low", "high", "runs", "name")
 
 
 class ScoreGroup(NamedTuple):
@@ -59,6 +61,10 @@ class ScoreGroup(NamedTuple):
     def to_pandas(self) -> DataFrame:
         """Return the summary as a pandas table with a row per metric."""
         return self.summary.to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the summary as a polars table with a row per metric."""
+        return self.summary.to_polars()
 
 
 class GroupedScores(NamedTuple):
@@ -87,15 +93,22 @@ class GroupedScores(NamedTuple):
         plain = {name: group.summary.to_dict() for name, group in self.groups.items()}
         return {"groups": plain, "notes": self.notes}
 
-    def to_pandas(self) -> DataFrame:
-        """Return a pandas table with a row per group and metric."""
+    def to_records(self) -> list[dict[str, object]]:
+        """Return a row per group and metric."""
         records: list[dict[str, object]] = []
         for name, group in self.groups.items():
             for row in group.summary.to_records():
                 value = row.pop("value", row.get("mean"))
                 records.append({"group": name, **row, "mean": value, "runs": len(group.summaries)})
-        columns = ("group", "id", "mean", "sd", "low", "high", "runs", "name")
-        return make_frame(records, columns, ["group", "id"])
+        return records
+
+    def to_pandas(self) -> DataFrame:
+        """Return a pandas table with a row per group and metric."""
+        return make_frame(self.to_records(), RECORD_COLUMNS, ["group", "id"])
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return a polars table with a row per group and metric."""
+        return make_polars(self.to_records(), RECORD_COLUMNS)
 
 
 def score_groups(

@@ -97,11 +97,15 @@ class Live:
 
     def describe(self) -> tuple[list[tuple[str, str]], list[str]]:
         """Return the metrics so far as pairs of id and value, and which are undefined."""
-        windowed = [f"{base}{window}" for base in ("wf", "wp") for window in self.windows]
-        values = {id_: self[id_] for id_ in ("current", "min_acc", "wc_acc", *windowed)}
+        values = self.to_dict()
         rows = [(id_, f"{value:.4f}") for id_, value in values.items() if value is not None]
         undefined = [id_ for id_, value in values.items() if value is None]
         return rows, [f"undefined so far: {', '.join(undefined)}"] if undefined else []
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return every live metric by id, None for one that is undefined so far."""
+        windowed = [f"{base}{window}" for base in ("wf", "wp") for window in self.windows]
+        return {id_: self[id_] for id_ in ("current", "min_acc", "wc_acc", *windowed)}
 
     def add_windows(self, *windows: int) -> None:
         """Also compute `wf` and `wp` over these numbers of evaluations, from now on."""

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
 from .._display import count_of, format_block, list_some
-from .arguments import check_choice, check_integer
+from .arguments import check_choice, check_integer, check_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,6 +63,9 @@ class EvalTask:
         subset: overrides the evaluator's `subset` for this task; `Subset(None)` for all examples.
         collate: makes a batch of a list of examples, as the `collate_fn` of a DataLoader does:
             needed to pad examples of unequal length.
+        control: the task is evaluated but never trained, such as a general ability that a model
+            should retain. It is evaluated from the start on, on its whole set before training and
+            at the end of each task. `retention` and its variants are computed from that.
     """
 
     data: object
@@ -70,6 +73,7 @@ class EvalTask:
     ids: Sequence[int] | None = None
     subset: int | Subset | None = None
     collate: Callable[[list[object]], object] | None = None
+    control: bool = False
 
     def __post_init__(self) -> None:
         if self.collate is not None and not callable(self.collate):
@@ -88,6 +92,8 @@ class EvalTask:
             rows.append(("subset", str(as_subset(self.subset))))
         if self.collate is not None:
             rows.append(("collate", getattr(self.collate, "__name__", type(self.collate).__name__)))
+        if self.control:
+            rows.append(("control", "evaluated but never trained"))
         return format_block("EvalTask", rows)
 
 
@@ -106,14 +112,24 @@ class Record:
         per_example: also record which examples were classified correctly, for fixed subsets and
             for whole sets at task ends, and which classes were predicted at task ends. Confidence
             intervals of a single run and figures of classes need it.
+        log: `log(values, step)` is called after every evaluation with numbers by name, and with
+            the final metrics when the run is closed: `wandb.log`, `mlflow.log_metrics`, or a
+            function of your own.
     """
 
     folder: str | PathLike[str] | None = None
     overwrite: bool | Literal["unfinished"] = False
     resume: Mapping[str, object] | Literal["later"] | None = None
     per_example: bool = True
+    log: Callable[[dict[str, float], int], object] | None = None
 
     def __post_init__(self) -> None:
+        if self.log is not None and not callable(self.log):
+            raise TypeError(
+                f"log is {self.log!r:.60}, expected a function of (values, step) like wandb.log"
+            )
+        if self.log is not None:
+            check_parameters("log", self.log, "values", "step")
         if self.resume is not None and self.folder is None:
             raise ValueError("resuming needs the folder of the record: Record(folder, resume=…)")
         if isinstance(self.resume, str):

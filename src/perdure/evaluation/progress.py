@@ -1,4 +1,4 @@
-"""One line of live metrics in the terminal while training; nothing in pipes and in CI."""
+"""Live metrics elsewhere: in a line of the terminal, and in a logger of the user's."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from .._display import count_of, format_block, list_some
 from ..stats.schedules import describe_budget
+from .eval_data import one_line
 from .schedules import Budget
+from .state.preserve import preserve_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from rich.live import Live as Display
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from .recorder import Recorder
     from .schedules import Schedule
 
-__all__ = ["LiveLine", "format_costs", "format_evaluator", "format_line"]
+__all__ = ["LiveLine", "MetricLog", "format_costs", "format_evaluator", "format_line"]
 
 REFRESH = 0.2  # seconds
 
@@ -72,6 +74,47 @@ class LiveLine:
         if self._display is not None:
             self._display.stop()
             self._display = None
+
+
+class MetricLog:
+    """Passes numbers on to a function of the user's, which leaves training as it was.
+
+    Args:
+        function: `function(values, step)`; None for nowhere.
+        recorder: has the live metrics and the summary, and warns of an error, once.
+    """
+
+    def __init__(
+        self, function: Callable[[dict[str, float], int], object] | None, recorder: Recorder
+    ) -> None:
+        self._function, self._recorder, self._failed = function, recorder, False
+
+    def write(self, kind: str, step: int, scores: Mapping[str, float]) -> None:
+        """Pass on the scores of an evaluation (`probe/TASK`) and the metrics (`live/ID`)."""
+        if self._function is not None:
+            values = {f"{kind}/{task}": score for task, score in scores.items()}
+            live = {} if kind == "initial" else self._recorder.live.to_dict()
+            self._call(
+                values | {f"live/{id_}": v for id_, v in live.items() if v is not None}, step
+            )
+
+    def finish(self, step: int) -> None:
+        """Pass on the final metrics (`final/ID`)."""
+        if self._function is not None and step:
+            metrics = self._recorder.summary(None).metrics
+            self._call({f"final/{id_}": value for id_, value in metrics.items()}, step)
+
+    def _call(self, values: dict[str, float], step: int) -> None:
+        assert self._function is not None
+        try:
+            with preserve_state(None):
+                self._function(values, step)
+        except Exception as error:
+            if not self._failed:
+                self._failed = True
+                self._recorder.warn(
+                    f"log= raised {one_line(error)} at step {step}; the record itself is complete"
+                )
 
 
 def format_line(step: int, rate: float, live: Live) -> str:

@@ -15,7 +15,7 @@ from ..record import RecordError
 from .alarm import AlarmMonitor
 from .arguments import EvaluatorState, check_state
 from .gradients import gradient_norms
-from .progress import LiveLine
+from .progress import LiveLine, MetricLog
 from .schedules import Budget
 from .scores.tokens import TokenScore
 from .state.preserve import preserve_state
@@ -77,6 +77,7 @@ class RunTracker:
         if record.resume != "later":
             self.open_record()
         self._progress = LiveLine(progress)
+        self._log = MetricLog(record.log, self.recorder)
         self._owner = os.getpid()
         # Without close() the files are still closed and the terminal is restored.
         self._finalizer = weakref.finalize(
@@ -91,6 +92,7 @@ class RunTracker:
         state = None
         if isinstance(record.resume, Mapping):
             state = check_state(record.resume, self._tasks.sets)
+        self.recorder.set_control(self._tasks.control)
         self.recorder.open(record)
         if state is not None:
             self._load(state)
@@ -128,6 +130,7 @@ class RunTracker:
                 self.recorder.warn(f"{event}; leave its block, or call evaluator.end(), before")
             elif finished and not lifecycle.failed:
                 self.recorder.writer.finish(steps=lifecycle.step, **results)
+                self._log.finish(lifecycle.step)
         finally:
             lifecycle.closed = True
             self._engine.close()
@@ -196,10 +199,12 @@ class RunTracker:
             raise first_error
 
     def evaluate_now(
-        self, kind: Literal["initial", "full"], model: object, tasks: Sequence[EvalSet]
-    ) -> None:
-        """Evaluate at the current step and record it: `full` whole sets, or `initial` subsets."""
-        values, predictions = self._engine.evaluate_now(model, tasks, whole=kind == "full")
+        self, kind: Literal["initial", "full"], model: object, tasks: Sequence[EvalSet], *,
+        whole: bool = False,
+    ) -> None:  # fmt: skip
+        """Evaluate at the current step and record it: `full` or `whole` sets, or else subsets."""
+        whole = whole or kind == "full"
+        values, predictions = self._engine.evaluate_now(model, tasks, whole=whole)
         predictions = predictions if kind == "full" else {}
         self._write(kind, self._lifecycle.step, self._lifecycle.task, values, predictions)
         self._report_warnings()
@@ -223,7 +228,10 @@ class RunTracker:
     ) -> None:  # fmt: skip
         for task, examples in values.items():
             self._costs.add_evaluated(task, len(examples))
-        self.recorder.write(kind, step, trained, values, self._tasks.sets, predictions or {})
+        scores = self.recorder.write(
+            kind, step, trained, values, self._tasks.sets, predictions or {}
+        )
+        self._log.write(kind, step, scores)
         score = self._engine.scorer.score
         if isinstance(score, TokenScore) and score.shifted != self._shifted:
             self._shifted = dict(score.shifted)
@@ -243,7 +251,8 @@ class RunTracker:
         )
         with preserve_state(model):  # loading data may run the user's code
             self._costs.begin_task(task.name, train_data)
-            task.load()
+            for evaluated in (task, *self._tasks.control):
+                evaluated.load()
         self.recorder.begin_task(task, self._lifecycle.step)
 
     def estimate_costs(self, model: object, task: EvalSet) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._display import make_frame
+from .._display import make_frame, make_polars
 from ..stats import VarianceComponents, mean_over_seeds, variance_components
 from .criteria import check_criteria_scale, clstability_of, criteria_weights
 from .functional.value import UndefinedMetricError
@@ -18,6 +18,7 @@ from .summary_types import drop_other_ids, notes_about, render_html, render_text
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
+    import polars as pl
     from pandas import DataFrame
 
     from ..stats import IntervalMethod, MeanOverSeeds
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 MAIN_METRICS = ("acc", "bwt", "forgetting.best", "min_acc")
+RECORD_COLUMNS = ("id", "mean", "sd", "low", "high", "runs", "name")
 
 
 @dataclass
@@ -55,6 +57,15 @@ class RunsSummary:
     components: dict[str, VarianceComponents] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     seeds: list[int | str] = field(default_factory=list)
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        """The names of the tasks that are evaluated but never trained."""
+        return self.runs[0].control
+
+    def tasks_of(self, id_: str) -> tuple[str, ...]:
+        """Return the tasks that the values per task of a metric belong to."""
+        return self.control if find_metric(id_).input == "control" else self.tasks
 
     def keep_only(self, ids: Sequence[str]) -> None:
         """Drop everything that does not belong to the given ids, in each run too."""
@@ -82,7 +93,7 @@ class RunsSummary:
     def to_dict(self) -> dict[str, object]:
         """Return plain lists and numbers, ready for JSON."""
         plain = dict(vars(self))
-        plain["tasks"] = list(self.tasks)
+        plain |= {"tasks": list(self.tasks), "control": list(self.control)}
         plain["runs"] = [run.to_dict() for run in self.runs]
         plain["intervals"] = {id_: list(ends) for id_, ends in self.intervals.items()}
         plain["components"] = {id_: _plain(parts) for id_, parts in self.components.items()}
@@ -105,8 +116,11 @@ class RunsSummary:
 
     def to_pandas(self) -> DataFrame:
         """Return the means over seeds as a pandas table with a row per id."""
-        columns = ("id", "mean", "sd", "low", "high", "runs", "name")
-        return make_frame(self.to_records(), columns, ["id"])
+        return make_frame(self.to_records(), RECORD_COLUMNS, ["id"])
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the means over seeds as a polars table with a row per id."""
+        return make_polars(self.to_records(), RECORD_COLUMNS)
 
 
 def summary_of_runs(
@@ -170,6 +184,8 @@ def summary_of_runs(
         result.notes.append(describe_components(result))
     elif any(run.tasks != result.tasks for run in runs):
         result.notes.append("task names or orders differ between runs; tasks match by position")
+    if any(run.control != result.control for run in runs):
+        result.notes.append("retention: the control tasks differ between runs")
     return result
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
-from .._display import count_of, format_block, make_frame
+from .._display import count_of, format_block, make_frame, make_polars
 from .._html import render_table
 from .registry import METRICS, better_direction, display_name, find_metric, format_id, parse_id
 from .score_matrix import ACCURACY, ScoreScale
@@ -15,16 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import numpy as np
+    import polars as pl
     from numpy.typing import NDArray
     from pandas import DataFrame
 
 __all__ = ["Summary", "SummaryOptions", "options_for"]
 
 PRINTED_IDS = (
-    "acc", "acc.learning", "bwt", "forgetting.best", "fwt.gem", "min_acc", "wc_acc", "wf10",
-    "gap.depth",
+    "acc", "acc.learning", "bwt", "forgetting.best", "fwt.gem", "retention",
+    "retention.worst", "min_acc", "wc_acc", "wf10", "gap.depth",
 )  # fmt: skip
 MAX_PRINTED = 10  # metrics
+RECORD_COLUMNS = ("id", "value", "low", "high", "name")
 MAX_NOTES = 3
 CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names that the papers give them
 
@@ -99,7 +101,8 @@ class Summary:
     `curves` hold the value after each task and `per_task` the value of each task, both with None
     where undefined. `intervals` and `per_task_intervals` state how precise the test examples make
     the numbers of this run, with None for a task that is not part of a metric. `bias` bounds the
-    bias of an extreme where only the number of examples is known.
+    bias of an extreme where only the number of examples is known. `control` names the tasks that
+    are evaluated but never trained: the values per task of retention are theirs.
     """
 
     tasks: tuple[str, ...]
@@ -113,6 +116,11 @@ class Summary:
     forgetting_matrix: list[list[float | None]] | None = None
     bias: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    control: tuple[str, ...] = ()
+
+    def tasks_of(self, id_: str) -> tuple[str, ...]:
+        """Return the tasks that the values per task of a metric belong to."""
+        return self.control if find_metric(id_).input == "control" else self.tasks
 
     def curve(self, id_: str) -> list[float | None] | None:
         """Return a metric after each task, None if it has no such curve."""
@@ -125,7 +133,8 @@ class Summary:
         self.notes = notes_about(self.notes, ids)
 
     def __repr__(self) -> str:
-        title = f"Summary of {count_of(len(self.tasks), 'task')}"
+        control = f" and {count_of(len(self.control), 'control task')}" if self.control else ""
+        title = f"Summary of {count_of(len(self.tasks), 'task')}{control}"
         ends = {id_: f"{low:.4f} to {high:.4f}" for id_, (low, high) in self.intervals.items()}
         return render_text(title, self.metrics, self.scale, ends, self.undefined, self.notes)
 
@@ -136,7 +145,7 @@ class Summary:
     def to_dict(self) -> dict[str, object]:
         """Return plain lists and numbers, ready for JSON."""
         plain = {name: value for name, value in vars(self).items() if name != "scale"}
-        plain["tasks"] = list(self.tasks)
+        plain |= {"tasks": list(self.tasks), "control": list(self.control)}
         plain["intervals"] = {id_: list(ends) for id_, ends in self.intervals.items()}
         return plain
 
@@ -155,7 +164,11 @@ class Summary:
 
     def to_pandas(self) -> DataFrame:
         """Return the metrics as a pandas table with a row per id."""
-        return make_frame(self.to_records(), ("id", "value", "low", "high", "name"), ["id"])
+        return make_frame(self.to_records(), RECORD_COLUMNS, ["id"])
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the metrics as a polars table with a row per id."""
+        return make_polars(self.to_records(), RECORD_COLUMNS)
 
 
 def render_text(

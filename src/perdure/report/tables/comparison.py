@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from ..._display import count_of, format_block, make_frame
+from ..._display import count_of, format_block, make_frame, make_polars
 from ...metrics import ACCURACY, MethodsComparison, ScoreScale, find_metric
 from ...stats import find_pair_test, min_attainable_p, seeds_needed
 from .example_differences import example_comparison_to_dict
 
 if TYPE_CHECKING:
+    import polars as pl
     from pandas import DataFrame
 
     from ...stats import IntervalMethod, PairTest, PairTestName
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ComparisonReport", "comparison_to_dict", "describe_comparison", "describe_test"]
 
 MAX_METRICS_WITH_SD = 3  # printed in one line
+RECORD_COLUMNS = ("metric", "method", "mean", "sd", "low", "high", "rank", "letters")
 
 
 @dataclass
@@ -69,9 +71,9 @@ class ComparisonReport:
         """Return plain lists and numbers, ready for JSON."""
         return comparison_to_dict(self)
 
-    def to_pandas(self) -> DataFrame:
-        """Return a pandas table with a row per metric and method."""
-        records = [
+    def to_records(self) -> list[dict[str, object]]:
+        """Return a row per metric and method."""
+        return [
             {
                 "metric": id_, "method": name, "mean": over.mean, "sd": over.sd, "low": over.low,
                 "high": over.high, "rank": one.ranks.get(name), "letters": one.letters.get(name),
@@ -79,8 +81,14 @@ class ComparisonReport:
             for id_, one in self.metrics.items()
             for name, over in one.means.items()
         ]  # fmt: skip
-        columns = ("metric", "method", "mean", "sd", "low", "high", "rank", "letters")
-        return make_frame(records, columns, ["metric", "method"])
+
+    def to_pandas(self) -> DataFrame:
+        """Return a pandas table with a row per metric and method."""
+        return make_frame(self.to_records(), RECORD_COLUMNS, ["metric", "method"])
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return a polars table with a row per metric and method."""
+        return make_polars(self.to_records(), RECORD_COLUMNS)
 
     @property
     def seeds(self) -> list[int | str]:
