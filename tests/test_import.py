@@ -31,8 +31,8 @@ except SystemExit as stop:
 
 
 PACKAGES = [
-    "data", "evaluation", "execution", "metrics", "models", "record", "report", "reproduction",
-    "scenarios", "stats", "strategies", "studies", "training",
+    "data", "evaluation", "execution", "importers", "metrics", "models", "record", "report",
+    "reproduction", "scenarios", "stats", "strategies", "studies", "training",
 ]  # fmt: skip
 
 

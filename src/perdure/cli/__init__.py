@@ -26,6 +26,7 @@ from .report import report
 from .reproduce import reproduce
 from .run import run
 from .score import score
+from .store.import_ import import_
 from .store.runs import runs_app
 from .study import study_app
 from .watch import watch
@@ -48,6 +49,7 @@ app.command(watch)
 app.command(run)
 app.command(study_app)
 app.command(reproduce)
+app.command(import_, name="import")
 app.command(list_app)
 app.command(data_app)
 app.command(runs_app)

@@ -37,6 +37,7 @@ class Log:
         scale: range, direction and name of the scores; accuracies by default.
         control: names of the tasks that are evaluated but never trained.
         classes: how many new classes each task brings, in the order of learning.
+        imported: the tool and the files that the evaluations come from, if not from this program.
         overwrite: replace the run that is already there.
 
     Example:
@@ -59,6 +60,7 @@ class Log:
         scale: ScoreScale = ACCURACY,
         control: Sequence[str] = (),
         classes: Sequence[int] | None = None,
+        imported: Mapping[str, object] | None = None,
         overwrite: bool = False,
     ) -> None:
         stated = config_as_json(config)
@@ -69,6 +71,7 @@ class Log:
         }  # fmt: skip
         self._run |= {"control": list(control)} if control else {}
         self._run |= {"classes": list(classes)} if classes is not None else {}
+        self._run |= {"imported": dict(imported)} if imported is not None else {}
         self._notes: list[str] = []
         self._ids: dict[tuple[str, bool], NDArray[np.int64]] = {}  # by task, of whole sets or not
         self._tasks: list[str] = []  # that have per-example results
