@@ -35,7 +35,8 @@ class Log:
         config: the configuration of the run, as for `perdure.Evaluator`: `seed` distinguishes runs
             of one method; `setting` is "class", "task" or "domain" (incremental).
         scale: range, direction and name of the scores; accuracies by default.
-        control: names of the tasks that are evaluated but never trained.
+        control: names of the tasks that are evaluated but never trained. Add their scores before
+            training as `initial` evaluations of whole sets at step 0, for retention.
         classes: how many new classes each task brings, in the order of learning.
         imported: the tool and the files that the evaluations come from, if not from this program.
         overwrite: replace the run that is already there.
@@ -64,12 +65,12 @@ class Log:
         overwrite: bool = False,
     ) -> None:
         stated = config_as_json(config)
-        self._scale = scale
+        self._scale, self._control = scale, _check_control(control)
         self._run: dict[str, object] = {
             **describe_program({}), "setting": stated.get("setting"), "config": stated,
             "scale": scale_as_json(scale), "notes": [],
         }  # fmt: skip
-        self._run |= {"control": list(control)} if control else {}
+        self._run |= {"control": self._control} if self._control else {}
         self._run |= {"classes": list(classes)} if classes is not None else {}
         self._run |= {"imported": dict(imported)} if imported is not None else {}
         self._notes: list[str] = []
@@ -121,14 +122,15 @@ class Log:
         value = self._check_score(score, tested, step)
         if n is not None and operator.index(n) < 1:
             raise ValueError(f"n is {n}, expected the number of examples, at least 1")
+        # Control tasks are compared with what they were before training, example by example.
+        whole = kind == "full" or (kind == "initial" and step == 0 and tested in self._control)
         results = []
-        if right is not None and kind != "initial":
-            number = self._number(tested, right, ids, whole=kind == "full")
-            results = [(number, step, right)]
+        if right is not None and (whole or kind == "probe"):
+            results = [(self._number(tested, right, ids, whole=whole), step, right)]
         fields = (str(step), csv_field(trained or ""), csv_field(tested), kind, repr(value))
         line = ",".join([*fields, "" if n is None else str(n)])
-        whole, subset = (results, []) if kind == "full" else ([], results)
-        self._writer.append_points([line], subset, whole)
+        of_subset, of_whole_set = ([], results) if whole else (results, [])
+        self._writer.append_points([line], of_subset, of_whole_set)
         self._added.add((step, tested, kind))
 
     def note(self, message: str) -> None:
@@ -158,6 +160,8 @@ class Log:
                 continue
             if not isinstance(task, str) or not task or not task.isprintable():
                 raise ValueError(f"{name} is {task!r:.60}, expected the name of a task")
+        if trained in self._control:
+            raise ValueError(f"trained is {trained!r}, a control task, which is never trained")
         if kind not in KINDS:
             raise ValueError(f"kind is {kind!r:.60}, expected {' or '.join(KINDS)}")
         last, last_trained = self._last
@@ -177,6 +181,8 @@ class Log:
         self._added = {entry for entry in self._added if entry[0] == step}
         if (step, tested, kind) in self._added:
             raise ValueError(f"a second {kind} evaluation of {tested!r} at step {step}")
+        if kind == "full" and (step, tested, "initial") in self._added and tested in self._control:
+            raise ValueError(f"step is {step}, at which {tested!r} has its initial evaluation")
         return step
 
     def _check_score(self, score: float | None, tested: str, step: int) -> float:
@@ -211,6 +217,14 @@ class Log:
                 "pass the same examples in the same order, or `score=` and `n=` without `correct=`"
             )
         return self._tasks.index(task)
+
+
+def _check_control(control: Sequence[str]) -> list[str]:
+    """Return the names of control tasks, or raise if these are no names."""
+    names = [control] if isinstance(control, str) else list(control)
+    if isinstance(control, str) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"control is {control!r:.60}, expected a list of names of tasks")
+    return list(dict.fromkeys(names))
 
 
 def _as_flags(correct: ArrayLike) -> NDArray[np.bool_]:

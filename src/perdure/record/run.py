@@ -126,6 +126,10 @@ def read_points_of_run(
     options = replace(options, scale=options.scale or metadata.score_scale(source))
     # A run states its own scale: percent is for files that state none.
     points = _parse_points(data, name, replace(options, percent=False), ours=True)
+    try:
+        points = points.with_control(metadata.control)
+    except ValueError as error:
+        raise InputError(f"{source}: {error}") from None
     task_count = len({task for task, _ in points.spans()})
     fields = metadata.task_fields(source, task_count)
     if finished:
@@ -177,6 +181,7 @@ def _score_points(
     """Return stream and matrix of points; options override `fields`, which the file states."""
     stream = points.stream(subsample=options.subsample)
     result = ScoreInput(stream=stream, notes=list(points.notes), points=points)
+    result.control = points.control_scores()
     try:
         result.matrix = points.matrix(**(fields | options.matrix_fields()))
     except UndefinedMetricError as reason:

@@ -189,6 +189,7 @@ class ScoringMetadata(msgspec.Struct):
 
     setting: Literal["class", "task", "domain"] | None = None
     classes: list[int] | None = None
+    control: list[str] = []  # tasks that are evaluated but never trained
     scale: ScaleFields | None = None
     notes: list[str] = []
     evaluation_data: dict[str, str] = {}  # fingerprints by task
