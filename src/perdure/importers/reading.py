@@ -73,7 +73,9 @@ def read_object(value: object, options: ImportOptions = DEFAULT_OPTIONS) -> list
 def _apply(options: ImportOptions, runs: list[ImportedRun]) -> list[ImportedRun]:
     for run in runs:
         run.config |= options.config
-        run.control = tuple(dict.fromkeys([*run.control, *options.control]))
+        split = {name.rpartition("/")[0] for name in run.control}  # a task per filter
+        named = [task for task in options.control if task not in split]
+        run.control = tuple(dict.fromkeys([*run.control, *named]))
         _check_control(run)
         run.notes += [ONLY_ENDS] if has_only_ends(run) else []
     return runs

@@ -36,6 +36,16 @@ class Reader(NamedTuple):
 
 
 READERS: dict[str, Reader] = {
+    "lm-eval": Reader(
+        "language_models.lm_eval",
+        "lm-evaluation-harness",
+        "a folder per checkpoint with results_*.json and samples_*.jsonl",
+    ),
+    "huggingface": Reader(
+        "language_models.huggingface",
+        "Hugging Face scripts",
+        "folders <position>-<task> with all_results.json, as O-LoRA writes them",
+    ),
     "pycil": Reader("frameworks.pycil", "PyCIL, PILOT", "logs of training (logs/…/*.log)"),
 }
 

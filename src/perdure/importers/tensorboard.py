@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import struct
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from .protobuf import BYTES, FIXED32, FIXED64, VARINT, as_signed, read_fields
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import BufferedReader
+    from pathlib import Path
 
     from .protobuf import Field
 

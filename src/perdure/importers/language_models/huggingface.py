@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...record import InputError
 from ...record.io.files import read_json
 from ..files import find_files
-from ..imported import Evaluation, ImportedRun
+from ..imported import NO_SIZES, ONLY_ENDS, STEPS_ARE_TASKS, Evaluation, ImportedRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,10 +128,7 @@ def _notes(
     path: Path, tables: dict[str, Scores], control: Sequence[str], *, percent: bool
 ) -> list[str]:
     """Return what the files do not say, and what of them is not a task."""
-    notes = [
-        f"{path}: steps count tasks, since iterations are not in {NAME}; how many examples each "
-        "task has is not in it either"
-    ]
+    notes = [STEPS_ARE_TASKS, NO_SIZES, ONLY_ENDS]
     if percent:
         notes.append(f"{path}: scores are read as percent")
     names = {name for scores in tables.values() for name in scores}
