@@ -46,6 +46,11 @@ READERS: dict[str, Reader] = {
         "Hugging Face scripts",
         "folders <position>-<task> with all_results.json, as O-LoRA writes them",
     ),
+    "tensorboard": Reader("tensorboard", "TensorBoard", "event files (*tfevents*) of a run"),
+    "wandb": Reader("trackers.wandb", "W&B", "offline runs (*.wandb)"),
+    "mlflow": Reader("trackers.mlflow", "MLflow", "a SQLite store (mlflow.db)"),
+    "trackio": Reader("trackers.trackio", "trackio", "the SQLite database of a project"),
+    "table": Reader("trackers.tables", "tables of your own", "CSV with a header, or JSON Lines"),
     "pycil": Reader("frameworks.pycil", "PyCIL, PILOT", "logs of training (logs/…/*.log)"),
 }
 

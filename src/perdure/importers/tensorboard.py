@@ -14,15 +14,26 @@ import numpy as np
 
 from ..record.io.files import InputError, open_regular
 from .protobuf import BYTES, FIXED32, FIXED64, VARINT, as_signed, read_fields
+from .trackers.rows import TrackerRow, make_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from io import BufferedReader
     from pathlib import Path
 
+    from .imported import ImportedRun
+    from .options import ImportOptions
     from .protobuf import Field
 
-__all__ = ["Scalar", "find_event_files", "is_event_file", "iter_scalars", "read_scalars"]
+__all__ = [
+    "Scalar",
+    "find_event_files",
+    "is_event_file",
+    "iter_scalars",
+    "read",
+    "read_scalars",
+    "recognize",
+]
 
 MAX_FILE = 8 << 30  # bytes; images make event files large, and are skipped
 MAX_RECORD = 1 << 20  # bytes of a record that is decoded; one with a scalar has some hundred
@@ -36,6 +47,7 @@ VALUE = 1
 TAG, SIMPLE_VALUE, TENSOR = 1, 2, 8
 DTYPE, CONTENT, FLOATS, DOUBLES = 1, 4, 5, 6
 FLOAT, DOUBLE = 1, 2  # values of DTYPE
+FLOAT32 = "TensorBoard stores 32 bits: scores have about 7 digits"
 
 
 class Scalar(NamedTuple):
@@ -45,6 +57,30 @@ class Scalar(NamedTuple):
     step: int
     tag: str
     value: float
+
+
+def recognize(path: Path) -> str | None:
+    """Return why a path looks like event files, None if it does not."""
+    if path.is_file():
+        return "it begins like an event file" if is_event_file(path) else None
+    if path.is_dir() and next(path.glob("*tfevents*"), None):
+        return "it has event files (*tfevents*)"
+    return None
+
+
+def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
+    """Return one run per folder or event file."""
+    runs = []
+    for path in paths:
+        scalars, notes = read_scalars(path)
+        rows = (TrackerRow(f"{path}: {s.tag}", s.step, {s.tag: s.value}) for s in scalars)
+        runs.append(
+            make_run(
+                rows, options, tool="TensorBoard", files=find_event_files(path),
+                label=path.absolute().name, notes=[FLOAT32, *notes],
+            )
+        )  # fmt: skip
+    return runs
 
 
 def read_scalars(path: Path) -> tuple[list[Scalar], list[str]]:

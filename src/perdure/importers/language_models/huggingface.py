@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...record import InputError
 from ...record.io.files import read_json
 from ..files import find_files
-from ..imported import NO_SIZES, ONLY_ENDS, STEPS_ARE_TASKS, Evaluation, ImportedRun
+from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,8 +113,12 @@ def _read_scores(file: Path, metric: str) -> Scores:
     scores = {match[2]: contents[match[0]] for match in matches if match[1] == metric}
     if not scores:
         known = ", ".join(sorted({match[1] for match in matches}))
-        has = f"has {known}; choose one with `metric=`" if known else "has no score per task"
-        raise InputError(f"{file}: no predict_{metric}_for_<task>, it {has}")
+        raise InputError(
+            f"{file}: no predict_{metric}_for_<task>, but {known}; choose one with `metric=`"
+            if known
+            else f"{file}: no score of any task, so nothing was evaluated when this one had been "
+            "learned; a record cannot leave out a learned task, so evaluate that checkpoint"
+        )
     for task, score in scores.items():
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 100:
             raise InputError(
@@ -128,7 +132,7 @@ def _notes(
     path: Path, tables: dict[str, Scores], control: Sequence[str], *, percent: bool
 ) -> list[str]:
     """Return what the files do not say, and what of them is not a task."""
-    notes = [STEPS_ARE_TASKS, NO_SIZES, ONLY_ENDS]
+    notes = [STEPS_ARE_TASKS, NO_SIZES]
     if percent:
         notes.append(f"{path}: scores are read as percent")
     names = {name for scores in tables.values() for name in scores}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...metrics import ACCURACY, ScoreScale
 from ...record import InputError
 from ..files import find_files, read_head
-from ..imported import ONLY_ENDS, STEPS_ARE_TASKS, ImportedRun
+from ..imported import STEPS_ARE_TASKS, ImportedRun
 from .lm_eval_files import RESULTS, read_checkpoint
 from .lm_eval_samples import read_evaluations
 
@@ -66,7 +66,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
     checkpoints = [read_checkpoint(name, folder) for name, folder in folders.items()]
     learned = _find_learned(checkpoints)
     rows, notes = _choose_rows(checkpoints, learned, options)
-    notes = [STEPS_ARE_TASKS, ONLY_ENDS, *_compare(checkpoints), *notes]
+    notes = [STEPS_ARE_TASKS, *_compare(checkpoints), *notes]
     trained = [_name_trained(task, rows, notes) for task in learned]
     if len(learned) < len(checkpoints):
         trained.insert(0, None)
@@ -168,8 +168,8 @@ def _choose_rows(
     if others:
         named = _list(f"{row.name} ({row.metric})" for row in others)
         notes.append(
-            f"left out, since other scores are {main.scale.label}: {named}; import them into "
-            "another run with `metric=`"
+            f"left out, since other scores are {main.scale.label}: {named}; their own "
+            "metric makes another run of them"
         )
     for row in others:
         if row.task in options.control:
@@ -222,7 +222,7 @@ def _note_others(
     others = [row.name for row in rows if row.task not in learned and row.task not in control]
     if not others:
         return []
-    advice = "name those that should be retained with `control=`"
+    advice = "those that should be retained can be named as control tasks"
     return [f"evaluated but never learned: {_list(others)}; {advice}"]
 
 

@@ -1,0 +1,257 @@
+"""From the rows of a tracker or a table to a run: which names are steps, tasks and scores."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...record import InputError
+from ...record.points import KINDS
+from ..imported import NO_SIZES, Evaluation, ImportedRun
+from .values import as_name, as_number, as_whole_number, check_order, find_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from ..options import ImportOptions
+
+__all__ = ["TrackerRow", "make_run"]
+
+NAMES = ("step", "trained", "tested", "score", "n", "kind")
+PLACEHOLDER = re.compile(r"\{(tested|trained)\}")
+MAX_ROWS = 10_000_000
+MAX_NAMED = 8
+NO_BOUNDARIES = "which task was trained when is not known: a stream without task boundaries"
+
+
+class TrackerRow(NamedTuple):
+    """Values that were logged together, by name; `where` names their place in errors."""
+
+    where: str
+    step: object
+    values: Mapping[str, object]
+
+
+class FoundScore(NamedTuple):
+    """A score, and what its row and its name say about it."""
+
+    row: TrackerRow
+    step: int
+    tested: str
+    trained: str | None
+    score: float
+
+
+def make_run(
+    rows: Iterable[TrackerRow],
+    options: ImportOptions,
+    *,
+    tool: str,
+    files: Sequence[Path],
+    label: str = "",
+    config: Mapping[str, object] | None = None,
+    version: str | None = None,
+    notes: Sequence[str] = (),
+) -> ImportedRun:
+    """Return the run that rows make up, or raise InputError.
+
+    `options.columns` has the name of the column, the tag or the metric for each of our names. A
+    score may be a pattern, `eval/{tested}/acc`, which the names of many columns match.
+    """
+    source = str(files[0])
+    if options.metric is not None:
+        raise InputError(f"{source}: metric is not used here; name the score in `columns=`")
+    columns = _check_columns(options.columns, source)
+    listed = list(rows)
+    if len(listed) > MAX_ROWS:
+        raise InputError(f"{source}: more than {MAX_ROWS} rows, expected fewer")
+    scores = _find_scores(listed, columns)
+    if not scores:
+        raise InputError(_explain_nothing(source, listed, columns))
+    _check_steps(scores)
+    trained = _find_trained(listed, scores, columns)
+    evaluations = check_order(
+        [_make_evaluation(*pair, columns) for pair in zip(scores, trained, strict=True)],
+        options.order, source,
+    )  # fmt: skip
+    unit, unit_notes = find_unit([score.score for score in scores], options.percent, source)
+    return ImportedRun(
+        tool=tool,
+        evaluations=[
+            e._replace(score=score.score / unit)
+            for e, score in zip(evaluations, scores, strict=True)
+        ],
+        files=files,
+        version=version,
+        label=label,
+        config=dict(config or {}),
+        notes=[
+            *notes,
+            *unit_notes,
+            *([NO_SIZES] if any(e.n is None for e in evaluations) else []),
+            *([NO_BOUNDARIES] if evaluations[0].trained is None else []),
+        ],
+    )
+
+
+def _check_columns(columns: Mapping[str, str], source: str) -> dict[str, str]:
+    """Return the columns to read; those of a long table have our names unless others are given."""
+    for name in columns:
+        if name not in NAMES:
+            raise InputError(
+                f"{source}: columns has {name!r:.40}, expected {', '.join(NAMES[:-1])} or kind"
+            )
+    if PLACEHOLDER.search(columns.get("score", "")):
+        return dict(columns)
+    return {name: name for name in NAMES if name != "step"} | dict(columns)
+
+
+def _find_scores(rows: Sequence[TrackerRow], columns: Mapping[str, str]) -> list[FoundScore]:
+    """Return the scores in order of their steps."""
+    wanted = columns["score"]
+    pattern = _compile(wanted) if PLACEHOLDER.search(wanted) else None
+    scores = []
+    matches: dict[str, re.Match[str] | None] = {}
+    for row in rows:
+        if pattern is None:
+            names = [wanted] if not _is_blank(row.values.get(wanted)) else []
+        else:
+            names = [name for name, value in row.values.items() if not _is_blank(value)]
+        for name in names:
+            if pattern is not None and name not in matches:
+                matches[name] = pattern.fullmatch(name)
+            match = matches.get(name)
+            if pattern is not None and match is None:
+                continue
+            groups = match.groupdict() if match else {}
+            tested = groups.get("tested") or _read_name(row, columns, "tested")
+            if tested is None:
+                raise InputError(
+                    f"{row.where}: no evaluated task in {columns['tested']!r:.60}; name its column "
+                    "as tested in `columns=`"
+                )
+            trained = groups.get("trained") or _read_name(row, columns, "trained")
+            score = as_number(row.values[name], f"{row.where}: {name}")
+            if score is not None:
+                scores.append(FoundScore(row, _read_step(row, columns), tested, trained, score))
+    return scores
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    """Return the expression for a pattern with {tested}, and perhaps {trained}.
+
+    Example:
+        >>> _compile("eval/{tested}/acc").fullmatch("eval/red/acc")["tested"]
+        'red'
+    """
+    parts = PLACEHOLDER.split(pattern)
+    names = parts[1::2]
+    if len(set(names)) < len(names) or "tested" not in names:
+        raise InputError(
+            f"columns has score={pattern:.80}, expected {{tested}} once in it, as in "
+            "eval/{tested}/acc"
+        )
+    parts[::2] = map(re.escape, parts[::2])
+    parts[1::2] = [f"(?P<{name}>.+)" for name in names]
+    return re.compile("".join(parts))
+
+
+def _is_blank(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _read_name(row: TrackerRow, columns: Mapping[str, str], name: str) -> str | None:
+    value = row.values.get(columns.get(name, ""))
+    return None if _is_blank(value) else as_name(value, f"{row.where}: {columns[name]}")
+
+
+def _read_step(row: TrackerRow, columns: Mapping[str, str]) -> int:
+    column = columns.get("step")
+    value = row.step if column is None else row.values.get(column)
+    if _is_blank(value):
+        raise InputError(
+            f"{row.where}: no step; say which column has the iterations, as in "
+            '`columns={"step": "iter"}`'
+            if column is None
+            else f"{row.where}: no step in {column!r:.60}"
+        )
+    return as_whole_number(value, f"{row.where}: {column or 'step'}", least=0)
+
+
+def _check_steps(scores: list[FoundScore]) -> None:
+    """Sort scores by step, or raise if those of a task go back: two runs, or no order."""
+    last: dict[str, FoundScore] = {}
+    for score in scores:
+        before = last.setdefault(score.tested, score)
+        if before is not score and score.step <= before.step:
+            problem = "again" if score.step == before.step else f"after step {before.step}"
+            raise InputError(
+                f"{score.row.where}: a score of {score.tested!r:.60} at step {score.step} "
+                f"{problem}, expected steps that increase; two runs in one place? Import each by "
+                "itself, and sort the rows of one run by step"
+            )
+        last[score.tested] = score
+    scores.sort(key=lambda score: score.step)
+
+
+def _find_trained(
+    rows: Sequence[TrackerRow], scores: Sequence[FoundScore], columns: Mapping[str, str]
+) -> list[str | None]:
+    """Return the task that was trained at each score: as its row says, or the last one logged.
+
+    Where one task was logged at the step itself, it counts, before or after the score.
+    """
+    stated = [
+        (_read_step(row, columns), name)
+        for row in rows
+        if (name := _read_name(row, columns, "trained")) is not None
+    ]
+    if not stated and all(score.trained is None for score in scores):
+        return [None] * len(scores)
+    stated.sort(key=lambda pair: pair[0])
+    by_step = {step: [name for _, name in group] for step, group in groupby(stated, lambda p: p[0])}
+    steps = sorted(by_step)
+    trained: list[str | None] = []
+    at, current = 0, None
+    for score in scores:
+        while at < len(steps) and steps[at] < score.step:
+            current = by_step[steps[at]][-1]
+            at += 1
+        here = set(by_step.get(score.step, ()))
+        name = score.trained or (here.pop() if len(here) == 1 else current)
+        if name is None:
+            raise InputError(
+                f"{score.row.where}: nothing says which task was trained at step {score.step}, "
+                f"expected {columns.get('trained', 'trained')!r:.60} there or before"
+            )
+        trained.append(name)
+    return trained
+
+
+def _make_evaluation(
+    score: FoundScore, trained: str | None, columns: Mapping[str, str]
+) -> Evaluation:
+    row = score.row
+    n, kind = (row.values.get(columns.get(name, "")) for name in ("n", "kind"))
+    evaluation = Evaluation(score.step, trained, score.tested, score.score, kind="probe")
+    if not _is_blank(n):
+        count = as_whole_number(n, f"{row.where}: {columns['n']}", least=1)
+        evaluation = evaluation._replace(n=count)
+    if not _is_blank(kind):
+        if kind not in KINDS:
+            raise InputError(f"{row.where}: kind is {kind!r:.40}, expected {' or '.join(KINDS)}")
+        evaluation = evaluation._replace(kind=kind)
+    return evaluation
+
+
+def _explain_nothing(source: str, rows: Sequence[TrackerRow], columns: Mapping[str, str]) -> str:
+    names = list(dict.fromkeys(name for row in rows for name in row.values))
+    listed = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
+    if not names:
+        return f"{source}: nothing was logged, expected scores"
+    return (
+        f"{source}: no scores named {columns['score']!r:.60}; say which of {listed} they are, as "
+        'in `columns={"score": "eval/{tested}/acc"}`, or score and tested for a long table'
+    )
