@@ -126,8 +126,8 @@ def _read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _compare_documents(documents: dict[str, Samples]) -> str | None:
     """Return how the documents of two checkpoints differ, None if they are the same."""
-    (first, expected), *others = documents.items() or [("", None)]
-    for name, samples in others:
+    first, expected = next(iter(documents.items()), ("", Samples([], [], [])))
+    for name, samples in documents.items():
         if samples.ids != expected.ids:
             return f"{first} has {len(expected.ids)} documents and {name} {len(samples.ids)} others"
         for number, *pair in zip(expected.ids, expected.hashes, samples.hashes, strict=True):

@@ -23,8 +23,8 @@ __all__ = ["read", "recognize"]
 TABLES = ("runs", "metrics", "params")
 MAX_RUNS = 10_000
 FILE_STORE = (
-    "a file store of MLflow, in which names of metrics are paths and runs are described in YAML, is "
-    "not read; convert it first: mlflow migrate-filestore --source FOLDER --target "
+    "a file store of MLflow is not read: names of metrics are paths in it, and its runs are "
+    "described in YAML; convert it first: mlflow migrate-filestore --source FOLDER --target "
     "sqlite:///mlflow.db (FOLDER has mlruns/ in it)"
 )
 

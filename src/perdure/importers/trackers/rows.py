@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...metrics import ACCURACY, ScoreScale
 from ...record import InputError
 from ...record.points import KINDS
 from ..imported import NO_SIZES, Evaluation, ImportedRun
@@ -23,6 +25,7 @@ NAMES = ("step", "trained", "tested", "score", "n", "kind")
 PLACEHOLDER = re.compile(r"\{(tested|trained)\}")
 MAX_ROWS = 10_000_000
 MAX_NAMED = 8
+NO_KINDS = "whether whole test sets were evaluated is not known: every evaluation is a probe"
 NO_BOUNDARIES = "which task was trained when is not known: a stream without task boundaries"
 
 
@@ -76,24 +79,28 @@ def make_run(
         [_make_evaluation(*pair, columns) for pair in zip(scores, trained, strict=True)],
         options.order, source,
     )  # fmt: skip
-    unit, unit_notes = find_unit([score.score for score in scores], options.percent, source)
+    scale, unit, unit_notes = ACCURACY, 1, list[str]()
+    if options.lower_is_better:
+        scale = ScoreScale(-math.inf, math.inf, lower_is_better=True)
+    else:
+        unit, unit_notes = find_unit([s.score for s in scores], options.percent, source)
     return ImportedRun(
         tool=tool,
-        evaluations=[
-            e._replace(score=score.score / unit)
-            for e, score in zip(evaluations, scores, strict=True)
-        ],
+        evaluations=[e._replace(score=float(e.score or 0) / unit) for e in evaluations],
         files=files,
         version=version,
         label=label,
         config=dict(config or {}),
-        notes=[
-            *notes,
-            *unit_notes,
-            *([NO_SIZES] if any(e.n is None for e in evaluations) else []),
-            *([NO_BOUNDARIES] if evaluations[0].trained is None else []),
-        ],
+        scale=scale,
+        notes=[*notes, *unit_notes, *_note_unknown(evaluations)],
     )
+
+
+def _note_unknown(evaluations: Sequence[Evaluation]) -> list[str]:
+    """Return notes on what the rows do not say."""
+    notes = [NO_SIZES] if any(e.n is None for e in evaluations) else []
+    notes += [NO_KINDS] if all(e.kind == "probe" for e in evaluations) else []
+    return notes + ([NO_BOUNDARIES] if evaluations[0].trained is None else [])
 
 
 def _check_columns(columns: Mapping[str, str], source: str) -> dict[str, str]:
@@ -242,7 +249,7 @@ def _make_evaluation(
     if not _is_blank(kind):
         if kind not in KINDS:
             raise InputError(f"{row.where}: kind is {kind!r:.40}, expected {' or '.join(KINDS)}")
-        evaluation = evaluation._replace(kind=kind)
+        evaluation = evaluation._replace(kind=kind)  # type: ignore[arg-type]
     return evaluation
 
 

@@ -114,6 +114,6 @@ def find_unit(scores: Sequence[float], percent: bool | None, source: str) -> tup
     if not 0 <= low <= high <= unit:
         raise InputError(
             f"{source}: scores from {low:g} to {high:g}, expected accuracies from 0 to 1, or "
-            "percent with `percent=True`"
+            "percent with `percent=True`; losses need `lower_is_better=True`"
         )
     return unit, []
