@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from ..record import config_as_json
+from ..record import Run, config_as_json, open_run
 from .alarm import Alarm, as_alarm
 from .arguments import check_choice, check_integer, refuse_arguments, task_name
 from .costs.meter import CostMeter
@@ -267,6 +267,19 @@ class Evaluator:
             lifecycle.task = None
             self._tracker.end_task(task, model)
         lifecycle.failed = False
+
+    def evaluate(self, model: Model) -> Run:
+        """Evaluate the whole sets of all tasks now, record it, and return the record.
+
+        For streams without task boundaries, of which no end is known, and for models that are not
+        trained here. With tasks, `end` does it.
+        """
+        self._lifecycle.check_evaluate(model)
+        self._tracker.collect_all()
+        tasks = list(self._tasks.sets.values())
+        self._tracker.evaluate_now("full", self._parts.combine(model), tasks)
+        self._recorder.writer.sync()
+        return open_run(self._recorder.writer.folder)
 
     def record_gradients(
         self, model: torch.nn.Module, plasticity: LossTerm, stability: LossTerm = None, *,

@@ -112,6 +112,15 @@ class Lifecycle(msgspec.Struct):
         if self.task is not None and self.task not in self.tasks_with_steps:
             self.tasks_with_steps.append(self.task)
 
+    def check_evaluate(self, model: object) -> None:
+        """Raise unless whole sets may be evaluated outside of any task."""
+        self.check_open()
+        check_model(model, "evaluate")
+        if self.task is not None or self.trained_tasks:
+            raise RuntimeError(
+                "evaluate() is for streams without tasks; whole sets are evaluated when a task ends"
+            )
+
     def check_end(self) -> str:
         """Return the task that ends, or raise if there is none."""
         self.check_open()

@@ -74,6 +74,11 @@ class Recorder:
         self._run: dict[str, object] = {**_environment(), **run}
         self._created, self._resumed = str(self._run["created"]), list[dict[str, object]]()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the folder is open."""
+        return "writer" in vars(self)
+
     def open(self, record: Record) -> None:
         """Begin a record, or continue one; without a folder it exists as long as this object."""
         folder = record.folder
@@ -134,7 +139,7 @@ class Recorder:
     def set_control(self, tasks: Iterable[EvalSet]) -> None:
         """Note which tasks are evaluated but never trained."""
         self._control = {task.name: task for task in tasks}
-        if hasattr(self, "writer"):  # otherwise run.json is written when the record is opened
+        if self.is_open:  # otherwise run.json is written when it is opened
             self._write_run_json()
 
     def begin_task(self, task: EvalSet, step: int) -> None:

@@ -80,7 +80,7 @@ def summary(
     if stream is not None and len(stream.names) > len(result.tasks):
         result.tasks = stream.names  # learned tasks first, as in the matrix, then the others
     if control is not None:
-        result.tasks, result.control = (*result.tasks, *control.tasks), control.tasks
+        result.control = control.tasks
     for id_, metric, arguments in _requested_metrics(options, weights):
         try:
             value, curve = _compute(metric, arguments, matrix, stream, costs, control)
@@ -257,9 +257,8 @@ def _add_value(
     """Add a metric with its values per task and its curve, in the direction of the scores."""
     sign = -1.0 if metric.is_score and result.scale.lower_is_better else 1.0
     result.metrics[id_] = sign * float(value)
-    per_task, others = to_list(sign * value.per_task), len(result.tasks) - len(value.per_task)
-    rest: list[float | None] = [None] * others
-    result.per_task[id_] = rest + per_task if metric.input == "control" else per_task + rest
+    per_task = to_list(sign * value.per_task)
+    result.per_task[id_] = per_task + [None] * (len(result.tasks_of(id_)) - len(per_task))
     if curve is not None and not np.isnan(curve).all():
         result.curves[CURVE_NAMES.get(id_, id_)] = to_list(sign * curve)
 

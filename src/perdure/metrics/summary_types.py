@@ -99,8 +99,8 @@ class Summary:
     `curves` hold the value after each task and `per_task` the value of each task, both with None
     where undefined. `intervals` and `per_task_intervals` state how precise the test examples make
     the numbers of this run, with None for a task that is not part of a metric. `bias` bounds the
-    bias of an extreme where only the number of examples is known. `control` names those of `tasks`
-    that are evaluated but never trained; they are the last ones.
+    bias of an extreme where only the number of examples is known. `control` names the tasks that
+    are evaluated but never trained: the values per task of retention are theirs.
     """
 
     tasks: tuple[str, ...]
@@ -116,6 +116,10 @@ class Summary:
     notes: list[str] = field(default_factory=list)
     control: tuple[str, ...] = ()
 
+    def tasks_of(self, id_: str) -> tuple[str, ...]:
+        """Return the tasks that the values per task of a metric belong to."""
+        return self.control if find_metric(id_).input == "control" else self.tasks
+
     def curve(self, id_: str) -> list[float | None] | None:
         """Return a metric after each task, None if it has no such curve."""
         return self.curves.get(CURVE_NAMES.get(id_, id_))
@@ -127,9 +131,8 @@ class Summary:
         self.notes = notes_about(self.notes, ids)
 
     def __repr__(self) -> str:
-        learned = len(self.tasks) - len(self.control)
         control = f" and {count_of(len(self.control), 'control task')}" if self.control else ""
-        title = f"Summary of {count_of(learned, 'task')}{control}"
+        title = f"Summary of {count_of(len(self.tasks), 'task')}{control}"
         ends = {id_: f"{low:.4f} to {high:.4f}" for id_, (low, high) in self.intervals.items()}
         return render_text(title, self.metrics, self.scale, ends, self.undefined, self.notes)
 

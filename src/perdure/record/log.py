@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import numpy as np
 
 from ..metrics import ACCURACY
+from .formats.per_example import read_per_example, read_whole_sets
+from .io.append import RecordError
 from .io.text import csv_field
 from .points import KINDS
+from .run_folder import RunFolder
 from .run_metadata import config_as_json, describe_program, scale_as_json
-from .writer import RunWriter
+from .writer import RunWriter, WriterPosition
 
 if TYPE_CHECKING:
     import os
@@ -22,6 +27,14 @@ if TYPE_CHECKING:
     from ..metrics import ScoreScale
 
 __all__ = ["Log"]
+
+
+class _SavedLog(msgspec.Struct):
+    """The point from which a log can be resumed."""
+
+    position: WriterPosition
+    last: tuple[int, str | None]
+    state: dict[str, object]
 
 
 class Log:
@@ -40,6 +53,8 @@ class Log:
         classes: how many new classes each task brings, in the order of learning.
         imported: the tool and the files that the evaluations come from, if not from this program.
         overwrite: replace the run that is already there.
+        resume: continue the record that is there from its last `save`, with that config; what was
+            added later is dropped. A folder without a record begins one.
 
     Example:
         >>> import tempfile
@@ -63,6 +78,7 @@ class Log:
         classes: Sequence[int] | None = None,
         imported: Mapping[str, object] | None = None,
         overwrite: bool = False,
+        resume: bool = False,
     ) -> None:
         stated = config_as_json(config)
         self._scale, self._control = scale, _check_control(control)
@@ -78,7 +94,9 @@ class Log:
         self._tasks: list[str] = []  # that have per-example results
         self._added: set[tuple[int, str, str]] = set()  # evaluations of the last step
         self._last: tuple[int, str | None] = (0, None)  # step and trained task of the last update
-        self._writer = RunWriter(folder, self._run, overwrite=overwrite)
+        self.state: dict[str, object] = {}  # what the last `save` was given
+        saved = self._load(RunFolder(folder)) if resume else None
+        self._writer = RunWriter(folder, self._run, overwrite=overwrite or resume, resume=saved)
 
     def add(
         self,
@@ -136,7 +154,41 @@ class Log:
     def note(self, message: str) -> None:
         """Add a note for readers of the record: scores and reports repeat it."""
         self._notes.append(" ".join(message.split()))
-        self._writer.write_metadata(self._run | {"notes": self._notes})
+        self._run["notes"] = self._notes
+        self._writer.write_metadata(self._run)
+
+    def save(self, state: Mapping[str, object]) -> None:
+        """Save a point from which `Log(folder, resume=True)` continues, with `state` as its own."""
+        position = self._writer.position()
+        self.state = dict(state)
+        self._run["log"] = {"position": position, "last": self._last, "state": self.state}
+        self._writer.write_metadata(self._run)
+
+    def _load(self, folder: RunFolder) -> WriterPosition | None:
+        """Return where to continue the record in a folder; None if there is none."""
+        if not folder.has_metadata():
+            return None
+        metadata = folder.metadata()
+        if not metadata.log:
+            raise RecordError(
+                f"{folder.path}: a record that was never saved; overwrite=True replaces it"
+            )
+        if metadata.config != json.loads(json.dumps(self._run["config"])):
+            raise RecordError(f"{folder.path}: a record with another config; choose another folder")
+        try:
+            saved = msgspec.convert(metadata.log, _SavedLog)
+        except msgspec.ValidationError as error:
+            raise RecordError(f"{folder.metadata_path}: log: {error}") from None
+        self.state, self._last = saved.state, saved.last
+        self._notes = [str(note) for note in metadata.notes]
+        self._run |= {"created": metadata.created, "notes": self._notes, "log": metadata.log}
+        self._tasks = [task for task, *_ in saved.position["per_example"]]
+        if self._tasks:
+            for whole, read in ((False, read_per_example), (True, read_whole_sets)):
+                for task, results in read(folder.per_example_path, self._tasks)[0].items():
+                    assert results.ids is not None
+                    self._ids[task, whole] = results.ids
+        return saved.position
 
     def close(self, *, finished: bool = True) -> None:
         """End the record and, if `finished`, mark the run as finished; again does nothing."""
@@ -221,10 +273,9 @@ class Log:
 
 def _check_control(control: Sequence[str]) -> list[str]:
     """Return the names of control tasks, or raise if these are no names."""
-    names = [control] if isinstance(control, str) else list(control)
-    if isinstance(control, str) or not all(isinstance(name, str) and name for name in names):
+    if isinstance(control, str) or not all(control):
         raise ValueError(f"control is {control!r:.60}, expected a list of names of tasks")
-    return list(dict.fromkeys(names))
+    return [str(name) for name in dict.fromkeys(control)]
 
 
 def _as_flags(correct: ArrayLike) -> NDArray[np.bool_]:

@@ -53,6 +53,7 @@ class InputOptions:
     joint: list[float] | None = None
     single: list[float] | None = None
     sizes: list[float] | None = None
+    control: list[str] | None = None
     subsample: int = 1
     upper: Literal["measured"] | None = None
     notes: tuple[str, ...] = ()

@@ -102,12 +102,11 @@ def _transform_from(
 
 def add_control_intervals(summary: Summary, control: ControlScores, level: float) -> None:
     """Add the intervals of retention that per-example results before and after support."""
-    others = [None] * (len(summary.tasks) - len(control.tasks))
     for id_, (total, per_task) in control_intervals(control, summary.metrics, level=level).items():
         low, high = METRICS[id_].low, METRICS[id_].high
         clipped = [(max(ends[0], low), min(ends[1], high)) for ends in (total, *per_task)]
         summary.intervals[id_] = clipped[0]
-        summary.per_task_intervals[id_] = [*others, *clipped[1:]]
+        summary.per_task_intervals[id_] = [*clipped[1:]]
 
 
 def add_stream_intervals(

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_TEST", "Sections", "build_sections"]
 
 HEADLINE_IDS = (
-    "acc", "acc.learning", "bwt", "forgetting.best", "min_acc", "wc_acc", "wf10", "gap.depth",
+    "acc", "acc.learning", "bwt", "forgetting.best", "retention", "retention.worst",
+    "min_acc", "wc_acc", "wf10", "gap.depth",
 )  # fmt: skip
 DEFAULT_TEST = PairTestOptions()
 
