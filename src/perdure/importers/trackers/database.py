@@ -57,6 +57,7 @@ def open_database(path: Path, *tables: str) -> Iterator[sqlite3.Connection]:
     uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
+            connection.text_factory = lambda data: data.decode("utf-8", "replace")
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
             connection.execute("PRAGMA trusted_schema = OFF")
             calls = iter(range(MAX_OPERATIONS))

@@ -228,13 +228,17 @@ def _find_trained(
             at += 1
         here = set(by_step.get(score.step, ()))
         name = score.trained or (here.pop() if len(here) == 1 else current)
-        if name is None:
+        if name is None and not _is_initial(score.row, columns):
             raise InputError(
                 f"{score.row.where}: nothing says which task was trained at step {score.step}, "
                 f"expected {columns.get('trained', 'trained')!r:.60} there or before"
             )
         trained.append(name)
     return trained
+
+
+def _is_initial(row: TrackerRow, columns: Mapping[str, str]) -> bool:
+    return row.values.get(columns.get("kind", "")) == "initial"
 
 
 def _make_evaluation(
