@@ -71,7 +71,7 @@ def open_database(path: Path, *tables: str) -> Iterator[sqlite3.Connection]:
             if missing := set(tables) - found:
                 raise InputError(f"{path}: no table {min(missing)!r}")
             yield connection
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # of a name in a damaged schema
         raise InputError(f"{path}: not a readable SQLite database ({error})") from None
 
 
