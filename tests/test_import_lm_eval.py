@@ -150,6 +150,7 @@ def test_perplexity_is_better_when_lower(tmp_path: Path) -> None:
     values = [stated()[name]["prose"]["word_perplexity,none"] for name in ORDER]
     assert [e.score for e in imported.evaluations] == values
     assert all(e.correct is None for e in imported.evaluations)
+    assert any("word_perplexity is not 0 or 1" in note for note in imported.notes)
     with pytest.raises(InputError, match="'prose', which is scored by word_perplexity"):
         read(control=("prose",))
 

@@ -62,7 +62,9 @@ def read_evaluations(
         notes.append(f"{name}: {difference}, so its scores are not of the same documents")
         return [_without_examples(evaluation) for evaluation in evaluations]
     if not documents:
-        notes.append(f"{name}: it is not known which documents were right (--log_samples)")
+        logged = any(name in c.scores and c.scores[name].samples for c in checkpoints)
+        reason = f"{metric} is not 0 or 1" if logged else "samples were not logged (--log_samples)"
+        notes.append(f"{name}: no results per document, since {reason}")
     return evaluations
 
 
