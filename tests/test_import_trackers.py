@@ -389,8 +389,14 @@ def test_the_task_of_a_step_counts_before_or_after_the_score(tmp_path: Path) -> 
         (lambda lines: [lines[0], "[]"], "line 2: expected an object"),
         (lambda lines: [line.replace(": 50", ": -50") for line in lines], "iter is -50, expected"),
         (lambda lines: [line.replace("0.75", '"x"') for line in lines], "is 'x', expected a numb"),
-        (lambda lines: [line.replace("iter", "it") for line in lines], "no step in 'iter'"),
-        (lambda lines: [line.replace("eval/", "test/") for line in lines], "iter, task, loss, te"),
+        (
+            lambda lines: [line.replace("iter", "it") for line in lines],
+            "step is 'iter', expected one of it",
+        ),
+        (
+            lambda lines: [line.replace("eval/", "test/") for line in lines],
+            "which none of iter, task, loss",
+        ),
         (lambda lines: [], "nothing was logged"),
     ],
 )
@@ -422,7 +428,7 @@ def test_csv_in_other_forms(tmp_path: Path) -> None:
     header, *lines = text.splitlines(keepends=True)
     path.write_text(header + "".join(sorted(lines, key=lambda line: line.split(",")[2])))
     by_task = read("CSV", path)[0].evaluations
-    assert sorted(by_task) == sorted(logged())  # type: ignore[type-var]
+    assert sorted(by_task) == sorted(logged())
     path.write_text("step,trained,tested,score,n,kind\n0,,a,0.1,5,initial\n1,a,a,.5,5,full\n")
     (own,) = read_runs("table", [path], ImportOptions())
     assert [e.kind for e in own.evaluations] == ["initial", "full"]
@@ -435,7 +441,9 @@ def test_csv_in_other_forms(tmp_path: Path) -> None:
         ({"score": "eval/{trained}/acc"}, "expected {tested} once"),
         ({"score": "{tested}{tested}"}, "expected {tested} once"),
         ({"score": "accuracy", "step": "iter"}, "no evaluated task in 'tested'"),
-        ({"score": "acc"}, "no scores named 'acc'; say which of iter, task, evaluated, accuracy"),
+        ({"score": "acc"}, "score is 'acc', expected one of iter, task, evaluated, accuracy"),
+        ({"step": "iter"}, "which of iter, task, evaluated, accuracy, examples, note are scores"),
+        ({"score": "accuracy", "tested": "evaluated"}, "line 2: no step; say which"),
         (LONG | {"n": "task"}, "task is 'red', expected a number"),
         (LONG | {"kind": "task"}, "kind is 'red', expected initial or probe or full"),
     ],

@@ -79,8 +79,8 @@ def _apply(options: ImportOptions, runs: list[ImportedRun]) -> list[ImportedRun]
         _check_control(run)
         if options.lower_is_better and not run.scale.lower_is_better:
             raise InputError(
-                f"scores of {run.tool} are {run.scale.label}; `lower_is_better=True` is for losses "
-                "in tables and trackers"
+                f"scores of {run.tool} are accuracies; `lower_is_better=True` is for losses in "
+                "tables and trackers"
             )
         run.notes += [ONLY_ENDS] if has_only_ends(run) else []
     return runs

@@ -23,21 +23,21 @@ MAX_VALUE = 16 << 20  # bytes
 MAX_OPERATIONS = 20_000  # times 100,000 instructions of a query; a damaged file may never end
 
 
-def is_database(path: Path, *tables: str) -> bool:
+def is_database(path: Path, tables: Sequence[str]) -> bool:
     """Return whether a file is a SQLite database with these tables."""
     try:
         with open_regular(path) as file:
             if file.read(len(MAGIC)) != MAGIC:
                 return False
-        with open_database(path, *tables):
+        with open_database(path, "", tables):
             return True
     except (OSError, InputError):
         return False
 
 
 @contextmanager
-def open_database(path: Path, *tables: str) -> Iterator[sqlite3.Connection]:
-    """Open a database that has these tables, or raise InputError.
+def open_database(path: Path, tool: str, tables: Sequence[str]) -> Iterator[sqlite3.Connection]:
+    """Open the database of a tool, which has these tables, or raise InputError.
 
     Nothing next to it is read or written: a program that is still writing keeps newer rows in a
     file ending in -wal.
@@ -69,7 +69,9 @@ def open_database(path: Path, *tables: str) -> Iterator[sqlite3.Connection]:
                 )
             }
             if missing := set(tables) - found:
-                raise InputError(f"{path}: no table {min(missing)!r}")
+                raise InputError(
+                    f"{path}: no table {min(missing)!r}, expected a database of {tool}"
+                )
             yield connection
     except (sqlite3.Error, UnicodeDecodeError) as error:  # of a name in a damaged schema
         raise InputError(f"{path}: not a readable SQLite database ({error})") from None

@@ -32,7 +32,7 @@ FILE_STORE = (
 def recognize(path: Path) -> str | None:
     """Return why a path looks like a store of MLflow, None if it does not."""
     files = [path] if path.is_file() else sorted(path.glob("*.db"))
-    if any(is_database(file, *TABLES) for file in files[:1]):
+    if any(is_database(file, TABLES) for file in files[:1]):
         return f"{files[0].name} is a database of MLflow"
     if _is_file_store(path):
         return "meta.yaml is of a file store of MLflow"
@@ -55,7 +55,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
 
 
 def _read_store(path: Path, options: ImportOptions) -> list[ImportedRun]:
-    with open_database(path, *TABLES) as connection:
+    with open_database(path, "MLflow", TABLES) as connection:
         sql = "SELECT run_uuid, name, lifecycle_stage FROM runs ORDER BY start_time, run_uuid"
         found = list(query(connection, sql))
         if len(found) > MAX_RUNS:

@@ -70,9 +70,10 @@ def make_run(
     listed = list(rows)
     if len(listed) > MAX_ROWS:
         raise InputError(f"{source}: more than {MAX_ROWS} rows, expected fewer")
+    names = _check_names(listed, options.columns, source)
     scores = _find_scores(listed, columns)
     if not scores:
-        raise InputError(_explain_nothing(source, listed, columns))
+        raise InputError(f"{source}: score is {columns['score']!r:.60}, which none of {names} is")
     _check_steps(scores)
     trained = _find_trained(listed, scores, columns)
     evaluations = check_order(
@@ -179,8 +180,8 @@ def _read_step(row: TrackerRow, columns: Mapping[str, str]) -> int:
     value = row.step if column is None else row.values.get(column)
     if _is_blank(value):
         raise InputError(
-            f"{row.where}: no step; say which column has the iterations, as in "
-            '`columns={"step": "iter"}`'
+            f"{row.where}: no step; say which column has the iterations in `columns=`, as in "
+            "step=iter"
             if column is None
             else f"{row.where}: no step in {column!r:.60}"
         )
@@ -257,12 +258,18 @@ def _make_evaluation(
     return evaluation
 
 
-def _explain_nothing(source: str, rows: Sequence[TrackerRow], columns: Mapping[str, str]) -> str:
-    names = list(dict.fromkeys(name for row in rows for name in row.values))
-    listed = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
+def _check_names(rows: Sequence[TrackerRow], stated: Mapping[str, str], source: str) -> str:
+    """Return the names in the rows for errors, or raise if one that the user named is missing."""
+    names = dict.fromkeys(name for row in rows for name in row.values)
     if not names:
-        return f"{source}: nothing was logged, expected scores"
-    return (
-        f"{source}: no scores named {columns['score']!r:.60}; say which of {listed} they are, as "
-        'in `columns={"score": "eval/{tested}/acc"}`, or score and tested for a long table'
-    )
+        raise InputError(f"{source}: nothing was logged, expected scores")
+    listed = ", ".join(list(names)[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
+    for name, column in stated.items():
+        if column not in names and not PLACEHOLDER.search(column):
+            raise InputError(f"{source}: {name} is {column!r:.60}, expected one of {listed}")
+    if "score" not in stated and "score" not in names:
+        raise InputError(
+            f"{source}: which of {listed} are scores? Say it in `columns=`, as in "
+            "score=eval/{tested}/acc, or for one row per evaluation score=acc,tested=task"
+        )
+    return listed

@@ -26,7 +26,7 @@ TABLES = ("configs", "metrics")
 def recognize(path: Path) -> str | None:
     """Return why a path looks like a project of trackio, None if it does not."""
     files = [path] if path.is_file() else sorted(path.glob("*.db"))
-    if any(is_database(file, *TABLES) for file in files[:1]):
+    if any(is_database(file, TABLES) for file in files[:1]):
         return f"{files[0].name} is a project of trackio"
     return None
 
@@ -38,7 +38,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
 
 def _read_project(path: Path, options: ImportOptions) -> list[ImportedRun]:
     rows: dict[str, list[TrackerRow]] = {}
-    with open_database(path, *TABLES) as connection:
+    with open_database(path, "trackio", TABLES) as connection:
         for name, step, metrics in query(
             connection, "SELECT run_name, step, metrics FROM metrics ORDER BY id"
         ):
