@@ -395,7 +395,7 @@ def test_the_task_of_a_step_counts_before_or_after_the_score(tmp_path: Path) -> 
         ),
         (
             lambda lines: [line.replace("eval/", "test/") for line in lines],
-            "which none of iter, task, loss",
+            "expected one of iter, task, loss",
         ),
         (lambda lines: [], "nothing was logged"),
     ],

@@ -72,14 +72,13 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
     """Return one run per folder or event file."""
     runs = []
     for path in paths:
-        scalars, notes = read_scalars(path)
-        rows = (TrackerRow(f"{path}: {s.tag}", s.step, {s.tag: s.value}) for s in scalars)
-        runs.append(
-            make_run(
-                rows, options, tool="TensorBoard", files=find_event_files(path),
-                label=path.absolute().name, notes=[FLOAT32, *notes],
-            )
-        )  # fmt: skip
+        notes = [FLOAT32]
+        files = find_event_files(path)
+        where = str(path)
+        rows = (TrackerRow(where, s.step, {s.tag: s.value}) for s in _iter_run(files, notes))
+        label = path.absolute().name
+        run = make_run(rows, options, tool="TensorBoard", files=files, label=label, notes=notes)
+        runs.append(run)
     return runs
 
 
@@ -89,14 +88,22 @@ def read_scalars(path: Path) -> tuple[list[Scalar], list[str]]:
     Raises InputError if a file is broken or the steps of a tag go back, as they do where two runs
     wrote to one folder.
     """
-    scalars: list[Scalar] = []
     notes: list[str] = []
+    scalars = []
+    for scalar in _iter_run(find_event_files(path), notes):
+        scalars.append(scalar)
+        if len(scalars) > MAX_SCALARS:
+            raise InputError(f"{path}: more than {MAX_SCALARS} scalars, expected fewer")
+    return scalars, notes
+
+
+def _iter_run(files: Sequence[Path], notes: list[str]) -> Iterator[Scalar]:
+    """Yield the scalars of the files of one run; the steps of a tag never go back."""
     last: dict[str, int] = {}
-    files = find_event_files(path)
     for file in files:
         for scalar in iter_scalars(file, notes):
-            before = last.get(scalar.tag)
-            if before is not None and scalar.step < before:
+            before = last.get(scalar.tag, scalar.step)
+            if scalar.step < before:
                 advice = (
                     "two runs in one folder? Import one event file, or move the files of each run "
                     "to a folder of its own"
@@ -108,10 +115,7 @@ def read_scalars(path: Path) -> tuple[list[Scalar], list[str]]:
                     f"expected steps that never decrease; {advice}"
                 )
             last[scalar.tag] = scalar.step
-            scalars.append(scalar)
-            if len(scalars) > MAX_SCALARS:
-                raise InputError(f"{path}: more than {MAX_SCALARS} scalars, expected fewer")
-    return scalars, notes
+            yield scalar
 
 
 def is_event_file(path: Path) -> bool:

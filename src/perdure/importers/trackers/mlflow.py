@@ -78,15 +78,14 @@ def _read_run(
     notes: Sequence[str],
 ) -> ImportedRun:
     where = f"{path}: run {visible(name)}"
-    rows = [
+    sql = (
+        "SELECT key, value, step FROM metrics WHERE run_uuid = ? AND NOT is_nan "
+        "ORDER BY step, timestamp"
+    )
+    rows = (
         TrackerRow(where, step, {visible(str(key)): value})
-        for key, value, step in query(
-            connection,
-            "SELECT key, value, step FROM metrics WHERE run_uuid = ? AND NOT is_nan "
-            "ORDER BY step, timestamp",
-            [run],
-        )
-    ]
+        for key, value, step in query(connection, sql, [run])
+    )
     params = query(connection, "SELECT key, value FROM params WHERE run_uuid = ?", [run])
     config = {visible(str(key)): _parse_parameter(str(value)) for key, value in params}
     return make_run(

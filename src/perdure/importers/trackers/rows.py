@@ -23,7 +23,7 @@ __all__ = ["TrackerRow", "make_run"]
 
 NAMES = ("step", "trained", "tested", "score", "n", "kind")
 PLACEHOLDER = re.compile(r"\{(tested|trained)\}")
-MAX_ROWS = 10_000_000
+MAX_ROWS = 2_000_000
 MAX_NAMED = 8
 NO_KINDS = "whether whole test sets were evaluated is not known: every evaluation is a probe"
 NO_BOUNDARIES = "which task was trained when is not known: a stream without task boundaries"
@@ -67,13 +67,12 @@ def make_run(
     if options.metric is not None:
         raise InputError(f"{source}: metric is not used here; name the score in `columns=`")
     columns = _check_columns(options.columns, source)
-    listed = list(rows)
-    if len(listed) > MAX_ROWS:
-        raise InputError(f"{source}: more than {MAX_ROWS} rows, expected fewer")
-    names = _check_names(listed, options.columns, source)
-    scores = _find_scores(listed, columns)
+    pattern = _compile(columns["score"]) if PLACEHOLDER.search(columns["score"]) else None
+    listed, names = _select_rows(rows, {*columns.values()}, pattern, source)
+    listing = _check_names(names, options.columns, source)
+    scores = _find_scores(listed, columns, pattern)
     if not scores:
-        raise InputError(f"{source}: score is {columns['score']!r:.60}, which none of {names} is")
+        raise InputError(f"{source}: score is {columns['score']!r:.60}, expected one of {listing}")
     _check_steps(scores)
     trained = _find_trained(listed, scores, columns)
     evaluations = check_order(
@@ -101,7 +100,7 @@ def _note_unknown(evaluations: Sequence[Evaluation]) -> list[str]:
     """Return notes on what the rows do not say."""
     notes = [NO_SIZES] if any(e.n is None for e in evaluations) else []
     notes += [NO_KINDS] if all(e.kind == "probe" for e in evaluations) else []
-    return notes + ([NO_BOUNDARIES] if evaluations[0].trained is None else [])
+    return notes + ([NO_BOUNDARIES] if all(e.trained is None for e in evaluations) else [])
 
 
 def _check_columns(columns: Mapping[str, str], source: str) -> dict[str, str]:
@@ -116,32 +115,43 @@ def _check_columns(columns: Mapping[str, str], source: str) -> dict[str, str]:
     return {name: name for name in NAMES if name != "step"} | dict(columns)
 
 
-def _find_scores(rows: Sequence[TrackerRow], columns: Mapping[str, str]) -> list[FoundScore]:
-    """Return the scores in order of their steps."""
-    wanted = columns["score"]
-    pattern = _compile(wanted) if PLACEHOLDER.search(wanted) else None
-    scores = []
-    matches: dict[str, re.Match[str] | None] = {}
+def _select_rows(
+    rows: Iterable[TrackerRow], columns: set[str], pattern: re.Pattern[str] | None, source: str
+) -> tuple[list[TrackerRow], list[str]]:
+    """Return the rows with a column that is read, and the names in all of them."""
+    selected: list[TrackerRow] = []
+    names: dict[str, bool] = {}  # whether it is read
     for row in rows:
-        if pattern is None:
-            names = [wanted] if not _is_blank(row.values.get(wanted)) else []
-        else:
-            names = [name for name, value in row.values.items() if not _is_blank(value)]
-        for name in names:
-            if pattern is not None and name not in matches:
-                matches[name] = pattern.fullmatch(name)
-            match = matches.get(name)
-            if pattern is not None and match is None:
+        for name in row.values:
+            if name not in names:
+                names[name] = name in columns or bool(pattern and pattern.fullmatch(name))
+        if any(names[name] for name in row.values):
+            selected.append(row)
+        if len(selected) > MAX_ROWS or len(names) > MAX_ROWS:
+            raise InputError(f"{source}: more than {MAX_ROWS} rows or names, expected fewer")
+    return selected, list(names)
+
+
+def _find_scores(
+    rows: Sequence[TrackerRow], columns: Mapping[str, str], pattern: re.Pattern[str] | None
+) -> list[FoundScore]:
+    """Return the scores in the order of the rows."""
+    scores = []
+    for row in rows:
+        for name in [columns["score"]] if pattern is None else row.values:
+            match = pattern.fullmatch(name) if pattern else None
+            value = row.values.get(name)
+            if (pattern and match is None) or _is_blank(value):
                 continue
             groups = match.groupdict() if match else {}
             tested = groups.get("tested") or _read_name(row, columns, "tested")
+            trained = groups.get("trained") or _read_name(row, columns, "trained")
+            score = as_number(value, f"{row.where}: {name}")
             if tested is None:
                 raise InputError(
                     f"{row.where}: no evaluated task in {columns['tested']!r:.60}; name its column "
                     "as tested in `columns=`"
                 )
-            trained = groups.get("trained") or _read_name(row, columns, "trained")
-            score = as_number(row.values[name], f"{row.where}: {name}")
             if score is not None:
                 scores.append(FoundScore(row, _read_step(row, columns), tested, trained, score))
     return scores
@@ -258,12 +268,11 @@ def _make_evaluation(
     return evaluation
 
 
-def _check_names(rows: Sequence[TrackerRow], stated: Mapping[str, str], source: str) -> str:
+def _check_names(names: Sequence[str], stated: Mapping[str, str], source: str) -> str:
     """Return the names in the rows for errors, or raise if one that the user named is missing."""
-    names = dict.fromkeys(name for row in rows for name in row.values)
     if not names:
         raise InputError(f"{source}: nothing was logged, expected scores")
-    listed = ", ".join(list(names)[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
+    listed = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
     for name, column in stated.items():
         if column not in names and not PLACEHOLDER.search(column):
             raise InputError(f"{source}: {name} is {column!r:.60}, expected one of {listed}")

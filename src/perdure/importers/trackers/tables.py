@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["read", "recognize"]
 
 JSON_ENDINGS = (".jsonl", ".ndjson")
+MAX_TABLE = 64 << 20  # bytes
 LONG = {"step", "tested", "score"}
 
 
@@ -42,7 +43,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
 
 
 def _read_table(path: Path, options: ImportOptions) -> ImportedRun:
-    text = read_text(path)
+    text = read_text(path, MAX_TABLE)
     notes: list[str] = []
     if path.suffix in JSON_ENDINGS or text.lstrip().startswith("{"):
         tool, rows = "JSON Lines", list(_read_json_lines(text, path, notes))

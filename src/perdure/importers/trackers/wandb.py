@@ -31,7 +31,7 @@ MAGIC = b":W&B\xe1\xbe\x00"
 HEADER = struct.Struct("<IHB")  # checksum, length, type
 BLOCK = 1 << 15
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
-MAX_FILE = 4 << 30
+MAX_FILE = 1 << 29
 MAX_RECORD = 16 << 20
 # Fields of the messages Record, HistoryRecord, HistoryItem, RunRecord and HeaderRecord
 HISTORY, CONFIG, RUN, HEADER_RECORD = 2, 5, 17, 21
