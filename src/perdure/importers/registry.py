@@ -36,6 +36,16 @@ class Reader(NamedTuple):
 
 
 READERS: dict[str, Reader] = {
+    "avalanche": Reader(
+        "frameworks.avalanche", "Avalanche", "eval_results.csv of CSVLogger, or a logger's text"
+    ),
+    "mammoth": Reader("frameworks.mammoth", "Mammoth", "logs.pyd, or what a run printed"),
+    "facil": Reader("frameworks.facil", "FACIL", "raw_log-*.txt, or the matrices acc_*.txt"),
+    "clarena": Reader("frameworks.clarena", "CLArena", "acc.csv"),
+    "renate": Reader("frameworks.renate", "Renate", "metrics_summary_update_*.csv"),
+    "continuum": Reader("frameworks.continuum", "continuum", "a `Logger` object", in_memory=True),
+    "capymoa": Reader("frameworks.capymoa", "CapyMOA", "an `OCLMetrics` object", in_memory=True),
+    "pycil": Reader("frameworks.pycil", "PyCIL, PILOT", "logs of training (logs/…/*.log)"),
     "lm-eval": Reader(
         "language_models.lm_eval",
         "lm-evaluation-harness",
@@ -51,7 +61,6 @@ READERS: dict[str, Reader] = {
     "mlflow": Reader("trackers.mlflow", "MLflow", "a SQLite store (mlflow.db)"),
     "trackio": Reader("trackers.trackio", "trackio", "the SQLite database of a project"),
     "table": Reader("trackers.tables", "tables of your own", "CSV with a header, or JSON Lines"),
-    "pycil": Reader("frameworks.pycil", "PyCIL, PILOT", "logs of training (logs/…/*.log)"),
 }
 
 
