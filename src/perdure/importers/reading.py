@@ -62,7 +62,11 @@ def read_runs(
         )
     if not paths:
         raise InputError(f"nothing to import; name files or folders with {READERS[name].reads}")
-    return _apply(options, module.read(paths, options))
+    runs = _apply(options, module.read(paths, options))
+    if not runs:
+        chosen = f" of {options.metric!r:.40}" if options.metric else ""
+        raise InputError(f"{paths[0]}: no run{chosen} found, expected {READERS[name].reads}")
+    return runs
 
 
 def read_object(value: object, options: ImportOptions = DEFAULT_OPTIONS) -> list[ImportedRun]:

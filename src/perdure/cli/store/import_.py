@@ -14,7 +14,7 @@ from ...importers import READERS, ImportOptions, choose_reader, read_runs, write
 from ...record import InputError
 from ...report.tables import TextTable
 from .._options import Flag, TextFormat, check_paths
-from .._output import print_json, print_lines, print_stderr, print_wrapped
+from .._output import print_json, print_lines, print_notes, print_stderr, print_wrapped
 from ..reference.names import PathText, ReaderName
 
 if TYPE_CHECKING:
@@ -90,8 +90,10 @@ def import_(
     if format_ == "json":
         print_json({"runs": [_as_dict(*pair) for pair in zip(folders, runs, strict=True)]})
         return
+    common = [note for note in runs[0].notes if all(note in run.notes for run in runs)]
     for folder, run in zip(folders, runs, strict=True):
-        _print_run(folder, run)
+        _print_run(folder, run, [note for note in run.notes if note not in common])
+    print_notes(common, format_)
     _print_next(output, runs)
 
 
@@ -106,11 +108,11 @@ def _print_readers(format_: str) -> None:
     TextTable(["reader", "tool", "reads"], rows).show(sys.stdout)
 
 
-def _print_run(folder: Path, run: ImportedRun) -> None:
+def _print_run(folder: Path, run: ImportedRun, notes: Sequence[str]) -> None:
     tool = f"{run.tool} {run.version}" if run.version else run.tool
     counts = f"{count_of(len(run.tasks), 'task')}, {count_of(len(run.evaluations), 'evaluation')}"
     print_wrapped(f"{folder}: {counts} of {tool}", "  ")
-    for note in run.notes:
+    for note in notes:
         print_wrapped(f"  note: {note}", "    ")
 
 

@@ -171,7 +171,7 @@ def _make_run(logged: LoggedRun, path: Path, number: int) -> ImportedRun:
     version = parse_scalar(logged.arguments.get("conf_git_hash", "None"))
     return ImportedRun(
         tool="Mammoth", metrics="mammoth", evaluations=evaluations, files=[path], notes=notes,
-        version=str(version) if version else None, config=config,
+        version=str(version)[:12] if version else None, config=config,
         label=f"{path.parent.name}-{logged.setting or 'run'}-{number}",
     )  # fmt: skip
 
