@@ -266,6 +266,18 @@ REFERENCES: dict[str, Callable[[Case], Known]] = {
     "uraf": lambda c: scaled_forgetting(c, 1 / af_rand(c, end(c))),
 }
 
+# Control tasks: `final` and `initial` scores by task.
+CONTROL_REFERENCES: dict[str, Callable[[Sequence[float], Sequence[float]], Known]] = {
+    "retention": lambda f, b: _over_control(mean, [f[c] - b[c] for c in range(len(f))]),
+    "retention.worst": lambda f, b: _over_control(min, [f[c] - b[c] for c in range(len(f))]),
+    "retention.relative": lambda f, b: _over_control(mean, [f[c] / b[c] for c in range(len(f))]),
+}
+
+
+def _over_control(total: Callable[[list[float]], float], terms: list[float]) -> Known:
+    return total(terms), terms
+
+
 CURVES: dict[str, Callable[[Case, int], float]] = {"raa": raa_at, "raf": raf_at}
 
 

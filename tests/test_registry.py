@@ -33,7 +33,7 @@ bwt bwt.all bwt.consecutive rem bwt.positive fwt.upper fwt.gem fwt.next fwt.lear
 forgetting.best forgetting.learned forgetting.peak forgetting.any forgetting.ratio
 memory_stability intransigence intransigence.single omega.base omega.new omega.all
 raa raf uraa uraf min_acc wc_acc wf wp current lca aaa gap.depth gap.area gap.recovery
-ms sss ce clscore clstability
+ms sss ce clscore clstability retention retention.worst retention.relative
 """)
 SMALLER_IS_BETTER = words("""
 forgetting.best forgetting.learned forgetting.peak forgetting.any memory_stability
@@ -41,7 +41,7 @@ intransigence intransigence.single raf uraf wf gap.depth gap.area gap.recovery
 """)
 NEGATIVE = words("""
 bwt bwt.all bwt.consecutive fwt.gem fwt.learned forgetting.best forgetting.learned forgetting.any
-forgetting.ratio intransigence intransigence.single raf uraf gap.depth
+forgetting.ratio intransigence intransigence.single raf uraf gap.depth retention retention.worst
 """)
 every_id = pytest.mark.parametrize("id_", METRICS)
 
@@ -56,7 +56,7 @@ def test_a_row_is_filled_in(id_: str) -> None:
     for text in (metric.name, metric.symbol, metric.formula, metric.source):
         assert isinstance(text, str)
         assert text.strip()
-    assert metric.input in ("matrix", "stream", "costs", "runs")
+    assert metric.input in ("matrix", "stream", "control", "costs", "runs")
     assert metric.unit in ("score", "squared score", "none")
     assert callable(metric.function)
     assert metric.function.__doc__

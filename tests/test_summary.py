@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from perdure.metrics import (
     METRICS,
+    ControlScores,
     Costs,
     ScoreMatrix,
     ScoreScale,
@@ -75,7 +76,10 @@ def whole_run(shift: float = 0.0, **changed: Any) -> Summary:
         "classes": [2, 2],
         "sizes": [100, 300],
     }
-    return summary(ScoreMatrix(**(given_ | changed)), stream=a_stream(), costs=some_costs())
+    return summary(
+        ScoreMatrix(**(given_ | changed)), stream=a_stream(), costs=some_costs(),
+        control=ControlScores(["c"], [0.9 - shift], [[0.8], [0.5]]),
+    )  # fmt: skip
 
 
 def check_partition(found: Summary, expected: list[str]) -> None:

@@ -27,7 +27,7 @@ from ..record.group_names import format_order
 from ..record.grouping import find_groups
 from ..report.tables import ComparisonReport
 from ..report.tables.example_differences import ExampleComparison
-from ..report.tables.study import COLUMNS
+from ..report.tables.study import COLUMNS, CONTROL_COLUMNS
 from ..stats import find_pair_test
 from .score_options import resolve_metrics
 
@@ -109,7 +109,7 @@ def compare(
     if not groups:
         raise InputError("nothing to compare; name runs, folders of runs or files")
     metrics, aliases = resolve_metrics(metrics)
-    ids = metrics or COLUMNS
+    ids = metrics or (*COLUMNS, *CONTROL_COLUMNS)
     methods, notes = _find_methods(
         [os.fspath(group) if isinstance(group, str | os.PathLike) else group for group in groups],
         finished=finished,
@@ -129,6 +129,8 @@ def compare(
         name: {seed: _summarize(run, options[name], ids) for seed, run in by_seed.items()}
         for name, by_seed in runs.items()
     }
+    if not metrics and not any(one.control for mine in summaries.values() for one in mine.values()):
+        ids = COLUMNS
     scale = check_same_scale(summaries, runs)
     notes += check_same_tasks(summaries, runs, force=force) + describe_differences(methods)
     notes += merge_notes(summaries)

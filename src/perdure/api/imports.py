@@ -33,6 +33,7 @@ def import_results(
     columns: Mapping[str, str] | None = None,
     metric: str | None = None,
     percent: bool | None = None,
+    lower_is_better: bool = False,
     config: Mapping[str, object] | None = None,
     force: bool = False,
 ) -> list[Run]:
@@ -51,12 +52,13 @@ def import_results(
         columns: names of columns in the file by our names, such as {"step": "iter"}.
         metric: which score to read, if the files have several.
         percent: whether scores are in percent, where the reader cannot know it.
+        lower_is_better: the scores in a table or a tracker are losses or errors.
         config: entries of the config, such as {"seed": 3}; they replace those in the files.
         force: replace the run that is already in the folder.
     """
     options = ImportOptions(
         order=tuple(order), control=tuple(control), columns=dict(columns or {}), metric=metric,
-        percent=percent, config=dict(config or {}),
+        percent=percent, lower_is_better=lower_is_better, config=dict(config or {}),
     )  # fmt: skip
     if not isinstance(source, str):
         if paths:

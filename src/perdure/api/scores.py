@@ -39,6 +39,7 @@ def score(
     joint: Sequence[float] | None = None,
     single: Sequence[float] | None = None,
     sizes: Sequence[float] | None = None,
+    control: Sequence[str] | None = None,
     range: tuple[float, float] | None = None,  # noqa: A002  (as the option is called)
     lower_is_better: bool = False,
     costs: str | Path | None = None,
@@ -67,6 +68,7 @@ def score(
         joint: Scores of a model trained on all tasks at once, one per task.
         single: Scores of models trained on a single task each, one per task.
         sizes: Number of test examples per task.
+        control: Names of the tasks in a points.csv that are evaluated but never trained.
         range: Lowest and highest possible score, for scores that are not accuracies.
         lower_is_better: The scores are losses or errors.
         costs: A costs.csv.
@@ -92,6 +94,7 @@ def score(
         scale=make_scale(range, lower_is_better=lower_is_better), classes=_list(classes),
         sizes=_list(sizes), initial=_list(initial), joint=_list(joint),
         single=_list(single), subsample=subsample, upper=upper,
+        control=None if control is None else list(control),
     )  # fmt: skip
     summary: Summary | RunsSummary
     if isinstance(source, Stream):

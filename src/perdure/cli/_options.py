@@ -36,6 +36,7 @@ __all__ = [
     "IntPair",
     "MetricIds",
     "MetricName",
+    "Names",
     "NonNegativeInt",
     "Order",
     "PositiveInt",
@@ -131,6 +132,14 @@ def _parse_values(text: str, option: str) -> list[float]:
         raise InputError(f"{option}: {error}") from None
 
 
+def _parse_names(text: str, option: str) -> list[str]:
+    """Return names from `mmlu,gsm8k`."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise InputError(f"{option} is {text!r:.60}, expected names like mmlu,gsm8k, each once")
+    return names
+
+
 def _parse_range(text: str, option: str) -> tuple[float, float]:
     try:
         ends = [float(end) for end in text.split(",")]
@@ -210,6 +219,7 @@ IntList = Annotated[tuple[int, ...], _parameter(_parse_ints, "INT,…")]
 IntPair = Annotated[tuple[int, int], _parameter(_parse_int_pair, "INT,INT")]
 IntOrAll = Annotated[int | None, _parameter(_parse_int_or_all, "INT|all")]
 Values = Annotated[list[float], _parameter(_parse_values, "NUMBERS|FILE")]
+Names = Annotated[list[str], _parameter(_parse_names, "NAME,…")]
 Range = Annotated[tuple[float, float], _parameter(_parse_range, "LO,HI")]
 Windows = Annotated[tuple[int | None, ...], _parameter(_parse_windows, "INT,…,all")]
 Weights = Annotated[dict[str, float], _parameter(_parse_weights, "NAME=FLOAT,…")]

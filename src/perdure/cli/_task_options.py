@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cyclopts import Parameter
 
-from ._options import Values
+from ._options import Names, Values
 
 if TYPE_CHECKING:
     from ..record import InputOptions
@@ -29,6 +29,8 @@ class TaskOptions:
         joint: Scores of a model trained on all tasks at once, one per task.
         single: Scores of models trained on a single task each, one per task.
         sizes: Number of test examples per task.
+        control: Names of the tasks in a points.csv that are evaluated but never trained. A run
+            names its own.
     """
 
     classes: Values | None = None
@@ -37,6 +39,7 @@ class TaskOptions:
     joint: Values | None = None
     single: Values | None = None
     sizes: Values | None = None
+    control: Names | None = None
 
     def add_to(self, inputs: InputOptions) -> InputOptions:
         """Return how to read scores, with what is known about the tasks."""

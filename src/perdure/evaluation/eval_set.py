@@ -55,7 +55,7 @@ class EvalSet:
     ) -> None:
         if not isinstance(task, EvalTask):
             task = EvalTask(task)
-        self.name = name
+        self.name, self.control = name, task.control
         self.classes = None if task.classes is None else check_classes(task.classes, name)
         self._subset = subset if task.subset is None else as_subset(task.subset)
         self._ids = None if task.ids is None else check_ids(task.ids, name)

@@ -37,7 +37,10 @@ class EvalTasks:
             self.add(name, data)
 
     def add(self, name: object, data: object, *, evaluate_now: bool = False) -> None:
-        """Add a task, which is evaluated once it is trained, or from now on."""
+        """Add a task, which is evaluated once it is trained, or from now on.
+
+        A control task is evaluated from now on and never trained.
+        """
         task = task_name(name)
         if not task or not task.isprintable():
             raise ValueError(f"task name {task!r} must be text that can be printed")
@@ -54,8 +57,13 @@ class EvalTasks:
             with preserve_state(None):  # a Dataset is the user's code
                 new.check()
         self.sets[task] = new
-        if evaluate_now:
+        if evaluate_now or new.control:
             self.always.append(task)
+
+    @property
+    def control(self) -> list[EvalSet]:
+        """The tasks that are evaluated but never trained."""
+        return [task for task in self.sets.values() if task.control]
 
     def evaluated(self, trained: Sequence[str]) -> list[EvalSet]:
         """Return the tasks to evaluate when these were trained; all of them if none was."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from ..record import config_as_json
+from ..record import Run, config_as_json, open_run
 from .alarm import Alarm, as_alarm
 from .arguments import check_choice, check_integer, refuse_arguments, task_name
 from .costs.meter import CostMeter
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from ..metrics import Summary, SummaryOptions
     from .alarm import Condition
+    from .eval_set import EvalSet
     from .gradients import LossTerm
     from .live import Live
 
@@ -157,8 +158,12 @@ class Evaluator:
         self._recorder.note(message)
 
     def add_task(self, name: object, data: object, *, evaluate_now: bool = False) -> None:
-        """Add a task, at any time; it is evaluated once it is trained, or from now on."""
+        """Add a task, at any time; it is evaluated once it is trained, or from now on.
+
+        A control task, `perdure.EvalTask(data, control=True)`, is evaluated from now on.
+        """
         self._tasks.add(name, data, evaluate_now=evaluate_now)
+        self._recorder.set_control(self._tasks.control)
 
     def task(
         self, name: object, model: Model | None = None, *, train_data: object = None,
@@ -183,8 +188,8 @@ class Evaluator:
             stored_samples: examples kept from earlier tasks, or their bytes, for the costs.
         """
         name, lifecycle = task_name(task), self._lifecycle
-        needs_model = self._initial == "all"
-        lifecycle.check_begin(name, self._tasks.sets, model, needs_model=needs_model)
+        control = [task.name for task in self._tasks.control]
+        lifecycle.check_begin(name, self._tasks.sets, model, initial=self._initial, control=control)
         if lifecycle.begin(name, (self.live.task, self.live.begin_step)):
             try:
                 self.costs.report_memory(stored_samples=stored_samples)
@@ -207,10 +212,18 @@ class Evaluator:
                 "are not initialised yet"
             )
         self._tracker.begin_task(task, combined, train_data, model_given=given)
-        if self._model is not None and self._initial != "none":
-            everything = self._initial == "all" and self._lifecycle.step == 0
-            tasks = [*self._tasks.sets.values()] if everything else [task]
-            self._tracker.evaluate_now("initial", combined, tasks)
+        if self._model is not None:
+            self._evaluate_initially(task, combined)
+
+    def _evaluate_initially(self, task: EvalSet, model: object) -> None:
+        """Evaluate before the first step of `task`, and control tasks before the first of all."""
+        first = self._lifecycle.step == 0
+        if first and self._tasks.control:
+            self._tracker.evaluate_now("initial", model, self._tasks.control, whole=True)
+        if self._initial != "none":
+            everything = [one for one in self._tasks.sets.values() if not one.control]
+            tasks = everything if self._initial == "all" and first else [task]
+            self._tracker.evaluate_now("initial", model, tasks)
 
     def step(self, model: Model, *, replayed: bool = False) -> None:
         """Count one training step of `model`, and evaluate it if the schedule says so.
@@ -254,6 +267,19 @@ class Evaluator:
             lifecycle.task = None
             self._tracker.end_task(task, model)
         lifecycle.failed = False
+
+    def evaluate(self, model: Model) -> Run:
+        """Evaluate the whole sets of all tasks now, record it, and return the record.
+
+        For streams without task boundaries, of which no end is known, and for models that are not
+        trained here. With tasks, `end` does it.
+        """
+        self._lifecycle.check_evaluate(model)
+        self._tracker.collect_all()
+        tasks = list(self._tasks.sets.values())
+        self._tracker.evaluate_now("full", self._parts.combine(model), tasks)
+        self._recorder.writer.sync()
+        return open_run(self._recorder.writer.folder)
 
     def record_gradients(
         self, model: torch.nn.Module, plasticity: LossTerm, stability: LossTerm = None, *,

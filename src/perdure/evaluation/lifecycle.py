@@ -35,9 +35,13 @@ class Lifecycle(msgspec.Struct):
     closed: bool = False
 
     def check_begin(
-        self, task: str, known: Collection[str], model: object, *, needs_model: bool
-    ) -> None:
-        """Raise unless `task` may begin now, with a model if the run needs one or None."""
+        self, task: str, known: Collection[str], model: object, *, initial: str,
+        control: Collection[str],
+    ) -> None:  # fmt: skip
+        """Raise unless `task`, which is none of `control`, may begin now.
+
+        The model may be None unless it is needed for initial evaluations.
+        """
         self.check_open()
         self.announced = None
         if model is not None:
@@ -49,6 +53,11 @@ class Lifecycle(msgspec.Struct):
                 f"task {task!r} has no evaluation data, {_expected_tasks(task, known)}; "
                 "evaluator.add_task(name, data) adds it"
             )
+        if task in control:
+            raise ValueError(
+                f"task {task!r} is a control task, which is evaluated but never trained; omit "
+                "control=True to train it"
+            )
         if self.unfinished not in (None, task):
             raise RuntimeError(
                 f"task {task!r} begins, but the run was stopped in the middle of "
@@ -58,10 +67,10 @@ class Lifecycle(msgspec.Struct):
             raise RuntimeError(
                 f"task {task!r} begins after steps outside of any task; put those into one as well"
             )
-        if needs_model and model is None and self.step == 0:
+        if model is None and self.step == 0 and (initial == "all" or control):
+            what = "initial='all' evaluates" if initial == "all" else "retention needs"
             raise ValueError(
-                "initial='all' evaluates the untrained model; pass it: "
-                f"evaluator.task({task!r}, model)"
+                f"{what} the untrained model; pass it: evaluator.task({task!r}, model)"
             )
 
     def begin(self, task: str, previous: tuple[str | None, int]) -> bool:
@@ -102,6 +111,15 @@ class Lifecycle(msgspec.Struct):
         self.task_step += 1
         if self.task is not None and self.task not in self.tasks_with_steps:
             self.tasks_with_steps.append(self.task)
+
+    def check_evaluate(self, model: object) -> None:
+        """Raise unless whole sets may be evaluated outside of any task."""
+        self.check_open()
+        check_model(model, "evaluate")
+        if self.task is not None or self.trained_tasks:
+            raise RuntimeError(
+                "evaluate() is for streams without tasks; whole sets are evaluated when a task ends"
+            )
 
     def check_end(self) -> str:
         """Return the task that ends, or raise if there is none."""

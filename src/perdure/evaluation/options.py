@@ -65,12 +65,16 @@ class EvalTask:
         ids: one integer per example that identifies it in the record; by default its position.
             Runs are compared example by example where ids and data agree.
         subset: overrides the evaluator's `subset` for this task; `Subset(None)` for all examples.
+        control: the task is evaluated but never trained, such as a general ability that a model
+            should retain. It is evaluated from the start on, on its whole set before training and
+            at the end of each task. `retention` and its variants are computed from that.
     """
 
     data: object
     classes: Sequence[int] | None = None
     ids: Sequence[int] | None = None
     subset: int | Subset | None = None
+    control: bool = False
 
     def __repr__(self) -> str:
         rows = [("data", _describe_data(self.data))]
@@ -80,6 +84,8 @@ class EvalTask:
             rows.append(("ids", count_of(len(self.ids), "integer")))
         if self.subset is not None:
             rows.append(("subset", str(as_subset(self.subset))))
+        if self.control:
+            rows.append(("control", "evaluated but never trained"))
         return format_block("EvalTask", rows)
 
 

@@ -49,6 +49,7 @@ class _RecordState(msgspec.Struct):
     live: dict[str, Any]
     created: str
     resumed: list[dict[str, Any]]
+    initial: list[tuple[int, str]] = []
 
 
 class Recorder:
@@ -67,9 +68,16 @@ class Recorder:
         self.live = Live(self._scale)
         self.notes: list[str] = []
         self._trained: dict[str, EvalSet] = {}
+        self._control: dict[str, EvalSet] = {}
         self._per_example_files: dict[str, list[bool]] = {}  # by task: of whole sets or not
+        self._initial: list[tuple[int, str]] = []  # step and task of the last initial evaluations
         self._run: dict[str, object] = {**_environment(), **run}
         self._created, self._resumed = str(self._run["created"]), list[dict[str, object]]()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the folder is open."""
+        return "writer" in vars(self)
 
     def open(self, record: Record) -> None:
         """Begin a record, or continue one; without a folder it exists as long as this object."""
@@ -79,6 +87,7 @@ class Recorder:
             state = convert_state(record.resume["record"], _RecordState)
             _check_same_run(Path(folder), state.created)
             self.notes, self._per_example_files = state.notes, dict(state.per_example_files)
+            self._initial = state.initial
             self.live.load(state.live)
             now, self._created = _environment(), state.created
             entry = {"at": now["created"], "after_step": record.resume["step"]}
@@ -98,7 +107,7 @@ class Recorder:
         files = list(self._per_example_files.items())
         state = _RecordState(
             self.writer.position(), self.notes, files, self.live.state(), self._created,
-            self._resumed,
+            self._resumed, self._initial,
         )  # fmt: skip
         return dict(msgspec.to_builtins(state))
 
@@ -127,6 +136,12 @@ class Recorder:
         self._run["evaluation"] = evaluation | facts
         self._write_run_json()
 
+    def set_control(self, tasks: Iterable[EvalSet]) -> None:
+        """Note which tasks are evaluated but never trained."""
+        self._control = {task.name: task for task in tasks}
+        if self.is_open:  # otherwise run.json is written when it is opened
+            self._write_run_json()
+
     def begin_task(self, task: EvalSet, step: int) -> None:
         """Note in run.json that `task` is trained from here on."""
         self._trained[task.name] = task
@@ -151,7 +166,12 @@ class Recorder:
 
         `predictions` are labels and predicted classes, of whole sets only.
         """
+        if kind == "initial":  # a task that had no step may have been evaluated at this one before
+            self._initial = [entry for entry in self._initial if entry[0] == step]
+            values = {name: v for name, v in values.items() if (step, name) not in self._initial}
         scores = {name: self._mean(name, step, task) for name, task in values.items()}
+        if kind == "initial":
+            self._initial += [(step, name) for name in scores]
         trained_field = csv_field(trained) if trained is not None else ""
         lines = []
         of_subsets: list[tuple[int, int, NDArray[np.bool_]]] = []
@@ -167,6 +187,8 @@ class Recorder:
                     rows.append((number, step, values[name].astype(np.bool_, copy=False)))
         if kind != "initial":
             for name, score in scores.items():
+                if name in self._control:
+                    continue
                 live_task = self.live.tasks.get(name)
                 if live_task is None or live_task.last_step != step:  # a probe takes precedence
                     self.live.update(step, name, score, len(values[name]))
@@ -195,8 +217,11 @@ class Recorder:
         """Return which file the results of an evaluation belong to; None if to none.
 
         A subset that is the whole set has one file for both, and what a probe at this step has
-        already recorded is not written twice.
+        already recorded is not written twice. Those of a control task before training and at task
+        ends are all in the file of the whole set.
         """
+        if task.control and kind != "probe":
+            return "whole" if kind == "full" or step == 0 else None
         if kind == "initial" or (kind == "probe" and task.resample):
             return None
         if kind == "probe":
@@ -225,9 +250,11 @@ class Recorder:
     def _run_json(self) -> dict[str, object]:
         scale = scale_as_json(self._scale)
         content = {**self._run, "tasks": list(self._trained), "scale": scale, "notes": self.notes}
-        known = {name: task.fingerprint() for name, task in self._trained.items()}
+        evaluated = self._trained | self._control
+        known = {name: task.fingerprint() for name, task in evaluated.items()}
         if known := {name: value for name, value in known.items() if value is not None}:
             content["evaluation_data"] = known
+        content |= {"control": list(self._control)} if self._control else {}
         counts = self._class_counts()
         return content | ({"classes": counts} if counts else {})
 

@@ -70,6 +70,7 @@ class RunTracker:
     def open(self, record: Record, *, progress: bool | None) -> None:
         """Begin or resume the record; an invalid state leaves no folder."""
         state = None if record.resume is None else check_state(record.resume, self._tasks.sets)
+        self.recorder.set_control(self._tasks.control)
         self.recorder.open(record)
         if state is not None:
             self._load(state)
@@ -163,10 +164,12 @@ class RunTracker:
             raise first_error
 
     def evaluate_now(
-        self, kind: Literal["initial", "full"], model: object, tasks: Sequence[EvalSet]
-    ) -> None:
-        """Evaluate at the current step and record it: `full` whole sets, or `initial` subsets."""
-        values, predictions = self._engine.evaluate_now(model, tasks, whole=kind == "full")
+        self, kind: Literal["initial", "full"], model: object, tasks: Sequence[EvalSet], *,
+        whole: bool = False,
+    ) -> None:  # fmt: skip
+        """Evaluate at the current step and record it: `full` or `whole` sets, or else subsets."""
+        whole = whole or kind == "full"
+        values, predictions = self._engine.evaluate_now(model, tasks, whole=whole)
         predictions = predictions if kind == "full" else {}
         self._write(kind, self._lifecycle.step, self._lifecycle.task, values, predictions)
         self._report_warnings()
@@ -206,7 +209,8 @@ class RunTracker:
         )
         with preserve_state(model):  # loading data may run the user's code
             self._costs.begin_task(task.name, train_data)
-            task.load()
+            for evaluated in (task, *self._tasks.control):
+                evaluated.load()
         self.recorder.begin_task(task, self._lifecycle.step)
 
     def estimate_costs(self, model: object, task: EvalSet) -> None:

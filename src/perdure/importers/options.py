@@ -22,6 +22,7 @@ class ImportOptions:
         columns: the name of the column in the file, by our name (step, trained, tested, score, n).
         metric: which score to read, if the files have several.
         percent: whether scores are in percent; None if the reader knows or finds out.
+        lower_is_better: the scores in tables and trackers are losses or errors.
         config: entries of the run's config, which replace those found in the files.
     """
 
@@ -30,6 +31,7 @@ class ImportOptions:
     columns: Mapping[str, str] = field(default_factory=dict)
     metric: str | None = None
     percent: bool | None = None
+    lower_is_better: bool = False
     config: Mapping[str, object] = field(default_factory=dict)
 
 

@@ -77,8 +77,15 @@ def read_object(value: object, options: ImportOptions = DEFAULT_OPTIONS) -> list
 def _apply(options: ImportOptions, runs: list[ImportedRun]) -> list[ImportedRun]:
     for run in runs:
         run.config |= options.config
-        run.control = tuple(dict.fromkeys([*run.control, *options.control]))
+        split = {name.rpartition("/")[0] for name in run.control}  # a task per filter
+        named = [task for task in options.control if task not in split]
+        run.control = tuple(dict.fromkeys([*run.control, *named]))
         _check_control(run)
+        if options.lower_is_better and not run.scale.lower_is_better:
+            raise InputError(
+                f"scores of {run.tool} are accuracies; `lower_is_better=True` is for losses in "
+                "tables and trackers"
+            )
         run.notes += [ONLY_ENDS] if has_only_ends(run) else []
     return runs
 

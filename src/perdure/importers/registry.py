@@ -46,6 +46,21 @@ READERS: dict[str, Reader] = {
     "continuum": Reader("frameworks.continuum", "continuum", "a `Logger` object", in_memory=True),
     "capymoa": Reader("frameworks.capymoa", "CapyMOA", "an `OCLMetrics` object", in_memory=True),
     "pycil": Reader("frameworks.pycil", "PyCIL, PILOT", "logs of training (logs/…/*.log)"),
+    "lm-eval": Reader(
+        "language_models.lm_eval",
+        "lm-evaluation-harness",
+        "a folder per checkpoint with results_*.json and samples_*.jsonl",
+    ),
+    "huggingface": Reader(
+        "language_models.huggingface",
+        "Hugging Face scripts",
+        "folders <position>-<task> with all_results.json, as O-LoRA writes them",
+    ),
+    "tensorboard": Reader("tensorboard", "TensorBoard", "event files (*tfevents*) of a run"),
+    "wandb": Reader("trackers.wandb", "W&B", "offline runs (*.wandb)"),
+    "mlflow": Reader("trackers.mlflow", "MLflow", "a SQLite store (mlflow.db)"),
+    "trackio": Reader("trackers.trackio", "trackio", "the SQLite database of a project"),
+    "table": Reader("trackers.tables", "tables of your own", "CSV with a header, or JSON Lines"),
 }
 
 

@@ -1,5 +1,6 @@
 """Metrics as pure functions of arrays, and summaries of runs; NumPy, SciPy and stats only."""
 
+from .control_scores import *
 from .criteria import *
 from .functional.accuracy import *
 from .functional.costs import *
@@ -8,11 +9,13 @@ from .functional.forgetting_pairs import *
 from .functional.gap import *
 from .functional.learning import *
 from .functional.rescaled import *
+from .functional.retention import *
 from .functional.transfer import *
 from .functional.value import UndefinedMetricError as UndefinedMetricError
 from .functional.value import Value as Value
 from .functional.windows import *
 from .functional.worst_case import *
+from .intervals.control_intervals import *
 from .intervals.extremes import *
 from .intervals.matrix_intervals import *
 from .intervals.run_difference import *

@@ -56,7 +56,7 @@ def criteria_weights(weights: Mapping[str, float] | None = None) -> dict[str, fl
 def check_criteria_scale(weights: Mapping[str, float], scale: ScoreScale) -> None:
     """Raise UndefinedMetricError if a criterion is computed from scores other than accuracies."""
     if not scale.is_accuracy and any(
-        find_metric(id_).input in ("matrix", "stream") for id_ in weights
+        find_metric(id_).input in ("matrix", "stream", "control") for id_ in weights
     ):
         raise UndefinedMetricError("is defined for accuracies from 0 to 1; these are other scores")
 

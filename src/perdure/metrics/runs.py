@@ -56,6 +56,15 @@ class RunsSummary:
     notes: list[str] = field(default_factory=list)
     seeds: list[int | str] = field(default_factory=list)
 
+    @property
+    def control(self) -> tuple[str, ...]:
+        """The names of the tasks that are evaluated but never trained."""
+        return self.runs[0].control
+
+    def tasks_of(self, id_: str) -> tuple[str, ...]:
+        """Return the tasks that the values per task of a metric belong to."""
+        return self.control if find_metric(id_).input == "control" else self.tasks
+
     def keep_only(self, ids: Sequence[str]) -> None:
         """Drop everything that does not belong to the given ids, in each run too."""
         drop_other_ids(self, ids)
@@ -82,7 +91,7 @@ class RunsSummary:
     def to_dict(self) -> dict[str, object]:
         """Return plain lists and numbers, ready for JSON."""
         plain = dict(vars(self))
-        plain["tasks"] = list(self.tasks)
+        plain |= {"tasks": list(self.tasks), "control": list(self.control)}
         plain["runs"] = [run.to_dict() for run in self.runs]
         plain["intervals"] = {id_: list(ends) for id_, ends in self.intervals.items()}
         plain["components"] = {id_: _plain(parts) for id_, parts in self.components.items()}
@@ -170,6 +179,8 @@ def summary_of_runs(
         result.notes.append(describe_components(result))
     elif any(run.tasks != result.tasks for run in runs):
         result.notes.append("task names or orders differ between runs; tasks match by position")
+    if any(run.control != result.control for run in runs):
+        result.notes.append("retention: the control tasks differ between runs")
     return result
 
 

@@ -15,6 +15,7 @@ from .functional.forgetting import forgetting_matrix
 from .functional.value import UndefinedMetricError, Value
 from .intervals.summary_intervals import (
     add_accuracy_intervals,
+    add_control_intervals,
     add_example_intervals,
     add_stream_intervals,
 )
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from .control_scores import ControlScores
     from .functional.costs import Costs
     from .per_example import PerExample
 
@@ -45,6 +47,7 @@ def summary(
     *,
     stream: Stream | None = None,
     costs: Costs | None = None,
+    control: ControlScores | None = None,
     per_example: Mapping[str, PerExample] | None = None,
     per_example_at_ends: Mapping[str, PerExample] | None = None,
     options: SummaryOptions | None = None,
@@ -55,6 +58,7 @@ def summary(
         data: a score matrix (nested lists are accepted) or a stream.
         stream: evaluations during training, in addition to a matrix.
         costs: what each task cost.
+        control: scores of tasks that are evaluated but never trained, for retention.
         per_example: per task, which examples were right at each evaluation. Intervals on extremes
             are computed from it.
         per_example_at_ends: the same for the entries of the matrix, where `steps` are its rows.
@@ -69,19 +73,25 @@ def summary(
     matrix, stream = _split_data(data, stream)
     options = options or SummaryOptions()
     weights = criteria_weights(options.weights)
-    scored = matrix if matrix is not None else stream
+    scored = next((part for part in (matrix, stream, control) if part is not None), None)
     result = Summary(tasks=(), scale=scored.scale if scored is not None else ACCURACY)
     if matrix is not None:
         result.tasks, result.notes = matrix.tasks, list(matrix.notes)
     if stream is not None and len(stream.names) > len(result.tasks):
         result.tasks = stream.names  # learned tasks first, as in the matrix, then the others
+    if control is not None:
+        result.control = control.tasks
     for id_, metric, arguments in _requested_metrics(options, weights):
         try:
-            value, curve = _compute(metric, arguments, matrix, stream, costs)
+            value, curve = _compute(metric, arguments, matrix, stream, costs, control)
         except UndefinedMetricError as reason:
-            result.undefined[id_] = _name_tasks(reason, matrix)
+            result.undefined[id_] = _name_tasks(
+                reason, matrix if metric.input != "control" else control
+            )
         else:
             _add_value(result, id_, metric, value, curve)
+    if control is not None and control.scale.is_accuracy and options.intervals:
+        add_control_intervals(result, control, options.level)
     if matrix is not None:
         _add_matrix_results(result, matrix, options, per_example_at_ends)
     if stream is not None:
@@ -98,13 +108,13 @@ def summary(
     return result
 
 
-def _name_tasks(reason: UndefinedMetricError, matrix: ScoreMatrix | None) -> str:
+def _name_tasks(reason: UndefinedMetricError, scores: ScoreMatrix | ControlScores | None) -> str:
     """Return why a metric is undefined, with the names of tasks instead of their numbers."""
-    if matrix is not None and reason.task is not None:
-        return str(reason).replace(f"task {reason.task}", matrix.tasks[reason.task], 1)
-    if reason.entry is None or matrix is None:
+    if scores is not None and reason.task is not None:
+        return str(reason).replace(f"task {reason.task}", scores.tasks[reason.task], 1)
+    if reason.entry is None or scores is None:
         return str(reason)
-    after, task = (matrix.tasks[k] for k in reason.entry)
+    after, task = (scores.tasks[k] for k in reason.entry)
     return not_measured(after, task)
 
 
@@ -146,8 +156,11 @@ def _compute(
     matrix: ScoreMatrix | None,
     stream: Stream | None,
     costs: Costs | None,
+    control: ControlScores | None,
 ) -> ValueAndCurve:
     """Return a metric and its curve, or raise UndefinedMetricError."""
+    if metric.input == "control":
+        return _compute_on_control(metric, control)
     if metric.input == "matrix":
         if matrix is None:
             raise UndefinedMetricError("needs a score matrix: scores on all tasks after each task")
@@ -184,6 +197,19 @@ def _compute_on_matrix(metric: Metric, matrix: ScoreMatrix) -> ValueAndCurve:
             first = {name: values[: k + 1] for name, values in arguments.items()}
             curve[k] = metric.function(r[: k + 1, : k + 1], **first)
     return value, curve
+
+
+def _compute_on_control(metric: Metric, control: ControlScores | None) -> ValueAndCurve:
+    if control is None:
+        raise UndefinedMetricError(f"needs {NEEDS['control']}")
+    _check_scale(metric, control.scale)
+    scores = control.scale.higher_is_better(control.scores)
+    initial = control.scale.higher_is_better(control.initial)
+    curve = np.full(len(scores), np.nan)
+    for k in range(len(scores)):
+        with suppress(UndefinedMetricError):
+            curve[k] = metric.function(scores[: k + 1], initial)
+    return _call(metric, scores, initial), curve
 
 
 def _call(metric: Metric, *arguments: object, **options: object) -> Value:
@@ -232,7 +258,7 @@ def _add_value(
     sign = -1.0 if metric.is_score and result.scale.lower_is_better else 1.0
     result.metrics[id_] = sign * float(value)
     per_task = to_list(sign * value.per_task)
-    result.per_task[id_] = per_task + [None] * (len(result.tasks) - len(per_task))
+    result.per_task[id_] = per_task + [None] * (len(result.tasks_of(id_)) - len(per_task))
     if curve is not None and not np.isnan(curve).all():
         result.curves[CURVE_NAMES.get(id_, id_)] = to_list(sign * curve)
 

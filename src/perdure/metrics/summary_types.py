@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Summary", "SummaryOptions", "options_for"]
 
 PRINTED_IDS = (
-    "acc", "acc.learning", "bwt", "forgetting.best", "fwt.gem", "min_acc", "wc_acc", "wf10",
-    "gap.depth",
+    "acc", "acc.learning", "bwt", "forgetting.best", "fwt.gem", "retention",
+    "retention.worst", "min_acc", "wc_acc", "wf10", "gap.depth",
 )  # fmt: skip
 MAX_PRINTED = 10  # metrics
 MAX_NOTES = 3
@@ -99,7 +99,8 @@ class Summary:
     `curves` hold the value after each task and `per_task` the value of each task, both with None
     where undefined. `intervals` and `per_task_intervals` state how precise the test examples make
     the numbers of this run, with None for a task that is not part of a metric. `bias` bounds the
-    bias of an extreme where only the number of examples is known.
+    bias of an extreme where only the number of examples is known. `control` names the tasks that
+    are evaluated but never trained: the values per task of retention are theirs.
     """
 
     tasks: tuple[str, ...]
@@ -113,6 +114,11 @@ class Summary:
     forgetting_matrix: list[list[float | None]] | None = None
     bias: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    control: tuple[str, ...] = ()
+
+    def tasks_of(self, id_: str) -> tuple[str, ...]:
+        """Return the tasks that the values per task of a metric belong to."""
+        return self.control if find_metric(id_).input == "control" else self.tasks
 
     def curve(self, id_: str) -> list[float | None] | None:
         """Return a metric after each task, None if it has no such curve."""
@@ -125,7 +131,8 @@ class Summary:
         self.notes = notes_about(self.notes, ids)
 
     def __repr__(self) -> str:
-        title = f"Summary of {count_of(len(self.tasks), 'task')}"
+        control = f" and {count_of(len(self.control), 'control task')}" if self.control else ""
+        title = f"Summary of {count_of(len(self.tasks), 'task')}{control}"
         ends = {id_: f"{low:.4f} to {high:.4f}" for id_, (low, high) in self.intervals.items()}
         return render_text(title, self.metrics, self.scale, ends, self.undefined, self.notes)
 
@@ -136,7 +143,7 @@ class Summary:
     def to_dict(self) -> dict[str, object]:
         """Return plain lists and numbers, ready for JSON."""
         plain = {name: value for name, value in vars(self).items() if name != "scale"}
-        plain["tasks"] = list(self.tasks)
+        plain |= {"tasks": list(self.tasks), "control": list(self.control)}
         plain["intervals"] = {id_: list(ends) for id_, ends in self.intervals.items()}
         return plain
 

@@ -100,6 +100,11 @@ def _check_effect(options: InputOptions, result: ScoreInput, name: str) -> None:
             f"{name}: a score matrix has no evaluations during training to leave out, expected a "
             f"points.csv or a run; leave out `subsample={options.subsample}`"
         )
+    if options.control and result.points is None:
+        raise InputError(
+            f"{name}: a score matrix has no control tasks, expected a points.csv or a run; leave "
+            "out `control=`"
+        )
     if options.transposed and result.points is not None:
         result.notes.append(f"{name}: `transposed=True` is for matrices, and had no effect here")
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import numpy as np
 
 from ..metrics import ACCURACY
+from .formats.per_example import read_per_example, read_whole_sets
+from .io.append import RecordError
 from .io.text import csv_field
 from .points import KINDS
+from .run_folder import RunFolder
 from .run_metadata import config_as_json, describe_program, scale_as_json
-from .writer import RunWriter
+from .writer import RunWriter, WriterPosition
 
 if TYPE_CHECKING:
     import os
@@ -22,6 +27,14 @@ if TYPE_CHECKING:
     from ..metrics import ScoreScale
 
 __all__ = ["Log"]
+
+
+class _SavedLog(msgspec.Struct):
+    """The point from which a log can be resumed."""
+
+    position: WriterPosition
+    last: tuple[int, str | None]
+    state: dict[str, object]
 
 
 class Log:
@@ -35,10 +48,13 @@ class Log:
         config: the configuration of the run, as for `perdure.Evaluator`: `seed` distinguishes runs
             of one method; `setting` is "class", "task" or "domain" (incremental).
         scale: range, direction and name of the scores; accuracies by default.
-        control: names of the tasks that are evaluated but never trained.
+        control: names of the tasks that are evaluated but never trained. Add their scores before
+            training as `initial` evaluations of whole sets at step 0, for retention.
         classes: how many new classes each task brings, in the order of learning.
         imported: the tool and the files that the evaluations come from, if not from this program.
         overwrite: replace the run that is already there.
+        resume: continue the record that is there from its last `save`, with that config; what was
+            added later is dropped. A folder without a record begins one.
 
     Example:
         >>> import tempfile
@@ -62,14 +78,15 @@ class Log:
         classes: Sequence[int] | None = None,
         imported: Mapping[str, object] | None = None,
         overwrite: bool = False,
+        resume: bool = False,
     ) -> None:
         stated = config_as_json(config)
-        self._scale = scale
+        self._scale, self._control = scale, _check_control(control)
         self._run: dict[str, object] = {
             **describe_program({}), "setting": stated.get("setting"), "config": stated,
             "scale": scale_as_json(scale), "notes": [],
         }  # fmt: skip
-        self._run |= {"control": list(control)} if control else {}
+        self._run |= {"control": self._control} if self._control else {}
         self._run |= {"classes": list(classes)} if classes is not None else {}
         self._run |= {"imported": dict(imported)} if imported is not None else {}
         self._notes: list[str] = []
@@ -77,7 +94,9 @@ class Log:
         self._tasks: list[str] = []  # that have per-example results
         self._added: set[tuple[int, str, str]] = set()  # evaluations of the last step
         self._last: tuple[int, str | None] = (0, None)  # step and trained task of the last update
-        self._writer = RunWriter(folder, self._run, overwrite=overwrite)
+        self.state: dict[str, object] = {}  # what the last `save` was given
+        saved = self._load(RunFolder(folder)) if resume else None
+        self._writer = RunWriter(folder, self._run, overwrite=overwrite or resume, resume=saved)
 
     def add(
         self,
@@ -121,20 +140,55 @@ class Log:
         value = self._check_score(score, tested, step)
         if n is not None and operator.index(n) < 1:
             raise ValueError(f"n is {n}, expected the number of examples, at least 1")
+        # Control tasks are compared with what they were before training, example by example.
+        whole = kind == "full" or (kind == "initial" and step == 0 and tested in self._control)
         results = []
-        if right is not None and kind != "initial":
-            number = self._number(tested, right, ids, whole=kind == "full")
-            results = [(number, step, right)]
+        if right is not None and (whole or kind == "probe"):
+            results = [(self._number(tested, right, ids, whole=whole), step, right)]
         fields = (str(step), csv_field(trained or ""), csv_field(tested), kind, repr(value))
         line = ",".join([*fields, "" if n is None else str(n)])
-        whole, subset = (results, []) if kind == "full" else ([], results)
-        self._writer.append_points([line], subset, whole)
+        of_subset, of_whole_set = ([], results) if whole else (results, [])
+        self._writer.append_points([line], of_subset, of_whole_set)
         self._added.add((step, tested, kind))
 
     def note(self, message: str) -> None:
         """Add a note for readers of the record: scores and reports repeat it."""
         self._notes.append(" ".join(message.split()))
-        self._writer.write_metadata(self._run | {"notes": self._notes})
+        self._run["notes"] = self._notes
+        self._writer.write_metadata(self._run)
+
+    def save(self, state: Mapping[str, object]) -> None:
+        """Save a point from which `Log(folder, resume=True)` continues, with `state` as its own."""
+        position = self._writer.position()
+        self.state = dict(state)
+        self._run["log"] = {"position": position, "last": self._last, "state": self.state}
+        self._writer.write_metadata(self._run)
+
+    def _load(self, folder: RunFolder) -> WriterPosition | None:
+        """Return where to continue the record in a folder; None if there is none."""
+        if not folder.has_metadata():
+            return None
+        metadata = folder.metadata()
+        if not metadata.log:
+            raise RecordError(
+                f"{folder.path}: a record that was never saved; overwrite=True replaces it"
+            )
+        if metadata.config != json.loads(json.dumps(self._run["config"])):
+            raise RecordError(f"{folder.path}: a record with another config; choose another folder")
+        try:
+            saved = msgspec.convert(metadata.log, _SavedLog)
+        except msgspec.ValidationError as error:
+            raise RecordError(f"{folder.metadata_path}: log: {error}") from None
+        self.state, self._last = saved.state, saved.last
+        self._notes = [str(note) for note in metadata.notes]
+        self._run |= {"created": metadata.created, "notes": self._notes, "log": metadata.log}
+        self._tasks = [task for task, *_ in saved.position["per_example"]]
+        if self._tasks:
+            for whole, read in ((False, read_per_example), (True, read_whole_sets)):
+                for task, results in read(folder.per_example_path, self._tasks)[0].items():
+                    assert results.ids is not None
+                    self._ids[task, whole] = results.ids
+        return saved.position
 
     def close(self, *, finished: bool = True) -> None:
         """End the record and, if `finished`, mark the run as finished; again does nothing."""
@@ -158,6 +212,8 @@ class Log:
                 continue
             if not isinstance(task, str) or not task or not task.isprintable():
                 raise ValueError(f"{name} is {task!r:.60}, expected the name of a task")
+        if trained in self._control:
+            raise ValueError(f"trained is {trained!r}, a control task, which is never trained")
         if kind not in KINDS:
             raise ValueError(f"kind is {kind!r:.60}, expected {' or '.join(KINDS)}")
         last, last_trained = self._last
@@ -177,6 +233,8 @@ class Log:
         self._added = {entry for entry in self._added if entry[0] == step}
         if (step, tested, kind) in self._added:
             raise ValueError(f"a second {kind} evaluation of {tested!r} at step {step}")
+        if kind == "full" and (step, tested, "initial") in self._added and tested in self._control:
+            raise ValueError(f"step is {step}, at which {tested!r} has its initial evaluation")
         return step
 
     def _check_score(self, score: float | None, tested: str, step: int) -> float:
@@ -211,6 +269,13 @@ class Log:
                 "pass the same examples in the same order, or `score=` and `n=` without `correct=`"
             )
         return self._tasks.index(task)
+
+
+def _check_control(control: Sequence[str]) -> list[str]:
+    """Return the names of control tasks, or raise if these are no names."""
+    if isinstance(control, str) or not all(control):
+        raise ValueError(f"control is {control!r:.60}, expected a list of names of tasks")
+    return [str(name) for name in dict.fromkeys(control)]
 
 
 def _as_flags(correct: ArrayLike) -> NDArray[np.bool_]:

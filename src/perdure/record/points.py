@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from .._display import format_block
-from ..metrics import ACCURACY, ScoreMatrix, ScoreScale, Stream, TaskSpan, UndefinedMetricError
+from ..metrics import (
+    ACCURACY,
+    ControlScores,
+    ScoreMatrix,
+    ScoreScale,
+    Stream,
+    TaskSpan,
+    UndefinedMetricError,
+)
 from ..metrics.stream import check_subsample
 
 if TYPE_CHECKING:
@@ -45,6 +53,7 @@ class Points:
     """Columns of a points.csv in order of step; tasks are positions in `names`, -1 for none.
 
     `names` holds learned tasks first, in the order of learning; `n` is 0 where not stated.
+    `control` has those of `names` that are evaluated but never trained, in the order of `names`.
     """
 
     step: NDArray[np.int64]
@@ -56,6 +65,7 @@ class Points:
     names: tuple[str, ...]
     scale: ScoreScale = ACCURACY
     notes: tuple[str, ...] = ()
+    control: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         steps = f", steps {self.step[0]} to {self.step[-1]}" if len(self.step) else ""
@@ -97,6 +107,13 @@ class Points:
         if np.isin(codes, self.tested[(self.kind == FULL) & since]).all():
             return int(lasts[-1])
         return before
+
+    def with_control(self, names: Sequence[str]) -> Points:
+        """Return the points with these as control tasks, or raise if one of them was trained."""
+        trained = next((task for task, _ in self.spans() if task in names), None)
+        if trained is not None:
+            raise ValueError(f"control task {trained!r} was trained, expected never to be")
+        return replace(self, control=tuple(name for name in self.names if name in names))
 
     def until(self, step: int) -> Points:
         """Return the points up to and including `step`."""
@@ -145,16 +162,18 @@ class Points:
         if probes := np.count_nonzero(self.kind[rows] == PROBE):
             notes.append(f"{probes} of {tasks**2} matrix entries are probes, not whole sets")
         others = [self.names[code] for code in np.unique(self.tested) if code >= tasks]
+        others = [name for name in others if name not in self.control]
         if others:
             more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
             named = ", ".join(others[:MAX_NAMED])
             notes.append(f"not in the matrix, since not learned: {named}{more}")
         return notes
 
-    def stream(self, *, subsample: int = 1) -> Stream:
+    def stream(self, *, subsample: int = 1, control: bool = False) -> Stream:
         """Return each task's scores after updates: probes, and whole sets at steps without one.
 
         `subsample=n` uses every n-th evaluation by probe, as a run that evaluates less often has.
+        Control tasks are not part of the metrics of a stream; `control=True` returns only them.
         """
         probed = np.unique(self.step[self.kind == PROBE])[
             check_subsample(subsample) - 1 :: subsample
@@ -170,13 +189,42 @@ class Points:
         used[rows[1:][repeated]] = False  # a whole set after a probe
         tasks, sizes = {}, {}
         for name, task_rows, is_known in zip(self.names, self.by_task(used), known, strict=True):
-            if is_known:
+            if is_known and (name in self.control) == control:
                 tasks[name] = (self.step[task_rows], self.score[task_rows])
                 if len(task_rows) and (smallest := self.n[task_rows].min()) > 0:
                     sizes[name] = int(smallest)
+        if control:
+            return Stream(tasks, sizes=sizes, scale=self.scale)
         return Stream(
             tasks, self.spans(), before=self._scores_on_entering(), sizes=sizes, scale=self.scale
         )
+
+    def control_scores(self) -> ControlScores | None:
+        """Return the scores of the control tasks before training and at ends; None without any."""
+        if not self.control:
+            return None
+        rows = self.control_rows()
+        scores = np.where(rows < 0, np.nan, self.score[rows])
+        return ControlScores(self.control, scores[0], scores[1:], scale=self.scale)
+
+    def control_rows(self) -> NDArray[np.intp]:
+        """Return the row of each control task before training, then at each end; -1 for none.
+
+        An end is that of a span of training, or of all points without boundaries. As in the
+        matrix, the last full score since the end before counts, or else the last probe.
+        """
+        ends = self._spans[2] if len(self._spans[2]) else self.step[-1:]
+        table = np.full((1 + len(ends), len(self.control)), -1, dtype=np.intp)
+        position = {name: k for k, name in enumerate(self.names)}
+        for column, name in enumerate(self.control):
+            mine = self.tested == position[name]
+            first = np.flatnonzero(mine & (self.kind == INITIAL) & (self.step == 0))
+            table[0, column] = first[-1] if len(first) else -1
+            for kind in (PROBE, FULL):  # whole sets replace probes
+                rows = np.flatnonzero(mine & (self.kind == kind))
+                at = np.searchsorted(ends, self.step[rows])
+                table[1 + at[at < len(ends)], column] = rows[at < len(ends)]  # the last one counts
+        return table
 
     def by_task(self, selected: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
         """Return the selected rows that evaluate each task of `names`, in order of step."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._display import count_of
+from .._display import count_of, list_some
 from ..metrics import ScoreScale, UndefinedMetricError
 from .formats.conventions import (
     are_fractions,
@@ -27,6 +27,8 @@ from .run_metadata import RunMetadata
 from .score_input import InputOptions, ScoreInput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .formats.gradients import Gradients
 
 __all__ = ["Run", "add_costs", "open_run", "read_log", "read_points_of_run", "read_run"]
@@ -126,6 +128,7 @@ def read_points_of_run(
     options = replace(options, scale=options.scale or metadata.score_scale(source))
     # A run states its own scale: percent is for files that state none.
     points = _parse_points(data, name, replace(options, percent=False), ours=True)
+    points = _with_control(points, metadata.control, str(source))
     task_count = len({task for task, _ in points.spans()})
     fields = metadata.task_fields(source, task_count)
     if finished:
@@ -171,12 +174,32 @@ def _parse_points(data: bytes, name: str, options: InputOptions, *, ours: bool) 
     return read_points(text, name, scale=options.scale, percent=percent, ours=ours)
 
 
+def _with_control(points: Points, names: Sequence[str], source: str) -> Points:
+    try:
+        return points.with_control(names)
+    except ValueError as error:
+        raise InputError(f"{source}: {error}") from None
+
+
+def _state_control(points: Points, names: Sequence[str], source: str) -> Points:
+    """Return the points with the control tasks that the user names."""
+    if unknown := [name for name in names if name not in points.names]:
+        raise InputError(
+            f"{source}: `control=` names {unknown[0]!r:.60}, which is never evaluated, expected "
+            f"some of {list_some(points.names)}"
+        )
+    return _with_control(points, names, source)
+
+
 def _score_points(
     points: Points, options: InputOptions, fields: MatrixFields, name: str
 ) -> ScoreInput:
     """Return stream and matrix of points; options override `fields`, which the file states."""
+    if options.control is not None:
+        points = _state_control(points, options.control, name)
     stream = points.stream(subsample=options.subsample)
     result = ScoreInput(stream=stream, notes=list(points.notes), points=points)
+    result.control = points.control_scores()
     try:
         result.matrix = points.matrix(**(fields | options.matrix_fields()))
     except UndefinedMetricError as reason:

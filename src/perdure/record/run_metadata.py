@@ -51,7 +51,7 @@ INEXACT_PRECISIONS = ("tf32", "float16", "bfloat16")  # others predict as float3
 
 FIELD_TYPES = {
     "config": dict, "evaluation": dict, "scale": dict, "versions": dict, "notes": list,
-    "setting": str, "created": str, "cpu": str,
+    "control": list, "log": dict,    "setting": str, "created": str, "cpu": str,
 }  # fmt: skip
 
 
@@ -64,6 +64,8 @@ class RunMetadata:
     scale: dict[str, JSON] = field(default_factory=dict)
     versions: dict[str, JSON] = field(default_factory=dict)
     notes: list[JSON] = field(default_factory=list)
+    control: list[JSON] = field(default_factory=list)
+    log: dict[str, JSON] = field(default_factory=dict)  # where a Log may be resumed
     setting: str = ""
     created: str = ""
     cpu: str = ""
@@ -75,6 +77,11 @@ class RunMetadata:
         if isinstance(seed, str):
             return visible(seed)
         return seed if isinstance(seed, int) and not isinstance(seed, bool) else None
+
+    @property
+    def control_tasks(self) -> tuple[str, ...]:
+        """The names of the tasks that are evaluated but never trained."""
+        return tuple(name for name in self.control if isinstance(name, str))
 
     @property
     def budget(self) -> BudgetUse | None:
@@ -189,6 +196,7 @@ class ScoringMetadata(msgspec.Struct):
 
     setting: Literal["class", "task", "domain"] | None = None
     classes: list[int] | None = None
+    control: list[str] = []  # tasks that are evaluated but never trained
     scale: ScaleFields | None = None
     notes: list[str] = []
     evaluation_data: dict[str, str] = {}  # fingerprints by task

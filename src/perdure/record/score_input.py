@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from ..metrics import (
+        ControlScores,
         Costs,
         PerExample,
         ScoreMatrix,
@@ -52,6 +53,7 @@ class InputOptions:
     joint: list[float] | None = None
     single: list[float] | None = None
     sizes: list[float] | None = None
+    control: list[str] | None = None
     subsample: int = 1
     upper: Literal["measured"] | None = None
     notes: tuple[str, ...] = ()
@@ -87,13 +89,15 @@ class ScoreInput:
     """What a file or a run holds. `no_matrix` says why there is no matrix.
 
     `per_example` has the results of the evaluations during training, `per_example_at_ends` those
-    behind the matrix, with its rows as steps; `evaluation_data` has a fingerprint per task. `seed`
+    behind the matrix, with its rows as steps; `control` has the scores of tasks that are evaluated
+    but never trained, with their results; `evaluation_data` has a fingerprint per task. `seed`
     is that which a file or a run states.
     """
 
     matrix: ScoreMatrix | None = None
     stream: Stream | None = None
     costs: Costs | None = None
+    control: ControlScores | None = None
     per_example: dict[str, PerExample] = field(default_factory=dict)
     per_example_at_ends: dict[str, PerExample] = field(default_factory=dict)
     evaluation_data: dict[str, str] = field(default_factory=dict)
@@ -105,8 +109,9 @@ class ScoreInput:
     def summary(self, options: SummaryOptions | None = None) -> Summary:
         """Return every metric that can be computed from this and, for the rest, why it cannot."""
         result = summary(
-            self.matrix, stream=self.stream, costs=self.costs, per_example=self.per_example,
-            per_example_at_ends=self.per_example_at_ends, options=options,
+            self.matrix, stream=self.stream, costs=self.costs, control=self.control,
+            per_example=self.per_example, per_example_at_ends=self.per_example_at_ends,
+            options=options,
         )  # fmt: skip
         if self.points is not None:
             for id_, reason in result.undefined.items():
@@ -120,7 +125,7 @@ class ScoreInput:
 
     def show_percent(self) -> None:
         """Have figures and pages show the scores in percent."""
-        for name in ("matrix", "stream", "points"):
+        for name in ("matrix", "stream", "control", "points"):
             if (part := getattr(self, name)) is not None:
                 setattr(self, name, replace(part, scale=replace(part.scale, percent=True)))
 
@@ -132,6 +137,8 @@ class ScoreInput:
         if self.stream is not None:
             count = sum(len(steps) for steps, _ in self.stream.tasks.values())
             rows.append(("evaluations", f"{count} of {list_some(self.stream.names)}"))
+        if self.control is not None:
+            rows.append(("control", list_some(self.control.tasks)))
         if self.costs is not None:
             rows.append(("costs", f"of {list_some(self.costs.tasks)}"))
         if self.per_example:

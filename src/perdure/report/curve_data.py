@@ -6,6 +6,7 @@ different names can be drawn together.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from ..metrics import minimum_after
 from ..metrics.functional.worst_case import first_ends
 from ..record import InputError
+from .labels import control_label, is_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MeanCurve",
+    "add_control",
     "average_after_switch",
     "average_curves",
     "average_task",
@@ -80,13 +83,30 @@ def get_streams(name: str, runs: Sequence[ScoreInput], subsample: int = 1) -> li
     for run in runs:
         if run.stream is None:
             raise InputError(f"{name}: {explain_missing_stream(run)}")
-        if subsample == 1:
-            streams.append(run.stream)
-        elif run.points:  # keeps the evaluations on whole test sets, as `perdure score` does
-            streams.append(run.points.stream(subsample=subsample))
-        else:
-            streams.append(run.stream.subsample(subsample))
+        streams.append(add_control(run, run.stream, subsample))
     return streams
+
+
+def add_control(run: ScoreInput, stream: Stream, subsample: int = 1) -> Stream:
+    """Return every n-th evaluation of a run's stream, with its control tasks as the last ones.
+
+    The curve of a control task starts with its score before training, at step 0.
+    """
+    if subsample > 1:  # points keep the evaluations on whole test sets, as `perdure score` does
+        stream = (
+            run.points.stream(subsample=subsample) if run.points else stream.subsample(subsample)
+        )
+    if run.points is None or run.control is None:
+        return stream
+    control = run.points.stream(subsample=subsample, control=True)
+    tasks = dict(stream.tasks)
+    for name, initial in zip(run.control.tasks, run.control.initial, strict=True):
+        steps, scores = control.tasks.get(name, (np.empty(0, np.int64), np.empty(0)))
+        if not np.isnan(initial):
+            after = steps > 0
+            steps, scores = np.append(0, steps[after]), np.append(initial, scores[after])
+        tasks[control_label(name)] = (steps, scores)
+    return replace(stream, tasks=tasks)
 
 
 def explain_missing_stream(run: ScoreInput) -> str:
@@ -165,6 +185,8 @@ def _average_shared(curves: list[Curve]) -> MeanCurve:
 def first_learned_step(streams: Sequence[Stream], task: int) -> float:
     """Return the first step at which a run had learned a task; infinity if none did.
 
+    A control task counts from the start.
+
     Example:
         >>> from perdure.metrics import Stream
         >>> stream = Stream({"a": ([1, 2], [0.9, 0.25])}, spans=[("a", 2)])
@@ -172,7 +194,9 @@ def first_learned_step(streams: Sequence[Stream], task: int) -> float:
         (2, inf)
     """
     learned = [
-        first_ends(stream)[1].get(stream.names[task], np.inf)
+        0
+        if is_control(stream.names[task])
+        else first_ends(stream)[1].get(stream.names[task], np.inf)
         for stream in streams
         if stream.spans and task < len(stream.names)
     ]
@@ -236,11 +260,15 @@ def scores_at_task_ends(
         >>> scores_at_task_ends([ScoreInput(ScoreMatrix([[0.9, 0.1], [0.5, 0.8]]), stream)], 0)
         (array([2., 4.]), array([0.9, 0.5]))
     """
-    known = [
-        ([visit.last for visit in run.stream.spans], run.matrix.scores[:, task])
-        for run in runs
-        if run.matrix is not None and run.stream is not None and task < len(run.matrix.tasks)
-    ]
+    known = []
+    for run in runs:
+        if run.matrix is None or run.stream is None:
+            continue
+        ends, column = [visit.last for visit in run.stream.spans], task - len(run.stream.names)
+        if task < len(run.matrix.tasks):
+            known.append((ends, run.matrix.scores[:, task]))
+        elif run.control is not None and 0 <= column < len(run.control.tasks):
+            known.append((ends, run.control.scores[:, column]))
     if not known or len({len(steps) for steps, _ in known}) > 1:
         return np.empty(0), np.empty(0)  # unfinished next to finished runs share no row
     steps, scores = (np.mean(part, axis=0) for part in zip(*known, strict=True))

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..metrics import ScoreScale, Stream
+    from .colours import LineStyle
 
 __all__ = [
-    "axis_label", "drop_modules", "merge_names", "merge_scales", "require_one_scale",
-    "shorten_names", "span_names", "task_names", "worst_label",
+    "axis_label", "control_label", "drop_modules", "is_control", "mark_control", "merge_names",
+    "merge_scales", "require_one_scale", "shorten_names", "span_names", "task_names", "worst_label",
 ]  # fmt: skip
 
 MAX_LABEL = 40  # characters of the name of a method in a table or a legend
 LONG_WORD = 20
+CONTROL_MARK = " (control)"
 
 
 def require_one_scale(streams: Iterable[Stream]) -> ScoreScale:
@@ -63,6 +65,26 @@ def worst_label(scale: ScoreScale) -> str:
     """
     name = scale.label
     return "min-ACC" if name == "accuracy" else f"{scale.worst} {name} since learned"
+
+
+def control_label(task: str) -> str:
+    """Return how figures and pages name a control task, which is evaluated but never trained."""
+    return f"{task}{CONTROL_MARK}"
+
+
+def is_control(label: str) -> bool:
+    """Return whether this is the label of a control task.
+
+    Example:
+        >>> is_control(control_label("mmlu")), is_control("mmlu")
+        (True, False)
+    """
+    return label.endswith(CONTROL_MARK)
+
+
+def mark_control(style: LineStyle, label: str) -> LineStyle:
+    """Return the style of a task's line: that of a control task is dotted."""
+    return style._replace(dashes="dotted") if is_control(label) else style
 
 
 def task_names(streams: Sequence[Stream]) -> list[str]:

@@ -38,6 +38,7 @@ def import_(
     columns: Annotated[str | None, Parameter(metavar="NAME=COLUMN,…")] = None,
     metric: Annotated[str | None, Parameter(metavar="NAME")] = None,
     percent: Annotated[bool | None, Parameter(show_default=False)] = None,
+    lower_is_better: Flag = False,
     seed: Annotated[int | None, Parameter(show_default=False)] = None,
     config: Pairs = None,
     force: Flag = False,
@@ -59,6 +60,7 @@ def import_(
         columns: For tables of your own, the column for each of step, trained, tested, score and n.
         metric: Which score to read, if the files have several.
         percent: Scores are in percent, for files that do not say it.
+        lower_is_better: Scores in tables and trackers are losses or errors.
         seed: Seed of the run, for files that do not say it.
         config: Entry of the run's config, as in strategy=ewc. Repeat the option for each.
         force: Replace the run that is in the folder.
@@ -73,7 +75,7 @@ def import_(
     options = ImportOptions(
         order=_parse_names(order, "--order"), control=_parse_names(control, "--control"),
         columns=_parse_pairs(columns.split(",") if columns else (), "--columns"), metric=metric,
-        percent=percent, config=_parse_config(config, seed),
+        percent=percent, lower_is_better=lower_is_better, config=_parse_config(config, seed),
     )  # fmt: skip
     check_paths(paths)
     files = [Path(path) for path in paths]

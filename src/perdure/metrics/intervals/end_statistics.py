@@ -40,22 +40,32 @@ class EndStatistics(NamedTuple):
         return not (np.tile(used, self.runs) & ~self.known[: len(used)]).any()
 
 
-def end_statistics(runs: Sequence[Mapping[str, PerExample]], tasks: Sequence[str]) -> EndStatistics:
-    """Return the accuracies at task ends and their covariances; runs must share their examples."""
-    count, width = len(tasks), len(tasks) * len(runs)
+def end_statistics(
+    runs: Sequence[Mapping[str, PerExample]],
+    tasks: Sequence[str],
+    ends: Sequence[int] | None = None,
+) -> EndStatistics:
+    """Return the accuracies at task ends and their covariances; runs must share their examples.
+
+    `ends` are the steps of the results that count as task ends, by default one per task.
+    """
+    steps = np.arange(len(tasks)) if ends is None else np.array(ends)
+    count, width = len(tasks), len(steps) * len(runs)
     statistics = EndStatistics(
         np.zeros((count, width)), np.zeros((count, width, width)), np.ones(count),
         np.zeros((count, width), dtype=bool), len(runs),
     )  # fmt: skip
     for j, task in enumerate(tasks):
-        results = [(run[task], k * count) for k, run in enumerate(runs) if task in run]
+        results = [(run[task], k * len(steps)) for k, run in enumerate(runs) if task in run]
         if not results:
             continue
-        ends = np.concatenate([result.steps + start for result, start in results])
+        at = [np.searchsorted(steps, result.steps) + start for result, start in results]
+        columns = np.concatenate(at)
         right = np.concatenate([result[:] for result, _ in results])
         mean, n = right.mean(axis=1), right.shape[1]
         table = right.astype(np.float32)  # counts up to 2**24 are exact
-        statistics.mean[j, ends], statistics.known[j, ends], statistics.n[j] = mean, True, n
+        statistics.mean[j, columns], statistics.known[j, columns] = mean, True
+        statistics.n[j] = n
         both_right = (table @ table.T).astype(np.float64) / n
-        statistics.covariance[j][np.ix_(ends, ends)] = (both_right - np.outer(mean, mean)) / n
+        statistics.covariance[j][np.ix_(columns, columns)] = (both_right - np.outer(mean, mean)) / n
     return statistics

@@ -108,7 +108,7 @@ def _add(
     result.per_task[id_] = [None if one is None else one[1:] for one in per_task]
 
 
-class _Terms(NamedTuple):
+class PairedTerms(NamedTuple):
     """Per task: value, variance, and how far one example can move it down and up."""
 
     value: Floats
@@ -116,14 +116,14 @@ class _Terms(NamedTuple):
     down: Floats
     up: Floats
 
-    def of(self, task: int) -> _Terms:
+    def of(self, task: int) -> PairedTerms:
         """Return the terms of one task alone."""
-        return _Terms(*(term[task : task + 1] for term in self))
+        return PairedTerms(*(term[task : task + 1] for term in self))
 
-    def shared(self, shares: Floats) -> _Terms:
+    def shared(self, shares: Floats) -> PairedTerms:
         """Return the terms of a sum in which each task has a share."""
         value, variance, down, up = self
-        return _Terms(value * shares, variance * shares**2, down * shares, up * shares)
+        return PairedTerms(value * shares, variance * shares**2, down * shares, up * shares)
 
 
 def _linear(
@@ -133,30 +133,30 @@ def _linear(
     parts, shares = weights.parts, weights.shares
     tasks = range(len(shares))
     if weights.by_row:
-        rows = [_terms(parts[k : k + 1].T, statistics.after(k)) for k in tasks]
-        total = _terms((parts * shares[:, None]).T, statistics)
-        return _estimate(total, z), [_estimate(row, z) for row in rows]
-    terms = _terms(parts.T, statistics)
+        rows = [paired_terms(parts[k : k + 1].T, statistics.after(k)) for k in tasks]
+        total = paired_terms((parts * shares[:, None]).T, statistics)
+        return estimate(total, z), [estimate(row, z) for row in rows]
+    terms = paired_terms(parts.T, statistics)
     per_task = [
-        (_single_accuracy(statistics, j, parts[:, j], level) or _estimate(terms.of(j), z))
+        (_single_accuracy(statistics, j, parts[:, j], level) or estimate(terms.of(j), z))
         if shares[j]
         else None
         for j in tasks
     ]
-    return _estimate(terms.shared(shares), z), per_task
+    return estimate(terms.shared(shares), z), per_task
 
 
-def _terms(weights: Floats, statistics: EndStatistics) -> _Terms:
+def paired_terms(weights: Floats, statistics: EndStatistics) -> PairedTerms:
     """Return the terms that the weights (tasks, task ends) of one run give for all runs."""
     signed = np.concatenate([weights, -weights][: statistics.runs], axis=1)
     value = (signed * statistics.mean).sum(axis=1)
     variance = (signed[:, None] @ statistics.covariance @ signed[:, :, None]).ravel()
     down = (value - np.minimum(signed, 0).sum(axis=1)) / statistics.n
     up = (np.maximum(signed, 0).sum(axis=1) - value) / statistics.n
-    return _Terms(value, variance, down, up)
+    return PairedTerms(value, variance, down, up)
 
 
-def _estimate(terms: _Terms, z: float) -> Estimate:
+def estimate(terms: PairedTerms, z: float) -> Estimate:
     """Return the sum over tasks with its interval."""
     total = float(terms.value.sum())
     spread = z * sqrt(max(float(terms.variance.sum()), 0.0))

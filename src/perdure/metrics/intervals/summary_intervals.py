@@ -8,6 +8,7 @@ import numpy as np
 
 from ...stats import mean_proportion_interval, wilson_interval
 from ..registry import METRICS, parse_id
+from .control_intervals import control_intervals
 from .matrix_intervals import matrix_intervals
 from .matrix_weights import LARGEST, LINEAR
 from .stream_intervals import extreme_intervals, selection_bias
@@ -15,6 +16,7 @@ from .stream_intervals import extreme_intervals, selection_bias
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ..control_scores import ControlScores
     from ..per_example import PerExample
     from ..score_matrix import ScoreMatrix
     from ..stream import Stream
@@ -96,6 +98,15 @@ def _transform_from(
         return low, high
 
     return transform
+
+
+def add_control_intervals(summary: Summary, control: ControlScores, level: float) -> None:
+    """Add the intervals of retention that per-example results before and after support."""
+    for id_, (total, per_task) in control_intervals(control, summary.metrics, level=level).items():
+        low, high = METRICS[id_].low, METRICS[id_].high
+        clipped = [(max(ends[0], low), min(ends[1], high)) for ends in (total, *per_task)]
+        summary.intervals[id_] = clipped[0]
+        summary.per_task_intervals[id_] = [*clipped[1:]]
 
 
 def add_stream_intervals(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from ..._suggestions import normalize_name
 from .accuracy import ACCURACY_METRICS
 from .aliases import FAMILIES, METRIC_ALIASES, MetricFamily
+from .control import CONTROL_METRICS
 from .costs import COSTS_METRICS
 from .forgetting import FORGETTING_METRICS
 from .metric import NEEDS, Metric
@@ -44,6 +45,7 @@ GROUPS: dict[str, dict[str, Metric]] = {
     "accuracy": ACCURACY_METRICS,
     "transfer": TRANSFER_METRICS,
     "forgetting and retention": FORGETTING_METRICS,
+    "control tasks": CONTROL_METRICS,
     "relative to guessing": RESCALED_METRICS,
     "during training": STREAM_METRICS,
     "efficiency": COSTS_METRICS,

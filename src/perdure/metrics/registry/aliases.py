@@ -38,6 +38,7 @@ METRIC_ALIASES: dict[str, tuple[str, ...]] = {  # by normalized name
     "fm": ("forgetting.best", "forgetting.peak"),
     "forgettingmeasure": ("forgetting.best", "forgetting.peak"),
     "im": ("intransigence", "intransigence.single"),
+    "generalabilities": ("retention", "retention.worst"),
     "minacc": ("min_acc",),
     "wcacc": ("wc_acc",),
     "worstcaseaccuracy": ("wc_acc",),
@@ -86,6 +87,11 @@ FAMILIES: dict[str, MetricFamily] = {
         "gap.area weighs depth by duration; gap.recovery says how long. All need evaluations "
         "during training.",
         ("min_acc", "wc_acc", "wf")),
+    "retention": MetricFamily(
+        "what tasks that are evaluated but never trained have lost since before training",
+        "Report retention with retention.worst, so that one task that collapsed is not averaged "
+        "away. retention.relative if the initial scores of the control tasks differ much.",
+        ("bwt", "forgetting.best", "omega.base")),
     "omega": MetricFamily(
         "retention relative to a model trained on all tasks at once (FearNet)",
         "omega.base for the first task, omega.new for the tasks being learned, omega.all for all "

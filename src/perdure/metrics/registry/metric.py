@@ -2,7 +2,8 @@ r"""A row of the registry: everything there is to know about one metric.
 
 In the formulas R_{i,j} is the score on task j after learning task i and T the number of tasks, both
 counted from 1; b_j, J_j and S_j are the scores on task j of the untrained, the joint and the
-single-task model.
+single-task model. F_c and b_c are the scores on control task c at the end and before training, C
+is the number of control tasks.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["NEEDS", "Metric"]
 
 NEEDS = {
+    "control": "control tasks, which are evaluated but never trained (`control=`)",
     "initial": "the untrained model's scores (`initial=`)",
     "joint": "the scores of a model trained on all tasks at once (`joint=`)",
     "single": "the scores of models trained on one task each (`single=`)",
@@ -78,7 +80,7 @@ class Metric:
     symbol: str
     formula: str
     source: str
-    input: Literal["matrix", "stream", "costs", "runs"]
+    input: Literal["matrix", "stream", "control", "costs", "runs"]
     function: Callable[..., float]
     low: float = 0.0
     high: float = 1.0

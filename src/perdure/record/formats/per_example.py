@@ -11,7 +11,7 @@ import numpy as np
 from ...metrics import PerExample
 from ..io.arrays import MAX_EXAMPLES, load_ids
 from ..io.files import InputError, open_regular, read_json
-from ..points import FULL
+from ..points import FULL, INITIAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,13 +123,21 @@ def add_per_example(result: ScoreInput, folder: Path) -> None:
         raise InputError(
             f"{folder}: per-example results belong to evaluations, expected a points.csv"
         )
-    subsets, warnings = read_per_example(folder, result.stream.names)
-    whole_sets, more = read_whole_sets(folder, result.stream.names)
+    names = [*result.stream.names, *result.points.control]
+    subsets, warnings = read_per_example(folder, names)
+    whole_sets, more = read_whole_sets(folder, names)
     result.notes += warnings + more
-    stream = result.points.stream()
-    for task, mine in subsets.items():
-        _check(task, mine, *stream.tasks[task], stream.sizes.get(task), folder)
+    for stream in (result.points.stream(), result.points.stream(control=True)):
+        for task in subsets.keys() & stream.tasks.keys():
+            mine, size = subsets[task], stream.sizes.get(task)
+            _check(task, mine, *stream.tasks[task], size, folder)
     _check_whole_sets(whole_sets, result.points, folder)
+    if result.control is not None:
+        results = _find_control_results(result.points, subsets, whole_sets)
+        prints = result.evaluation_data
+        results = {task: replace(mine, data=prints.get(task)) for task, mine in results.items()}
+        result.control = replace(result.control, per_example=results)
+    subsets = {task: mine for task, mine in subsets.items() if task in result.stream.tasks}
     if result.matrix is not None:
         ends, missing = _find_results_at_ends(result.points, subsets, whole_sets)
         prints = result.evaluation_data
@@ -160,7 +168,9 @@ def add_per_example(result: ScoreInput, folder: Path) -> None:
 
 def _check_whole_sets(results: dict[str, PerExample], points: Points, folder: Path) -> None:
     """Raise InputError if results on whole sets and their recorded scores are not the same."""
-    by_task = dict(zip(points.names, points.by_task(points.kind == FULL), strict=True))
+    control = np.isin(points.tested, [points.names.index(name) for name in points.control])
+    whole = (points.kind == FULL) | (control & (points.kind == INITIAL) & (points.step == 0))
+    by_task = dict(zip(points.names, points.by_task(whole), strict=True))
     for task, mine in results.items():
         rows = by_task[task]
         n = points.n[rows]
@@ -231,11 +241,34 @@ def _find_results_at_ends(
     return at_ends, missing
 
 
+def _find_control_results(
+    points: Points, subsets: dict[str, PerExample], whole_sets: dict[str, PerExample]
+) -> dict[str, PerExample]:
+    """Return the results of control tasks, with step 0 before training and k + 1 at end k."""
+    results = {}
+    for task, rows in zip(points.control, points.control_rows().T.tolist(), strict=True):
+        entries = [
+            (step, entry)
+            for step, row in enumerate(rows)
+            if row >= 0
+            and (entry := _find_evaluation(points, row, subsets.get(task), whole_sets.get(task)))
+        ]
+        ids = entries[0][1].ids if entries else None
+        entries = [one for one in entries if np.array_equal(one[1].ids, ids)]  # type: ignore[arg-type]
+        if entries:
+            packed = np.concatenate([entry.packed for _, entry in entries])
+            steps = np.array([step for step, _ in entries])
+            results[task] = replace(entries[0][1], steps=steps, packed=packed)
+    return results
+
+
 def _find_evaluation(
     points: Points, row: int, subset: PerExample | None, whole_set: PerExample | None
 ) -> PerExample | None:
     """Return the results of one of the points; None where they are not recorded."""
-    for results in (whole_set, subset) if points.kind[row] == FULL else (subset,):
+    kind = points.kind[row]
+    files = {FULL: (whole_set, subset), INITIAL: (whole_set,)}
+    for results in files.get(int(kind), (subset,)):
         if results is None or points.n[row] not in (0, results.examples):
             continue
         one = results.at(points.step[row : row + 1])

@@ -91,7 +91,7 @@ def make_points(
     columns = {name: values[order] for name, values in columns.items()}
     updated = columns["kind"] != INITIAL
     ordered_names = _recode_learned_first(columns["trained"], columns["tested"], updated, names)
-    points = Points(**columns, names=ordered_names, scale=scale, notes=notes)
+    points = Points(**columns, names=ordered_names, scale=scale, notes=notes, control=())
     _check_points(points, lambda row: where(int(order[row])))
     return points
 

@@ -41,7 +41,7 @@ LONG_NAME = 24  # letters of a metric's name, from which its first words label t
 
 
 def averages(
-    methods: RunsByMethod, *, size: Size = "page", metrics: Sequence[str] = DEFAULT_METRICS
+    methods: RunsByMethod, *, size: Size = "page", metrics: Sequence[str] | None = None
 ) -> Figure:
     """Return average accuracy and forgetting after each task, one line per method.
 
@@ -51,7 +51,8 @@ def averages(
     Args:
         methods: runs or score matrices by method, as returned by `open_methods`.
         size: a column or a page of a paper, or a slide.
-        metrics: ids of the metrics to draw, one panel each.
+        metrics: ids of the metrics to draw, one panel each; by default average accuracy,
+            forgetting and, for runs with control tasks, retention.
 
     Example:
         >>> from perdure.metrics import ScoreMatrix
@@ -60,6 +61,9 @@ def averages(
         >>> [axes.lines[0].get_ydata().round(2).tolist() for axes in figure.axes]
         [[0.9, 0.7], [nan, 0.3]]
     """
+    if metrics is None:
+        control = any(run.control for runs in methods.values() for run in runs)
+        metrics = (*DEFAULT_METRICS, *["retention"] * control)
     ids = tuple(dict.fromkeys(metrics))
     if not 1 <= len(ids) <= MAX_METRICS:
         raise InputError(f"{len(ids)} metrics to draw, expected 1 to {MAX_METRICS}")
@@ -97,7 +101,7 @@ def averages(
         add_legend(figure, [*drawn.values(), *band_key(map(len, summaries.values()))])
     listed = "; ".join(f"{id_}: {display_name(find_metric(id_), scale)}" for id_ in ids)
     runs = describe_runs(map(len, summaries.values()))
-    set_caption(figure, f"{listed}, of the tasks learned so far", runs, list_overlaps(lines))
+    set_caption(figure, f"{listed}, after each task", runs, list_overlaps(lines))
     return figure
 
 

@@ -11,10 +11,13 @@ from ..._html import select_extremes
 from ...metrics import UndefinedMetricError, min_acc
 from ...record import Run, RunMetadata
 from ..colours import choose_styles, colour_on_dark, task_styles
+from ..labels import control_label, mark_control
 from .list_row import escape_name
 from .messages import CurvePoints, CurvesMessage, NewPoints, TaskPoints, WorstScore
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from ...metrics import Stream
@@ -60,8 +63,10 @@ class PointsSummary(NamedTuple):
     min_acc: float | None = None
 
 
-def make_run_curves(stream: Stream, rows: int, restarts: int) -> RunCurves:
-    """Return the curves of a stream.
+def make_run_curves(
+    stream: Stream, rows: int, restarts: int, control: Mapping[str, Curve] | None = None
+) -> RunCurves:
+    """Return the curves of a stream and, after them, those of control tasks.
 
     Example:
         >>> from perdure.record import read_points
@@ -73,9 +78,11 @@ def make_run_curves(stream: Stream, rows: int, restarts: int) -> RunCurves:
     """
     spans = _list_spans(stream)
     tasks = {name: stream.tasks[name] for name in stream.names[:MAX_TASKS]}
+    others = list((control or {}).items())[:MAX_TASKS]
+    left_out = len(stream.names) - len(tasks) + len(control or {}) - len(others)
     return RunCurves(
-        tasks, _mean(tasks, spans), spans[:MAX_TASKS], _find_worst(stream, spans),
-        len(stream.names) - len(tasks), rows, restarts,
+        tasks | {control_label(name): curve for name, curve in others}, _mean(tasks, spans),
+        spans[:MAX_TASKS], _find_worst(stream, spans), left_out, rows, restarts,
     )  # fmt: skip
 
 
@@ -154,8 +161,8 @@ def to_curve_message(curves: RunCurves, tasks: int = 0) -> CurvesMessage:
     styles = task_styles(max(len(curves.tasks), min(tasks, MAX_TASKS)))
     most = min(MAX_POINTS, MAX_TOTAL_POINTS // (len(curves.tasks) + 1))
     messages = []
-    for (name, curve), style in zip(curves.tasks.items(), styles, strict=False):
-        points = _thin(curve, most)
+    for (name, curve), task_style in zip(curves.tasks.items(), styles, strict=False):
+        points, style = _thin(curve, most), mark_control(task_style, name)
         messages.append(
             TaskPoints(
                 escape_name(name)[:200], style.colour, colour_on_dark(style.colour), style.plotly,

@@ -68,6 +68,7 @@ class RunEntry:
         self._status: RunStatusFields | None = None
         self._summary = PointsSummary()
         self._scale = read_scale()
+        self._control: tuple[str, ...] = ()
         self._files: RunFiles | None = None
         self._stamps: tuple[int, ...] = ()
         self._points_problem = ""
@@ -101,7 +102,7 @@ class RunEntry:
             return
         if before is None or files.metadata != before.metadata:
             metadata, problem = read_metadata(run)
-            self._scale = read_scale(metadata)
+            self._scale, self._control = read_scale(metadata), metadata.control_tasks
             self._metadata_row = make_row(self.name, metadata, self._scale, problem)
         if files.points != (before and before.points):
             self.unread = True
@@ -142,11 +143,12 @@ class RunEntry:
             self.run_curves, self._summary = None, PointsSummary()
             try:
                 if rows:
-                    points = tail.points_reader.points()
+                    points = tail.points_reader.points().with_control(self._control)
                     stream = points.stream()
                     with np.errstate(all="ignore"):  # unbounded scores can have any size
                         self._summary = summarize_points(points, stream)
-                        self.run_curves = make_run_curves(stream, rows, tail.restarts)
+                        control = points.stream(control=True).tasks
+                        self.run_curves = make_run_curves(stream, rows, tail.restarts, control)
             except Exception as error:  # rows that contradict each other, or worse
                 problem = problem or _explain(error)
         self._points_problem = problem and escape_name(f"cannot be read: {problem}")[:MAX_TEXT]

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from ...metrics import ScoreScale
     from .summaries import MethodSummary
 
-__all__ = ["Interpretation", "describe_scores", "describe_stability_gap", "diagnose", "interpret"]
+__all__ = [
+    "Interpretation",
+    "describe_retention",
+    "describe_scores",
+    "describe_stability_gap",
+    "diagnose",
+    "interpret",
+]
 
 DIAGNOSIS_IDS = ("acc", "acc.learning", "bwt")
 
@@ -42,14 +49,50 @@ def interpret(method: MethodSummary) -> Interpretation:
     finals = [value for value in method.summary.per_task.get("acc", [])[:-1] if value is not None]
     older = float(np.mean(finals)) if finals else None
     missing = next((id_ for id_ in DIAGNOSIS_IDS if id_ not in metrics), None)
+    diagnosis, gap = "", ""
     if missing is not None:
-        reason = method.summary.undefined.get(missing, "not computed")
-        return Interpretation(method.label, "", f"{missing} is undefined: {reason}")
-    if scale.label != ACCURACY.label:
-        return Interpretation(method.label, "", describe_scores(metrics, scale, older))
-    diagnosis, reason = diagnose(metrics, percent=scale.percent)
-    gap = describe_stability_gap(metrics, older, percent=scale.percent)
-    return Interpretation(method.label, diagnosis, "; ".join(filter(None, (reason, gap))))
+        why = method.summary.undefined.get(missing, "not computed")
+        reason = f"{missing} is undefined: {why}"
+    elif scale.label != ACCURACY.label:
+        reason = describe_scores(metrics, scale, older)
+    else:
+        diagnosis, reason = diagnose(metrics, percent=scale.percent)
+        gap = describe_stability_gap(metrics, older, percent=scale.percent)
+    changes = dict(
+        zip(method.summary.control, method.summary.per_task.get("retention", []), strict=False)
+    )
+    control = describe_retention(metrics, changes, scale)
+    return Interpretation(method.label, diagnosis, "; ".join(filter(None, (reason, gap, control))))
+
+
+def describe_retention(
+    metrics: Mapping[str, float], changes: Mapping[str, float | None], scale: ScoreScale
+) -> str:
+    """Return how control tasks changed, in words; an empty string without any.
+
+    Args:
+        metrics: values by id.
+        changes: the change of each control task.
+        scale: name and direction of the scores.
+
+    Example:
+        >>> describe_retention({"retention": -0.06}, {"mmlu": -0.1, "arc": -0.02}, ACCURACY)
+        'control tasks, never trained, lost 6 points on average, mmlu most with 10 points lost'
+    """
+    if "retention" not in metrics:
+        return ""
+    is_accuracy = scale.label == ACCURACY.label
+    mean, unchanged = metrics["retention"], HALF_POINT if is_accuracy else 0.0
+    amount = _format_points if is_accuracy else lambda change: f"{abs(change):.3g}"
+    text = "control tasks, never trained, kept their scores on average"
+    if abs(mean) > unchanged:
+        verb = "gained" if mean > 0 else "lost"
+        text = f"control tasks, never trained, {verb} {amount(mean)} on average"
+    known = {task: change for task, change in changes.items() if change is not None}
+    worst = min(known, key=lambda task: known[task], default="")
+    if len(known) < 2 or known[worst] >= -unchanged:
+        return text
+    return f"{text}, {worst} most with {amount(known[worst])} lost"
 
 
 def diagnose(metrics: Mapping[str, float], *, percent: bool = False) -> tuple[str, str]:

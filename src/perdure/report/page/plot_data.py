@@ -11,8 +11,14 @@ from ..._html import select_extremes
 from ...metrics import find_metric
 from ...metrics.criteria import CRITERIA
 from ..colours import choose_styles, colour_on_dark, task_styles
-from ..curve_data import average_curves, find_switches, mean_worst_score, scores_at_task_ends
-from ..labels import task_names
+from ..curve_data import (
+    add_control,
+    average_curves,
+    find_switches,
+    mean_worst_score,
+    scores_at_task_ends,
+)
+from ..labels import mark_control, task_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,7 +114,9 @@ def make_curve_data(methods: RunsByMethod) -> CurveData:
         for name, runs in methods.items()
     }
     streams = {
-        name: [run.stream for run in runs if run.stream] for name, runs in usable.items() if runs
+        name: [add_control(run, run.stream) for run in runs if run.stream]
+        for name, runs in usable.items()
+        if runs
     }
     every = [stream for several in streams.values() for stream in several]
     tasks = task_names(every)
@@ -118,7 +126,10 @@ def make_curve_data(methods: RunsByMethod) -> CurveData:
     return CurveData(
         tasks=tasks,
         range=_common_range(every),
-        styles=[_make_style(style) for style in task_styles(len(tasks))],
+        styles=[
+            _make_style(mark_control(style, task))
+            for task, style in zip(tasks, task_styles(len(tasks)), strict=True)
+        ],
         methods=[
             MethodCurves(
                 name=name,

@@ -34,8 +34,8 @@ MAX_UNGROUPED = 10  # metrics in a table without headings
 PERCENT_UNITS = {"score": "%", "squared score": "squared %", "none": ""}  # by unit
 ARROWS = {"higher": "↑", "lower": "↓"}
 HEADLINE_IDS = (
-    "acc", "aaa", "acc.learning", "forgetting.best", "bwt", "min_acc", "wc_acc", "wf10", "wf100",
-    "wp10", "wp100", "gap.depth",
+    "acc", "aaa", "acc.learning", "forgetting.best", "bwt", "retention", "retention.worst",
+    "min_acc", "wc_acc", "wf10", "wf100", "wp10", "wp100", "gap.depth",
 )  # fmt: skip
 TASK_COLUMNS = {
     "learned": "acc.learning",
@@ -64,9 +64,15 @@ def make_score_tables(
     if grouped and len(tables[0].rows) > MAX_UNGROUPED:
         tables[0] = _add_headings(tables[0], get_scale(summary))
     if per_task:
-        known = {id_: summary.per_task[id_] for id_ in summary.metrics if id_ in summary.per_task}
-        tables.append(_make_per_task_table("each task", known, summary.tasks, write))
-        tables += _make_interval_tables(summary, write)
+        for title, tasks in (("each task", summary.tasks), ("each control task", summary.control)):
+            known = {
+                id_: summary.per_task[id_]
+                for id_ in summary.metrics
+                if id_ in summary.per_task and summary.tasks_of(id_) == tasks
+            }
+            if known or tasks == summary.tasks:
+                tables.append(_make_per_task_table(title, known, tasks, write))
+            tables += _make_interval_tables(summary, title, tasks, write)
         curves = {CURVE_IDS.get(name, name): values for name, values in summary.curves.items()}
         tables.append(_make_per_task_table("after each task", curves, summary.tasks, write))
     return tables
@@ -238,19 +244,25 @@ def _make_per_task_table(
     return TextTable([title, *names], rows, right=set(names), ids=_ids_of_rows(values))
 
 
-def _make_interval_tables(summary: Summary | RunsSummary, write: Format) -> list[TextTable]:
-    """Return a table of intervals per task for one run, none for several runs."""
-    if isinstance(summary, RunsSummary) or not summary.per_task_intervals:
+def _make_interval_tables(
+    summary: Summary | RunsSummary, title: str, tasks: Sequence[str], write: Format
+) -> list[TextTable]:
+    """Return a table of the intervals of these tasks for one run, none for several runs."""
+    if isinstance(summary, RunsSummary):
         return []
+    known = {
+        id_: several
+        for id_, several in summary.per_task_intervals.items()
+        if summary.tasks_of(id_) == tasks
+    }
     rows = []
-    for id_, several in summary.per_task_intervals.items():
+    for id_, several in known.items():
         cells = [
             "" if ends is None else " to ".join(write(end, id_) for end in ends) for ends in several
         ]
-        rows.append([id_, *cells, *[""] * (len(summary.tasks) - len(cells))])
-    header = ["95% interval of each task", *summary.tasks]
-    ids = _ids_of_rows(summary.per_task_intervals)
-    return [TextTable(header, rows, right=set(summary.tasks), ids=ids)]
+        rows.append([id_, *cells, *[""] * (len(tasks) - len(cells))])
+    header = [f"95% interval of {title}", *tasks]
+    return [TextTable(header, rows, right=set(tasks), ids=_ids_of_rows(known))] if rows else []
 
 
 def _ids_of_rows(names: Iterable[str]) -> dict[tuple[int, int], str]:

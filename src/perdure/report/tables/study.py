@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["study_tables", "study_to_dict"]
 
 COLUMNS = ("acc", "acc.learning", "bwt", "forgetting.best", "min_acc", "wc_acc")
+CONTROL_COLUMNS = ("retention", "retention.worst")  # of runs with control tasks
 COSTS = {"seconds_train": ("train s", 1.0), "peak_bytes": ("peak MB", 1e6)}
 FACTORS = ("scenario", "setting", "model")  # one table per combination
 
