@@ -115,3 +115,13 @@ def test_scalars_under_avalanches_tags(tmp_path: Path) -> None:
         run_from_scalars(scalars | early, [], ImportOptions())
     named = run_from_scalars(scalars, [], ImportOptions(order=("2", "0", "1")))
     assert named.tasks[:3] == ["Exp002", "Exp000", "Exp001"]
+
+
+def test_event_files_of_avalanche_need_no_columns(tmp_path: Path) -> None:
+    (run,) = read("tensorboard", "avalanche/tensorboard")
+    assert (run.tool, run.metrics) == ("Avalanche", "avalanche")
+    rows = [[None if cell is None else round(cell, 2) for cell in row] for row in matrix(run)]
+    assert rows == AVALANCHE
+    assert sorted({e.step for e in run.evaluations}) == [0, *STEPS]  # training iterations
+    values = tool_values(run, tmp_path / "x", sizes=[41, 58, 42])
+    assert values["Top1_Acc_Stream"] == pytest.approx(1 / 3)

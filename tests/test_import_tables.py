@@ -109,9 +109,8 @@ def test_renate_gives_what_it_printed(tmp_path: Path) -> None:
 def test_hostile_variants_of_renates_file(tmp_path: Path) -> None:
     text = (FIXTURES / "renate" / "metrics_summary_update_2.csv").read_text()
     path = tmp_path / "metrics_summary_update_10.csv"
-    (tmp_path / "metrics_summary_update_9.csv").write_text(
-        "".join(text.splitlines(keepends=True)[:-1])
-    )
+    lines = text.splitlines(keepends=True)
+    (tmp_path / "metrics_summary_update_9.csv").write_text("".join(lines[:-1]))
     path.write_text(text)
     assert len(read_runs("renate", [tmp_path])[0].tasks) == 3  # 10 is after 9
     for change, message in [
