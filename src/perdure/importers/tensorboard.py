@@ -90,9 +90,13 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
 def _avalanche_scalars(path: Path) -> dict[str, list[tuple[int, float]]]:
     """Return steps and values by tag of a run of Avalanche, nothing if it is none."""
     by_tag: dict[str, list[tuple[int, float]]] = {}
+    count = 0
     for scalar in _iter_run(find_event_files(path), []):
         if parse_tag(scalar.tag):
             by_tag.setdefault(scalar.tag, []).append((scalar.step, scalar.value))
+            count += 1
+        if count > MAX_SCALARS:
+            raise InputError(f"{path}: more than {MAX_SCALARS} scalars, expected fewer")
     return by_tag if any(map(is_accuracy, by_tag)) else {}
 
 
