@@ -128,7 +128,8 @@ def _read_text(
     """Yield the evaluations of each run in the text of a logger."""
     tags = [match[1] for match in re.finditer(METRIC.pattern, text, re.MULTILINE)]
     wanted, notes = choose_stream(tags, options.metric, path)
-    experiences = sorted({tag.experience for tag in map(parse_tag, tags) if tag} - {None})
+    parsed = [tag.experience for tag in map(parse_tag, tags) if tag]
+    experiences = sorted({number for number in parsed if number is not None})
     phases: list[int] = []  # the experience of each training phase, if its lines do not say it
     if TRAINING.search(text) is None:
         phases, order_notes = trained_in_order(

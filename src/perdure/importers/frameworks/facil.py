@@ -137,4 +137,4 @@ def _read_arguments(path: Path) -> dict[str, object]:
     if not isinstance(arguments, dict):
         raise InputError(f"{folder / f'args-{time}.txt'}: not an object, expected arguments")
     names = {"approach": "strategy", "datasets": "scenario"}
-    return {names.get(k, k): v for k, v in arguments.items() if k not in NOT_CONFIG}
+    return {names.get(str(k), str(k)): v for k, v in arguments.items() if k not in NOT_CONFIG}

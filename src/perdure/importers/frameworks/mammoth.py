@@ -175,7 +175,7 @@ def _make_run(logged: LoggedRun, path: Path, number: int) -> ImportedRun:
         ]
     notes.append(EPOCHS if len(set(lengths)) < len(lengths) else STEPS_ARE_TASKS)
     notes += [NO_SIZES, NO_BASELINE]
-    config = {
+    config: dict[str, object] = {
         {"model": "strategy", "dataset": "scenario"}.get(key, key): parse_scalar(value)
         for key, value in logged.arguments.items()
         if not NOT_CONFIG.match(key) and value != "None"
