@@ -25,9 +25,12 @@ HEAD = 1 << 16  # bytes that recognizing a file takes
 def read_text(path: Path, limit: int = MAX_LOG) -> str:
     """Return a text file with Unix line breaks, or raise InputError."""
     try:
-        return decode(read_file(path, limit), str(path))
+        data = read_file(path, limit)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path}: no such file") from None
+    if b"\x00" in data:
+        raise InputError(f"{path}: has a NUL character, expected text")
+    return decode(data, str(path))
 
 
 def read_rows(path: Path) -> list[list[str]]:

@@ -31,6 +31,7 @@ Pairs = Annotated[list[str] | None, Parameter(negative="", metavar="NAME=VALUE")
 
 def import_(
     source: ReaderName | None = None,
+    /,
     *paths: PathText,
     output: Annotated[Path | None, Parameter(("--output", "-o"))] = None,
     order: Names = None,

@@ -30,7 +30,7 @@ TRAINING = re.compile(r"-- Starting training on experience (\d+)(?: \(Task \d+\)
 TRAINING_PHASE = "-- >> Start of training phase << --"
 EVALUATION = "-- >> Start of eval phase << --"
 PHASE = re.compile(r"-- >> (Start|End) of training phase << --")
-METRIC = re.compile(r"^\s*(\S+/eval_phase/\S+) = (\S+)")
+METRIC = re.compile(r"^\s{0,8}(\w{1,100}/eval_phase/\S{1,200}) = (\S{1,40})")
 ROUNDED = "the file rounds scores to 0.0001"
 EVALUATIONS = "the number of training iterations is not known: steps count evaluations"
 

@@ -42,7 +42,7 @@ NO_BASELINE = (
 
 
 @dataclass
-class LoggedRun:
+class MammothRun:
     """Accuracies in percent per evaluation, each on the tasks seen so far, and the arguments."""
 
     setting: str
@@ -78,7 +78,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
     return runs
 
 
-def _read_logs(text: str, path: Path) -> Iterator[LoggedRun]:
+def _read_logs(text: str, path: Path) -> Iterator[MammothRun]:
     setting = next((FOLDERS[part] for part in path.parts[::-1] if part in FOLDERS), "")
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -95,7 +95,7 @@ def _read_logs(text: str, path: Path) -> Iterator[LoggedRun]:
                 rows.setdefault(int(match[2]), {})[int(match[1])] = _percent(value, path, number)
         _check_log(items, rows, path, number)
         dense = [[row[j] for j in sorted(row)] for _, row in sorted(rows.items())]
-        yield LoggedRun(setting, dense, arguments=items)
+        yield MammothRun(setting, dense, arguments=items)
 
 
 def _check_log(
@@ -121,9 +121,9 @@ def _percent(value: str, path: Path, number: int) -> float:
     return float(score)
 
 
-def _read_console(text: str, path: Path) -> Iterator[LoggedRun]:
+def _read_console(text: str, path: Path) -> Iterator[MammothRun]:
     """Yield the runs of a console output, per setting; each line may be there twice."""
-    runs: dict[str, LoggedRun] = {}
+    runs: dict[str, MammothRun] = {}
     seen: set[tuple[str, ...]] = set()
     heading: tuple[str, str, str] | None = None
     last = 0
@@ -141,7 +141,7 @@ def _read_console(text: str, path: Path) -> Iterator[LoggedRun]:
             last = int(heading[2])
             seen.add((*heading, match[1]))
             for name, values in VALUES.findall(match[1]):
-                run = runs.setdefault(name, LoggedRun(SETTINGS[name]))
+                run = runs.setdefault(name, MammothRun(SETTINGS[name]))
                 scores = _parse_row(values, f"{path} line {number}")
                 if heading[0]:
                     run.future[last] = scores
@@ -160,7 +160,7 @@ def _parse_row(values: str, where: str) -> list[float]:
     return scores
 
 
-def _make_run(logged: LoggedRun, path: Path, number: int) -> ImportedRun:
+def _make_run(logged: MammothRun, path: Path, number: int) -> ImportedRun:
     rows, notes = _trim(logged.rows)
     lengths = [len(row) for row in rows]
     tasks = [f"task {j + 1}" for j in range(max(lengths) + len(logged.future.get(lengths[0], ())))]

@@ -37,7 +37,7 @@ MIXED_GROUPS = (
 
 
 @dataclass
-class LoggedRun:
+class PycilRun:
     """One run in a log: its arguments, the classes of each task, and the lines per classifier."""
 
     arguments: dict[str, str] = field(default_factory=dict)
@@ -66,9 +66,9 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
     return runs
 
 
-def _split_runs(text: str, path: Path) -> Iterator[LoggedRun]:
+def _split_runs(text: str, path: Path) -> Iterator[PycilRun]:
     """Yield the runs of a log: a second run, or seed, is appended to the file of the first."""
-    run = LoggedRun()
+    run = PycilRun()
     first = ""  # argument, which begins every run
     in_arguments = True
     for line in text.split("\n"):
@@ -90,7 +90,7 @@ def _split_runs(text: str, path: Path) -> Iterator[LoggedRun]:
         elif in_arguments or key == first:
             if not in_arguments:
                 yield run
-                run, in_arguments = LoggedRun(), True
+                run, in_arguments = PycilRun(), True
             first = first or key
             run.arguments[key] = value
     yield run
@@ -103,7 +103,7 @@ def _check_tasks(tasks: list[tuple[int, int]], path: Path) -> None:
         raise InputError(f"{path}: learning on {first}-{end}, expected classes from {expected} on")
 
 
-def _make_run(logged: LoggedRun, classifier: str, path: Path) -> ImportedRun:
+def _make_run(logged: PycilRun, classifier: str, path: Path) -> ImportedRun:
     names = [f"{first:02d}-{end - 1:02d}" for first, end in logged.tasks]
     evaluations: list[Evaluation] = []
     notes = dict.fromkeys(NOTES)
