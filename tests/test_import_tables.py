@@ -112,7 +112,7 @@ def test_hostile_variants_of_renates_file(tmp_path: Path) -> None:
     lines = text.splitlines(keepends=True)
     (tmp_path / "metrics_summary_update_9.csv").write_text("".join(lines[:-1]))
     path.write_text(text)
-    assert len(read_runs("renate", [tmp_path])[0].tasks) == 3  # 10 is after 9
+    assert read_runs("renate", [tmp_path])[0].files == [path]  # 10 is after 9
     for change, message in [
         ("".join(lines[:1] + lines[2:]), "two header rows"),
         ("".join([*lines[:2], lines[3], lines[2], lines[4]]), "line 3: "),

@@ -53,6 +53,9 @@ def test_auto_says_why_and_refuses_what_it_does_not_know(tmp_path: Path) -> None
     answer = run("import", "auto", ICARL, "-o", tmp_path / "x")
     assert answer.code == 0
     says(answer.err, "is read as PyCIL, PILOT (pycil)", "trainer.py")
+    looked = run("import", "auto", ICARL)
+    assert looked.code == 0
+    says(looked.out, "is read as PyCIL", f"next: perdure import pycil {ICARL} -o runs/pycil")
     unknown = tmp_path / "notes.txt"
     unknown.write_text("nothing of the kind\n")
     says(refused("import", "auto", unknown), "not recognized", "pycil")
@@ -117,6 +120,11 @@ def test_several_runs_become_folders_of_their_own_below_the_output(tmp_path: Pat
     assert [folder.name for folder in folders] == ["seed-1", "seed-2-1", "seed-2-2", "run3"]
     assert {folder.parent for folder in folders} == {tmp_path / "x"}
     assert len(perdure.list_runs(tmp_path / "x")) == 4
+    (tmp_path / "y" / "run1").mkdir(parents=True)
+    (tmp_path / "y" / "run1" / "mine").touch()
+    with pytest.raises(ValueError, match=r"run1: exists already"):
+        write_runs([two_tasks(), two_tasks()], tmp_path / "y")
+    assert not (tmp_path / "y" / "run0").exists()
 
 
 def test_the_user_describes_the_run(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "STEPS_ARE_TASKS",
     "Evaluation",
     "ImportedRun",
+    "check_output",
     "has_only_ends",
     "write_run",
 ]
@@ -96,14 +97,19 @@ def has_only_ends(run: ImportedRun) -> bool:
     return None not in trained and len(set(trained)) == len(trained)
 
 
-def write_run(run: ImportedRun, folder: Path, *, force: bool = False) -> None:
-    """Write a run folder, as a whole or not at all; `force` replaces the run that is there."""
-    if not run.evaluations:
-        raise InputError(f"{_name_source(run)}: no evaluation found, expected at least one")
+def check_output(folder: Path, *, force: bool) -> None:
+    """Raise if there is something at the place of a run folder, unless it may be replaced."""
     if not force and folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         raise InputError(
             f"{folder}: exists already; choose another `output=`, or replace it with `force=True`"
         )
+
+
+def write_run(run: ImportedRun, folder: Path, *, force: bool = False) -> None:
+    """Write a run folder, as a whole or not at all; `force` replaces the run that is there."""
+    if not run.evaluations:
+        raise InputError(f"{_name_source(run)}: no evaluation found, expected at least one")
+    check_output(folder, force=force)
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = folder.with_name(f"{PREFIX}{secrets.token_hex(6)}")
     try:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..record import InputError
-from .imported import ONLY_ENDS, has_only_ends, write_run
+from .imported import ONLY_ENDS, check_output, has_only_ends, write_run
 from .options import DEFAULT_OPTIONS
 from .registry import READERS, load_reader, recognize_object, recognize_path
 
@@ -111,6 +111,8 @@ def write_runs(runs: Sequence[ImportedRun], output: Path, *, force: bool = False
         folders = [
             output / (f"{name}-{k}" if name in repeated else name) for k, name in enumerate(names)
         ]
+    for folder in folders:  # before the first is written
+        check_output(folder, force=force)
     for run, folder in zip(runs, folders, strict=True):
         write_run(run, folder, force=force)
     return folders

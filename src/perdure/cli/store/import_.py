@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -82,11 +83,16 @@ def import_(
     files = [Path(path) for path in paths]
     if source == AUTO:
         source, reason = choose_reader(files)
-        print_stderr(f"note: {files[0]} is read as {READERS[source].tool} ({source}): {reason}")
+        recognized = f"{files[0]} is read as {READERS[source].tool} ({source}): {reason}"
+        if output is None:
+            print_lines(recognized, "", f"next: {_suggest(source, files)}")
+            return
+        print_stderr(f"note: {recognized}")
     runs = read_runs(source, files, options)
     if output is None:
-        command = f"perdure import {source} {' '.join(map(str, files))} -o runs/{source}"
-        raise InputError(f"--output is missing, expected the run folder to write; try {command}")
+        raise InputError(
+            f"--output is missing, expected the run folder to write: {_suggest(source, files)}"
+        )
     folders = write_runs(runs, output, force=force)
     if format_ == "json":
         print_json({"runs": [_as_dict(*pair) for pair in zip(folders, runs, strict=True)]})
@@ -96,6 +102,10 @@ def import_(
         _print_run(folder, run, [note for note in run.notes if note not in common])
     print_notes(common, format_)
     _print_next(output, runs)
+
+
+def _suggest(reader: str, files: Sequence[Path]) -> str:
+    return shlex.join(["perdure", "import", reader, *map(str, files), "-o", f"runs/{reader}"])
 
 
 def _print_readers(format_: str) -> None:

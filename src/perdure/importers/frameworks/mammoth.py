@@ -28,7 +28,7 @@ FOLDERS = {"class-il": "class", "task-il": "task", "domain-il": "domain"}
 # What does not describe the method: where it ran, and what follows from the rest.
 NOT_CONFIG = re.compile(
     r"acc|conf_|cpu_|gpu_|forward_transfer|backward_transfer|forgetting|device|notes|results_path|"
-    r"base_path|checkpoint|non_verbose|disable_log|savecheck|loadcheck|wandb|num_workers"
+    r"base_path|checkpoint|non_verbose|enable_other|disable_log|savecheck|loadcheck|wandb|num_workers"
 )
 EPOCHS = "steps count evaluations: the log does not say after how many iterations each was made"
 LAST_LEFT_OUT = (
