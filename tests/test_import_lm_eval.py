@@ -121,6 +121,8 @@ def test_the_order_is_never_guessed(tmp_path: Path) -> None:
         read(order=("base", "sqll", "math", "code"))
     with pytest.raises(InputError, match="order lacks code"):
         read(order=("base", "sql", "math"))
+    with pytest.raises(InputError, match="names a task or a folder twice"):
+        read(order=("base", "sql", "math", "code", "facts=code"))
     folders = []
     for number, name in enumerate(ORDER):
         folders.append(tmp_path / f"checkpoint-{number}")
@@ -235,7 +237,7 @@ def test_spoiled_samples_are_refused(
 def test_two_evaluations_in_one_folder_are_refused(results: Path) -> None:
     path = result_file(results, "sql")
     shutil.copy(path, path.with_name("results_2030-01-01T00-00-00.000000.json"))
-    with pytest.raises(InputError, match=r"was evaluated in .* as well"):
+    with pytest.raises(InputError, match=r"results_2030.*'facts' has a score already"):
         read(results)
     edit(path, lambda r: r.update(results={"facts": r["results"].pop("facts")}))
     other = path.with_name("results_2030-01-01T00-00-00.000000.json")

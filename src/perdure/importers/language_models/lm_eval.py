@@ -124,8 +124,8 @@ def _order_checkpoints(folders: dict[str, Path], order: Sequence[str]) -> dict[s
             raise InputError(f"order has {folder!r:.60}, which is not a folder; expected {known}")
         ordered[task or folder] = folders[folder]
     unused = [name for name, folder in folders.items() if folder not in ordered.values()]
-    if unused or len(ordered) < len(order):
-        what = f"lacks {', '.join(unused)}" if unused else "names a task twice"
+    if unused or len(set(ordered.values())) < len(order):
+        what = f"lacks {', '.join(unused)}" if unused else "names a task or a folder twice"
         raise InputError(f"order {what}; expected each of {known} once")
     return ordered
 

@@ -81,8 +81,8 @@ def _add_results(checkpoint: CheckpointResults, contents: dict[str, Any], file: 
             name = visible(task if len(by_filter) == 1 else f"{task}/{filter_}")
             if name in checkpoint.scores:
                 raise InputError(
-                    f"{file}: task {name!r:.80} was evaluated in {checkpoint.files[0].name} as "
-                    "well, expected one evaluation per checkpoint; move one of the files away"
+                    f"{file}: task {name!r:.80} has a score already, expected one evaluation per "
+                    "checkpoint; move other results of it away"
                 )
             checkpoint.scores[name] = TaskScores(
                 visible(task), filter_, metrics,
