@@ -127,6 +127,11 @@ IMPORTS: tuple[tuple[int, Kind], ...] = (
         "-o {folder}/out"
     )),))),
     (1, Kind("imports/huggingface", "*/*", ((1, "import huggingface {folder} -o {folder}/out"),))),
+    (4, Kind("imports/frameworks", "**/*", (
+        (4, "import auto {file} -o {folder}/out"), (1, "import mammoth {file} -o {folder}/out"),
+        (1, "import avalanche {file} -o {folder}/out"), (1, "import facil {file} -o {folder}/out"),
+        (1, "import renate {folder} -o {folder}/out"),
+    ))),
     (2, Kind("imports/lm_eval", "**/*", ((1, (
         "import lm-eval {folder} --order base,sql --control facts -o {folder}/out"
     )),))),
@@ -183,6 +188,8 @@ def write_imports(folder: Path) -> None:
         (folder / name).mkdir()
         packed = fixtures / "trackers" / name / f"{file}.gz"
         (folder / name / file).write_bytes(gzip.decompress(packed.read_bytes()))
+    for name in ("avalanche", "pycil", "mammoth", "facil", "clarena", "renate"):
+        shutil.copytree(fixtures / name, folder / "frameworks" / name)
     for name in ("base", "sql"):
         shutil.copytree(fixtures / "lm_eval" / "results" / name, folder / "lm_eval" / name)
     for k, task in enumerate("ab", start=1):

@@ -12,7 +12,6 @@ import perdure
 from perdure.importers import READERS, Evaluation, ImportedRun, choose_reader, recognize_path
 from perdure.importers.imported import ONLY_ENDS, write_run
 from perdure.importers.reading import write_runs
-from perdure.metrics import TOOLS
 
 from .cli_helpers import refused, run, says
 
@@ -104,8 +103,8 @@ def test_a_run_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     back = [Evaluation(2, "a", "a", 0.5), Evaluation(1, "b", "a", 0.5)]
     with pytest.raises(ValueError, match=r"toy: step is 1 after step 2"):
         write_run(two_tasks(evaluations=back), tmp_path / "x")
+    bad = [Evaluation(1, "a", "a", 75.0)]
     with pytest.raises(ValueError, match=r"log.txt: score .* expected"):
-        bad = [Evaluation(1, "a", "a", 75.0)]
         write_run(two_tasks(evaluations=bad, files=[Path("log.txt")]), tmp_path / "x")
     with pytest.raises(ValueError, match="no evaluation found"):
         write_run(two_tasks(evaluations=[]), tmp_path / "x")
@@ -171,11 +170,3 @@ def test_the_function_returns_the_runs(tmp_path: Path) -> None:
 def test_a_run_that_was_evaluated_at_ends_only_says_so(tmp_path: Path) -> None:
     perdure.import_results("pycil", ICARL, output=tmp_path / "x", metric="nme")
     assert ONLY_ENDS in perdure.score(tmp_path / "x").notes
-
-
-def test_every_reader_names_metrics_that_exist() -> None:
-    for name, reader in READERS.items():
-        module = import_module(f"perdure.importers.{reader.module}")
-        text = Path(module.__file__ or "").read_text()
-        for tool in ("pycil", "pilot", "mammoth", "avalanche", "facil", "renate", "capymoa"):
-            assert f'metrics="{tool}"' not in text or tool in TOOLS, name

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..record.io.files import InputError, open_regular
+from .frameworks.avalanche_tags import is_accuracy, parse_tag, run_from_scalars
 from .protobuf import BYTES, FIXED32, FIXED64, VARINT, as_signed, read_fields
 from .trackers.rows import TrackerRow, make_run
 
@@ -69,17 +70,34 @@ def recognize(path: Path) -> str | None:
 
 
 def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
-    """Return one run per folder or event file."""
+    """Return one run per folder or event file; the tags of Avalanche need no columns."""
     runs = []
     for path in paths:
         notes = [FLOAT32]
         files = find_event_files(path)
-        where = str(path)
+        label, where = path.absolute().name, str(path)
+        if not options.columns and (scalars := _avalanche_scalars(path)):
+            run = run_from_scalars(scalars, files, options)
+            run.label, run.notes = label, [*run.notes, *notes]
+            runs.append(run)
+            continue
         rows = (TrackerRow(where, s.step, {s.tag: s.value}) for s in _iter_run(files, notes))
-        label = path.absolute().name
         run = make_run(rows, options, tool="TensorBoard", files=files, label=label, notes=notes)
         runs.append(run)
     return runs
+
+
+def _avalanche_scalars(path: Path) -> dict[str, list[tuple[int, float]]]:
+    """Return steps and values by tag of a run of Avalanche, nothing if it is none."""
+    by_tag: dict[str, list[tuple[int, float]]] = {}
+    count = 0
+    for scalar in _iter_run(find_event_files(path), []):
+        if parse_tag(scalar.tag):
+            by_tag.setdefault(scalar.tag, []).append((scalar.step, scalar.value))
+            count += 1
+        if count > MAX_SCALARS:
+            raise InputError(f"{path}: more than {MAX_SCALARS} scalars, expected fewer")
+    return by_tag if any(map(is_accuracy, by_tag)) else {}
 
 
 def read_scalars(path: Path) -> tuple[list[Scalar], list[str]]:

@@ -81,7 +81,7 @@ def import_(
     files = [Path(path) for path in paths]
     if source == AUTO:
         source, reason = choose_reader(files)
-        print_stderr(f"{files[0]} is read as {READERS[source].tool} ({source}): {reason}")
+        print_stderr(f"note: {files[0]} is read as {READERS[source].tool} ({source}): {reason}")
     runs = read_runs(source, files, options)
     if output is None:
         command = f"perdure import {source} {' '.join(map(str, files))} -o runs/{source}"

@@ -18,6 +18,7 @@ __all__ = [
     "ACCURACY_METRIC",
     "AvalancheTag",
     "choose_stream",
+    "is_accuracy",
     "name_experience",
     "parse_tag",
     "run_from_scalars",
@@ -59,6 +60,12 @@ def parse_tag(tag: str) -> AvalancheTag | None:
         return None
     task, experience = (None if part is None else int(part) for part in match.groups()[3:])
     return AvalancheTag(match[1], match[2], match[3], task, experience)
+
+
+def is_accuracy(tag: str) -> bool:
+    """Return whether a tag is the accuracy on one experience."""
+    parsed = parse_tag(tag)
+    return parsed is not None and (parsed.metric, parsed.phase) == (ACCURACY_METRIC, "eval")
 
 
 def name_experience(number: int) -> str:

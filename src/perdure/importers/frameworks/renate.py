@@ -53,7 +53,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
 def _read_file(path: Path, metric: str) -> ImportedRun:
     text = read_text(path)
     rows = [row for row in csv.reader(text.split("\n")) if row]
-    if len(rows) < 3 or rows[0][0] != "Task ID" or len(rows[0]) != len(rows[1]):
+    if len(rows) < 3 or (rows[0][0], rows[1][0]) != ("Task ID", "") or len(rows[0]) != len(rows[1]):
         raise InputError(f"{path}: expected two header rows, `Task ID,{metric},…` and `,Task 1,…`")
     columns = {task: k for k, task in enumerate(rows[1]) if rows[0][k] == metric}
     if not columns:
