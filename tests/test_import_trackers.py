@@ -384,6 +384,16 @@ def test_the_task_of_a_step_counts_before_or_after_the_score(tmp_path: Path) -> 
         read_rows(tmp_path, [{"step": 1, **score}, {"step": 2, "task": "a", **score}])
 
 
+def test_the_name_of_a_score_may_say_both_tasks(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"step": 1, "after_a/b": 0.25, "after_a/a": 0.5}, {"step": 2, "after_b/a": 0.125},
+    ]  # fmt: skip
+    imported = read_rows(tmp_path, rows, columns={"score": "after_{trained}/{tested}"})
+    assert [(e.trained, e.tested, e.score) for e in imported.evaluations] == [
+        ("a", "b", 0.25), ("a", "a", 0.5), ("b", "a", 0.125)
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
