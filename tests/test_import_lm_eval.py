@@ -245,6 +245,18 @@ def test_two_evaluations_in_one_folder_are_refused(results: Path) -> None:
     assert len(read(results).evaluations) == 20  # different tasks are one evaluation
 
 
+def test_an_undefined_score_is_not_measured(results: Path) -> None:
+    edit(
+        result_file(results, "math"),
+        lambda r: r["results"].update(facts={"acc,none": float("nan"), "alias": "facts"}),
+    )
+    edit(result_file(results, "code"), lambda r: r["results"].pop("sql"))
+    imported = read(results)
+    assert [e.step for e in imported.evaluations if e.tested == "facts"] == [0, 1, 3]
+    assert "checkpoint math has no acc of facts" in imported.notes
+    assert "checkpoint code has no exact_match of sql" in imported.notes
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"results": {"sql": 3}}'])
 def test_broken_results_are_refused(text: str, results: Path) -> None:
     result_file(results, "sql").write_text(text)

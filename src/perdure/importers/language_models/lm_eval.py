@@ -154,8 +154,9 @@ def _choose_rows(
     rows, available = [], dict[str, None]()
     for name in dict.fromkeys(name for c in checkpoints for name in c.scores):
         scores = [c.scores[name] for c in checkpoints if name in c.scores]
-        available |= dict.fromkeys(scores[0].metrics)
-        metric = next((m for m in wanted or scores[0].metrics if m in scores[0].metrics), None)
+        known = dict.fromkeys(metric for score in scores for metric in score.metrics)
+        available |= known
+        metric = next((metric for metric in wanted or known if metric in known), None)
         if metric is not None:
             values = [s.metrics[metric] for s in scores if metric in s.metrics]
             higher = all(s.higher_is_better.get(metric) is not False for s in scores)

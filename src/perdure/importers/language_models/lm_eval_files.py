@@ -118,9 +118,8 @@ def _split_metrics(scores: object, source: str) -> dict[str, dict[str, float]]:
         metric, comma, filter_ = key.partition(",")
         if not comma or metric.endswith("_stderr"):
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            continue  # a group that the harness does not aggregate
-        if not math.isfinite(value):
-            raise InputError(f"{source}: {key} is {value}, expected a number")
-        by_filter.setdefault(filter_, {})[metric] = float(value)
+        metrics = by_filter.setdefault(filter_, {})
+        # Groups that the harness does not aggregate have text here, undefined scores NaN.
+        if isinstance(value, int | float) and math.isfinite(value) and not isinstance(value, bool):
+            metrics[metric] = float(value)
     return by_filter

@@ -46,7 +46,7 @@ def read_evaluations(
     for step, (checkpoint, task) in enumerate(zip(checkpoints, trained, strict=True), first_step):
         scores = checkpoint.scores.get(name)
         if scores is None or metric not in scores.metrics:
-            notes.append(f"checkpoint {checkpoint.name} was not evaluated on {name}")
+            notes.append(f"checkpoint {checkpoint.name} has no {metric} of {name}")
             continue
         evaluation = Evaluation(
             step, task, name, scores.metrics[metric], scores.n, "full" if step else "initial"
