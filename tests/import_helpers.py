@@ -12,6 +12,7 @@ from perdure.metrics import TOOLS, as_tool
 
 if TYPE_CHECKING:
     from perdure.importers import ImportedRun
+    from perdure.record import Points
 
 FIXTURES = Path(__file__).parent / "fixtures" / "import"
 
@@ -33,12 +34,17 @@ def read(reader: str, *paths: Path | str, **options: Any) -> list[ImportedRun]:
     return read_runs(reader, [FIXTURES / path for path in paths], ImportOptions(**options))
 
 
+def points_of(folder: Path) -> Points:
+    points = perdure.open_run(folder).points
+    assert points is not None
+    return points
+
+
 def tool_values(run: ImportedRun, folder: Path, **fields: Any) -> dict[str, float | None]:
     """Return what `perdure score --as` prints for an imported run."""
     write_run(run, folder)
     assert run.metrics in TOOLS
-    points = perdure.open_run(folder).points
-    rows = as_tool(points.matrix(**fields), run.metrics)
+    rows = as_tool(points_of(folder).matrix(**fields), run.metrics)
     return {row.name: row.value for row in rows}
 
 

@@ -13,7 +13,7 @@ import perdure
 from perdure.importers import ImportOptions, read_object, read_runs
 from perdure.metrics import as_tool
 
-from .import_helpers import FIXTURES, matrix, read, tool_values
+from .import_helpers import FIXTURES, matrix, points_of, read, tool_values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,7 +97,7 @@ def test_renate_gives_what_it_printed(tmp_path: Path) -> None:
     for name in ("Average Accuracy", "Micro Average Accuracy", "Forgetting", "Backward Transfer"):
         assert values[name] == pytest.approx(expected[name]), name
     initial = [0.1219512195121951, 0.0, 0.19047619047619047]  # not in Renate's file
-    points = perdure.open_run(tmp_path / "x").points
+    points = points_of(tmp_path / "x")
     rows_with = {row.name: row.value for row in as_tool(points.matrix(initial=initial), "renate")}
     assert rows_with["Forward Transfer"] == pytest.approx(expected["Forward Transfer"])
     (loss,) = read("renate", "renate", metric="loss")
@@ -145,7 +145,7 @@ def continuum_logger() -> tuple[Any, dict[str, float]]:
 def test_a_continuum_logger_gives_its_own_metrics(tmp_path: Path) -> None:
     logger, metrics = continuum_logger()
     (run,) = perdure.import_results(logger, output=tmp_path / "x")
-    values = {row.name: row.value for row in as_tool(run.points.matrix(), "continuum")}
+    values = {row.name: row.value for row in as_tool(points_of(run.folder).matrix(), "continuum")}
     for name, value in values.items():
         assert value == pytest.approx(metrics[name]), name
     assert "acc" in perdure.score(tmp_path / "x").intervals  # it has every example
@@ -180,10 +180,10 @@ def test_capymoas_metrics_give_its_own_numbers(tmp_path: Path) -> None:
         **{k: np.array(v) if isinstance(v, list) else v for k, v in stored.items()}
     )
     (run,) = perdure.import_results(metrics, output=tmp_path / "x")
-    values = {row.name: row.value for row in as_tool(run.points.matrix(), "capymoa")}
+    values = {row.name: row.value for row in as_tool(points_of(run.folder).matrix(), "capymoa")}
     for name, value in values.items():
         assert value == pytest.approx(stored[name], abs=1e-6), name
-    steps = sorted(set(run.points.step.tolist()))
+    steps = sorted(set(points_of(run.folder).step.tolist()))
     assert [steps[2], steps[5], steps[8]] == [60, 100, 141]  # the ends of the tasks
     metrics.boundaries = metrics.boundaries[:-1]
     with pytest.raises(ValueError, match="boundaries 3 entries"):

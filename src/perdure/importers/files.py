@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from fnmatch import fnmatch
 from pathlib import Path
@@ -13,7 +14,7 @@ from ..record.io.text import decode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MAX_LOG", "find_files", "read_head", "read_text"]
+__all__ = ["MAX_LOG", "find_files", "read_head", "read_rows", "read_text"]
 
 MAX_LOG = 256 << 20  # bytes
 MAX_FILES = 10_000
@@ -27,6 +28,14 @@ def read_text(path: Path, limit: int = MAX_LOG) -> str:
         return decode(read_file(path, limit), str(path))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path}: no such file") from None
+
+
+def read_rows(path: Path) -> list[list[str]]:
+    """Return the lines of a CSV file that are not empty, split into cells, or raise InputError."""
+    try:
+        return [row for row in csv.reader(read_text(path).split("\n"), strict=True) if row]
+    except csv.Error as error:
+        raise InputError(f"{path}: not a CSV table ({error})") from None
 
 
 def read_head(path: Path) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from typing import TYPE_CHECKING
 
 from ...record import InputError
-from ..files import find_files, read_head, read_text
+from ..files import find_files, read_head, read_rows, read_text
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 from .avalanche_tags import (
     ACCURACY_METRIC,
@@ -55,7 +54,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
     for path in find_files(paths, "eval_results.csv"):
         text = read_text(path)
         is_table = set(HEADER) <= set(text.partition("\n")[0].strip().split(","))
-        found = _read_table(text, path) if is_table else _read_text(text, path, options)
+        found = _read_table(path) if is_table else _read_text(text, path, options)
         for number, (evaluations, notes) in enumerate(found):
             runs.append(
                 ImportedRun(
@@ -66,12 +65,12 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
     return runs
 
 
-def _read_table(text: str, path: Path) -> Iterator[tuple[list[Evaluation], list[str]]]:
+def _read_table(path: Path) -> Iterator[tuple[list[Evaluation], list[str]]]:
     """Yield the evaluations of each run in the file of a CSVLogger."""
     evaluations: list[Evaluation] = []
     trained: list[str] = []  # experiences of this run so far, in order
     seen: set[tuple[str, str]] = set()
-    for number, row in enumerate(_rows(text, path), 2):
+    for number, row in enumerate(_rows(path), 2):
         where = f"{path} line {number}"
         learned, score = row["training_exp"], _score(row["eval_accuracy"], where)
         returns = learned in trained[:-1] or (learned == "None" and bool(trained))
@@ -95,13 +94,14 @@ def _read_table(text: str, path: Path) -> Iterator[tuple[list[Evaluation], list[
     yield evaluations, [STEPS_ARE_TASKS]
 
 
-def _rows(text: str, path: Path) -> Iterator[dict[str, str]]:
-    lines = text.split("\n")
-    for number, row in enumerate(csv.DictReader(lines), 2):
-        cells = {name: row.get(name) for name in HEADER}
-        if any(not isinstance(cell, str) or not cell.strip() for cell in cells.values()):
-            raise InputError(f"{path} line {number}: cut off, expected {','.join(HEADER)}")
-        yield {name: str(cell).strip() for name, cell in cells.items()}
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    header, *rows = read_rows(path)
+    header = [name.strip() for name in header]
+    places = [header.index(name) for name in HEADER]
+    for number, row in enumerate(rows, 2):
+        if len(row) != len(header) or not all(row[place].strip() for place in places):
+            raise InputError(f"{path} line {number}: cut off, expected {','.join(header)}")
+        yield {name: row[place].strip() for name, place in zip(HEADER, places, strict=True)}
 
 
 def _score(text: str, where: str) -> float:
@@ -128,7 +128,8 @@ def _read_text(
     """Yield the evaluations of each run in the text of a logger."""
     tags = [match[1] for match in re.finditer(METRIC.pattern, text, re.MULTILINE)]
     wanted, notes = choose_stream(tags, options.metric, path)
-    experiences = sorted({tag.experience for tag in map(parse_tag, tags) if tag} - {None})
+    parsed = [tag.experience for tag in map(parse_tag, tags) if tag]
+    experiences = sorted({number for number in parsed if number is not None})
     phases: list[int] = []  # the experience of each training phase, if its lines do not say it
     if TRAINING.search(text) is None:
         phases, order_notes = trained_in_order(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from typing import TYPE_CHECKING
 
 from ...record import InputError
-from ..files import find_files, read_head, read_text
+from ..files import find_files, read_head, read_rows, read_text
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 
 if TYPE_CHECKING:
@@ -38,10 +37,9 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:  #
 
 
 def _read_file(path: Path) -> ImportedRun:
-    text = read_text(path)
-    if not text.endswith("\n"):
+    if not read_text(path).endswith("\n"):
         raise InputError(f"{path}: the last line is cut off, expected a line break after it")
-    header, *rows = [row for row in csv.reader(text.split("\n")) if row]
+    header, *rows = read_rows(path) or [[]]
     tasks = [name.removeprefix(TESTED) for name in header[2:]]
     if header[:2] != FIRST or not all(name.startswith(TESTED) for name in header[2:]):
         raise InputError(f"{path} line 1: expected {','.join(FIRST)},{TESTED}1,…")

@@ -67,26 +67,27 @@ def _read_raw_log(path: Path) -> dict[str, Scores]:
         entry = parse_json(line, f"{path} line {number}")
         if not isinstance(entry, dict) or entry.get("group") != "test":
             continue
-        name, key = entry.get("name"), (entry.get("task"), entry.get("iter"))
-        if name not in SETTINGS:
+        name = entry.get("name")
+        if not isinstance(name, str) or name not in SETTINGS:
             continue
+        key = _tasks(entry.get("task"), entry.get("iter"), f"{path} line {number}")
         scores = tables.setdefault(name, {})
         if key in scores:
             raise InputError(
                 f"{path} line {number}: task {key[1]} was evaluated twice after task {key[0]}; two "
                 "runs started in the same minute write to one file"
             )
-        scores[_tasks(key, path, number)] = _percent(entry.get("value"), path, number)
+        scores[key] = _percent(entry.get("value"), path, number)
     if not tables:
         raise InputError(f"{path}: no test accuracy, expected acc_taw and acc_tag of group test")
     return tables
 
 
-def _tasks(key: tuple[object, object], path: Path, number: int) -> tuple[int, int]:
-    trained, tested = key
-    for task in key:
+def _tasks(trained: object, tested: object, where: str) -> tuple[int, int]:
+    """Return the numbers of the trained and of the tested task, or raise if they are none."""
+    for task in (trained, tested):
         if not isinstance(task, int) or not 0 <= task < MAX_TASK:
-            raise InputError(f"{path} line {number}: a task is {task!r:.40}, expected its number")
+            raise InputError(f"{where}: a task is {task!r:.40}, expected its number")
     assert isinstance(trained, int)
     assert isinstance(tested, int)
     return trained, tested
@@ -136,4 +137,4 @@ def _read_arguments(path: Path) -> dict[str, object]:
     if not isinstance(arguments, dict):
         raise InputError(f"{folder / f'args-{time}.txt'}: not an object, expected arguments")
     names = {"approach": "strategy", "datasets": "scenario"}
-    return {names.get(k, k): v for k, v in arguments.items() if k not in NOT_CONFIG}
+    return {names.get(str(k), str(k)): v for k, v in arguments.items() if k not in NOT_CONFIG}

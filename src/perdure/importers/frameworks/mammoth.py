@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read", "recognize"]
 
-ENTRY = re.compile(r"accuracy_(\d+)_task(\d+)")
-HEADING = re.compile(r"(Future )?Accuracy(?: \(epoch (\d+)\))? for (\d+|final) task\(s\):")
+ENTRY = re.compile(r"accuracy_(\d{1,6})_task(\d{1,6})")
+HEADING = re.compile(r"(Future )?Accuracy(?: \(epoch (\d+)\))? for (\d{1,6}|final) task\(s\):")
 RAW = re.compile(r"Raw accuracy values: (.*)")
 VALUES = re.compile(r"(Class-IL|Task-IL|Domain-IL) (\[[^\]]*\])")
 SETTINGS = {"Class-IL": "class", "Task-IL": "task", "Domain-IL": "domain"}
@@ -70,7 +70,9 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
     for path in find_files(paths, "logs.pyd"):
         text = read_text(path)
         logs = text.lstrip().startswith("{")
-        for number, logged in enumerate(_read_logs(text, path) if logs else _read_console(text)):
+        for number, logged in enumerate(
+            _read_logs(text, path) if logs else _read_console(text, path)
+        ):
             if options.metric in (None, logged.setting):
                 runs.append(_make_run(logged, path, number))
     return runs
@@ -119,13 +121,13 @@ def _percent(value: str, path: Path, number: int) -> float:
     return float(score)
 
 
-def _read_console(text: str) -> Iterator[LoggedRun]:
+def _read_console(text: str, path: Path) -> Iterator[LoggedRun]:
     """Yield the runs of a console output, per setting; each line may be there twice."""
     runs: dict[str, LoggedRun] = {}
     seen: set[tuple[str, ...]] = set()
     heading: tuple[str, str, str] | None = None
     last = 0
-    for line in text.split("\n"):
+    for number, line in enumerate(text.split("\n"), 1):
         if match := HEADING.search(line):
             heading = (match[1] or "", match[2] or "", match[3])
         elif heading and (match := RAW.search(line)):
@@ -140,11 +142,22 @@ def _read_console(text: str) -> Iterator[LoggedRun]:
             seen.add((*heading, match[1]))
             for name, values in VALUES.findall(match[1]):
                 run = runs.setdefault(name, LoggedRun(SETTINGS[name]))
+                scores = _parse_row(values, f"{path} line {number}")
                 if heading[0]:
-                    run.future[last] = parse_numbers(values)
+                    run.future[last] = scores
                 else:
-                    run.rows.append(parse_numbers(values))
+                    run.rows.append(scores)
     yield from runs.values()
+
+
+def _parse_row(values: str, where: str) -> list[float]:
+    try:
+        scores = parse_numbers(values)
+    except ValueError:
+        scores = []
+    if not scores or not all(0 <= score <= 100 for score in scores):
+        raise InputError(f"{where}: accuracies are {values:.60}, expected numbers from 0 to 100")
+    return scores
 
 
 def _make_run(logged: LoggedRun, path: Path, number: int) -> ImportedRun:
@@ -162,7 +175,7 @@ def _make_run(logged: LoggedRun, path: Path, number: int) -> ImportedRun:
         ]
     notes.append(EPOCHS if len(set(lengths)) < len(lengths) else STEPS_ARE_TASKS)
     notes += [NO_SIZES, NO_BASELINE]
-    config = {
+    config: dict[str, object] = {
         {"model": "strategy", "dataset": "scenario"}.get(key, key): parse_scalar(value)
         for key, value in logged.arguments.items()
         if not NOT_CONFIG.match(key) and value != "None"

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ...record import InputError
 from ..files import find_files, read_head, read_text
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 from .values import parse_scalar
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["read", "recognize"]
 
 LINE = re.compile(r"^\S+ \S+ \[(\w+\.py)\] => (.*)$")
-ENTRY = re.compile(r"'([^']+)': (?:np\.float\d+\()?([-+.\deE]+|nan)\)?")
-LEARNING = re.compile(r"Learning on (\d+)-(\d+)")
+ENTRY = re.compile(r"'([^']+)': (?:np\.float\d+\()?(\d+(?:\.\d*)?)\)?")
+LEARNING = re.compile(r"Learning on (\d{1,9})-(\d{1,9})(?!\d)")
+GROUP = re.compile(r"(\d{1,9})-(\d{1,9})")
 CLASSIFIERS = ("CNN", "NME")
 NOT_CONFIG = ("config", "device", "prefix", "nb_tasks", "nb_classes")
 NOTES = (STEPS_ARE_TASKS, NO_SIZES, "the log rounds scores to 0.01 percentage points")
@@ -55,7 +57,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
     """Return a run per run in each log and per classifier; `metric` chooses `cnn` or `nme`."""
     runs = []
     for path in find_files(paths, "*.log"):
-        logged = [run for run in _split_runs(read_text(path)) if run.groups]
+        logged = [run for run in _split_runs(read_text(path), path) if run.groups]
         for run in logged:
             for name in CLASSIFIERS:
                 wanted = options.metric is None or options.metric.upper() == name
@@ -64,7 +66,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
     return runs
 
 
-def _split_runs(text: str) -> Iterator[LoggedRun]:
+def _split_runs(text: str, path: Path) -> Iterator[LoggedRun]:
     """Yield the runs of a log: a second run, or seed, is appended to the file of the first."""
     run = LoggedRun()
     first = ""  # argument, which begins every run
@@ -77,6 +79,7 @@ def _split_runs(text: str) -> Iterator[LoggedRun]:
         key, colon, value = message.partition(": ")
         if learning := LEARNING.match(message):
             run.tasks.append((int(learning[1]), int(learning[2])))
+            _check_tasks(run.tasks, path)
         elif file != "trainer.py" or not colon:
             continue
         elif key in CLASSIFIERS:
@@ -93,13 +96,24 @@ def _split_runs(text: str) -> Iterator[LoggedRun]:
     yield run
 
 
+def _check_tasks(tasks: list[tuple[int, int]], path: Path) -> None:
+    first, end = tasks[-1]
+    expected = tasks[-2][1] if len(tasks) > 1 else 0
+    if first != expected or end <= first:
+        raise InputError(f"{path}: learning on {first}-{end}, expected classes from {expected} on")
+
+
 def _make_run(logged: LoggedRun, classifier: str, path: Path) -> ImportedRun:
     names = [f"{first:02d}-{end - 1:02d}" for first, end in logged.tasks]
     evaluations: list[Evaluation] = []
     notes = dict.fromkeys(NOTES)
     for k, groups in enumerate(logged.groups[classifier][: len(names)]):
-        for j, (first, end) in enumerate(logged.tasks[: k + 1]):
-            score, note = _task_score(groups, j, k, first, end)
+        ranges = _ranges(groups)
+        for j, task in enumerate(logged.tasks[: k + 1]):
+            if j == k or (j, k) == (0, 1):
+                score, note = groups.get("new" if j == k else "old"), ""
+            else:
+                score, note = _mean_of_groups(ranges, *task)
             notes |= {note: None} if note else {}
             if score is not None:
                 evaluations.append(Evaluation(k + 1, names[k], names[j], score / 100))
@@ -114,31 +128,23 @@ def _make_run(logged: LoggedRun, classifier: str, path: Path) -> ImportedRun:
     )  # fmt: skip
 
 
-def _task_score(
-    groups: dict[str, float], j: int, k: int, first: int, end: int
+def _mean_of_groups(
+    ranges: dict[int, tuple[int, float]], first: int, end: int
 ) -> tuple[float | None, str]:
-    """Return the accuracy of task j after task k, and what to note about it."""
-    if j == k:
-        return groups.get("new"), ""
-    if (j, k) == (0, 1):
-        return groups.get("old"), ""
-    parts = []
-    start = first
+    """Return the accuracy of a task from those of the groups it consists of, and a note."""
+    total, count, start = 0.0, 0, first
     while start < end:
-        part = next(((b, s) for a, b, s in _ranges(groups) if a == start and b <= end), None)
-        if part is None:
+        stop, score = ranges.get(start, (start, 0.0))
+        if not start < stop <= end:
             return None, MIXED_GROUPS
-        parts.append((part[0] - start, part[1]))
-        start = part[0]
-    classes = sum(count for count, _ in parts)
-    mean = sum(count * score for count, score in parts) / classes
-    return mean, MEAN_OF_GROUPS if len(parts) > 1 else ""
+        total, count, start = total + (stop - start) * score, count + 1, stop
+    return total / (end - first), MEAN_OF_GROUPS if count > 1 else ""
 
 
-def _ranges(groups: dict[str, float]) -> list[tuple[int, int, float]]:
-    """Return first class, last class + 1 and accuracy of each group."""
-    matches = [(re.fullmatch(r"(\d+)-(\d+)", name), score) for name, score in groups.items()]
-    return [(int(m[1]), int(m[2]) + 1, score) for m, score in matches if m]
+def _ranges(groups: dict[str, float]) -> dict[int, tuple[int, float]]:
+    """Return last class + 1 and accuracy of each group, by its first class."""
+    matches = [(GROUP.fullmatch(name), score) for name, score in groups.items()]
+    return {int(match[1]): (int(match[2]) + 1, score) for match, score in matches if match}
 
 
 def _make_config(arguments: dict[str, str], classifier: str) -> dict[str, object]:

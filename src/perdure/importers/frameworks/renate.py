@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from typing import TYPE_CHECKING
 
 from ...metrics import ACCURACY, ScoreScale
 from ...record import InputError
-from ..files import find_files, read_head, read_text
+from ..files import find_files, read_head, read_rows
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 
 if TYPE_CHECKING:
@@ -51,8 +50,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
 
 
 def _read_file(path: Path, metric: str) -> ImportedRun:
-    text = read_text(path)
-    rows = [row for row in csv.reader(text.split("\n")) if row]
+    rows = read_rows(path)
     if len(rows) < 3 or (rows[0][0], rows[1][0]) != ("Task ID", "") or len(rows[0]) != len(rows[1]):
         raise InputError(f"{path}: expected two header rows, `Task ID,{metric},…` and `,Task 1,…`")
     columns = {task: k for k, task in enumerate(rows[1]) if rows[0][k] == metric}
