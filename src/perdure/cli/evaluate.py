@@ -22,19 +22,21 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate"]
 
+ModuleName = Annotated[str, Parameter(metavar="MODULE:NAME")]
+
 
 def evaluate(
     *,
     checkpoints: Annotated[list[str], Parameter(consume_multiple=True, negative="")],
-    model: str,
-    tasks: str,
+    model: ModuleName,
+    tasks: ModuleName,
     output: Annotated[Path, Parameter(alias="-o")],
     order: Literal["step", "name", "time", "given"] | None = None,
-    trained: str | None = None,
-    initial: str | None = None,
+    trained: Annotated[str | None, Parameter(metavar="NAME,…|MODULE:NAME")] = None,
+    initial: Annotated[str | None, Parameter(metavar="PATH|model")] = None,
     control: Names | None = None,
-    score: str | None = None,
-    prefix: str = "",
+    score: ModuleName | None = None,
+    prefix: Annotated[str, Parameter(show_default=False)] = "",
     allow_pickle: Flag = False,
     device: Annotated[str, Parameter(metavar="DEVICE")] = "auto",
     batch_size: PositiveInt | None = None,
@@ -83,16 +85,21 @@ def evaluate(
         device=resolve_device(device), batch_size=batch_size,
     )  # fmt: skip
     config = {"model": model, "tasks": tasks, "score": score, "prefix": prefix}
-    for one in evaluate_checkpoints(
+    steps = evaluate_checkpoints(
         checkpoints, output, loader, order=order, trained=_parse_trained(trained), initial=initial,
         control=control or (), jobs=jobs, restart=restart,
         config={name: value for name, value in config.items() if value},
-    ):  # fmt: skip
-        if one.result is None:
-            print_stderr(f"{one.number}/{one.total} {one.checkpoint.name}: was evaluated before")
-            continue
-        shown = ", ".join(f"{task} {value:.4f}" for task, value in one.result.scores.items())
-        print_stderr(f"{one.number}/{one.total} {one.checkpoint.name}: {shown}")
+    )  # fmt: skip
+    try:
+        for one in steps:
+            shown = "was evaluated before"
+            if one.result is not None:
+                scores = one.result.scores.items()
+                shown = ", ".join(f"{task} {value:.4f}" for task, value in scores)
+            print_stderr(f"{one.number}/{one.total} {one.checkpoint.name}: {shown}")
+    except KeyboardInterrupt:
+        print_stderr("interrupted; the same command continues")
+        return 130
     _print_record(output, format_)
     return 0
 
