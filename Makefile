@@ -92,6 +92,7 @@ pins: .venv/dev
 coverage: .venv/dev
 	$(BIN)/python benchmarks/coverage.py
 	$(BIN)/python benchmarks/coverage_matrix.py
+	$(BIN)/python benchmarks/coverage_control.py
 
 # Size and power of the tests in `perdure compare`, as in docs/statistics.md.
 power: .venv/dev

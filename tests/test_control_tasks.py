@@ -172,7 +172,9 @@ def logged(folder: Path, **changed: Any) -> perdure.Summary:
             log.add(step, trained, "mmlu", correct=[1, step == 1, 0, 0], kind="full")
             log.add(step, trained, "arc", score=0.6 - step / 10, kind="full")
         log.add(2, "b", "a", score=0.5, kind="full")
-    return perdure.score(folder)
+    found = perdure.score(folder)
+    assert isinstance(found, perdure.Summary)
+    return found
 
 
 def test_a_log_with_control_tasks(tmp_path: Path) -> None:

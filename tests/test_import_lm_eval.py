@@ -121,6 +121,8 @@ def test_the_order_is_never_guessed(tmp_path: Path) -> None:
         read(order=("base", "sqll", "math", "code"))
     with pytest.raises(InputError, match="order lacks code"):
         read(order=("base", "sql", "math"))
+    with pytest.raises(InputError, match="names a task or a folder twice"):
+        read(order=("base", "sql", "math", "code", "facts=code"))
     folders = []
     for number, name in enumerate(ORDER):
         folders.append(tmp_path / f"checkpoint-{number}")
@@ -235,12 +237,24 @@ def test_spoiled_samples_are_refused(
 def test_two_evaluations_in_one_folder_are_refused(results: Path) -> None:
     path = result_file(results, "sql")
     shutil.copy(path, path.with_name("results_2030-01-01T00-00-00.000000.json"))
-    with pytest.raises(InputError, match=r"was evaluated in .* as well"):
+    with pytest.raises(InputError, match=r"results_2030.*'facts' has a score already"):
         read(results)
     edit(path, lambda r: r.update(results={"facts": r["results"].pop("facts")}))
     other = path.with_name("results_2030-01-01T00-00-00.000000.json")
     edit(other, lambda r: r["results"].pop("facts"))
     assert len(read(results).evaluations) == 20  # different tasks are one evaluation
+
+
+def test_an_undefined_score_is_not_measured(results: Path) -> None:
+    edit(
+        result_file(results, "math"),
+        lambda r: r["results"].update(facts={"acc,none": float("nan"), "alias": "facts"}),
+    )
+    edit(result_file(results, "code"), lambda r: r["results"].pop("sql"))
+    imported = read(results)
+    assert [e.step for e in imported.evaluations if e.tested == "facts"] == [0, 1, 3]
+    assert "checkpoint math has no acc of facts" in imported.notes
+    assert "checkpoint code has no exact_match of sql" in imported.notes
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"results": {"sql": 3}}'])
@@ -271,8 +285,9 @@ def test_the_files_are_what_the_harness_writes(tmp_path: Path) -> None:
         (e.step, e.trained, e.tested, e.ids) for e in kept.evaluations
     ]
     for name in ORDER:
-        hashes = [
-            [json.loads(line)["doc_hash"] for line in samples_file(f, name, "sql").open()]
-            for f in (tmp_path / "results", FIXTURE / "results")
+        lines = [
+            samples_file(folder, name, "sql").read_text().splitlines()
+            for folder in (tmp_path / "results", FIXTURE / "results")
         ]
-        assert hashes[0] == hashes[1]
+        made_hashes, kept_hashes = ([json.loads(line)["doc_hash"] for line in own] for own in lines)
+        assert made_hashes == kept_hashes

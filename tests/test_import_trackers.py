@@ -121,15 +121,20 @@ def test_imported_runs_are_scored(tmp_path: Path) -> None:
 def test_cut_off_files_have_the_first_scores(name: str, tmp_path: Path) -> None:
     (path,) = [file for file in place(name, tmp_path).iterdir() if file.is_file()]
     data, whole = path.read_bytes(), logged()
-    for size in range(0, len(data), 37):
-        path.write_bytes(data[:size])
+    lengths, noted = [], 0
+    for end in range(0, len(data), 37):
+        path.write_bytes(data[:end])
         try:
             (imported,) = read(name, path)
         except InputError:
-            assert size < len(data) / 2 or size == len(data)
+            lengths.append(0)
             continue
-        assert imported.evaluations == whole[: len(imported.evaluations)]
-        assert any("cut off" in note for note in imported.notes) or size % 37 == 0
+        lengths.append(len(imported.evaluations))
+        noted += any("cut off" in note for note in imported.notes)
+        assert imported.evaluations == whole[: lengths[-1]]
+    assert lengths == sorted(lengths)
+    assert lengths[-1] >= 11
+    assert noted > len(lengths) / 2
 
 
 @pytest.mark.parametrize("name", ["torch", "tensors", "wandb"])
@@ -377,6 +382,16 @@ def test_the_task_of_a_step_counts_before_or_after_the_score(tmp_path: Path) -> 
     ]  # fmt: skip
     with pytest.raises(InputError, match=r"line 1: nothing says which task was trained at step 1"):
         read_rows(tmp_path, [{"step": 1, **score}, {"step": 2, "task": "a", **score}])
+
+
+def test_the_name_of_a_score_may_say_both_tasks(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"step": 1, "after_a/b": 0.25, "after_a/a": 0.5}, {"step": 2, "after_b/a": 0.125},
+    ]  # fmt: skip
+    imported = read_rows(tmp_path, rows, columns={"score": "after_{trained}/{tested}"})
+    assert [(e.trained, e.tested, e.score) for e in imported.evaluations] == [
+        ("a", "b", 0.25), ("a", "a", 0.5), ("b", "a", 0.125)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

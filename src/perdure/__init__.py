@@ -3,8 +3,8 @@
 - `score`, `score_groups` and `compare` compute metrics from arrays, files and recorded runs;
   `which` says which definitions give a number.
 - `repeat` calls a function of yours with several seeds and computes metrics of what it returns.
-- `Evaluator` evaluates every task while your own training loop runs; `Log` records evaluations
-  that any other program makes.
+- `Evaluator` evaluates every task while your own training loop runs, `evaluate` a model once;
+  `Log` records evaluations that any other program makes.
 - `run` trains a strategy on a scenario; `list_runs` and `open_run` read what was recorded.
 - `import_results` turns the logs of other tools into recorded runs.
 - `plan` predicts what an evaluation schedule costs and how precise it is.
@@ -48,6 +48,8 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from .api.definitions import DefinitionMatch as DefinitionMatch
     from .api.definitions import DefinitionMatches as DefinitionMatches
     from .api.definitions import which as which
+    from .api.evaluate import TaskScores as TaskScores
+    from .api.evaluate import evaluate as evaluate
     from .api.grouped_scores import GroupedScores as GroupedScores
     from .api.grouped_scores import ScoreGroup as ScoreGroup
     from .api.grouped_scores import score_groups as score_groups
@@ -104,6 +106,7 @@ _LIGHT = {
     "api.scores": ("score",),
 }  # fmt: skip
 _NEEDS_TORCH = {
+    "api.evaluate": ("TaskScores", "evaluate"),
     "evaluation": (
         "Alarm", "AlarmTriggered", "Burst", "EvalTask", "EvaluationWarning", "Evaluator", "Every",
         "Inline", "Record", "Score", "Subset", "Worker", "burst", "every", "gradient_norm",

@@ -109,7 +109,7 @@ def compare(
     if not groups:
         raise InputError("nothing to compare; name runs, folders of runs or files")
     metrics, aliases = resolve_metrics(metrics)
-    ids = metrics or (*COLUMNS, *CONTROL_COLUMNS)
+    ids: Sequence[str] = metrics or (*COLUMNS, *CONTROL_COLUMNS)
     methods, notes = _find_methods(
         [os.fspath(group) if isinstance(group, str | os.PathLike) else group for group in groups],
         finished=finished,

@@ -16,6 +16,7 @@ from ._output import STDIN, announce_waiting, print_stderr, running_command
 from ._parse_errors import describe_parse_error
 from .compare import compare
 from .data import data_app
+from .evaluate import evaluate
 from .plan import plan
 from .plot import plot
 from .reference.completion import completion
@@ -47,6 +48,7 @@ app.command(plot)
 app.command(report)
 app.command(watch)
 app.command(run)
+app.command(evaluate)
 app.command(study_app)
 app.command(reproduce)
 app.command(import_, name="import")

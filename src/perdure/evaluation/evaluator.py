@@ -189,7 +189,10 @@ class Evaluator:
         """
         name, lifecycle = task_name(task), self._lifecycle
         control = [task.name for task in self._tasks.control]
-        lifecycle.check_begin(name, self._tasks.sets, model, initial=self._initial, control=control)
+        needs_model = self._initial == "all" or bool(control)
+        lifecycle.check_begin(
+            name, self._tasks.sets, model, needs_model=needs_model, control=control
+        )
         if lifecycle.begin(name, (self.live.task, self.live.begin_step)):
             try:
                 self.costs.report_memory(stored_samples=stored_samples)

@@ -35,12 +35,12 @@ class Lifecycle(msgspec.Struct):
     closed: bool = False
 
     def check_begin(
-        self, task: str, known: Collection[str], model: object, *, initial: str,
-        control: Collection[str],
+        self, task: str, known: Collection[str], model: object, *, needs_model: bool,
+        control: Collection[str] = (),
     ) -> None:  # fmt: skip
-        """Raise unless `task`, which is none of `control`, may begin now.
+        """Raise unless `task` may begin now, with a model if the run needs one or None.
 
-        The model may be None unless it is needed for initial evaluations.
+        Tasks in `control` are never trained.
         """
         self.check_open()
         self.announced = None
@@ -67,8 +67,8 @@ class Lifecycle(msgspec.Struct):
             raise RuntimeError(
                 f"task {task!r} begins after steps outside of any task; put those into one as well"
             )
-        if model is None and self.step == 0 and (initial == "all" or control):
-            what = "initial='all' evaluates" if initial == "all" else "retention needs"
+        if needs_model and model is None and self.step == 0:
+            what = "retention needs" if control else "initial='all' evaluates"
             raise ValueError(
                 f"{what} the untrained model; pass it: evaluator.task({task!r}, model)"
             )

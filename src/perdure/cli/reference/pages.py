@@ -35,9 +35,11 @@ __all__ = [
 ]
 
 MAX_WIDTH = 96
+SOURCES = {"runs": "the other metrics", "control": "the scores of control tasks"}
 LEGEND = {
     "matrix": "R[i,j] score on task j after task i; T tasks; b untrained, J joint, S single model",
     "stream": "A(E_i, f_n) score on task i after iteration n; t_i last iteration of task i",
+    "control": "F_c score on control task c at the end, b_c before training; C control tasks",
 }
 
 
@@ -50,7 +52,7 @@ def metric_page(id_: str) -> str:
         ("formula", f"{plain_formula(metric_symbol(id_))} = {plain_formula(metric.formula)}"),
         ("source", metric.source),
         ("range", f"{metric.low:g} to {metric.high:g} for accuracies; {metric.better} is better"),
-        ("from", {"runs": "the other metrics"}.get(metric.input, f"the {metric.input}")),
+        ("from", SOURCES.get(metric.input, f"the {metric.input}")),
         ("needs", needs or "nothing else"),
         ("scores", {"any": "any, losses too"}.get(metric.accepts, metric.accepts)),
         ("where", LEGEND.get(metric.input, "")),

@@ -124,8 +124,8 @@ def _order_checkpoints(folders: dict[str, Path], order: Sequence[str]) -> dict[s
             raise InputError(f"order has {folder!r:.60}, which is not a folder; expected {known}")
         ordered[task or folder] = folders[folder]
     unused = [name for name, folder in folders.items() if folder not in ordered.values()]
-    if unused or len(ordered) < len(order):
-        what = f"lacks {', '.join(unused)}" if unused else "names a task twice"
+    if unused or len(set(ordered.values())) < len(order):
+        what = f"lacks {', '.join(unused)}" if unused else "names a task or a folder twice"
         raise InputError(f"order {what}; expected each of {known} once")
     return ordered
 
@@ -154,8 +154,9 @@ def _choose_rows(
     rows, available = [], dict[str, None]()
     for name in dict.fromkeys(name for c in checkpoints for name in c.scores):
         scores = [c.scores[name] for c in checkpoints if name in c.scores]
-        available |= dict.fromkeys(scores[0].metrics)
-        metric = next((m for m in wanted or scores[0].metrics if m in scores[0].metrics), None)
+        known = dict.fromkeys(metric for score in scores for metric in score.metrics)
+        available |= known
+        metric = next((metric for metric in wanted or known if metric in known), None)
         if metric is not None:
             values = [s.metrics[metric] for s in scores if metric in s.metrics]
             higher = all(s.higher_is_better.get(metric) is not False for s in scores)

@@ -14,13 +14,13 @@ from ..files import find_files
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["RESULTS", "CheckpointResults", "TaskScores", "read_checkpoint"]
+__all__ = ["RESULTS", "CheckpointResults", "HarnessScores", "read_checkpoint"]
 
 RESULTS, SAMPLES = "results_*.json", "samples_{task}_{date}.jsonl"
 MAX_RESULTS = 64 << 20  # bytes; configs of thousands of tasks are in it
 
 
-class TaskScores(NamedTuple):
+class HarnessScores(NamedTuple):
     """What a results file says about one task under one filter."""
 
     task: str
@@ -45,7 +45,7 @@ class CheckpointResults:
     """
 
     name: str
-    scores: dict[str, TaskScores] = field(default_factory=dict)
+    scores: dict[str, HarnessScores] = field(default_factory=dict)
     stated: dict[str, dict[str, object]] = field(default_factory=dict)
     version: str | None = None
     files: list[Path] = field(default_factory=list)
@@ -81,10 +81,10 @@ def _add_results(checkpoint: CheckpointResults, contents: dict[str, Any], file: 
             name = visible(task if len(by_filter) == 1 else f"{task}/{filter_}")
             if name in checkpoint.scores:
                 raise InputError(
-                    f"{file}: task {name!r:.80} was evaluated in {checkpoint.files[0].name} as "
-                    "well, expected one evaluation per checkpoint; move one of the files away"
+                    f"{file}: task {name!r:.80} has a score already, expected one evaluation per "
+                    "checkpoint; move other results of it away"
                 )
-            checkpoint.scores[name] = TaskScores(
+            checkpoint.scores[name] = HarnessScores(
                 visible(task), filter_, metrics,
                 better if isinstance(better, dict) else {}, n,
                 samples if samples is not None and samples.is_file() else None,
@@ -118,9 +118,8 @@ def _split_metrics(scores: object, source: str) -> dict[str, dict[str, float]]:
         metric, comma, filter_ = key.partition(",")
         if not comma or metric.endswith("_stderr"):
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            continue  # a group that the harness does not aggregate
-        if not math.isfinite(value):
-            raise InputError(f"{source}: {key} is {value}, expected a number")
-        by_filter.setdefault(filter_, {})[metric] = float(value)
+        metrics = by_filter.setdefault(filter_, {})
+        # Groups that the harness does not aggregate have text here, undefined scores NaN.
+        if isinstance(value, int | float) and math.isfinite(value) and not isinstance(value, bool):
+            metrics[metric] = float(value)
     return by_filter

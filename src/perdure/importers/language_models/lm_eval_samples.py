@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from .lm_eval_files import CheckpointResults, TaskScores
+    from .lm_eval_files import CheckpointResults, HarnessScores
 
 __all__ = ["read_evaluations"]
 
@@ -46,7 +46,7 @@ def read_evaluations(
     for step, (checkpoint, task) in enumerate(zip(checkpoints, trained, strict=True), first_step):
         scores = checkpoint.scores.get(name)
         if scores is None or metric not in scores.metrics:
-            notes.append(f"checkpoint {checkpoint.name} was not evaluated on {name}")
+            notes.append(f"checkpoint {checkpoint.name} has no {metric} of {name}")
             continue
         evaluation = Evaluation(
             step, task, name, scores.metrics[metric], scores.n, "full" if step else "initial"
@@ -68,7 +68,7 @@ def read_evaluations(
     return evaluations
 
 
-def _read_samples(scores: TaskScores, metric: str) -> Samples | None:
+def _read_samples(scores: HarnessScores, metric: str) -> Samples | None:
     """Return the documents of a task; None if they were not logged or not just right or wrong.
 
     Raises InputError if they are not those of the results file.
@@ -99,7 +99,7 @@ def _read_samples(scores: TaskScores, metric: str) -> Samples | None:
     return Samples(ids, [documents[k][0] for k in ids], correct)
 
 
-def _check_score(correct: Sequence[bool], scores: TaskScores, metric: str) -> None:
+def _check_score(correct: Sequence[bool], scores: HarnessScores, metric: str) -> None:
     if abs(sum(correct) / len(correct) - scores.metrics[metric]) > TOLERANCE:
         raise InputError(
             f"{scores.samples}: {sum(correct)} of {len(correct)} documents have {metric} 1, but "

@@ -24,8 +24,7 @@ TABLES = ("runs", "metrics", "params")
 MAX_RUNS = 10_000
 FILE_STORE = (
     "a file store of MLflow is not read: names of metrics are paths in it, and its runs are "
-    "described in YAML; convert it first: mlflow migrate-filestore --source FOLDER --target "
-    "sqlite:///mlflow.db (FOLDER has mlruns/ in it)"
+    "described in YAML; convert it to a database with `mlflow migrate-filestore`"
 )
 
 

@@ -44,6 +44,8 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
 
 def _read_table(path: Path, options: ImportOptions) -> ImportedRun:
     text = read_text(path, MAX_TABLE)
+    if "\x00" in text:
+        raise InputError(f"{path}: a NUL character, expected text")
     notes: list[str] = []
     if path.suffix in JSON_ENDINGS or text.lstrip().startswith("{"):
         tool, rows = "JSON Lines", list(_read_json_lines(text, path, notes))
@@ -87,8 +89,6 @@ def _flatten(values: dict[str, object], prefix: str = "") -> dict[str, object]:
 
 
 def _read_csv(text: str, path: Path, notes: list[str]) -> Iterator[TrackerRow]:
-    if "\x00" in text:
-        raise InputError(f"{path}: a NUL character, expected text")
     header, _, _ = text.partition("\n")
     delimiter = max(",;\t", key=header.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)

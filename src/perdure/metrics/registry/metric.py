@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["NEEDS", "Metric"]
 
 NEEDS = {
-    "control": "control tasks, which are evaluated but never trained (`control=`)",
+    "control": "control tasks, evaluated before training and later but never trained (`control=`)",
     "initial": "the untrained model's scores (`initial=`)",
     "joint": "the scores of a model trained on all tasks at once (`joint=`)",
     "single": "the scores of models trained on one task each (`single=`)",

@@ -1,0 +1,1 @@
+"""Evaluating saved models: files, how they become models, and the record of their scores."""
