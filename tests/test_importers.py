@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from importlib import import_module
 from pathlib import Path
 
@@ -63,6 +64,14 @@ def test_auto_says_why_and_refuses_what_it_does_not_know(tmp_path: Path) -> None
     says(refused("import", "auto"), "nothing to import")
     mixed = [ICARL, FIXTURES / "clarena" / "acc.csv"]
     says(refused("import", "auto", *mixed), "not all are results of one tool", "clarena, pycil")
+
+
+@pytest.mark.parametrize("name", ["avalanche", "pycil", "mammoth", "facil", "clarena", "renate"])
+def test_folders_are_recognized_by_a_file_in_them(name: str, tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / name, tmp_path / "deep" / "er" / name)
+    reasons = recognize_path(tmp_path)
+    assert list(reasons) == [name]
+    says(reasons[name], f"it contains deep/er/{name}/")
 
 
 def test_an_ambiguous_file_is_refused_with_the_candidates(

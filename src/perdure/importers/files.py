@@ -12,12 +12,15 @@ from ..record import InputError, open_regular, read_file
 from ..record.io.text import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["MAX_LOG", "find_files", "read_head", "read_rows", "read_text"]
+    Recognize = Callable[[Path], str | None]
+
+__all__ = ["MAX_LOG", "find_files", "find_in_folder", "read_head", "read_rows", "read_text"]
 
 MAX_LOG = 256 << 20  # bytes
 MAX_FILES = 10_000
+MAX_TRIED = 100
 MAX_ENTRIES = 200_000  # of folders that are searched
 HEAD = 1 << 16  # bytes that recognizing a file takes
 
@@ -48,6 +51,24 @@ def read_head(path: Path) -> str:
             return file.read(HEAD).decode("utf-8-sig", errors="replace")
     except (OSError, InputError):
         return ""
+
+
+def find_in_folder(folder: Path, pattern: str, recognize: Recognize) -> str | None:
+    """Return why a folder looks like a tool's: the first file of that name it recognizes.
+
+    At most MAX_TRIED files are looked at, since any folder may be asked about.
+    """
+    tried = 0
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(name for name in names if fnmatch(name, pattern)):
+            path = Path(parent, name)
+            if reason := recognize(path):
+                return f"it contains {path.relative_to(folder)}: {reason}"
+            tried += 1
+        if tried > MAX_TRIED:
+            break
+    return None
 
 
 def find_files(paths: Sequence[Path], *patterns: str) -> list[Path]:

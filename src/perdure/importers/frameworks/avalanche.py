@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ...record import InputError
-from ..files import find_files, read_head, read_rows, read_text
+from ..files import find_files, find_in_folder, read_head, read_rows, read_text
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 from .avalanche_tags import (
     ACCURACY_METRIC,
@@ -38,8 +38,7 @@ EVALUATIONS = "the number of training iterations is not known: steps count evalu
 def recognize(path: Path) -> str | None:
     """Return why a file or folder looks like Avalanche's, None if it does not."""
     if path.is_dir():
-        file = path / "eval_results.csv"
-        return f"it contains {file.name} of Avalanche's CSVLogger" if recognize(file) else None
+        return find_in_folder(path, "eval_results.csv", recognize)
     head = read_head(path)
     if set(HEADER) <= set(head.partition("\n")[0].strip().split(",")):
         return "it has the columns of Avalanche's CSVLogger"

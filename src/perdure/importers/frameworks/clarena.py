@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...record import InputError
-from ..files import find_files, read_head, read_rows, read_text
+from ..files import find_files, find_in_folder, read_head, read_rows, read_text
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ BATCHES = "CLArena averages accuracies over batches, a smaller last batch counti
 def recognize(path: Path) -> str | None:
     """Return why a file or folder looks like CLArena's, None if it does not."""
     if path.is_dir():
-        found = next((file for file in path.rglob("acc.csv") if recognize(file)), None)
-        return f"it contains {found.relative_to(path)} of CLArena" if found else None
+        return find_in_folder(path, "acc.csv", recognize)
     if read_head(path).startswith(f"{','.join(FIRST)},{TESTED}"):
         return "it has the columns of CLArena's acc.csv"
     return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...record import InputError, read_json
 from ...record.io.files import parse_json
-from ..files import find_files, read_head, read_text
+from ..files import find_files, find_in_folder, read_head, read_text
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ Scores = dict[tuple[int, int], float]  # by trained and tested task
 def recognize(path: Path) -> str | None:
     """Return why a file or folder looks like FACIL's, None if it does not."""
     if path.is_dir():
-        found = next((f for f in path.rglob("raw_log-*.txt") if recognize(f)), None)
-        return f"it contains {found.relative_to(path)} of FACIL" if found else None
+        return find_in_folder(path, "raw_log-*.txt", recognize)
     first = read_head(path).partition("\n")[0]
     if RAW_LOG.fullmatch(path.name) and '"group":' in first and '"task":' in first:
         return "it is a raw log of FACIL"

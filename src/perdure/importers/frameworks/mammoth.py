@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...record import InputError
-from ..files import find_files, read_head, read_text
+from ..files import find_files, find_in_folder, read_head, read_text
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 from .values import parse_numbers, parse_scalar, split_items
 
@@ -54,8 +54,7 @@ class MammothRun:
 def recognize(path: Path) -> str | None:
     """Return why a file or folder looks like Mammoth's, None if it does not."""
     if path.is_dir():
-        found = next(path.rglob("logs.pyd"), None)
-        return f"it contains {found.relative_to(path)}" if found else None
+        return find_in_folder(path, "logs.pyd", recognize)
     head = read_head(path)
     if head.startswith("{") and ("'accmean_task1'" in head or "'conf_git_hash'" in head):
         return "its lines are dictionaries with the arguments and results of Mammoth"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...record import InputError
-from ..files import find_files, read_head, read_text
+from ..files import find_files, find_in_folder, read_head, read_text
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 from .values import parse_scalar
 
@@ -47,6 +47,8 @@ class PycilRun:
 
 def recognize(path: Path) -> str | None:
     """Return why a file looks like a log of PyCIL or PILOT, None if it does not."""
+    if path.is_dir():
+        return find_in_folder(path, "*.log", recognize)
     head = read_head(path)
     if "[trainer.py] => " in head and ("Learning on" in head or "All params:" in head):
         return "its lines are written by trainer.py of PyCIL or PILOT"

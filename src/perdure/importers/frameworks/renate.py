@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...metrics import ACCURACY, ScoreScale
 from ...record import InputError
-from ..files import find_files, read_head, read_rows
+from ..files import find_files, find_in_folder, read_head, read_rows
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ NO_INITIAL = (
 def recognize(path: Path) -> str | None:
     """Return why a file or folder looks like Renate's, None if it does not."""
     if path.is_dir():
-        found = next((file for file in path.rglob("metrics_summary_update_*.csv")), None)
-        return f"it contains {found.relative_to(path)} of Renate" if found else None
+        return find_in_folder(path, "metrics_summary_update_*.csv", recognize)
     lines = read_head(path).split("\n")
     if lines[0].startswith("Task ID,") and lines[1:] and lines[1].startswith(",Task 1"):
         return "it has the two header rows of Renate's summary of updates"
