@@ -125,6 +125,9 @@ def test_evaluation_counts_of_mammoth_are_not_task_numbers() -> None:
 def test_a_domain_incremental_log_of_mammoth_has_only_means() -> None:
     with pytest.raises(ValueError, match=r"only means.*console output"):
         read("mammoth", "mammoth/domain-il")
+    runs = read("mammoth", "mammoth")  # next to others it is left out
+    assert [run.config["setting"] for run in runs] == ["class", "class", "task", "task"]
+    assert all(any("left out: " in note for note in run.notes) for run in runs)
     (run,) = read("mammoth", "mammoth/console_domain.txt")  # every line is there twice
     assert run.config == {"setting": "domain"}
     assert matrix(run)[2] == [73.0, 75.166667, 76.166667]

@@ -41,6 +41,10 @@ NO_BASELINE = (
 )
 
 
+class OnlyMeansError(InputError):
+    """Raised for a log without accuracies per task."""
+
+
 @dataclass
 class MammothRun:
     """Accuracies in percent per evaluation, each on the tasks seen so far, and the arguments."""
@@ -65,15 +69,25 @@ def recognize(path: Path) -> str | None:
 
 def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
     """Return a run per line of logs.pyd, or per setting on the console (`metric` chooses one)."""
-    runs = []
+    runs: list[ImportedRun] = []
+    left_out: list[OnlyMeansError] = []
     for path in find_files(paths, "logs.pyd"):
         text = read_text(path)
         logs = text.lstrip().startswith("{")
-        for number, logged in enumerate(
-            _read_logs(text, path) if logs else _read_console(text, path)
-        ):
-            if options.metric in (None, logged.setting):
-                runs.append(_make_run(logged, path, number))
+        try:
+            found = list(_read_logs(text, path) if logs else _read_console(text, path))
+        except OnlyMeansError as error:
+            left_out.append(error)
+            continue
+        runs += [
+            _make_run(logged, path, number)
+            for number, logged in enumerate(found)
+            if options.metric in (None, logged.setting)
+        ]
+    if left_out and not runs:
+        raise left_out[0]
+    for run in runs:
+        run.notes += [f"left out: {error}" for error in left_out]
     return runs
 
 
@@ -102,7 +116,7 @@ def _check_log(
 ) -> None:
     where = f"{path} line {number}"
     if not rows:
-        raise InputError(
+        raise OnlyMeansError(
             f"{where}: no accuracy per task, only means: Mammoth leaves them out of the "
             "domain-incremental log; import the console output (`2> console.txt`) instead"
         )
