@@ -31,6 +31,8 @@ hypothesis.settings.register_profile("calm", deadline=None, suppress_health_chec
 hypothesis.settings.load_profile("calm")
 
 
+collect_ignore_glob = ["fixtures/*"]  # scripts that need other tools
+
 # Modules that start processes, browsers or clusters, or train for long: `make test-quick` leaves
 # them out, `make test` runs them.
 LONG_MODULES = """

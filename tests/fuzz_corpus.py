@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -112,7 +114,30 @@ DATA = (
     (1, "data list"), (2, "data where mnist"), (3, "data verify mnist --format json"),
     (4, "load mnist"),
 )  # fmt: skip
+WIDE = "-o {folder}/out --columns score=eval/{{tested}}/acc,trained=task"
+NAMED = f"--order red,green,blue {WIDE}"
+IMPORTS: tuple[tuple[int, Kind], ...] = (
+    (1, Kind("imports/tensorboard", "*/*", ((1, f"import tensorboard {{file}} {NAMED}"),))),
+    (1, Kind("imports/wandb", "*", ((1, f"import wandb {{file}} {WIDE}"),))),
+    (1, Kind("imports/mlflow", "*", ((1, f"import mlflow {{file}} {NAMED}"),))),
+    (1, Kind("imports/trackio", "*", ((1, f"import trackio {{file}} {WIDE}"),))),
+    (1, Kind("imports/tables", "*.jsonl", ((1, f"import table {{file}} {WIDE},step=iter"),))),
+    (1, Kind("imports/tables", "*.csv", ((1, (
+        "import table {file} --columns step=iter,trained=task,tested=evaluated,score=accuracy "
+        "-o {folder}/out"
+    )),))),
+    (1, Kind("imports/huggingface", "*/*", ((1, "import huggingface {folder} -o {folder}/out"),))),
+    (4, Kind("imports/frameworks", "**/*", (
+        (4, "import auto {file} -o {folder}/out"), (1, "import mammoth {file} -o {folder}/out"),
+        (1, "import avalanche {file} -o {folder}/out"), (1, "import facil {file} -o {folder}/out"),
+        (1, "import renate {folder} -o {folder}/out"),
+    ))),
+    (2, Kind("imports/lm_eval", "**/*", ((1, (
+        "import lm-eval {folder} --order base,sql --control facts -o {folder}/out"
+    )),))),
+)  # fmt: skip
 KINDS: tuple[tuple[int, Kind], ...] = (
+    *IMPORTS,
     (10, Kind("files", "*", MATRIX)),
     (8, Kind("store", "runs/*/**/*", RUNS)),
     (3, Kind("store", "small.toml", STUDIES)),
@@ -149,8 +174,29 @@ def make_corpus(folder: Path) -> None:
     failed.mkdir()
     (failed / "failed.json").write_text('{"error": "out of memory", "code": 1, "at": "now"}')
     _stopped(store / "stopped")
+    write_imports(folder / "imports")
     write_pack(folder / "data" / "mirror" / "mnist", 12, 6)
     (folder / "data" / "mirror" / "mnist" / "source.json").write_text('{"files": {}}')
+
+
+def write_imports(folder: Path) -> None:
+    """Write results of other tools, as they are in the repository."""
+    fixtures = Path(__file__).parent / "fixtures" / "import"
+    for name in ("tensorboard", "wandb", "tables"):
+        shutil.copytree(fixtures / "trackers" / name, folder / name)
+    for name, file in (("mlflow", "mlflow.db"), ("trackio", "toy.db")):
+        (folder / name).mkdir()
+        packed = fixtures / "trackers" / name / f"{file}.gz"
+        (folder / name / file).write_bytes(gzip.decompress(packed.read_bytes()))
+    for name in ("avalanche", "pycil", "mammoth", "facil", "clarena", "renate"):
+        shutil.copytree(fixtures / name, folder / "frameworks" / name)
+    for name in ("base", "sql"):
+        shutil.copytree(fixtures / "lm_eval" / "results" / name, folder / "lm_eval" / name)
+    for k, task in enumerate("ab", start=1):
+        place = folder / "huggingface" / f"{k}-{task}"
+        place.mkdir(parents=True)
+        scores = {f"predict_exact_match_for_{name}": 10.5 * k for name in "ab"[:k]}
+        (place / "all_results.json").write_text(json.dumps(scores))
 
 
 def _stopped(store: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from perdure.cli import app
 from perdure.cli.reference.completion import make_completion_script
+from perdure.importers import READERS
 from perdure.metrics import METRICS, TOOLS
 from perdure.models import MODELS
 from perdure.scenarios import SCENARIOS
@@ -52,6 +53,7 @@ def test_bash_completes_commands_options_names_and_paths(tmp_path: Path) -> None
         id_ for id_ in METRICS if id_.startswith("forg")
     }
     assert complete(tmp_path, "score", "x.csv", "--as", "") == set(TOOLS)
+    assert complete(tmp_path, "import", "") >= {"auto", *READERS}
     assert complete(tmp_path, "compare", "--unp") == {"--unpaired"}
     (tmp_path / "runs" / "split-digits-ewc-s0-1234abcd").mkdir(parents=True)
     for command in ("score", "compare", "watch", "report"):

@@ -32,9 +32,8 @@ except SystemExit as stop:
 
 
 PACKAGES = [
-    "adapters", "data", "evaluation", "execution", "metrics", "models", "record", "report",
-    "reproduction",
-    "scenarios", "stats", "strategies", "studies", "training",
+    "adapters", "data", "evaluation", "execution", "importers", "metrics", "models", "record",
+    "report", "reproduction", "scenarios", "stats", "strategies", "studies", "training",
 ]  # fmt: skip
 
 

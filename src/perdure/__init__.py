@@ -6,6 +6,7 @@
 - `Evaluator` evaluates every task while your own training loop runs, `evaluate` a model once;
   `Log` records evaluations that any other program makes.
 - `run` trains a strategy on a scenario; `list_runs` and `open_run` read what was recorded.
+- `import_results` turns the logs of other tools into recorded runs.
 - `plan` predicts what an evaluation schedule costs and how precise it is.
 
 PyTorch is imported only when something that needs it is used.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from . import data as data
     from . import evaluation as evaluation
     from . import execution as execution
+    from . import importers as importers
     from . import metrics as metrics
     from . import models as models
     from . import record as record
@@ -52,6 +54,7 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from .api.grouped_scores import GroupedScores as GroupedScores
     from .api.grouped_scores import ScoreGroup as ScoreGroup
     from .api.grouped_scores import score_groups as score_groups
+    from .api.imports import import_results as import_results
     from .api.repeat import RepeatError as RepeatError
     from .api.repeat import repeat as repeat
     from .api.run_options import ConfigOptions as ConfigOptions
@@ -92,6 +95,7 @@ _LIGHT = {
     "api.comparison": ("compare",),
     "api.definitions": ("DefinitionMatch", "DefinitionMatches", "which"),
     "api.grouped_scores": ("GroupedScores", "ScoreGroup", "score_groups"),
+    "api.imports": ("import_results",),
     "record": (
         "InputError", "InputOptions", "Log", "RecordError", "Run", "RunFolder", "RunMetadata",
         "RunStatus", "list_runs", "open_run",
@@ -110,9 +114,8 @@ _NEEDS_TORCH = {
     ),
 }  # fmt: skip
 _SUBPACKAGES = (
-    "adapters", "data", "evaluation", "execution", "metrics", "models", "record", "report",
-    "reproduction",
-    "scenarios", "stats", "strategies", "studies", "training",
+    "adapters", "data", "evaluation", "execution", "importers", "metrics", "models", "record",
+    "report", "reproduction", "scenarios", "stats", "strategies", "studies", "training",
 )  # fmt: skip
 _MODULES = {name: module for module, names in (_LIGHT | _NEEDS_TORCH).items() for name in names}
 

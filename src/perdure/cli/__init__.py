@@ -27,6 +27,7 @@ from .report import report
 from .reproduce import reproduce
 from .run import run
 from .score import score
+from .store.import_ import import_
 from .store.runs import runs_app
 from .study import study_app
 from .watch import watch
@@ -50,6 +51,7 @@ app.command(run)
 app.command(evaluate)
 app.command(study_app)
 app.command(reproduce)
+app.command(import_, name="import")
 app.command(list_app)
 app.command(data_app)
 app.command(runs_app)

@@ -51,6 +51,7 @@ class Log:
         control: names of the tasks that are evaluated but never trained. Add their scores before
             training as `initial` evaluations of whole sets at step 0, for retention.
         classes: how many new classes each task brings, in the order of learning.
+        imported: the tool and the files that the evaluations come from, if not from this program.
         overwrite: replace the run that is already there.
         resume: continue the record that is there from its last `save`, with that config; what was
             added later is dropped. A folder without a record begins one.
@@ -75,6 +76,7 @@ class Log:
         scale: ScoreScale = ACCURACY,
         control: Sequence[str] = (),
         classes: Sequence[int] | None = None,
+        imported: Mapping[str, object] | None = None,
         overwrite: bool = False,
         resume: bool = False,
     ) -> None:
@@ -86,6 +88,7 @@ class Log:
         }  # fmt: skip
         self._run |= {"control": self._control} if self._control else {}
         self._run |= {"classes": list(classes)} if classes is not None else {}
+        self._run |= {"imported": dict(imported)} if imported is not None else {}
         self._notes: list[str] = []
         self._ids: dict[tuple[str, bool], NDArray[np.int64]] = {}  # by task, of whole sets or not
         self._tasks: list[str] = []  # that have per-example results

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from cyclopts import Parameter
 
 from ...data import DATASETS
+from ...importers import READERS
 from ...metrics import METRICS, TOOLS, select_metric_ids
 from ...models import MODELS
 from ...record import InputError
@@ -28,6 +29,7 @@ __all__ = [
     "MetricText",
     "ModelName",
     "PathText",
+    "ReaderName",
     "ScenarioName",
     "StrategyName",
     "TermName",
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     MetricText: TypeAlias = str
     ModelName: TypeAlias = str
     PathText: TypeAlias = str
+    ReaderName: TypeAlias = str
     ScenarioName: TypeAlias = str
     StrategyName: TypeAlias = str
     TermName: TypeAlias = str
@@ -56,6 +59,7 @@ else:
     DatasetName = name_type(*DATASETS)
     MetricText = name_type(*METRICS)
     ModelName = name_type(*MODELS)
+    ReaderName = name_type("auto", *READERS)
     ScenarioName = name_type(*SCENARIOS)
     StrategyName = name_type(*STRATEGIES)
     ToolName = name_type(*TOOLS)

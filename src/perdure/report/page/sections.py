@@ -233,7 +233,8 @@ def _make_heatmap(method: MethodSummary) -> Heatmap:
     scale, runs = method.scale, len(matrices)
     factor = 100 if scale.percent else 1
     html = render_heatmap(
-        factor * np.mean([matrix.scores for matrix in matrices], axis=0), method.tasks,
+        factor * np.mean([matrix.scores for matrix in matrices], axis=0),
+        method.tasks[: len(matrices[0].tasks)],  # others are evaluated and never learned
         low=factor * scale.low, high=factor * scale.high, lower_is_better=scale.lower_is_better,
         caption=method.label + (f", mean of {runs} runs" if runs > 1 else ""),
     )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Readers of the logs of continual-learning frameworks."""

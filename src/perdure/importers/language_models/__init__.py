@@ -1,0 +1,1 @@
+"""Readers of language-model evaluations: one module per tool."""

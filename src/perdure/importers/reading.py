@@ -1,0 +1,128 @@
+"""From the name of a reader and paths to run folders."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..record import InputError
+from .imported import ONLY_ENDS, check_output, has_only_ends, write_run
+from .options import DEFAULT_OPTIONS
+from .registry import READERS, load_reader, recognize_object, recognize_path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .imported import ImportedRun
+    from .options import ImportOptions
+
+__all__ = ["ReaderChoice", "choose_reader", "read_object", "read_runs", "write_runs"]
+
+
+class ReaderChoice(NamedTuple):
+    """The reader that `auto` chose, and why."""
+
+    name: str
+    reason: str
+
+
+def choose_reader(paths: Sequence[Path]) -> ReaderChoice:
+    """Return the one reader that recognizes every path; none or several raise InputError."""
+    if not paths:
+        raise InputError("nothing to import; name files or folders")
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path}: no such file or folder")
+    reasons = [recognize_path(path) for path in paths]
+    common = [name for name in reasons[0] if all(name in others for others in reasons)]
+    if not common:
+        seen = sorted({name for names in reasons for name in names})
+        what = f"not all are results of one tool ({', '.join(seen)})" if seen else "not recognized"
+        raise InputError(f"{paths[0]}: {what}; name the reader, one of {', '.join(READERS)}")
+    if len(common) > 1:
+        candidates = "; ".join(f"{name} ({reasons[0][name]})" for name in common)
+        raise InputError(f"{paths[0]}: could be {candidates}; name the reader")
+    return ReaderChoice(common[0], reasons[0][common[0]])
+
+
+def read_runs(
+    name: str, paths: Sequence[Path], options: ImportOptions = DEFAULT_OPTIONS
+) -> list[ImportedRun]:
+    """Return the runs that a reader finds in files and folders.
+
+    Options that say something about the run itself, its config and control tasks, apply to every
+    run, whichever reader it came from.
+    """
+    module = load_reader(name)
+    if READERS[name].in_memory:
+        raise InputError(
+            f"{name} reads {READERS[name].reads}, which is in memory; call "
+            "perdure.import_results(OBJECT, output=FOLDER) in your program"
+        )
+    if not paths:
+        raise InputError(f"nothing to import; name files or folders with {READERS[name].reads}")
+    runs = _apply(options, module.read(paths, options))
+    if not runs:
+        chosen = f" of {options.metric!r:.40}" if options.metric else ""
+        raise InputError(f"{paths[0]}: no run{chosen} found, expected {READERS[name].reads}")
+    return runs
+
+
+def read_object(value: object, options: ImportOptions = DEFAULT_OPTIONS) -> list[ImportedRun]:
+    """Return the runs in an object of another tool, such as a continuum `Logger`."""
+    return _apply(options, load_reader(recognize_object(value)).read_object(value, options))
+
+
+def _apply(options: ImportOptions, runs: list[ImportedRun]) -> list[ImportedRun]:
+    for run in runs:
+        run.config |= options.config
+        split = {name.rpartition("/")[0] for name in run.control}  # a task per filter
+        named = [task for task in options.control if task not in split]
+        run.control = tuple(dict.fromkeys([*run.control, *named]))
+        _check_control(run)
+        if options.lower_is_better and not run.scale.lower_is_better:
+            raise InputError(
+                f"scores of {run.tool} are accuracies; `lower_is_better=True` is for losses in "
+                "tables and trackers"
+            )
+        run.notes += [ONLY_ENDS] if has_only_ends(run) else []
+    return runs
+
+
+def _check_control(run: ImportedRun) -> None:
+    trained = {evaluation.trained for evaluation in run.evaluations}
+    for task in run.control:
+        if task in trained:
+            raise InputError(f"control has {task!r}, which is trained; expected others")
+        if task not in run.tasks:
+            raise InputError(
+                f"control has {task!r}, which is not evaluated; tasks: {', '.join(run.tasks)}"
+            )
+
+
+def write_runs(runs: Sequence[ImportedRun], output: Path, *, force: bool = False) -> list[Path]:
+    """Write one run into `output`, several into folders below it, and return the folders."""
+    if len(runs) == 1:
+        folders = [output]
+    else:
+        names = [_folder_name(run.label) or f"run{k}" for k, run in enumerate(runs)]
+        repeated = {name for name in names if names.count(name) > 1}
+        folders = [
+            output / (f"{name}-{k}" if name in repeated else name) for k, name in enumerate(names)
+        ]
+    for folder in folders:  # before the first is written
+        check_output(folder, force=force)
+    for run, folder in zip(runs, folders, strict=True):
+        write_run(run, folder, force=force)
+    return folders
+
+
+def _folder_name(label: str) -> str:
+    """Return a label as the name of a folder, which cannot lead anywhere else.
+
+    Example:
+        >>> _folder_name("../seed 1"), _folder_name("nme")
+        ('seed-1', 'nme')
+    """
+    return re.sub(r"[^\w.=+-]+", "-", label).strip("-.")[:100]

@@ -1,0 +1,1 @@
+"""Readers of experiment trackers and plain tables: one module per format."""
