@@ -1,4 +1,7 @@
-"""The command line: parse, call, print. Exit codes: 0; 1 a failed computation; 2 invalid input."""
+"""The command line: parse, call, print.
+
+Exit codes: 0; 1 a failed computation, or FAIL; 2 invalid input; 3 an inconclusive check.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,9 @@ from .run import run
 from .score import score
 from .store.runs import runs_app
 from .study import study_app
+from .verdict.check import check
+from .verdict.flips import flips
+from .verdict.freeze import freeze
 from .watch import watch
 
 __all__ = ["app", "main"]
@@ -39,6 +45,9 @@ app = App(
 )
 app.command(score)
 app.command(compare)
+app.command(check)
+app.command(freeze)
+app.command(flips)
 app.command(which)
 app.command(explain)
 app.command(plan)

@@ -11,7 +11,7 @@ import numpy as np
 from ...metrics import PerExample
 from ..io.arrays import MAX_EXAMPLES, load_ids
 from ..io.files import InputError, open_regular, read_json
-from ..points import FULL
+from ..points import FULL, PROBE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,9 +130,20 @@ def add_per_example(result: ScoreInput, folder: Path) -> None:
     for task, mine in subsets.items():
         _check(task, mine, *stream.tasks[task], stream.sizes.get(task), folder)
     _check_whole_sets(whole_sets, result.points, folder)
+    prints = result.evaluation_data
+    for name, rows in (("last", result.points.last_rows()), ("first", result.points.first_rows())):
+        single = {
+            task: _find_evaluation(result.points, row, subsets.get(task), whole_sets.get(task))
+            for task, row in rows.items()
+        }
+        with_data = {
+            task: replace(mine, data=prints.get(task))
+            for task, mine in single.items()
+            if mine is not None
+        }
+        setattr(result, f"per_example_{name}", with_data)
     if result.matrix is not None:
         ends, missing = _find_results_at_ends(result.points, subsets, whole_sets)
-        prints = result.evaluation_data
         result.per_example_at_ends = {
             task: replace(mine, data=prints.get(task)) for task, mine in ends.items()
         }
@@ -235,7 +246,7 @@ def _find_evaluation(
     points: Points, row: int, subset: PerExample | None, whole_set: PerExample | None
 ) -> PerExample | None:
     """Return the results of one of the points; None where they are not recorded."""
-    for results in (whole_set, subset) if points.kind[row] == FULL else (subset,):
+    for results in (subset,) if points.kind[row] == PROBE else (whole_set, subset):
         if results is None or points.n[row] not in (0, results.examples):
             continue
         one = results.at(points.step[row : row + 1])
