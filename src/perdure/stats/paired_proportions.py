@@ -173,7 +173,7 @@ def mcnemar_p(lost: int, gained: int) -> float:
     return min(1.0, 2 * float(bdtr(min(lost, gained), lost + gained, 0.5)))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def _exact_bound(lost: int, gained: int, n: int, alpha: float) -> float:
     """Return the upper bound of the drop by the exact test."""
     drop = (lost - gained) / n
