@@ -165,13 +165,11 @@ def exact_drop_p(lost: int, gained: int, n: int, drop: float, *, sure: float = 0
     observed = tango_score(np.array([float(lost)]), np.array([float(gained)]), n, drop)[0]
     below = table[:, tango_score(table[0], table[1], n, drop) <= observed + 1e-9]
     shares = np.linspace(low, high, NUISANCE_VALUES)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(np.array([(shares + drop) / 2, (shares - drop) / 2, 1 - shares]))
-        terms = [np.where(k[:, None] > 0, k[:, None] * log, 0.0) for k, log in zip(
-            (below[0], below[1], n - below[0] - below[1]), np.maximum(logs, -1e300), strict=True
-        )]  # fmt: skip
-        chances = np.exp(below[2][:, None] + sum(terms)).sum(axis=0)
-    return min(1.0, float(chances.max()) + sure)
+    chances = np.array([(shares + drop) / 2, (shares - drop) / 2, 1 - shares])
+    logs = np.log(np.maximum(chances, 1e-300))  # of what cannot happen, and 0 times that is 0
+    counts = np.array([below[0], below[1], n - below[0] - below[1]])
+    sums = np.exp(counts.T @ logs + below[2][:, None]).sum(axis=0)
+    return min(1.0, float(sums.max()) + sure)
 
 
 def mcnemar_p(lost: int, gained: int) -> float:
