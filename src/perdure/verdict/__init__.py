@@ -1,7 +1,7 @@
 """Verdicts: whether a run keeps requirements, with stated confidence, and what it has lost."""
 
 from .baseline import Baseline, freeze_run, read_baseline, write_baseline
-from .checked_run import CheckedRun, TaskScore, read_checked_run
+from .checked_run import CheckedRun, TaskScore, make_checked_run, read_checked_run
 from .claims import CheckInputs
 from .decision import decide, holm_rejections
 from .flips import ExampleFlip, Flips, TaskFlips, find_flips
@@ -31,6 +31,7 @@ __all__ = [
     "find_settings",
     "freeze_run",
     "holm_rejections",
+    "make_checked_run",
     "measure_noise",
     "parse_requirement",
     "parse_requirements",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..metrics import PerExample, ScoreScale
     from ..record import ScoreInput
 
-__all__ = ["CheckedRun", "TaskScore", "pair_examples", "read_checked_run"]
+__all__ = ["CheckedRun", "TaskScore", "make_checked_run", "pair_examples", "read_checked_run"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,11 @@ def read_checked_run(path: str | os.PathLike[str]) -> CheckedRun:
     if folder.has_metadata() and not folder.is_finished():
         state = folder.status().state
         raise InputError(f"{name}: the run is {state}, expected a finished run; resume it first")
-    source = read_input(name)
+    return make_checked_run(name, read_input(name))
+
+
+def make_checked_run(name: str, source: ScoreInput) -> CheckedRun:
+    """Return what a check needs of a run that has been read."""
     return CheckedRun(name, source, _last_scores(source), _first_scores(source))
 
 
