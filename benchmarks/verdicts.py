@@ -53,8 +53,7 @@ def outcomes(n: int, losing: float, gaining: float) -> NDArray[np.float64]:
     logs = gammaln(n + 1) - gammaln(lost + 1) - gammaln(gained + 1) - gammaln(rest + 1)
     chances = (losing, gaining, 1 - losing - gaining)
     for count, chance in zip((lost, gained, rest), chances, strict=True):
-        possible = np.log(chance) if chance > 0 else -1e9
-        logs = logs + count * possible
+        logs = logs + count * (np.log(chance) if chance > 0 else -1e9)
     return np.array([lost, gained, np.exp(logs)])
 
 
@@ -112,7 +111,8 @@ def simulate_run(
 ) -> tuple[CheckedRun, CheckedRun]:
     """Return a baseline and a run whose tasks have these true drops; both saw the same examples."""
     tasks = [f"task {k}" for k in range(len(drops))]
-    old, new = {}, {}
+    old: dict[str, PerExample] = {}
+    new: dict[str, PerExample] = {}
     for task, drop in zip(tasks, drops, strict=True):
         losing, gaining = (share + drop) / 2, (share - drop) / 2
         first = rng.random(n) < before

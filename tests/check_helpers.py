@@ -86,7 +86,8 @@ def two_tasks(
     forgot: int = 0,
     first: Right | None = None,
     second: Right | None = None,
-    **options: bool,
+    per_example: bool = True,
+    sizes: bool = True,
 ) -> Path:
     """Write a run that learns a, then b, and has lost some examples of a."""
     learned = answers(n * 9 // 10, n) if first is None else first
@@ -96,4 +97,4 @@ def two_tasks(
         ("b", "a"): changed(learned, forgot, 0),
         ("b", "b"): other,
     }
-    return write_run(folder, ends, **options)
+    return write_run(folder, ends, per_example=per_example, sizes=sizes)

@@ -141,7 +141,8 @@ def test_drops_are_measured_since_learning_without_a_baseline(tmp_path: Path) ->
     folder = two_tasks(tmp_path / "run", forgot=200)
     verdict = perdure.check(folder, DROP)
     (result,) = verdict.requirements
-    assert (result.decision, result.task, result.value) == ("FAIL", "a", pytest.approx(0.2))
+    assert (result.decision, result.task) == ("FAIL", "a")
+    assert result.value == pytest.approx(0.2)
     says(result.reference, "when learned")
     assert [one.task for one in result.tasks] == ["a"]  # b was learned last: nothing came after
 
@@ -362,7 +363,8 @@ def test_flips_against_an_earlier_run(tmp_path: Path, base: Path) -> None:
     assert run("freeze", base, "-o", tmp_path / "b.json").code == 0
     for against in (base, tmp_path / "b.json"):
         first = perdure.flips(folder, against).tasks[0]
-        assert (first.lost, first.gained, first.p) == (20, 0, pytest.approx(2 * 0.5**20))
+        assert (first.lost, first.gained) == (20, 0)
+        assert first.p == pytest.approx(2 * 0.5**20)
     blind = two_tasks(tmp_path / "blind", per_example=False)
     says(refused("flips", blind), "per-example results")
 

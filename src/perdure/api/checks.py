@@ -130,7 +130,8 @@ def _list_paths(paths: Path | Sequence[Path] | None) -> list[str]:
         return []
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
     named: list[str] = []
-    for path in map(os.fspath, several):
+    for each in several:
+        path = os.fspath(each)
         is_pattern = any(character in path for character in "*?[") and not os.path.lexists(path)
         matches = find_matches(path) if is_pattern else [path]
         if not matches:

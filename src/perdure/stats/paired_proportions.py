@@ -135,8 +135,9 @@ def mean_drop_bounds(
     lost, gained, n = (sum(column) for column in zip(*counts, strict=True))
     weights = [share / size for share, (_, _, size) in zip(shares, counts, strict=True)]
     if max(weights) <= 1.01 * min(weights) and lost + gained <= MAX_EXACT_PAIRS:
-        pooled, total = drop_bounds(lost, gained, n, alpha=alpha), sum(shares)
-        return DropBounds(*(total * part for part in pooled[:3]), exact=True)
+        drop, low, high, exact = drop_bounds(lost, gained, n, alpha=alpha)
+        total = sum(shares)
+        return DropBounds(total * drop, total * low, total * high, exact)
     tasks = [drop_bounds(*count, alpha=alpha) for count in counts]
     drop = sum(share * task.drop for share, task in zip(shares, tasks, strict=True))
     below = sqrt(sum((s * (t.drop - t.low)) ** 2 for s, t in zip(shares, tasks, strict=True)))

@@ -2,7 +2,7 @@
 
 from .baseline import Baseline, freeze_run, read_baseline, write_baseline
 from .checked_run import CheckedRun, TaskScore, make_checked_run, read_checked_run
-from .claims import CheckInputs
+from .conditions import CheckInputs
 from .decision import decide, holm_rejections
 from .flips import ExampleFlip, Flips, TaskFlips, find_flips
 from .noise import ScorerNoise, measure_noise

@@ -106,7 +106,8 @@ def freeze_run(path: str | os.PathLike[str]) -> Baseline:
         frozen_at=datetime.now(UTC).isoformat(timespec="seconds"),
         versions={name: str(version) for name, version in versions.items()},
         scale=FrozenScale(
-            *(end if np.isfinite(end) else None for end in (scale.low, scale.high)),
+            scale.low if np.isfinite(scale.low) else None,
+            scale.high if np.isfinite(scale.high) else None,
             scale.lower_is_better, scale.name,
         ),
         learned=run.learned,
@@ -203,7 +204,7 @@ def _restore_matrix(
     rows = [[np.nan if score is None else score for score in row] for row in baseline.matrix]
     sizes = [last[task].n for task in baseline.learned]
     return ScoreMatrix(
-        rows, baseline.learned, scale=scale, upper="measured",  # type: ignore[arg-type]
+        rows, baseline.learned, scale=scale, upper="measured",
         sizes=np.array(sizes, float) if all(sizes) else None,
     )  # fmt: skip
 

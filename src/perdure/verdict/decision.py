@@ -5,8 +5,8 @@ With an error of alpha = 1 - level:
 - PASS needs every requirement on the right side of its limit at error alpha. A run that violates
   one of them passes with probability alpha at most (intersection-union test; no correction).
 - FAIL needs one requirement on the wrong side. A run that meets all of them fails with probability
-  alpha at most, because the errors are shared out over requirements by Holm's procedure, and over
-  the tasks of one requirement again.
+  alpha at most, because the errors are shared out over requirements by Holm's procedure, and
+  equally over the tasks of one requirement.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from ..metrics import UndefinedMetricError
 from ..record import InputError
 from ..stats import examples_to_decide
-from .claims import CheckInputs, Claim, check_inputs, make_claims
+from .conditions import CheckInputs, Condition, check_inputs, make_conditions
 from .verdict import RequirementResult, TaskResult, Verdict
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ def decide(
     undefined: dict[int, str] = {}
     for requirement in requirements:
         try:
-            claims = make_claims(requirement, inputs)
+            conditions = make_conditions(requirement, inputs)
         except UndefinedMetricError as reason:
-            undefined[len(tests)], claims = str(reason), []
-        tests.append(_RequirementTest(requirement, claims, alpha))
+            undefined[len(tests)], conditions = str(reason), []
+        tests.append(_RequirementTest(requirement, conditions, alpha))
     rejected = holm_rejections([test.fails for test in tests], alpha)
     results = [
         _undefined(test, undefined[k]) if k in undefined else test.result(k in rejected, inputs)
@@ -87,7 +87,7 @@ def _combine(results: Sequence[RequirementResult]) -> Literal[
     decisions = {result.decision for result in results}
     for decision in ("UNDEFINED", "FAIL", "INCONCLUSIVE"):
         if decision in decisions:
-            return decision  # type: ignore[return-value]
+            return decision
     return "PASS"
 
 
@@ -101,10 +101,10 @@ def _undefined(test: _RequirementTest, reason: str) -> RequirementResult:
 
 @dataclass
 class _RequirementTest:
-    """A requirement, its claims, and the error with which FAIL was last tried."""
+    """A requirement, its conditions, and the error with which FAIL was last tried."""
 
     requirement: Requirement
-    claims: Sequence[Claim]
+    conditions: Sequence[Condition]
     alpha: float
     fail_alpha: float = field(init=False)
 
@@ -112,17 +112,15 @@ class _RequirementTest:
         self.fail_alpha = self.alpha
 
     def fails(self, alpha: float) -> bool:
-        """Return whether a claim is on the wrong side, with an error of alpha for all of them."""
+        """Return whether a condition is on the wrong side; alpha is the error of all together."""
         self.fail_alpha = alpha
-        return bool(holm_rejections([self._test(claim) for claim in self.claims], alpha))
+        return any(self._is_violated(condition) for condition in self.conditions)
 
-    def _test(self, claim: Claim) -> Callable[[float], bool]:
-        return lambda alpha: self._is_on_wrong_side(claim, alpha)
-
-    def _is_on_wrong_side(self, claim: Claim, alpha: float) -> bool:
-        if not self._is_bad(claim.estimate.value):
+    def _is_violated(self, condition: Condition) -> bool:
+        if not self._is_bad(condition.estimate.value):
             return False  # its bound is even further on the right side
-        return self._is_bad(self._near(claim.estimate.bounds(alpha), bad=True))
+        bounds = condition.estimate.bounds(self.fail_alpha / len(self.conditions))
+        return self._is_bad(self._near(bounds, bad=True))
 
     def _is_bad(self, value: float) -> bool:
         limit = self.requirement.limit
@@ -136,12 +134,7 @@ class _RequirementTest:
 
     def result(self, rejected: bool, inputs: CheckInputs) -> RequirementResult:
         """Return the decision with its numbers."""
-        failed = (
-            holm_rejections([self._test(claim) for claim in self.claims], self.fail_alpha)
-            if rejected
-            else set()
-        )
-        tasks = [self._task_result(claim, k in failed) for k, claim in enumerate(self.claims)]
+        tasks = [self._task_result(condition) for condition in self.conditions]
         decision: Literal["PASS", "FAIL", "INCONCLUSIVE"] = "INCONCLUSIVE"
         if rejected:
             decision = "FAIL"
@@ -160,13 +153,13 @@ class _RequirementTest:
             base=_base_value(requirement, inputs), tasks=tasks if shown.task else [],
         )  # fmt: skip
 
-    def _task_result(self, claim: Claim, failed: bool) -> TaskResult:
-        estimate = claim.estimate
+    def _task_result(self, condition: Condition) -> TaskResult:
+        estimate = condition.estimate
         right = self._near(estimate.bounds(self.alpha), bad=False)
-        wrong_alpha = self.fail_alpha / len(self.claims)
+        wrong_alpha = self.fail_alpha / len(self.conditions)
         wrong = self._near(estimate.bounds(wrong_alpha), bad=True)
         decision: Literal["PASS", "FAIL", "INCONCLUSIVE"] = "INCONCLUSIVE"
-        if failed:
+        if self._is_bad(wrong):
             decision = "FAIL"
         elif not self._is_bad(right):
             decision = "PASS"
@@ -180,7 +173,7 @@ class _RequirementTest:
                 alpha=wrong_alpha if bad else self.alpha,
             )  # fmt: skip
         return TaskResult(
-            claim.task, decision, estimate.value, low, high, estimate.method,
+            condition.task, decision, estimate.value, low, high, estimate.method,
             estimate.examples or None, needed, estimate.unit,
         )  # fmt: skip
 

@@ -199,12 +199,12 @@ def _change(run: CheckedRun, id_: str) -> Estimate | None:
 
 
 def _same_examples(one: TaskScore, two: TaskScore) -> bool:
-    if one.right is None or two.right is None:
+    first, second = one.right, two.right
+    if first is None or second is None or first.examples != second.examples:
         return False
-    return one.right.examples == two.right.examples and np.array_equal(
-        one.right.ids,
-        two.right.ids,  # type: ignore[arg-type]
-    )
+    if first.ids is None or second.ids is None:
+        return first.ids is second.ids
+    return bool((first.ids == second.ids).all())
 
 
 def _from_intervals(run: CheckedRun, id_: str, value: float) -> Estimate | None:

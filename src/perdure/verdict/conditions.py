@@ -1,4 +1,4 @@
-"""What a requirement claims about a run: one estimate for a metric, one per task for drops."""
+"""What a requirement says about a run: one estimate for a metric, one per task for drops."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from .noise import ScorerNoise
     from .requirement import Requirement
 
-__all__ = ["CheckInputs", "Claim", "check_inputs", "make_claims"]
+__all__ = ["CheckInputs", "Condition", "check_inputs", "make_conditions"]
 
 NOTHING = "no task has an earlier score to compare with; give a `baseline=`"
 
 
 @dataclass(frozen=True)
-class Claim:
+class Condition:
     """An estimate that must be on one side of the limit; `task` is empty for a metric."""
 
     estimate: Estimate
@@ -81,14 +81,14 @@ def check_inputs(inputs: CheckInputs) -> list[str]:
     return notes
 
 
-def make_claims(requirement: Requirement, inputs: CheckInputs) -> list[Claim]:
-    """Return what a requirement claims; raises UndefinedMetricError with the reason if it cannot.
+def make_conditions(requirement: Requirement, inputs: CheckInputs) -> list[Condition]:
+    """Return what a requirement says; raises UndefinedMetricError with the reason if it cannot.
 
     Raises InputError for a limit that the scores can never reach, and for a missing baseline.
     """
     _check_limit(requirement, inputs.runs[0])
     if requirement.metric is None:
-        return _drop_claims(inputs)
+        return _drop_conditions(inputs)
     if requirement.relative and not inputs.baselines:
         raise InputError(
             f"requirement {requirement.text!r} needs a baseline, expected `baseline=` (a run folder"
@@ -97,7 +97,7 @@ def make_claims(requirement: Requirement, inputs: CheckInputs) -> list[Claim]:
     baselines = inputs.baselines if requirement.relative else ()
     if inputs.seeds:
         values, base = (_values(runs, requirement.metric) for runs in (inputs.runs, baselines))
-        return [Claim(seeds_estimate(values, base))]
+        return [Condition(seeds_estimate(values, base))]
     if baselines:
         estimate = difference_estimate(
             inputs.runs[0], baselines[0], requirement.metric, point_values=inputs.point_values
@@ -106,7 +106,7 @@ def make_claims(requirement: Requirement, inputs: CheckInputs) -> list[Claim]:
         estimate = metric_estimate(
             inputs.runs[0], requirement.metric, point_values=inputs.point_values
         )
-    return [Claim(add_noise(estimate, inputs.noise))]
+    return [Condition(add_noise(estimate, inputs.noise))]
 
 
 def _check_limit(requirement: Requirement, run: CheckedRun) -> None:
@@ -132,20 +132,20 @@ def _values(runs: Sequence[CheckedRun], id_: str) -> list[float]:
     return values
 
 
-def _drop_claims(inputs: CheckInputs) -> list[Claim]:
-    """Return a claim per task: how far its last score is below the baseline or its own first."""
+def _drop_conditions(inputs: CheckInputs) -> list[Condition]:
+    """Return a condition per task: how far its score is below the baseline or its own first one."""
     if inputs.seeds:
-        return _drop_claims_over_seeds(inputs)
+        return _drop_conditions_over_seeds(inputs)
     run = inputs.runs[0]
     base = inputs.baselines[0] if inputs.baselines else None
-    scale, claims = run.scale, []
+    scale, conditions = run.scale, []
     for task, before in _scores_before(run, base).items():
         estimate = drop_estimate(
             task, before, run.last[task], scale.is_accuracy, -1.0 if scale.lower_is_better else 1.0,
             _find_pair(task, run, base), point_values=inputs.point_values,
         )  # fmt: skip
-        claims.append(Claim(add_noise(estimate, inputs.noise), task))
-    return claims
+        conditions.append(Condition(add_noise(estimate, inputs.noise), task))
+    return conditions
 
 
 def _scores_before(run: CheckedRun, base: CheckedRun | None) -> Mapping[str, TaskScore]:
@@ -185,9 +185,9 @@ def _has_examples(task: str, run: CheckedRun, base: CheckedRun) -> bool:
     return run.last[task].right is not None and base.last[task].right is not None
 
 
-def _drop_claims_over_seeds(inputs: CheckInputs) -> list[Claim]:
+def _drop_conditions_over_seeds(inputs: CheckInputs) -> list[Condition]:
     sign = -1.0 if inputs.runs[0].scale.lower_is_better else 1.0
-    claims = []
+    conditions = []
     tasks = _scores_before(inputs.runs[0], inputs.baselines[0] if inputs.baselines else None)
     for task in tasks:
         for one in (*inputs.runs, *inputs.baselines):
@@ -197,7 +197,7 @@ def _drop_claims_over_seeds(inputs: CheckInputs) -> list[Claim]:
         before = [-sign * base.last[task].score for base in inputs.baselines]
         if not before:
             drops = [sign * (run.first[task].score - run.last[task].score) for run in inputs.runs]
-            claims.append(Claim(seeds_estimate(drops), task))
+            conditions.append(Condition(seeds_estimate(drops), task))
         else:
-            claims.append(Claim(seeds_estimate(after, before), task))
-    return claims
+            conditions.append(Condition(seeds_estimate(after, before), task))
+    return conditions
