@@ -388,3 +388,21 @@ def test_a_check_of_many_requirements_rarely_fails_at_its_limits(tmp_path: Path)
         if verdict.decision in wrong:
             wrong[verdict.decision] += 1
     assert max(wrong.values()) <= repeats * 0.05 + 3 * np.sqrt(repeats * 0.05 * 0.95)
+
+
+def test_the_report_draws_lost_examples_and_escapes_names(tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    name = "<b>a</b>"
+    right = answers(900, 1000)
+    ends = {(name, name): right, ("b", name): changed(right, 250, 0), ("b", "b"): right}
+    folder = write_run(tmp_path / "run", ends)
+    page = tmp_path / "page.html"
+    assert run("report", folder, "-o", page).code == 0
+    text = page.read_text(encoding="utf-8")
+    section = text[text.index('<section id="lost"') :].partition("</section>")[0]
+    assert section.count("<rect ") == 200  # of 250
+    says(section, "example 0: lost after b", "and 50 more", "250 lost", "&lt;b&gt;a")
+    assert name not in section
+    several = [two_tasks(tmp_path / f"s{k}", forgot=k) for k in range(2)]
+    assert run("report", *(f"mine={one}" for one in several), "-o", page).code == 0
+    assert '<section id="lost"' not in page.read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ def format_markdown(verdict: Verdict) -> str:
     """Return the verdict as Markdown, for a comment or a step summary."""
     first, *others = describe_verdict(verdict)
     lines = [f"### {MARKS[verdict.decision]} {_escape_markdown(first)}", ""]
-    for table in make_verdict_tables(verdict, details=True):
+    for table in make_verdict_tables(verdict, details=True, drawn=False):
         lines += [table.markdown(), ""]
     notes = [*others, *(f"note: {note}" for note in verdict.notes)]
     return "\n".join([*lines, *(f"- {_escape_markdown(line)}" for line in notes)])
@@ -29,7 +29,7 @@ def format_markdown(verdict: Verdict) -> str:
 
 def _escape_markdown(line: str) -> str:
     line = re.sub(r"([\\`*_\[\]|#~])", r"\\\1", " ".join(line.split()))
-    return line.replace("<", "&lt;").replace("&lt;=", "≤").replace(">=", "≥")
+    return line.replace("<", "&lt;")
 
 
 def format_junit(verdict: Verdict) -> str:

@@ -93,7 +93,7 @@ def _print(verdict: Verdict, format_: str, *, details: bool) -> None:
     if format_ == "json":
         print_json(verdict.to_dict())
     elif format_ == "junit":
-        print_lines(*format_junit(verdict).split("\n"))
+        print_lines(*map(render_options, format_junit(verdict).split("\n")))
     elif format_ == "markdown":
         print_lines(*map(render_options, format_markdown(verdict).split("\n")))
     elif format_ == "github":

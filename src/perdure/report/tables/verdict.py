@@ -19,7 +19,7 @@ __all__ = [
     "make_verdict_tables",
 ]
 
-WIDTH = 21  # characters of a drawn interval
+WIDTH = 17  # characters of a drawn interval
 MAX_FLIPS = 20  # examples per task in a table for people
 
 
@@ -43,42 +43,41 @@ def draw_interval(low: float, value: float, high: float, limit: float, width: in
         line[k] = "─"
     for number, mark in ((low, "├"), (high, "┤"), (value, "●"), (limit, "┃")):
         line[place(number)] = mark
-    return "".join(line).rstrip()
+    return "".join(line)
 
 
-def make_verdict_tables(verdict: Verdict, *, details: bool = False) -> list[TextTable]:
-    """Return the requirements as a table and, with `details`, the tasks of each."""
-    rows = [_requirement_row(result) for result in verdict.requirements]
-    header = ["verdict", "requirement", "value", "bounds", "limit ┃"]
-    tables = [TextTable(header, rows, right={"value", "bounds"}, keys=2)]
+def make_verdict_tables(
+    verdict: Verdict, *, details: bool = False, drawn: bool = True
+) -> list[TextTable]:
+    """Return the requirements as a table and, with `details`, the tasks of each.
+
+    Without `drawn`, limits are numbers: intervals are drawn for fonts of one width only.
+    """
+    last = "limit ┃" if drawn else "limit"
+    header = ["verdict", "requirement", "value", "bounds", last]
+    rows = [
+        [one.decision, one.requirement, *_numbers(one, one.limit, drawn=drawn)]
+        for one in verdict.requirements
+    ]
+    tables = [TextTable(header, rows, right=set(header[2:]), keys=2)]
     for result in verdict.requirements if details else ():
         if result.tasks:
-            inner = [[one.decision, one.task, *_numbers(one, result.limit)] for one in result.tasks]
-            tables.append(
-                TextTable(
-                    ["verdict", "task", "drop", "bounds", "limit ┃"],
-                    inner,
-                    title=f"{result.requirement}, against {result.reference}",
-                    right={"drop", "bounds"},
-                    keys=2,
-                )
-            )
+            header = ["verdict", "task", "drop", "bounds", last]
+            rows = [
+                [one.decision, one.task, *_numbers(one, result.limit, drawn=drawn)]
+                for one in result.tasks
+            ]
+            title = f"{result.requirement}, against {result.reference}"
+            tables.append(TextTable(header, rows, title=title, right=set(header[2:]), keys=2))
     return tables
 
 
-def _requirement_row(result: RequirementResult) -> list[str]:
-    if result.value is None:
-        return [result.decision, result.requirement, "", "", ""]
-    return [result.decision, result.requirement, *_numbers(result, result.limit)]
-
-
-def _numbers(result: RequirementResult | TaskResult, limit: float) -> list[str]:
+def _numbers(result: RequirementResult | TaskResult, limit: float, *, drawn: bool) -> list[str]:
     value, low, high = result.value, result.low, result.high
-    assert value is not None
-    assert low is not None
-    assert high is not None
-    drawn = draw_interval(low, value, high, limit)
-    return [f"{value:.4f}", f"{low:.4f} to {high:.4f}", drawn]
+    if value is None or low is None or high is None:
+        return ["", "", ""]
+    last = draw_interval(low, value, high, limit) if drawn else f"{limit:g}"
+    return [f"{value:.4f}", f"{low:.4f} to {high:.4f}", last]
 
 
 def describe_verdict(verdict: Verdict) -> list[str]:
@@ -121,7 +120,7 @@ def describe_requirement(result: RequirementResult) -> str:
     elif result.metric is None:
         parts.append(f"against {result.reference}")
     if result.base is not None:
-        parts.append(f"{result.metric} is {result.base:.4f} in the baseline")
+        parts.append(f"the value is {result.metric} minus {result.base:.4f}, that of the baseline")
     if result.decision == "INCONCLUSIVE":
         parts.append(_describe_needed(result))
     return "; ".join(parts)
