@@ -106,8 +106,8 @@ STUDIES = (
     (1, "report {folder}/small.toml --store {folder}/runs -o {folder}/out.html"),
 )
 CHECKS = (
-    (4, "check {parent} --require acc>=.1 --requirements {folder}/gate.toml"),
-    (3, "check {folder}/base --baseline {folder}/baseline.json --requirements {folder}/gate.toml"),
+    (4, "check {parent} --requirements {folder}/gate.toml --format markdown"),
+    (3, "check {folder}/base --baseline {folder}/baseline.json --require acc>=base --format junit"),
     (2, "check {folder}/base --baseline {parent} --require acc>=base --format junit"),
     (2, "flips {parent}"), (2, "flips {folder}/base --against {folder}/baseline.json"),
     (2, "freeze {parent} -o {folder}/out.json"),

@@ -83,7 +83,10 @@ def read_checked_run(path: str | os.PathLike[str]) -> CheckedRun:
     if folder.has_metadata() and not folder.is_finished():
         state = folder.status().state
         raise InputError(f"{name}: the run is {state}, expected a finished run; resume it first")
-    return make_checked_run(name, read_input(name))
+    run = make_checked_run(name, read_input(name))
+    if not run.last:
+        raise InputError(f"{name}: no scores in it, expected an evaluation of each task")
+    return run
 
 
 def make_checked_run(name: str, source: ScoreInput) -> CheckedRun:

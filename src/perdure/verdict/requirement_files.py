@@ -10,6 +10,7 @@ import msgspec
 
 from ..record import InputError
 from ..record.io.toml import read_toml
+from .requirement import parse_requirement
 
 __all__ = ["CheckSettings", "find_settings", "read_settings"]
 
@@ -65,6 +66,11 @@ def _convert(table: object, path: str | os.PathLike[str], where: str) -> CheckSe
         raise InputError(
             f"{path}: {where}: {error}; expected require, baseline, level or inconclusive"
         ) from None
+    for line in settings.require:
+        try:
+            parse_requirement(line)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
     if settings.baseline is None:
         return settings
     baseline = os.fspath(Path(path).parent / settings.baseline)
