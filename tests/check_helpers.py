@@ -72,11 +72,13 @@ def _write_results(
     folder.mkdir()
     (folder / "tasks.json").write_text(json.dumps(tasks))
     for number, task in enumerate(tasks):
-        own = [(step, right) for step, _, tested, _, right in rows if tested == task]
-        numbers = ids.get(task, range(len(own[0][1])))
-        np.save(folder / f"{number}.npy", np.array(numbers, dtype=np.int64))
-        records = (np.int64(step).tobytes() + np.packbits(right).tobytes() for step, right in own)
-        (folder / f"{number}.bin").write_bytes(b"".join(records))
+        own = [(step, kind, right) for step, _, tested, kind, right in rows if tested == task]
+        numbers = ids.get(task, range(len(own[0][2])))
+        # Results before training are of whole sets, as those of control tasks.
+        name = f"{number}.full" if any(kind == "initial" for _, kind, _ in own) else str(number)
+        np.save(folder / f"{name}.npy", np.array(numbers, dtype=np.int64))
+        records = (np.int64(step).tobytes() + np.packbits(right).tobytes() for step, _, right in own)
+        (folder / f"{name}.bin").write_bytes(b"".join(records))
 
 
 def two_tasks(

@@ -84,6 +84,10 @@ def difference_estimate(
     run: CheckedRun, base: CheckedRun, id_: str, *, point_values: bool = False
 ) -> Estimate:
     """Return the estimate of a metric of a run minus that of the baseline; raises likewise."""
+    value, reason = base.metric(id_)
+    if value is None:
+        fix = "; give the run folder as `baseline=`, a frozen one has only scores at task ends"
+        raise UndefinedMetricError(f"{base.name}: {reason}{fix if base.frozen else ''}")
     if paired := _paired_accuracy(run, base, id_) or _paired_metric(run, base, id_):
         return paired
     one, two = (metric_estimate(each, id_, point_values=point_values) for each in (run, base))

@@ -127,6 +127,8 @@ def describe_requirement(result: RequirementResult) -> str:
 
 
 def _describe_needed(result: RequirementResult) -> str:
+    if result.examples is None:
+        return "more examples would decide"
     if result.examples_needed is None:
         return "no number of examples would decide: the value is at its limit"
     unit = "seeds" if result.unit == "seeds" else "examples per task"
