@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import perdure
+from perdure.stats import drop_bounds
 from perdure.verdict import parse_requirement
 
 from .check_helpers import answers, changed, two_tasks, write_run
@@ -406,3 +407,39 @@ def test_the_report_draws_lost_examples_and_escapes_names(tmp_path: Path) -> Non
     several = [two_tasks(tmp_path / f"s{k}", forgot=k) for k in range(2)]
     assert run("report", *(f"mine={one}" for one in several), "-o", page).code == 0
     assert '<section id="lost"' not in page.read_text(encoding="utf-8")
+
+
+def test_the_error_of_fail_is_shared_over_tasks_and_over_requirements(tmp_path: Path) -> None:
+    """A drop that is significant by itself, not among ten tasks or ten requirements."""
+    right = answers(900, 1000)
+    lost = changed(right, 30, 0)  # P(30 lost or more at a drop of .02) = .02
+    alone = [
+        write_run(tmp_path / f"alone{k}", {("", "a"): one}) for k, one in enumerate((right, lost))
+    ]
+    assert perdure.check(alone[1], DROP, baseline=alone[0]).decision == "FAIL"
+    others = {("", f"t{k}"): right for k in range(9)}
+    ten = [
+        write_run(tmp_path / f"ten{k}", {("", "a"): one, **others})
+        for k, one in enumerate((right, lost))
+    ]
+    (result,) = perdure.check(ten[1], DROP, baseline=ten[0]).requirements
+    assert (result.decision, result.task) == ("INCONCLUSIVE", "a")
+    assert result.low == drop_bounds(30, 0, 1000, alpha=(1 - 0.95) / 10).low
+    assert result.high == drop_bounds(30, 0, 1000, alpha=1 - 0.95).high
+    learned = [
+        two_tasks(tmp_path / f"learned{k}", first=right, forgot=forgot)
+        for k, forgot in enumerate((0, 30))
+    ]
+    easy = [f"acc >= .{k}" for k in range(1, 7)] + [f"acc.learning >= .{k}" for k in range(1, 4)]
+    text = "forgetting.learned <= .02"
+    assert perdure.check(learned[1], text).decision == "FAIL"
+    verdict = perdure.check(learned[1], [*easy, text])
+    assert [one.decision for one in verdict.requirements] == ["PASS"] * 9 + ["INCONCLUSIVE"]
+
+
+def test_a_pass_needs_no_correction(tmp_path: Path, base: Path) -> None:
+    folder = two_tasks(tmp_path / "run", forgot=5)
+    texts = [LEARNED, *(f"acc >= .{k}" for k in range(1, 8))]
+    one, many = perdure.check(folder, LEARNED), perdure.check(folder, texts)
+    assert one.requirements[0].high == many.requirements[0].high
+    assert one.decision == many.decision == "PASS"

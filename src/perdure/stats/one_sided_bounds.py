@@ -63,7 +63,7 @@ def mean_accuracy_bounds(
     Example:
         >>> bounds = mean_accuracy_bounds([(99, 100), (98, 100)], [0.5, 0.5])
         >>> round(bounds.low, 4), round(bounds.high, 4)
-        (0.9618, 0.9959)
+        (0.9617, 0.9959)
     """
     right, n = (sum(column) for column in zip(*counts, strict=True))
     weights = [share / size for share, (_, size) in zip(shares, counts, strict=True)]

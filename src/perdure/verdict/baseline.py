@@ -140,8 +140,13 @@ def _freeze_task(run: CheckedRun, task: str, score: TaskScore) -> FrozenTask:
 
 def write_baseline(baseline: Baseline, path: str | os.PathLike[str]) -> None:
     """Write a baseline file, replacing one that is there."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"{target}: there is no folder {target.parent}; create it first")
+    if target.is_dir():
+        raise InputError(f"{target}: is a folder, expected a file")
     text = msgspec.json.format(msgspec.json.encode(baseline), indent=1)
-    replace_file(Path(path), text + b"\n")
+    replace_file(target, text + b"\n")
 
 
 def read_baseline(path: str | os.PathLike[str]) -> CheckedRun:
