@@ -77,8 +77,9 @@ def _write_results(
         # Results before training are of whole sets, as those of control tasks.
         name = f"{number}.full" if any(kind == "initial" for _, kind, _ in own) else str(number)
         np.save(folder / f"{name}.npy", np.array(numbers, dtype=np.int64))
-        records = (np.int64(step).tobytes() + np.packbits(right).tobytes() for step, _, right in own)
-        (folder / f"{name}.bin").write_bytes(b"".join(records))
+        bits = [(np.int64(step), np.packbits(right)) for step, _, right in own]
+        records = b"".join(step.tobytes() + row.tobytes() for step, row in bits)
+        (folder / f"{name}.bin").write_bytes(records)
 
 
 def two_tasks(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -85,6 +86,9 @@ def check(
         runs, require or (), baseline=baseline, noise=noise, level=level,
         inconclusive=inconclusive, requirements=settings, point_values=point_values,
     )  # fmt: skip
+    if requirements is None and settings is not None and settings.require:
+        note = f"{len(settings.require)} requirements are those of ./pyproject.toml"
+        verdict = replace(verdict, notes=[*verdict.notes, note])
     _print(verdict, format_, details=details)
     return verdict.exit_code
 
