@@ -443,3 +443,18 @@ def test_a_pass_needs_no_correction(tmp_path: Path, base: Path) -> None:
     one, many = perdure.check(folder, LEARNED), perdure.check(folder, texts)
     assert one.requirements[0].high == many.requirements[0].high
     assert one.decision == many.decision == "PASS"
+
+
+def test_a_task_that_cannot_be_compared_is_never_passed_over(tmp_path: Path) -> None:
+    right = answers(900, 1000)
+    gone = {("a", "a"): right, ("b", "b"): right, ("c", "b"): right, ("c", "c"): right}
+    says(_reason(write_run(tmp_path / "gone", gone)), "no last score of 'a'")
+    new = {("a", "a"): right, ("b", "a"): right, ("b", "b"): right, ("b", "control"): right}
+    says(_reason(write_run(tmp_path / "new", new)), "'control' is never learned")
+    says(_reason(write_run(tmp_path / "one", {("a", "a"): right})), "no task has an earlier score")
+
+
+def _reason(folder: Path) -> str:
+    verdict = perdure.check(folder, DROP)
+    assert verdict.exit_code == 2
+    return verdict.requirements[0].reason

@@ -138,34 +138,36 @@ def _drop_conditions(inputs: CheckInputs) -> list[Condition]:
         return _drop_conditions_over_seeds(inputs)
     run = inputs.runs[0]
     base = inputs.baselines[0] if inputs.baselines else None
-    scale, conditions = run.scale, []
+    conditions = []
     for task, before in _scores_before(run, base).items():
         estimate = drop_estimate(
-            task, before, run.last[task], scale.is_accuracy, -1.0 if scale.lower_is_better else 1.0,
-            _find_pair(task, run, base), point_values=inputs.point_values,
+            task, before, run.last[task], run.scale, _find_pair(task, run, base),
+            point_values=inputs.point_values,
         )  # fmt: skip
         conditions.append(Condition(add_noise(estimate, inputs.noise), task))
     return conditions
 
 
 def _scores_before(run: CheckedRun, base: CheckedRun | None) -> Mapping[str, TaskScore]:
-    """Return the score of each task that its last one is compared with."""
+    """Return the score of each task that its last one is compared with; a task without raises."""
+    before = run.first if base is None else base.last
+    whose = "it had before" if base is None else "the baseline has"
+    missing = next((task for task in before if task not in run.last), None)
+    if missing is not None:
+        raise UndefinedMetricError(f"{run.name} has no last score of {missing!r}, which {whose}")
     if base is not None:
-        missing = [task for task in base.last if task not in run.last]
-        if missing:
-            raise UndefinedMetricError(
-                f"{run.name} has no last score of {missing[0]!r}, which the baseline has"
-            )
-        if not base.last:
-            raise UndefinedMetricError(f"{base.name} has no scores")
-        return base.last
-    before = {
-        task: run.first[task] for task in run.last
-        if task in run.first and task != (run.learned or ("",))[-1]
-    }  # fmt: skip
-    if not before:
+        return before
+    newest = run.learned[-1:]  # nothing was trained after it
+    unknown = next((task for task in run.last if task not in (*before, *newest)), None)
+    if unknown is not None:
+        raise UndefinedMetricError(
+            f"{unknown!r} is never learned and has no score before training to compare with; give "
+            "a `baseline=`"
+        )
+    older = {task: score for task, score in before.items() if task not in newest}
+    if not older:
         raise UndefinedMetricError(NOTHING)
-    return before
+    return older
 
 
 def _find_pair(

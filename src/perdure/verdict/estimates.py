@@ -25,7 +25,7 @@ from .checked_run import pair_examples
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..metrics import PerExample
+    from ..metrics import PerExample, ScoreScale
     from .checked_run import CheckedRun, TaskScore
 
 __all__ = ["NO_INTERVAL", "Estimate", "difference_estimate", "drop_estimate", "metric_estimate"]
@@ -84,35 +84,43 @@ def difference_estimate(
     run: CheckedRun, base: CheckedRun, id_: str, *, point_values: bool = False
 ) -> Estimate:
     """Return the estimate of a metric of a run minus that of the baseline; raises likewise."""
-    value, reason = base.metric(id_)
-    if value is None:
-        fix = "; give the run folder as `baseline=`, a frozen one has only scores at task ends"
-        raise UndefinedMetricError(f"{base.name}: {reason}{fix if base.frozen else ''}")
+    for one in (run, base):
+        value, reason = one.metric(id_)
+        if value is None:
+            fix = "; give the run folder as `baseline=`, a frozen one has only scores at task ends"
+            raise UndefinedMetricError(f"{one.name}: {reason}{fix if one.frozen else ''}")
     if paired := _paired_accuracy(run, base, id_) or _paired_metric(run, base, id_):
         return paired
-    one, two = (metric_estimate(each, id_, point_values=point_values) for each in (run, base))
-    if POINT in (one.method, two.method):
-        return point_estimate(one.value - two.value)
+    new, old = (metric_estimate(one, id_, point_values=point_values) for one in (run, base))
+    if POINT in (new.method, old.method):
+        return point_estimate(new.value - old.value)
 
     def bounds(alpha: float) -> OneSidedBounds:
-        return add_bounds([one.bounds(alpha), two.bounds(alpha)], [1, -1])
+        return add_bounds([new.bounds(alpha), old.bounds(alpha)], [1, -1])
 
     return Estimate(
-        one.value - two.value, bounds, INDEPENDENT, min(one.examples, two.examples), one.tasks,
-        2 * one.evaluations,
+        new.value - old.value, bounds, INDEPENDENT, min(new.examples, old.examples), new.tasks,
+        2 * new.evaluations,
     )  # fmt: skip
 
 
 def drop_estimate(
-    task: str, before: TaskScore, after: TaskScore, scale_is_accuracy: bool, sign: float,
-    pair: tuple[PerExample, PerExample] | None, *, point_values: bool = False,
-) -> Estimate:  # fmt: skip
+    task: str,
+    before: TaskScore,
+    after: TaskScore,
+    scale: ScoreScale,
+    pair: tuple[PerExample, PerExample] | None,
+    *,
+    point_values: bool = False,
+) -> Estimate:
     """Return the estimate of how far the score of a task has dropped; raises likewise."""
-    drop = sign * (before.score - after.score)
+    drop = before.score - after.score
+    if scale.lower_is_better:
+        drop = -drop
     if pair is not None:
         count = _count_changes(pair[0][0], pair[1][0])
         return _paired_mean([count], [1.0], (task,))
-    if scale_is_accuracy and before.n and after.n:
+    if scale.is_accuracy and before.n and after.n:
         parts = [(round(one.score * one.n), one.n) for one in (before, after)]
 
         def bounds(alpha: float) -> OneSidedBounds:
