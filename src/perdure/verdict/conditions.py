@@ -71,7 +71,7 @@ def check_inputs(inputs: CheckInputs) -> list[str]:
             raise InputError(
                 f"{one.name}: scores of another scale than {inputs.runs[0].name}, expected the same"
             )
-    for run, base in zip(inputs.runs, inputs.baselines, strict=False):
+    for run, base in () if inputs.seeds else zip(inputs.runs, inputs.baselines, strict=False):
         for task in run.last:
             if task in base.last and _has_examples(task, run, base):
                 pair_examples(task, base, run)

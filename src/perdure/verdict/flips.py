@@ -22,7 +22,7 @@ __all__ = ["ExampleFlip", "Flips", "TaskFlips", "find_flips"]
 BEFORE_TRAINING = "before training"
 AT_THE_END = "the end of training"
 NOT_RECORDED = (
-    "{}: it is not recorded which examples were right at task ends, expected per-example results "
+    "{}: it is not recorded which examples were right, expected per-example results of task ends "
     "(`per_example=True`)"
 )
 
@@ -126,7 +126,8 @@ def find_flips(run: CheckedRun, against: CheckedRun | None = None) -> Flips:
     else:
         histories, notes = _histories_against(run, against)
     if not histories:
-        raise InputError(NOT_RECORDED.format(run.name if against is None else notes[0]))
+        names = run.name if against is None else f"{run.name} and {against.name}"
+        raise InputError(NOT_RECORDED.format(names))
     counts = [_count(history) for history in histories.values()]
     p_values = [mcnemar_p(lost, gained) for lost, gained in counts]
     tasks = [
