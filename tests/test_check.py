@@ -136,6 +136,8 @@ def test_without_an_interval_only_the_user_may_decide_by_values(tmp_path: Path) 
     says(answer.out, "--point-values", "--per-example")
     assert decision(folder, "--require", LEARNED, "--point-values") == (1, "FAIL")
     assert decision(folder, "--require", "acc >= .7", "--point-values") == (0, "PASS")
+    shown = run("check", folder, "--require", LEARNED, "--point-values").out
+    says(shown, "point value only", "promises nothing")
 
 
 def test_drops_are_measured_since_learning_without_a_baseline(tmp_path: Path) -> None:

@@ -92,6 +92,8 @@ def describe_verdict(verdict: Verdict) -> list[str]:
     }[verdict.uncertainty]
     error = f"{1 - verdict.level:.3g}"
     second = f"each wrong verdict has a probability of {error} at most; bounds are about {about}"
+    if any(one.low == one.high and one.value is not None for one in verdict.requirements):
+        second += "; a requirement that is decided by its value alone promises nothing"
     return [first, second, *_describe_methods(verdict), *_describe_open(verdict)]
 
 
