@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-peers coverage power pins lock clean
+.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-peers coverage power verdicts pins lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -117,6 +117,10 @@ coverage: .venv/dev
 # Size and power of the tests in `perdure compare`, as in docs/statistics.md.
 power: .venv/dev
 	$(BIN)/python benchmarks/power.py
+
+# Error rates and power of `perdure check`, as in docs/check.md.
+verdicts: .venv/dev
+	$(BIN)/python benchmarks/verdicts.py
 
 # A stamp file per set of packages: a second call skips what is installed.
 .venv/bin/python:

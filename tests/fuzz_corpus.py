@@ -16,6 +16,7 @@ from perdure import execution, studies, training
 from perdure.data import load
 from perdure.report.live.store_watcher import StoreWatcher
 
+from .check_helpers import two_tasks
 from .cli_helpers import COSTS, POINTS, Answer, R, run, table
 from .data_helpers import write_pack
 
@@ -106,6 +107,13 @@ STUDIES = (
     (1, "plot heatmaps {folder}/small.toml --store {folder}/runs -o {folder}/out.svg"),
     (1, "report {folder}/small.toml --store {folder}/runs -o {folder}/out.html"),
 )
+CHECKS = (
+    (4, "check {parent} --requirements {folder}/gate.toml --format markdown"),
+    (3, "check {folder}/base --baseline {folder}/baseline.json --require acc>=base --format junit"),
+    (2, "check {folder}/base --baseline {parent} --require acc>=base --format junit"),
+    (2, "flips {parent}"), (2, "flips {folder}/base --against {folder}/baseline.json"),
+    (2, "freeze {parent} -o {folder}/out.json"),
+)  # fmt: skip
 RESUME = (
     "run split-digits naive --epochs 1 --every 30 --set hidden=8 --seeds 1 --device cpu --store "
     "{folder}/stopped"
@@ -142,6 +150,7 @@ KINDS: tuple[tuple[int, Kind], ...] = (
     (8, Kind("store", "runs/*/**/*", RUNS)),
     (3, Kind("store", "small.toml", STUDIES)),
     (3, Kind("store", "runs/**/*.json", STUDIES)),
+    (3, Kind("checks", "**/*", CHECKS, frozenset({0, 1, 2, 3}))),
     (1, Kind("store", "stopped/**/*", ((1, RESUME),), frozenset({0, 1, 2}))),
     (1, Kind("data", "**/*", DATA, frozenset({0, 1, 2}))),
 )
@@ -157,6 +166,10 @@ def make_corpus(folder: Path) -> None:
     np.save(files / "vector.npy", np.array([2, 2, 2, 2, 2]))
     np.savez(files / "plain.npz", matrix=np.array(R))
     np.savez_compressed(files / "fields.npz", matrix=np.array(R), initial=np.full(5, 0.1))
+    checks = folder / "checks"
+    two_tasks(checks / "base", 100, forgot=5)
+    run("freeze", checks / "base", "-o", checks / "baseline.json")
+    (checks / "gate.toml").write_text('require = ["no task drops more than .02"]\nlevel = 0.9\n')
     store = folder / "store"
     store.mkdir()
     (store / "small.toml").write_text(STUDY)

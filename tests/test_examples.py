@@ -53,3 +53,41 @@ def test_own_loop_gets_the_record_and_the_summary(tmp_path: Path) -> None:
     assert run.matrix.classes.tolist() == [3, 3, 3]
     assert set(run.per_example) == set(run.matrix.tasks)
     assert "min_acc" in run.summary().intervals
+
+
+@pytest.mark.slow
+def test_the_gate_says_pass_fail_and_inconclusive(tmp_path: Path) -> None:
+    """Train, freeze, retrain as well, retrain worse, and evaluate on too few examples."""
+    pytest.importorskip("torch")
+    gate = ROOT / "examples" / "gate"
+
+    def call(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-W", "error", *map(str, words)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PERDURE_QUIET": "1"},
+            cwd=tmp_path,
+        )
+
+    def train(name: str, *options: str) -> Path:
+        shown = call(gate / "train.py", tmp_path / name, *options)
+        assert (shown.returncode, shown.stderr) == (0, "")
+        return tmp_path / name
+
+    def check(name: str, baseline: str | Path) -> tuple[int, str]:
+        shown = call("-m", "perdure", "check", name, "--baseline", baseline, "--requirements",
+                     gate / "requirements.toml")  # fmt: skip
+        return shown.returncode, shown.stdout.partition(":")[0]
+
+    train("base")
+    assert call("-m", "perdure", "freeze", "base", "-o", "baseline.json").returncode == 0
+    train("equal", "--seed", "1")
+    assert check("equal", "baseline.json") == (0, "PASS")
+    train("worse", "--seed", "1", "--memory", "0")
+    assert check("worse", "baseline.json") == (1, "FAIL")
+    train("small", "--evaluate", "20")
+    train("small-new", "--evaluate", "20", "--seed", "1")
+    assert check("small-new", "small") == (3, "INCONCLUSIVE")
+    assert check("small-new", "baseline.json")[0] == 2  # other examples

@@ -2,6 +2,8 @@
 
 - `score`, `score_groups` and `compare` compute metrics from arrays, files and recorded runs;
   `which` says which definitions give a number.
+- `check` decides whether a run keeps requirements, against its own past or a baseline of `freeze`;
+  `flips` lists the examples that were lost.
 - `repeat` calls a function of yours with several seeds and computes metrics of what it returns.
 - `Evaluator` evaluates every task while your own training loop runs, `evaluate` a model once;
   `Log` records evaluations that any other program makes.
@@ -45,6 +47,10 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from . import strategies as strategies
     from . import studies as studies
     from . import training as training
+    from . import verdict as verdict
+    from .api.checks import check as check
+    from .api.checks import flips as flips
+    from .api.checks import freeze as freeze
     from .api.comparison import compare as compare
     from .api.definitions import DefinitionMatch as DefinitionMatch
     from .api.definitions import DefinitionMatches as DefinitionMatches
@@ -87,11 +93,14 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from .record import list_runs as list_runs
     from .record import open_run as open_run
     from .report.tables import ComparisonReport as ComparisonReport
+    from .verdict import Flips as Flips
+    from .verdict import Verdict as Verdict
 
 __version__ = "0.1.0"
 
 # Where each name that is imported on first use is defined.
 _LIGHT = {
+    "api.checks": ("check", "flips", "freeze"),
     "api.comparison": ("compare",),
     "api.definitions": ("DefinitionMatch", "DefinitionMatches", "which"),
     "api.grouped_scores": ("GroupedScores", "ScoreGroup", "score_groups"),
@@ -101,6 +110,7 @@ _LIGHT = {
         "RunStatus", "list_runs", "open_run",
     ),
     "report.tables": ("ComparisonReport",),
+    "verdict": ("Flips", "Verdict"),
     "api.repeat": ("RepeatError", "repeat"),
     "api.run_options": ("ConfigOptions",),
     "api.runs": ("RunResult", "run"),
@@ -116,6 +126,7 @@ _NEEDS_TORCH = {
 _SUBPACKAGES = (
     "adapters", "data", "evaluation", "execution", "importers", "metrics", "models", "record",
     "report", "reproduction", "scenarios", "stats", "strategies", "studies", "training",
+    "verdict",
 )  # fmt: skip
 _MODULES = {name: module for module, names in (_LIGHT | _NEEDS_TORCH).items() for name in names}
 

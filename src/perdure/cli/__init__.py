@@ -1,4 +1,7 @@
-"""The command line: parse, call, print. Exit codes: 0; 1 a failed computation; 2 invalid input."""
+"""The command line: parse, call, print.
+
+Exit codes: 0; 1 a failed computation, or FAIL; 2 invalid input; 3 an inconclusive check.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,9 @@ from .score import score
 from .store.import_ import import_
 from .store.runs import runs_app
 from .study import study_app
+from .verdict.check import check
+from .verdict.flips import flips
+from .verdict.freeze import freeze
 from .watch import watch
 
 __all__ = ["app", "main"]
@@ -41,6 +47,9 @@ app = App(
 )
 app.command(score)
 app.command(compare)
+app.command(check)
+app.command(freeze)
+app.command(flips)
 app.command(which)
 app.command(explain)
 app.command(plan)

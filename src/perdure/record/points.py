@@ -236,6 +236,25 @@ class Points:
         ends = np.searchsorted(self.tested[rows], np.arange(len(self.names)))
         return np.split(rows, ends[1:])
 
+    def last_rows(self) -> dict[str, int]:
+        """Return the row of the last evaluation of each task: a whole set before a probe.
+
+        With boundaries, it is the row behind the last row of the matrix: the last whole set, or the
+        last probe, while the last task was trained. A task without either has none.
+        """
+        rows = np.flatnonzero(self.kind != INITIAL)
+        if len(self._spans[0]):
+            rows = rows[self.trained[rows] == self._spans[0][-1]]
+            rows = rows[np.lexsort((self.step[rows], self.kind[rows]))]
+        else:
+            rows = rows[np.lexsort((self.kind[rows], self.step[rows]))]
+        return {self.names[self.tested[row]]: row for row in rows.tolist()}  # the last one stays
+
+    def first_rows(self) -> dict[str, int]:
+        """Return the row of each task's evaluation before any training, where there is one."""
+        rows = np.flatnonzero((self.kind == INITIAL) & (self.step == 0))
+        return {self.names[self.tested[row]]: row for row in rows.tolist()}
+
     def matrix_rows(self, tasks: int) -> NDArray[np.intp]:
         """Return the row behind each measured matrix entry, sorted by evaluated task."""
         inside = (self.tested < tasks) & (self.trained >= 0)

@@ -89,9 +89,10 @@ class ScoreInput:
     """What a file or a run holds. `no_matrix` says why there is no matrix.
 
     `per_example` has the results of the evaluations during training, `per_example_at_ends` those
-    behind the matrix, with its rows as steps; `control` has the scores of tasks that are evaluated
-    but never trained, with their results; `evaluation_data` has a fingerprint per task. `seed`
-    is that which a file or a run states.
+    behind the matrix, with its rows as steps; `per_example_last` those of the last evaluation of
+    each task, `per_example_first` those before training; `control` has the scores of tasks that
+    are evaluated but never trained, with their results; `evaluation_data` has a fingerprint per
+    task. `seed` is that which a file or a run states.
     """
 
     matrix: ScoreMatrix | None = None
@@ -100,6 +101,8 @@ class ScoreInput:
     control: ControlScores | None = None
     per_example: dict[str, PerExample] = field(default_factory=dict)
     per_example_at_ends: dict[str, PerExample] = field(default_factory=dict)
+    per_example_last: dict[str, PerExample] = field(default_factory=dict)
+    per_example_first: dict[str, PerExample] = field(default_factory=dict)
     evaluation_data: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     no_matrix: str = ""

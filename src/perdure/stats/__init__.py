@@ -2,7 +2,9 @@
 
 from .intervals import *
 from .letter_display import *
+from .one_sided_bounds import *
 from .pair_tests import *
+from .paired_proportions import *
 from .pairwise import *
 from .permutation_tests import *
 from .planning import *

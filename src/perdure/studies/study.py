@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -13,7 +11,8 @@ import msgspec
 
 from .._devices import resolve_device
 from ..data.own import ReadOptions
-from ..record import InputError, check_depth, read_file
+from ..record import InputError
+from ..record.io.toml import read_toml
 from ..scenarios import Setting, draw_task_orders, find_scenario
 from ..training.config import RunConfig, count_tasks, make_config
 from .checks import (
@@ -42,10 +41,6 @@ __all__ = [
     "read_study",
 ]
 
-MAX_BYTES = 1 << 20
-# Python's parser takes quadratic time and memory in the number of parts of a key.
-LONG_KEY = re.compile(rb"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){64}""")
-BARE_FRACTION = re.compile(rb"[=\[,]\s*-?\.\d")
 Values = dict[str, object]  # options and hyperparameters by name
 Grid = dict[str, list[object]]  # the values to search, by name
 GridPoint = dict[str, object]  # one value per name of a grid
@@ -227,25 +222,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 def read_study(path: Path | str) -> Study:
     """Return the study of a TOML file, or raise with the first mistake in it."""
     path = Path(path)
-    try:
-        data = read_file(path, MAX_BYTES)
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError(
-            f"{path}: no such file, expected a study in TOML like examples/study.toml"
-        ) from None
-    if LONG_KEY.search(data):
-        raise InputError(f"{path}: a key of more than 64 parts, expected a.b = 1")
-    try:
-        plain = tomllib.loads(data.decode())
-    except RecursionError:
-        raise InputError(f"{path}: cannot be read as TOML (nested too deeply)") from None
-    except ValueError as error:  # also raised for a number of 5000 digits
-        hint = "; TOML writes 0.1, not .1" if BARE_FRACTION.search(data) else ""
-        raise InputError(
-            f"{path}: cannot be read as TOML ({error}{hint}), expected a study like "
-            "examples/study.toml"
-        ) from None
-    check_depth(plain, str(path))
+    plain = read_toml(path, "a study in TOML like examples/study.toml")
     return make_study(locate_scenarios(plain, path.parent), path.stem)
 
 

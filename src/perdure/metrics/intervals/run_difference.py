@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..per_example import PerExample
 
-__all__ = ["RunDifference", "difference_of_runs"]
+__all__ = ["RunDifference", "align_examples", "difference_of_runs"]
 
 
 @dataclass
@@ -77,7 +77,7 @@ def difference_of_runs(
     for task in names:
         if task not in first:
             raise UndefinedMetricError(f"no per-example results of task {task!r} were recorded")
-    aligned = {task: _align(task, first[task], second[task]) for task in names}
+    aligned = {task: align_examples(task, first[task], second[task]) for task in names}
     computed = compute_intervals(end_statistics([first, aligned], names), level=level, seed=seed)
     result = RunDifference(names, computed.values, {}, computed.per_task_values)
     for id_, interval in computed.intervals.items():
@@ -94,8 +94,11 @@ def _clip(ends: tuple[float, float], limit: float) -> tuple[float, float]:
     return max(ends[0], -limit), min(ends[1], limit)
 
 
-def _align(task: str, first: PerExample, second: PerExample) -> PerExample:
-    """Return the results of the second run in the order of examples of the first, or raise."""
+def align_examples(task: str, first: PerExample, second: PerExample) -> PerExample:
+    """Return the results of the second run in the order of examples of the first.
+
+    Raises UndefinedMetricError with the reason if they are results of other examples.
+    """
     if None not in (first.data, second.data) and first.data != second.data:
         raise UndefinedMetricError(
             f"the evaluation data of task {task!r} differs (fingerprints {first.data} and "

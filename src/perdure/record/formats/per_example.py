@@ -132,15 +132,25 @@ def add_per_example(result: ScoreInput, folder: Path) -> None:
             mine, size = subsets[task], stream.sizes.get(task)
             _check(task, mine, *stream.tasks[task], size, folder)
     _check_whole_sets(whole_sets, result.points, folder)
+    prints = result.evaluation_data
+    for name, rows in (("last", result.points.last_rows()), ("first", result.points.first_rows())):
+        single = {
+            task: _find_evaluation(result.points, row, subsets.get(task), whole_sets.get(task))
+            for task, row in rows.items()
+        }
+        with_data = {
+            task: replace(mine, data=prints.get(task))
+            for task, mine in single.items()
+            if mine is not None
+        }
+        setattr(result, f"per_example_{name}", with_data)
     if result.control is not None:
         results = _find_control_results(result.points, subsets, whole_sets)
-        prints = result.evaluation_data
         results = {task: replace(mine, data=prints.get(task)) for task, mine in results.items()}
         result.control = replace(result.control, per_example=results)
     subsets = {task: mine for task, mine in subsets.items() if task in result.stream.tasks}
     if result.matrix is not None:
         ends, missing = _find_results_at_ends(result.points, subsets, whole_sets)
-        prints = result.evaluation_data
         result.per_example_at_ends = {
             task: replace(mine, data=prints.get(task)) for task, mine in ends.items()
         }

@@ -16,6 +16,7 @@ from ..labels import axis_label, merge_scales
 from ..load import get_config
 from ..tables.scores import format_metric
 from .costs import CostsTable, make_costs_table
+from .lost_examples import LostExamples, find_lost_examples
 from .narrative import Interpretation, interpret
 from .plot_data import CriteriaData, CurveData, make_criteria_data, make_curve_data
 from .provenance import RunsProvenance, get_provenance
@@ -99,6 +100,7 @@ class PagePart(NamedTuple):
     every_metric: list[MetricRow]
     interpretations: list[Interpretation]
     heatmaps: list[Heatmap]
+    lost_examples: list[LostExamples]
     costs: CostsTable | None
     curves: CurveData
     criteria: CriteriaData | None
@@ -176,6 +178,7 @@ def _build_part(
         every_metric=_list_every_metric(methods, scale),
         interpretations=[interpret(method) for method in methods],
         heatmaps=[_make_heatmap(method) for method in methods],
+        lost_examples=find_lost_examples(methods),
         costs=make_costs_table(runs),
         curves=make_curve_data(runs),
         criteria=make_criteria_data(metrics, runs),
