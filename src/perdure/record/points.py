@@ -156,27 +156,29 @@ class Points:
 
         `subsample=n` uses every n-th evaluation by probe, as a run that evaluates less often has.
         """
-        probed = np.unique(self.step[self.kind == PROBE])[
-            check_subsample(subsample) - 1 :: subsample
-        ]
+        check_subsample(subsample)
         used = self.kind != INITIAL
         known = np.zeros(len(self.names), dtype=bool)  # others begin after the points were cut
         known[self._spans[0]] = known[self.tested[used]] = True
         if subsample > 1:
+            probed = np.unique(self.step[self.kind == PROBE])[subsample - 1 :: subsample]
             used &= (self.kind == FULL) | np.isin(self.step, probed)
-        rows = np.flatnonzero(used)
-        rows = rows[np.lexsort((self.kind[rows], self.step[rows], self.tested[rows]))]
-        repeated = (np.diff(self.tested[rows]) == 0) & (np.diff(self.step[rows]) == 0)
-        used[rows[1:][repeated]] = False  # a whole set after a probe
         tasks, sizes = {}, {}
-        for name, task_rows, is_known in zip(self.names, self.by_task(used), known, strict=True):
+        for name, all_rows, is_known in zip(self.names, self.by_task(used), known, strict=True):
             if is_known:
+                task_rows = self._drop_repeated_steps(all_rows)
                 tasks[name] = (self.step[task_rows], self.score[task_rows])
                 if len(task_rows) and (smallest := self.n[task_rows].min()) > 0:
                     sizes[name] = int(smallest)
         return Stream(
             tasks, self.spans(), before=self._scores_on_entering(), sizes=sizes, scale=self.scale
         )
+
+    def _drop_repeated_steps(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return rows of one task without the whole sets at steps that have a probe."""
+        same = np.flatnonzero(self.step[rows[1:]] == self.step[rows[:-1]])
+        whole_sets = same + (self.kind[rows[same + 1]] == FULL) if len(same) else same
+        return np.delete(rows, whole_sets)
 
     def by_task(self, selected: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
         """Return the selected rows that evaluate each task of `names`, in order of step."""
