@@ -155,6 +155,10 @@ class RunFolder:
         """Return whether there is a run.json: the run is one of ours."""
         return os.path.lexists(f"{self._path}/{RUN_FILE}")  # a broken link is named when read
 
+    def has_checkpoint(self) -> bool:
+        """Return whether there is a checkpoint to resume from."""
+        return os.path.exists(f"{self._path}/{CHECKPOINT_FILE}")  # noqa: PTH110
+
     def is_finished(self) -> bool:
         """Return whether the run has ended."""
         return all(os.path.exists(f"{self._path}/{name}") for name in (DONE_FILE, RUN_FILE))  # noqa: PTH110
