@@ -87,7 +87,7 @@ def make_points(
         "n": np.zeros(rows, dtype=np.int64),
         **read,
     }
-    order = np.arange(rows)
+    order: NDArray[np.intp] | None = None  # as they are
     if (columns["step"][1:] < columns["step"][:-1]).any():
         order = np.argsort(columns["step"], kind="stable")
         columns = {name: values[order] for name, values in columns.items()}
@@ -97,7 +97,7 @@ def make_points(
     )
     columns |= {name: recode[columns[name]] for name in ("trained", "tested")}
     points = Points(**columns, names=ordered_names, scale=scale, notes=notes)
-    _check_points(points, lambda row: where(int(order[row])))
+    _check_points(points, where if order is None else lambda row: where(int(order[row])))
     return points
 
 
