@@ -28,7 +28,7 @@ from perdure.studies import read_study, study_status
 
 PERDURE = [sys.executable, "-m", "perdure"]
 SHARED_MEMORY = Path("/dev/shm")
-TASKS, SEEDS = 5, 100
+TASKS, METHODS = 5, 100
 IN_MEMORY = """
 import sys
 import numpy as np
@@ -117,7 +117,7 @@ def write_points(path: Path, lines: int) -> None:
             )
 
 
-def make_store(folder: Path, runs: int, lines: int, seeds: int = SEEDS) -> tuple[Path, Path]:
+def make_store(folder: Path, runs: int, lines: int, seeds: int) -> tuple[Path, Path]:
     """Write a study of finished runs, all with the same points; return its file and the store."""
     file, store, points = folder / "study.toml", folder / "runs", folder / "points.csv"
     text = ['scenarios = ["split-digits"]', f"seeds = {seeds}", 'strategies = ["naive", "replay"]']
@@ -186,13 +186,13 @@ def stores(folder: Path, options: argparse.Namespace) -> None:
     for runs in sizes_up_to(options.runs):
         with tempfile.TemporaryDirectory(dir=folder) as name:
             here = Path(name)
-            make_store(here, runs, lines=60)
+            make_store(here, runs, lines=60, seeds=max(1, runs // METHODS))
             print_table(f"{len(list((here / 'runs').iterdir())):,} runs", "seconds", "memory")
             commands = {
                 "perdure runs list": [*PERDURE, "runs", "list"],
                 "the runs grouped by method": [sys.executable, "-c", group],
                 "perdure study status": [*PERDURE, "study", "status", "study.toml"],
-                "perdure report of one seed": [*PERDURE, "report", "runs/*-naive-s0-*"],
+                "perdure report of ten seeds": [*PERDURE, "report", "runs/*-s[0-9]-*"],
             }
             if runs <= options.scored:
                 metric = [*PERDURE, "score", "runs", "--metrics", "acc"]
