@@ -144,7 +144,8 @@ class Points:
         notes = []
         if probes := np.count_nonzero(self.kind[rows] == PROBE):
             notes.append(f"{probes} of {tasks**2} matrix entries are probes, not whole sets")
-        others = [self.names[code] for code in np.unique(self.tested) if code >= tasks]
+        counts = np.bincount(self.tested, minlength=len(self.names))
+        others = [self.names[tasks + code] for code in np.flatnonzero(counts[tasks:])]
         if others:
             more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
             named = ", ".join(others[:MAX_NAMED])
