@@ -23,10 +23,12 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from perdure import __version__
+import perdure
 from perdure.studies import read_study, study_status
 
 PERDURE = [sys.executable, "-m", "perdure"]
+# Commands run in other folders, with the package that is imported here.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(perdure.__file__).parents[1])}
 SHARED_MEMORY = Path("/dev/shm")
 TASKS, METHODS = 5, 100
 IN_MEMORY = """
@@ -82,7 +84,9 @@ def measure(command: list[str], folder: Path) -> Cost:
     """Return what a command took in a new process."""
     with (folder / "output").open("w+") as output:
         start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL, cwd=folder)
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.DEVNULL, cwd=folder, env=ENVIRONMENT
+        )
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -218,8 +222,8 @@ def describe_machine() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     processor = next((line.split(":")[1].strip() for line in lines if "model name" in line), "?")
     return (
-        f"perdure {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, "
-        f"{processor}, {os.cpu_count()} cores, {platform.system()}, load {os.getloadavg()[0]:.1f}"
+        f"perdure {perdure.__version__}, Python {platform.python_version()}, "
+        f"NumPy {np.__version__}, {processor}, {os.cpu_count()} cores, {platform.system()}, load {os.getloadavg()[0]:.1f}"
     )
 
 
