@@ -223,7 +223,8 @@ def describe_machine() -> str:
     processor = next((line.split(":")[1].strip() for line in lines if "model name" in line), "?")
     return (
         f"perdure {perdure.__version__}, Python {platform.python_version()}, "
-        f"NumPy {np.__version__}, {processor}, {os.cpu_count()} cores, {platform.system()}, load {os.getloadavg()[0]:.1f}"
+        f"NumPy {np.__version__}, {processor}, {os.cpu_count()} cores, {platform.system()}, "
+        f"load {os.getloadavg()[0]:.1f}"
     )
 
 
