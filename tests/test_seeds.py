@@ -26,7 +26,7 @@ from perdure.stats import (
     t_interval,
     wilson_interval,
 )
-from perdure.stats.pairwise import _HolmWithOneReduced
+from perdure.stats.pairwise import _HolmWithOneReplaced
 
 from .references import inf, nan, some
 
@@ -237,12 +237,12 @@ def test_holm_by_hand() -> None:
 
 @some
 @given(st.lists(st.sampled_from([0.0, 0.001, 0.01, 0.02, 0.2, 1.0]), min_size=1, max_size=12))
-def test_one_smaller_p_is_corrected_as_among_the_others(p_values: list[float]) -> None:
-    quick = _HolmWithOneReduced(p_values)
+def test_another_p_is_corrected_as_among_the_others(p_values: list[float]) -> None:
+    quick = _HolmWithOneReplaced(p_values)
     for k, old in enumerate(p_values):
-        for new in (0.0, 0.5 * old, old):
+        for new in (0.0, 0.5 * old, old, 0.015, 0.5, 1.0):
             replaced = [*p_values[:k], new, *p_values[k + 1 :]]
-            assert quick.correct(new) == holm(replaced)[k]
+            assert quick.correct(old, new) == holm(replaced)[k]
 
 
 def test_every_pair_is_corrected() -> None:
