@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-peers coverage power verdicts pins lock clean
+.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -70,6 +70,10 @@ bench-pages: .venv/dev
 # How long commands take that train nothing, from a cold start; BEFORE=PATH compares a checkout.
 bench-start: .venv/dev
 	$(BIN)/python benchmarks/cold_start.py $(BEFORE)
+
+# How cost grows with iterations, tasks, evaluations and runs.
+bench-scale: .venv/dev
+	$(BIN)/python benchmarks/scale.py
 
 # Another library doing the same work, in its own environment.
 PEERS := .venv-peers

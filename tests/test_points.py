@@ -274,12 +274,48 @@ def test_lines_are_those_of_the_file_also_where_steps_are_not_in_order() -> None
 def test_the_size_of_a_chunk_changes_nothing(chunk: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_text, "CHUNK_LINES", chunk)
+        patch.setattr(_text, "BLOCK_CHARACTERS", 8 * chunk)
         assert read(SMALL).matrix().scores.tolist() == [[0.75, 0.25], [0.55, 0.85]]
         assert read(SMALL).names == ("a", "b")
         with pytest.raises(InputError, match=r"p\.csv line 13: score is 'x'"):
             read(SMALL + "5,b,b,probe,x,1\n")
         with pytest.raises(InputError, match=r"p\.csv line 12: a second full of 'b'"):
             read(SMALL.replace("4,b,a,full", "4,b,b,full"))
+
+
+CELLS = st.sampled_from(["1", "2", " 3", "4.5", "x", "-1", "", "1_0", "0.25", "9" * 30])
+LINE = st.one_of(
+    st.integers(0, 3).map(lambda k: f"{k},a,b{k},probe,0.{k},{k + 1}"),
+    st.just(""),
+    st.lists(CELLS, min_size=1, max_size=7).map(",".join),
+    st.tuples(CELLS, CELLS, CELLS).map(lambda cells: "{},a,b,probe,{},{}".format(*cells)),
+)
+
+
+@law
+@given(st.lists(LINE, max_size=6), st.sampled_from([1, 20, 1 << 16]), st.booleans())
+def test_splitting_lines_is_reading_them_with_the_csv_module(
+    lines: list[str], block: int, ends: bool
+) -> None:
+    text = "\n".join(lines) + "\n" * ends
+    quoted = HEADER.replace("step", '"step"')  # a quote anywhere, and the csv module reads it all
+
+    def outcome(header: str) -> object:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_text, "BLOCK_CHARACTERS", block)
+            try:
+                points = read(text, header)
+            except InputError as error:
+                return str(error)
+        columns = (points.step, points.trained, points.tested, points.kind, points.n)
+        return [column.tolist() for column in (*columns, points.score)], points.names
+
+    plain, by_csv = outcome(HEADER), outcome(quoted)
+    if isinstance(plain, str):  # of several broken lines, either may be named
+        assert isinstance(by_csv, str)
+        assert plain == by_csv or sum(map(bool, lines)) > 1
+    else:
+        assert plain == by_csv
 
 
 def test_line_ends_of_windows_and_names_with_commas_quotes_and_letters() -> None:

@@ -26,6 +26,7 @@ from perdure.stats import (
     t_interval,
     wilson_interval,
 )
+from perdure.stats.pairwise import _HolmWithOneReplaced
 
 from .references import inf, nan, some
 
@@ -232,6 +233,16 @@ def test_holm_by_hand() -> None:
     np.testing.assert_allclose(holm([0.5, 0.4, 0.9]), [1, 1, 1])
     np.testing.assert_allclose(holm([0.01, 0.01]), [0.02, 0.02])
     assert len(holm([])) == 0
+
+
+@some
+@given(st.lists(st.sampled_from([0.0, 0.001, 0.01, 0.02, 0.2, 1.0]), min_size=1, max_size=12))
+def test_another_p_is_corrected_as_among_the_others(p_values: list[float]) -> None:
+    quick = _HolmWithOneReplaced(p_values)
+    for k, old in enumerate(p_values):
+        for new in (0.0, 0.5 * old, old, 0.015, 0.5, 1.0):
+            replaced = [*p_values[:k], new, *p_values[k + 1 :]]
+            assert quick.correct(old, new) == holm(replaced)[k]
 
 
 def test_every_pair_is_corrected() -> None:

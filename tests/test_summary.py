@@ -122,6 +122,21 @@ def test_a_whole_run_has_everything_but_stability() -> None:
     assert found.metrics["clscore"] == pytest.approx(expected)
 
 
+def test_without_curves_everything_else_is_the_same() -> None:
+    matrix, options = ScoreMatrix(R, initial=B), SummaryOptions(curves=False)
+    whole = summary(matrix, stream=a_stream(), costs=some_costs())
+    found = summary(matrix, stream=a_stream(), costs=some_costs(), options=options)
+    assert whole.curves
+    assert not found.curves
+    assert found == replace(whole, curves={})
+
+
+def test_a_curve_ends_in_the_value_of_all_tasks() -> None:
+    found = summary(ScoreMatrix(R, initial=B))
+    for id_, curve in ((id_, found.curve(id_)) for id_ in found.metrics):
+        assert curve is None or curve[-1] == pytest.approx(found.metrics[id_])
+
+
 def test_options_reach_the_metrics() -> None:
     options = SummaryOptions(windows=(3, None), beta=2, weights={"A": 0.5, "forgetting.peak": 0.5})
     found = summary(

@@ -169,11 +169,11 @@ def select_extremes(values: ArrayLike, max_points: int = MAX_CURVE_POINTS) -> ND
     if len(a) <= max_points:
         return np.arange(len(a))
     edges = np.linspace(0, len(a), max((max_points - 2) // 2, 1) + 1).astype(np.intp)
-    rows = [np.array([0, len(a) - 1])]
-    for start, end in pairwise(edges):
+    rows = {0, len(a) - 1}
+    for start, end in pairwise(edges.tolist()):
         part = a[start:end]
-        rows.append(start + np.array([part.argmin(), part.argmax()]))
-    return np.unique(np.concatenate(rows))
+        rows |= {start + int(part.argmin()), start + int(part.argmax())}
+    return np.array(sorted(rows), dtype=np.intp)
 
 
 def _finite_range(values: NDArray[np.float64], low: float, high: float) -> tuple[float, float]:

@@ -109,6 +109,7 @@ def score(
     if metrics and as_ is not None:
         raise InputError("--metrics and --as exclude each other; choose one")
     options = make_options(metrics, window=window, beta=beta, epsilon=epsilon, weights=weights)
+    options = replace(options, curves=per_task or format_ == "json")
     input_options = replace(tasks.add_to(inputs.make()), subsample=subsample)
     groups, notes = score_groups(
         *("-" if file == STDIN else file for file in files), metrics=metrics, inputs=input_options,

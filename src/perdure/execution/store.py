@@ -57,9 +57,7 @@ def _can_write(folder: Path) -> bool:
 
 def can_resume(job: Job) -> bool:
     """Return whether a run is to be resumed and has a checkpoint."""
-    from ..training.checkpoint import has_checkpoint  # imports PyTorch
-
-    return job.resume and has_checkpoint(RunFolder(job.folder).checkpoint_path)
+    return job.resume and RunFolder(job.folder).has_checkpoint()
 
 
 def find_last_run(scenario: str, store: Path) -> Path | None:

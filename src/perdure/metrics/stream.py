@@ -149,6 +149,9 @@ class Stream:
         pending: list[NDArray[np.int64]] = []
         count = 0
         for steps, _ in self.tasks.values():
+            if not len(grid) and not pending:
+                grid = steps  # they increase
+                continue
             rows = np.searchsorted(grid, steps)
             if (rows < len(grid)).all() and np.array_equal(grid[rows], steps):
                 continue

@@ -83,7 +83,9 @@ def summary(
         result.control = control.tasks
     for id_, metric, arguments in _requested_metrics(options, weights):
         try:
-            value, curve = _compute(metric, arguments, matrix, stream, costs, control)
+            value, curve = _compute(
+                metric, arguments, matrix, stream, costs, control, curves=options.curves
+            )
         except UndefinedMetricError as reason:
             result.undefined[id_] = _name_tasks(
                 reason, matrix if metric.input != "control" else control
@@ -157,19 +159,23 @@ def _compute(
     stream: Stream | None,
     costs: Costs | None,
     control: ControlScores | None,
+    *,
+    curves: bool,
 ) -> ValueAndCurve:
-    """Return a metric and its curve, or raise UndefinedMetricError."""
+    """Return a metric and, if `curves`, its curve, or raise UndefinedMetricError."""
     if metric.input == "control":
         return _compute_on_control(metric, control)
     if metric.input == "matrix":
         if matrix is None:
             raise UndefinedMetricError("needs a score matrix: scores on all tasks after each task")
-        return _compute_on_matrix(metric, matrix)
+        return _compute_on_matrix(metric, matrix, curves=curves)
     if metric.input == "stream":
         if stream is None:
             raise UndefinedMetricError("needs a stream: scores recorded during training")
         _check_scale(metric, stream.scale)
         value = _call(metric, stream, **arguments)
+        if not curves:
+            return value, None
         if value.curve is None and metric.curve and stream.spans:
             return value, metric.curve(stream, **arguments)
         return value, value.curve if stream.spans else None
@@ -182,17 +188,18 @@ def _compute(
         raise UndefinedMetricError(str(error)) from None
 
 
-def _compute_on_matrix(metric: Metric, matrix: ScoreMatrix) -> ValueAndCurve:
+def _compute_on_matrix(metric: Metric, matrix: ScoreMatrix, *, curves: bool) -> ValueAndCurve:
     _check_scale(metric, matrix.scale)
     arguments = _matrix_arguments(metric, matrix)
     r = matrix.higher_is_better
     value = _call(metric, r, **arguments)
-    if metric.curve is not None:
+    if curves and metric.curve is not None:
         return value, metric.curve(r, **arguments)
-    if len(r) > MAX_TASKS_FOR_CURVES:
+    if not curves or len(r) > MAX_TASKS_FOR_CURVES:
         return value, None
     curve = np.full(len(r), np.nan)
-    for k in range(len(r)):  # as if learning had stopped after task k
+    curve[-1] = value
+    for k in range(len(r) - 1):  # as if learning had stopped after task k
         with suppress(UndefinedMetricError):
             first = {name: values[: k + 1] for name, values in arguments.items()}
             curve[k] = metric.function(r[: k + 1, : k + 1], **first)
@@ -285,8 +292,9 @@ def _add_matrix_results(
             f"more than {MAX_TASKS_FOR_CURVES} tasks: only the main curves, and no intervals"
         )
     if options.only is None:
-        with suppress(UndefinedMetricError):
-            result.curves["fixed"] = to_list(fixed_curve(matrix.scores))
+        if options.curves:
+            with suppress(UndefinedMetricError):
+                result.curves["fixed"] = to_list(fixed_curve(matrix.scores))
         if tasks <= MAX_TASKS_FOR_MATRIX:
             forgetting = forgetting_matrix(matrix.higher_is_better)
             result.forgetting_matrix = [to_list(row) for row in forgetting]

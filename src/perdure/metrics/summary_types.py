@@ -44,6 +44,7 @@ class SummaryOptions:
         only: ids to compute; None for all of them.
         intervals: whether to compute intervals and biases, which take most of the time. A
             comparison of several runs does not need them.
+        curves: whether to compute the value of each metric after each task too.
     """
 
     windows: tuple[int | None, ...] = (10, 100, None)
@@ -53,6 +54,7 @@ class SummaryOptions:
     level: float = 0.95
     only: frozenset[str] | None = None
     intervals: bool = True
+    curves: bool = True
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:

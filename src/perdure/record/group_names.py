@@ -109,6 +109,8 @@ def differing_keys(configs: Sequence[Mapping[str, object]]) -> list[str]:
         >>> differing_keys([{"lr": 1, "batch": 8}, {"lr": 0.1, "batch": 8}])
         ['lr']
     """
+    if all(config == configs[0] for config in configs[1:]):
+        return []
     missing = object()
     return [
         key

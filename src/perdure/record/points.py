@@ -162,7 +162,8 @@ class Points:
         notes = []
         if probes := np.count_nonzero(self.kind[rows] == PROBE):
             notes.append(f"{probes} of {tasks**2} matrix entries are probes, not whole sets")
-        others = [self.names[code] for code in np.unique(self.tested) if code >= tasks]
+        counts = np.bincount(self.tested, minlength=len(self.names))
+        others = [self.names[tasks + code] for code in np.flatnonzero(counts[tasks:])]
         control = frozenset(self.control)
         others = [name for name in others if name not in control]
         if others:
@@ -177,21 +178,17 @@ class Points:
         `subsample=n` uses every n-th evaluation by probe, as a run that evaluates less often has.
         Control tasks are not part of the metrics of a stream; `control=True` returns only them.
         """
-        probed = np.unique(self.step[self.kind == PROBE])[
-            check_subsample(subsample) - 1 :: subsample
-        ]
+        check_subsample(subsample)
         used = self.kind != INITIAL
         known = np.zeros(len(self.names), dtype=bool)  # others begin after the points were cut
         known[self._spans[0]] = known[self.tested[used]] = True
         if subsample > 1:
+            probed = np.unique(self.step[self.kind == PROBE])[subsample - 1 :: subsample]
             used &= (self.kind == FULL) | np.isin(self.step, probed)
-        rows = np.flatnonzero(used)
-        rows = rows[np.lexsort((self.kind[rows], self.step[rows], self.tested[rows]))]
-        repeated = (np.diff(self.tested[rows]) == 0) & (np.diff(self.step[rows]) == 0)
-        used[rows[1:][repeated]] = False  # a whole set after a probe
         tasks, sizes, chosen = {}, {}, frozenset(self.control)
-        for name, task_rows, is_known in zip(self.names, self.by_task(used), known, strict=True):
+        for name, all_rows, is_known in zip(self.names, self.by_task(used), known, strict=True):
             if is_known and (name in chosen) == control:
+                task_rows = self._drop_repeated_steps(all_rows)
                 tasks[name] = (self.step[task_rows], self.score[task_rows])
                 if len(task_rows) and (smallest := self.n[task_rows].min()) > 0:
                     sizes[name] = int(smallest)
@@ -228,6 +225,12 @@ class Points:
                 at = np.searchsorted(ends, self.step[rows])
                 table[1 + at[at < len(ends)], column] = rows[at < len(ends)]  # the last one counts
         return table
+
+    def _drop_repeated_steps(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return rows of one task without the whole sets at steps that have a probe."""
+        same = np.flatnonzero(self.step[rows[1:]] == self.step[rows[:-1]])
+        whole_sets = same + (self.kind[rows[same + 1]] == FULL) if len(same) else same
+        return np.delete(rows, whole_sets)
 
     def by_task(self, selected: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
         """Return the selected rows that evaluate each task of `names`, in order of step."""

@@ -8,6 +8,7 @@ import os
 import time
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -109,7 +110,7 @@ class RunFolder:
         with open_run_folder(path) as descriptor:
             yield cls(path, descriptor=descriptor)
 
-    @property
+    @cached_property
     def path(self) -> Path:
         """The folder."""
         return Path(self._path)
@@ -153,6 +154,10 @@ class RunFolder:
     def has_metadata(self) -> bool:
         """Return whether there is a run.json: the run is one of ours."""
         return os.path.lexists(f"{self._path}/{RUN_FILE}")  # a broken link is named when read
+
+    def has_checkpoint(self) -> bool:
+        """Return whether there is a checkpoint to resume from."""
+        return os.path.exists(f"{self._path}/{CHECKPOINT_FILE}")  # noqa: PTH110
 
     def is_finished(self) -> bool:
         """Return whether the run has ended."""
@@ -207,7 +212,7 @@ class RunFolder:
 
     def metadata(self) -> RunMetadata:
         """Return what run.json says; raises FileNotFoundError, or InputError if it is broken."""
-        return parse_metadata(self._read_json(RUN_FILE), self.metadata_path)
+        return parse_metadata(self._read_json(RUN_FILE), f"{self.path}/{RUN_FILE}")
 
     def scoring_metadata(self) -> ScoringMetadata:
         """Return the fields of run.json that scoring depends on; raises as `metadata`."""
@@ -287,12 +292,12 @@ class RunFolder:
 
     def _read(self, name: str, limit: int) -> bytes:
         if self._descriptor is None:
-            return read_file(self.path / name, limit)
+            return read_file(f"{self.path}/{name}", limit)
         return read_in_folder(self._descriptor, name, limit)
 
     def _read_json(self, name: str) -> object:
         if self._descriptor is None:
-            contents: object = read_json(self.path / name)
+            contents: object = read_json(f"{self.path}/{name}")
         else:
             contents = msgspec.json.decode(self._read(name, MAX_JSON_IN_STORE))
         return contents

@@ -129,11 +129,9 @@ def list_runs(store: str | os.PathLike[str]) -> RunFolders:
             f"{store}: no such folder, expected a run or a folder of runs; `perdure run` records "
             "runs in runs/"
         )
-    folders = (
-        RunFolder(path)
-        for path in sorted(Path(store).iterdir())
-        if path.is_dir() and not path.name.startswith(".")
-    )
+    with os.scandir(itself.path) as entries:
+        names = sorted(e.name for e in entries if not e.name.startswith(".") and _is_folder(e))
+    folders = (RunFolder(itself.path / name) for name in names)
     runs = RunFolders(folder for folder in folders if folder.is_run())
     if not runs:
         raise InputError(
@@ -141,6 +139,13 @@ def list_runs(store: str | os.PathLike[str]) -> RunFolders:
             f"some; name files by a pattern: '{Path(store) / '*.csv'}'"
         )
     return runs
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def find_runs(text: str) -> list[RunRef]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..metrics import UndefinedMetricError
+from ..metrics import SummaryOptions, UndefinedMetricError
 from .io.append import RecordError
 from .run import open_run
 from .run_folder import RunFolder
@@ -50,7 +50,7 @@ def load_summary(folder: Path, *, keep: bool = False) -> RunSummary:
         if cached.of == of:
             return cached
     run = open_run(folder, per_example=False)  # they give intervals, no values
-    result = run.summary()
+    result = run.summary(SummaryOptions(intervals=False, curves=False))
     metrics = {id_: float(value) for id_, value in result.metrics.items()}
     summary = CachedSummary(metrics, dict(result.undefined), _sum_costs(run), of)
     if keep:

@@ -82,8 +82,13 @@ def _grow_group(
     pair: tuple[int, int], similar: list[set[int]], uncovered: set[tuple[int, int]]
 ) -> list[int]:
     """Return the pair with all others that fit, those that cover most uncovered pairs first."""
-    group = set(pair)
-    while candidates := set.intersection(*(similar[i] for i in group)) - group:
-        gains = {k: sum((min(i, k), max(i, k)) in uncovered for i in group) for k in candidates}
-        group.add(max(sorted(candidates), key=gains.__getitem__))
+    group, joined = set(pair), set(pair)
+    gains = dict.fromkeys(sorted(set.intersection(*(similar[i] for i in group)) - group), 0)
+    while gains:
+        for k in gains:
+            gains[k] += sum((min(i, k), max(i, k)) in uncovered for i in joined)
+        best = max(gains, key=gains.__getitem__)
+        group.add(best)
+        joined = {best}
+        gains = {k: gain for k, gain in gains.items() if k != best and k in similar[best]}
     return sorted(group)

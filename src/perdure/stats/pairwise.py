@@ -126,6 +126,8 @@ def compare_pairs(
     }
     tested = {names: pair.result.p for names, pair in pairs.items() if pair.result is not None}
     corrected = dict(zip(tested, holm(list(tested.values())).tolist(), strict=True))
+    reachable = _HolmWithOneReplaced(list(tested.values()))
+    needed = seeds_needed(alpha, comparisons=len(tested) or 1, test=test, unpaired=unpaired)
     comparisons = {}
     for names, pair in pairs.items():
         if pair.result is None:
@@ -136,9 +138,8 @@ def compare_pairs(
             comparisons[names] = _make_comparison(pair_test, pair, None, alpha, verdict)
             continue
         # Holm multiplies by less where other pairs are clearer: what this pair could have reached.
-        reachable = tested | {names: min(1.0, pair_test.min_p(*pair.informative_seeds))}
-        min_p = float(holm(list(reachable.values()))[list(reachable).index(names)])
-        needed = seeds_needed(alpha, comparisons=len(tested), test=test, unpaired=unpaired)
+        least = min(1.0, pair_test.min_p(*pair.informative_seeds))
+        min_p = reachable.correct(pair.result.p, least)
         verdict = _verdict(pair, pair.result, corrected[names], alpha, min_p, needed)
         comparisons[names] = _make_comparison(pair_test, pair, corrected[names], alpha, verdict)
     return comparisons
@@ -159,6 +160,23 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     corrected = np.empty_like(p)
     corrected[order] = np.minimum(steps, 1.0)
     return corrected
+
+
+class _HolmWithOneReplaced:
+    """Corrects p-values of which one is replaced, mostly by a smaller one, without sorting all."""
+
+    def __init__(self, p_values: list[float]) -> None:
+        self._sorted = np.sort(np.array(p_values, dtype=np.float64))
+        steps = (len(p_values) - np.arange(len(p_values))) * self._sorted
+        self._largest_before = np.append(0.0, np.maximum.accumulate(steps))
+
+    def correct(self, old: float, new: float) -> float:
+        """Return what `holm` makes of `new` in the place of `old`."""
+        if old < new:  # a sample of the permutations may give less than all of them can
+            others = np.delete(self._sorted, np.searchsorted(self._sorted, old))
+            return float(holm([new, *others])[0])
+        rank = int(np.searchsorted(self._sorted, new))  # of equal ones the first decides
+        return min(1.0, max(float(self._largest_before[rank]), (len(self._sorted) - rank) * new))
 
 
 def _pair_names(names: list[str], against: str | None) -> list[tuple[str, str]]:

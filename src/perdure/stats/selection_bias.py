@@ -6,6 +6,7 @@ expected difference, from the number of examples and of evaluations alone.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import log, log1p, sqrt
 from typing import TYPE_CHECKING
 
@@ -117,8 +118,7 @@ def _chernoff_bounds(
     p: NDArray[np.float64], n: int, logs: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return b(p) of `minimum_bias_at` for each p, given the logarithm of its evaluations."""
-    scale = np.geomspace(sqrt(n) / 100, 1e4 * n, 400)  # every lambda gives a valid bound
-    shrunk = np.expm1(-scale / n)
+    scale, shrunk = _chernoff_grid(n)
     bounds = np.zeros(len(p))  # 0 for a single evaluation, or accuracies of 0 or 1
     varies = np.flatnonzero((logs > 0) & (p > 0) & (p < 1))
     for start in range(0, len(varies), 256):  # in pieces that fit the cache
@@ -128,6 +128,13 @@ def _chernoff_bounds(
         candidates = (logs[rows, None] + log_mean + scale * column) / scale
         bounds[rows] = np.minimum(candidates.min(axis=1), p[rows])
     return bounds
+
+
+@lru_cache(maxsize=64)  # a bisection asks for it 50 times, and seeds have tests of the same size
+def _chernoff_grid(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lambdas to choose from, and exp(-lambda / n) - 1; every lambda is valid."""
+    scale = np.geomspace(sqrt(n) / 100, 1e4 * n, 400)
+    return scale, np.expm1(-scale / n)
 
 
 def _largest_difference(q: float, n: int, pairs: float) -> float:

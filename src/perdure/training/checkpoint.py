@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..strategies import Strategy
     from .early_stopping import EarlyStopping
 
-__all__ = ["has_checkpoint", "load_checkpoint", "load_resumption", "save_checkpoint"]
+__all__ = ["load_checkpoint", "load_resumption", "save_checkpoint"]
 
 FILE = "state.safetensors"
 PARTS = ("kind", "position", "model", "optimizer", "own", "stopping", "random", "record")
@@ -79,11 +79,6 @@ def save_checkpoint(
     for stale in target.glob(UNFINISHED_PATTERN):  # of a process that was killed while saving
         stale.unlink(missing_ok=True)
     replace_file(target / FILE, save(tensors, metadata))
-
-
-def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
-    """Return whether `folder` contains a checkpoint."""
-    return (Path(folder) / FILE).exists()
 
 
 class Resumption(NamedTuple):

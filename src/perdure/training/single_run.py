@@ -11,7 +11,7 @@ import torch
 from ..evaluation.costs.memory import reset_peak_memory
 from ..record import RunFolder
 from .changes import check_resumable
-from .checkpoint import has_checkpoint, load_resumption
+from .checkpoint import load_resumption
 from .checkpointer import Checkpointer
 from .config import CHECKPOINT_SECONDS
 from .early_stopping import EarlyStopping
@@ -103,7 +103,7 @@ def run_stepwise(
     stopping, record = EarlyStopping(plan.patience), RunFolder(folder)
     checkpoint = record.checkpoint_path
     start, state, changes = None, None, list[str]()
-    if resume and has_checkpoint(checkpoint) and not record.is_finished():
+    if resume and record.has_checkpoint() and not record.is_finished():
         changes = check_resumable(record.path, config, scenario.data, force=force)
         start, state = load_resumption(checkpoint, strategy, stopping)
     if resume and not overwrite:

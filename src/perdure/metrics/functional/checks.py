@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sized
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ Entry = TypeVar("Entry")
 Region = Literal["lower", "below", "upper", "all"]
 
 BLOCK_ENTRIES = 1 << 20  # entries of a matrix that are processed together
+MAX_CACHED_TASKS = 64  # masks of larger matrices are made anew: 4 kB each up to here
 UNTRAINED = "untrained model's score"
 
 
@@ -88,20 +90,32 @@ def read(
     """
     r = _check_tasks(matrix, min_tasks)
     copy = np.empty_like(r)
-    task = np.arange(len(r))
     for rows in row_blocks(len(r)):
-        after = task[rows, None]
-        inside = {
-            "lower": task <= after, "below": task < after, "upper": task > after,
-            "all": task >= 0 * after,
-        }[region]  # fmt: skip
-        inside[:, -1] &= not old
-        inside[0] &= not (later and rows.start == 0)
+        make = _cached_mask if len(r) <= MAX_CACHED_TASKS else _make_mask
+        inside = make(len(r), rows.start, rows.stop, region, old, later)
         missing = np.argwhere(inside & np.isnan(r[rows]))
         if len(missing):
             _raise_missing(rows.start + missing[0, 0], missing[0, 1])
         copy[rows] = np.where(inside, r[rows], np.nan)
     return copy
+
+
+def _make_mask(
+    tasks: int, start: int, stop: int, region: Region, old: bool, later: bool
+) -> NDArray[np.bool_]:
+    """Return which entries of the rows from `start` to `stop` are in a region, as in `read`."""
+    task = np.arange(tasks)
+    after = task[start:stop, None]
+    inside = {
+        "lower": task <= after, "below": task < after, "upper": task > after,
+        "all": task >= 0 * after,
+    }[region]  # fmt: skip
+    inside[:, -1] &= not old
+    inside[0] &= not (later and start == 0)
+    return inside
+
+
+_cached_mask = lru_cache(maxsize=1024)(_make_mask)  # of all runs with as many tasks
 
 
 def read_final(matrix: ArrayLike, *, old: bool = False) -> NDArray[np.float64]:

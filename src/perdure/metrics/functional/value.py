@@ -64,7 +64,8 @@ def average(terms: NDArray[np.float64], weights: NDArray[np.float64] | None = No
     `terms` is (T,) with one entry per task, or (T, T) with one column per task.
     """
     measured = ~np.isnan(terms)
-    mean = np.average(terms[measured], weights=None if weights is None else weights[measured])
+    used = terms[measured]
+    mean = used.mean() if weights is None else np.average(used, weights=weights[measured])
     if terms.ndim == 1:
         return Value(mean, terms)
     total = np.where(measured, terms, 0.0).sum(axis=0)

@@ -9,11 +9,11 @@ import numpy as np
 
 from ...metrics import ACCURACY
 from ..io.files import InputError
-from ..io.text import ColumnSpec, as_text, read_table
+from ..io.text import ColumnSpec, check_widths, read_table
 from ..points import INITIAL, KINDS, PROBE, Points
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -87,12 +87,17 @@ def make_points(
         "n": np.zeros(rows, dtype=np.int64),
         **read,
     }
-    order = np.argsort(columns["step"], kind="stable")
-    columns = {name: values[order] for name, values in columns.items()}
+    order: NDArray[np.intp] | None = None  # as they are
+    if (columns["step"][1:] < columns["step"][:-1]).any():
+        order = np.argsort(columns["step"], kind="stable")
+        columns = {name: values[order] for name, values in columns.items()}
     updated = columns["kind"] != INITIAL
-    ordered_names = _recode_learned_first(columns["trained"], columns["tested"], updated, names)
+    ordered_names, recode = _order_learned_first(
+        columns["trained"], columns["tested"], updated, names
+    )
+    columns |= {name: recode[columns[name]] for name in ("trained", "tested")}
     points = Points(**columns, names=ordered_names, scale=scale, notes=notes, control=())
-    _check_points(points, lambda row: where(int(order[row])))
+    _check_points(points, where if order is None else lambda row: where(int(order[row])))
     return points
 
 
@@ -100,7 +105,9 @@ def column_specs(codes: dict[str, int]) -> dict[str, ColumnSpec]:
     """Return how each column is read; task names become positions in `codes`."""
 
     def encode(values: Sequence[str]) -> NDArray[np.int32]:
-        return np.array([codes.setdefault(name, len(codes)) for name in values], dtype=np.int32)
+        for name in dict.fromkeys(values):
+            codes.setdefault(name, len(codes))
+        return np.fromiter(map(codes.__getitem__, values), np.int32, len(values))
 
     def tested(values: Sequence[str]) -> NDArray[np.int32]:
         if "" in values:
@@ -108,12 +115,12 @@ def column_specs(codes: dict[str, int]) -> dict[str, ColumnSpec]:
         return encode(values)
 
     def trained(values: Sequence[str]) -> NDArray[np.int32]:
-        blank = np.array([name == "" for name in values])
-        if blank.all():
-            return np.full(len(values), -1, dtype=np.int32)
-        if not blank.any():
+        if "" not in values:
             return encode(values)
-        return np.array([codes.setdefault(v, len(codes)) if v else -1 for v in values], np.int32)
+        result = np.full(len(values), -1, dtype=np.int32)
+        named = np.array([name != "" for name in values])
+        result[named] = encode([name for name in values if name])
+        return result
 
     return {
         "step": ColumnSpec("a whole number of iterations", _parse_steps, required=True),
@@ -125,13 +132,13 @@ def column_specs(codes: dict[str, int]) -> dict[str, ColumnSpec]:
     }
 
 
-def _recode_learned_first(
+def _order_learned_first(
     trained: NDArray[np.int32],
     tested: NDArray[np.int32],
     updated: NDArray[np.bool_],
     names: list[str],
-) -> tuple[str, ...]:
-    """Return the names in order of learning, then of appearance; recode both columns in place.
+) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """Return the names in order of learning, then of appearance, and the new code of each old one.
 
     Rows before an update name a task that may follow: they do not say that it is learned.
     """
@@ -139,8 +146,7 @@ def _recode_learned_first(
     ordered = list(dict.fromkeys(code for codes in orders for code in codes if code >= 0))
     recode = np.full(len(names) + 1, -1, dtype=np.int32)  # the last entry is for -1, no task
     recode[ordered] = np.arange(len(ordered))
-    trained[:], tested[:] = recode[trained], recode[tested]
-    return tuple(names[code] for code in ordered)
+    return tuple(names[code] for code in ordered), recode
 
 
 def _order_of_appearance(codes: NDArray[np.int32]) -> list[int]:
@@ -149,41 +155,35 @@ def _order_of_appearance(codes: NDArray[np.int32]) -> list[int]:
 
 
 def _parse_steps(values: Sequence[str]) -> NDArray[np.int64]:
-    steps = _check_plain(values).astype(np.int64)
+    steps = np.fromiter(map(int, _check_plain(values)), np.int64, len(values))
     if (steps < 0).any():
         raise ValueError
     return steps
 
 
 def _parse_scores(values: Sequence[str]) -> NDArray[np.float64]:
-    scores = _check_plain(values).astype(np.float64)
+    scores = np.fromiter(map(float, _check_plain(values)), np.float64, len(values))
     if not np.isfinite(scores).all():
         raise ValueError
     return scores
 
 
 def _parse_counts(values: Sequence[str]) -> NDArray[np.int64]:
-    given = np.array([bool(value.strip()) for value in values])
-    counts = _check_plain([value.strip() or "0" for value in values]).astype(np.int64)
-    if (counts[given] < 1).any():
+    counts = {value: int(value.strip() or "0") for value in _check_plain(dict.fromkeys(values))}
+    if any(count < 1 and value.strip() for value, count in counts.items()):
         raise ValueError
-    return counts
+    return np.fromiter(map(counts.__getitem__, values), np.int64, len(values))
 
 
-def _check_plain(values: Sequence[str]) -> NDArray[np.str_]:
+def _check_plain(values: Collection[str]) -> Collection[str]:
     if "_" in "".join(values):  # Python would read 1_000 as a number
         raise ValueError
-    return as_text(values)
+    return check_widths(values)
 
 
 def _parse_kinds(values: Sequence[str]) -> NDArray[np.int8]:
-    given = as_text(values)
-    kinds = np.full(len(given), -1, dtype=np.int8)
-    for code, name in enumerate(KINDS):
-        kinds[given == name] = code
-    if (kinds < 0).any():
-        raise ValueError
-    return kinds
+    codes = {value: KINDS.index(value) for value in dict.fromkeys(values)}
+    return np.fromiter(map(codes.__getitem__, values), np.int8, len(values))
 
 
 def _check_points(points: Points, where: Callable[[int], str]) -> None:
@@ -206,10 +206,9 @@ def _check_points(points: Points, where: Callable[[int], str]) -> None:
             f"{where(row)}: another task is trained at the same step "
             f"{points.step[row]}, expected steps that continue across tasks"
         )
-    order = np.lexsort((points.step, points.kind, points.tested))  # stable: in order of lines
-    same = np.ones(max(len(order) - 1, 0), dtype=np.bool_)
-    for column in (points.tested, points.kind, points.step):
-        same &= np.diff(column[order]) == 0
+    task_and_kind = points.tested * len(KINDS) + points.kind
+    order = np.argsort(task_and_kind, kind="stable")  # then by step, as the points are
+    same = (np.diff(task_and_kind[order]) == 0) & (np.diff(points.step[order]) == 0)
     if same.any():
         row = int(order[1:][same].min())
         what = f"{KINDS[points.kind[row]]} of {points.names[points.tested[row]]!r}"

@@ -129,7 +129,8 @@ def read_json(path: str | os.PathLike[str], limit: int = MAX_JSON) -> Any:
     try:
         text = data.decode("utf-8-sig")
         value = parse_json(text, str(path))
-        if re.search(r"\\u[dD][89a-fA-F]", text):  # an unpaired surrogate cannot be encoded
+        # An unpaired surrogate cannot be encoded.
+        if "\\u" in text and re.search(r"\\u[dD][89a-fA-F]", text):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
         raise InputError(f"{path}: not UTF-8 text, expected JSON") from None

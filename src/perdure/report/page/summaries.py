@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ...metrics import ACCURACY, summary_of_runs
+from ...metrics import ACCURACY, SummaryOptions, summary_of_runs
 from ...record import Run
 from ..labels import merge_names, shorten_names
 from ..load import get_config, split_scenario
@@ -66,7 +66,7 @@ def summarize_methods(
     for name, runs in methods.items():
         summaries = []
         for run in runs:
-            summaries.append(run.summary())
+            summaries.append(run.summary(SummaryOptions(curves=False)))
             done += 1
             on_progress(done)
         summarized += _split_by_task_count(name, runs, summaries)
