@@ -28,7 +28,9 @@ def summarize(case: dict[str, Any], ids: list[str]) -> perdure.Summary:
     if "spans" not in case:
         known = {k: v for k, v in case.items() if k not in ("scores", "expected")}
         return perdure.summary(perdure.ScoreMatrix(case["scores"], upper="measured", **known))
-    tasks = {name: tuple(zip(*rows, strict=True)) for name, rows in case["scores"].items()}
+    tasks: dict[str, Any] = {
+        name: tuple(zip(*rows, strict=True)) for name, rows in case["scores"].items()
+    }
     stream = perdure.Stream(tasks, [tuple(s) for s in case["spans"]], before=case["before"])
     windows = [arg["window"] for id_ in ids if "window" in (arg := parse_id(id_).arguments)]
     return perdure.summary(
