@@ -88,40 +88,67 @@ def test_without_any_sd_there_is_a_difference_only() -> None:
 # Evaluations counted as in the paper's code.
 
 
-def papers_own(path: Path, every: int) -> str:
+def papers_own(path: Path, every: int, epochs: int) -> str:
     """Return points as rewritten by studies/stability_gap, which has its own code for it."""
     spec = importlib.util.spec_from_file_location("stability_gap_tables", STUDY)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return str(module.papers_points(path, every))
+    return str(module.papers_points(path, every, epochs))
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 100])
-def test_counting_as_de_lange_is_that_of_the_study(tmp_path: Path, every: int) -> None:
+@pytest.mark.parametrize("epochs", [1, 2, 4])
+def test_counting_as_de_lange_is_that_of_the_study(tmp_path: Path, every: int, epochs: int) -> None:
     folder = finished(tmp_path / "run", ROWS)
     other = tmp_path / "other.csv"
-    other.write_text(papers_own(folder / "points.csv", every))
+    other.write_text(papers_own(folder / "points.csv", every, epochs))
     theirs = read_input(str(other)).summary()
     points = open_run(folder).points
     assert points is not None
-    counted = count_as_de_lange(points, every)
-    ours = summary(counted.matrix(), stream=counted.stream())
-    for id_ in ("acc", "forgetting.learned", "min_acc", "wc_acc", "wf10", "wf100", "wp10", "wp100"):
+    ours = summary(stream=count_as_de_lange(points, every, epochs).stream())
+    for id_ in ("min_acc", "wc_acc", "wf10", "wf100", "wp10", "wp100"):
         assert ours.metrics[id_] == theirs.metrics[id_], id_
 
 
 def test_counting_as_de_lange_by_hand(tmp_path: Path) -> None:
     measurements = of_cells("delange-mnist", tmp_path, [ROWS], variant="n-1000")
     where = {"variant": "n-1000"}
-    # Task a rises from .10 before its first update to .90, b from 0 to .90.
-    assert measurements.values("wp10", where) == [pytest.approx(85.0)]
-    # By our definition the evaluations before the first updates do not count.
+    # The first task rises from .10 before its first update to .90, b from .30 after its first.
+    assert measurements.values("wp10", where) == [pytest.approx(70.0)]
+    # By our definition the evaluation before the first update does not count.
     assert measurements.values("wp10", where, as_published=False) == [pytest.approx(60.0)]
     # Every other update: 1 and 3 of each task, so that the lowest, .20 after update 6, is missed.
     assert measurements.values("min_acc", where) == [pytest.approx(20.0)]
     assert measurements.values("min_acc", where, subsample=2) == [pytest.approx(40.0)]
+
+
+def test_rho_restarts_in_every_epoch_and_whole_sets_do_not_count(tmp_path: Path) -> None:
+    points = open_run(finished(tmp_path / "run", ROWS)).points
+    assert points is not None
+    counted = [count_as_de_lange(points, every, epochs=2) for every in (100, 1000)]
+    for one in counted:  # updates 1 and 3 of each task of two epochs with two iterations each
+        steps, scores = one.stream().tasks["a"]
+        assert (steps // 2).tolist() == [0, 1, 3, 5, 7]
+        assert scores.tolist() == [0.10, 0.50, 0.80, 0.40, 0.60]
+        assert one.stream().tasks["b"][1].tolist() == [0.30, 0.70]
+    with pytest.raises(ValueError, match="4 iterations, expected a multiple of 3 epochs"):
+        count_as_de_lange(points, 1, epochs=3)
+
+
+def test_accuracy_as_printed_pools_the_test_examples(tmp_path: Path) -> None:
+    folder = finished(tmp_path / "run", ROWS)
+    path = folder / "points.csv"
+    header, *lines = path.read_text().splitlines()
+    sizes = {"a": "300", "b": "100"}
+    lines = [",".join([*line.split(",")[:5], sizes[line.split(",")[2]]]) for line in lines]
+    path.write_text("\n".join([header, *lines]) + "\n")
+    result = find_published_result("delange-finetuning")
+    measurements = Measurements(result, [CellRuns({"scenario": "split-mnist"}, [folder])])
+    where = {"scenario": "split-mnist"}
+    assert measurements.values("acc", where) == [pytest.approx(75 * 0.78 + 25 * 0.86)]
+    assert measurements.values("acc", where, as_published=False) == [pytest.approx(82.0)]
 
 
 # Matching.

@@ -76,7 +76,7 @@ class Store:
             source, options = str(run["folder"]), InputOptions(subsample=rho)
             with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
                 if as_paper:
-                    file.write(papers_points(run["folder"] / "points.csv", rho))
+                    file.write(papers_points(run["folder"] / "points.csv", rho, run["epochs"]))
                     file.flush()
                     source, options = file.name, InputOptions()
                 metrics = read_input(source, options).summary().metrics
@@ -87,26 +87,30 @@ class Store:
         return values
 
 
-def papers_points(path: Path, rho: int) -> str:
+def papers_points(path: Path, rho: int, epochs: int) -> str:
     """Return a points.csv as the paper's code would have written it.
 
-    It evaluates each task before its first update, counts that as any other evaluation, and then
-    evaluates after updates 1, 1 + rho, 1 + 2 rho, … of each task.
+    It evaluates after updates 1, 1 + rho, 1 + 2 rho, … of each epoch, and the very first task
+    before its first update as well. Evaluations of whole sets at task ends are left out.
     """
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    first: dict[str, int] = {}
+    steps: dict[str, list[int]] = {}
     for row in rows:
         if row["kind"] == "probe":
-            first.setdefault(row["trained"], int(row["step"]))
+            steps.setdefault(row["trained"], []).append(int(row["step"]))
     lines = ["step,trained,tested,kind,score,n"]
     for row in rows:
-        # Steps are doubled to make room for the evaluation before a task's first update.
-        step = 2 * int(row["step"]) + (row["kind"] == "initial")
-        if row["kind"] == "probe" and (int(row["step"]) - first[row["trained"]]) % rho:
+        if row["kind"] == "full" or (row["kind"] == "initial" and int(row["step"]) > 0):
             continue
-        kind = "probe" if row["kind"] == "initial" else row["kind"]
-        lines.append(f"{step},{row['trained']},{row['tested']},{kind},{row['score']},{row['n']}")
+        # Steps are doubled to make room for the evaluation before the first update.
+        step = 2 * int(row["step"]) + (row["kind"] == "initial")
+        if row["kind"] == "probe":
+            first, last = min(steps[row["trained"]]), max(steps[row["trained"]])
+            per_epoch = (last - first + 1) // epochs
+            if (int(row["step"]) - first) % per_epoch % rho:
+                continue
+        lines.append(f"{step},{row['trained']},{row['tested']},probe,{row['score']},{row['n']}")
     return "\n".join(lines) + "\n"
 
 

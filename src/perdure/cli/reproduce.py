@@ -154,6 +154,8 @@ def _print_report(report: ReproductionReport, format_: str) -> None:
         if table.rows:
             print_tables([table], format_)
             print_lines()
+    if not quick and report.rows:
+        print_lines(f"{report.agreement}.", "")
     errors = [f"{name}: {render_options(error)}" for name, error in report.failed.items()]
     mark = "- " if format_ == "markdown" else "  "
     for heading, lines in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
+from .._display import count_of
 from ..studies import make_study
 from .measurements import CellRuns, Measurements, NotMeasuredError
 from .published import find_missing_data
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from .published import PublishedResult, PublishedRow
 
 __all__ = [
+    "Agreement",
     "ComparisonRow",
     "build_study",
     "collect_measurements",
     "compare_with_published",
+    "count_agreement",
     "list_measured_rows",
 ]
 
@@ -119,6 +122,54 @@ class ComparisonRow(NamedTuple):
             if sd:
                 return self.difference / sd, source
         return None
+
+
+class Agreement(NamedTuple):
+    """How many published numbers the measured ones agree with.
+
+    The SD is the paper's, or ours over three seeds or more if it prints none or 0; with fewer
+    seeds, .03 (3 percent) counts as two SDs.
+    """
+
+    within_one_sd: int
+    within_two_sds: int  # but not within one
+    beyond: int
+    not_measured: int
+
+    def __str__(self) -> str:
+        measured = self.within_one_sd + self.within_two_sds + self.beyond
+        text = f"{self.within_one_sd} of {count_of(measured, 'number')} within one SD"
+        text += f", {self.within_two_sds} more within two, {self.beyond} beyond"
+        return text + (f"; {self.not_measured} not measured" if self.not_measured else "")
+
+
+def count_agreement(rows: Sequence[ComparisonRow], *, percent: bool) -> Agreement:
+    """Return how many published numbers the measured ones agree with; ranks are left out.
+
+    Example:
+        >>> rows = [
+        ...     ComparisonRow("3", {}, "", "acc", 90.0, 1.0, [90.5]),
+        ...     ComparisonRow("3", {}, "", "acc", 90.0, None, [92.5]),
+        ...     ComparisonRow("3", {}, "", "acc", 90.0, None, [94.0, 95.0]),
+        ...     ComparisonRow("3", {}, "", "acc", 90.0, None, [], not_measured="no finished run"),
+        ... ]
+        >>> print(count_agreement(rows, percent=True))
+        1 of 3 numbers within one SD, 1 more within two, 1 beyond; 1 not measured
+    """
+    counts = {"within_one_sd": 0, "within_two_sds": 0, "beyond": 0, "not_measured": 0}
+    for row in rows:
+        if row.published is not None and row.id != "rank":
+            counts[_agreement(row, 100 if percent else 1)] += 1
+    return Agreement(**counts)
+
+
+def _agreement(row: ComparisonRow, unit: float) -> str:
+    if row.difference is None:
+        return "not_measured"
+    own_sd = row.sd if len(row.values) >= 3 else None
+    sds = abs(row.difference) / (row.published_sd or own_sd or 0.015 * unit)
+    sds = round(sds, 9)  # 92.7 - 92.3 is a little more than .4
+    return "within_one_sd" if sds <= 1 else "within_two_sds" if sds <= 2 else "beyond"
 
 
 def compare_with_published(measurements: Measurements) -> list[ComparisonRow]:

@@ -19,17 +19,21 @@ from ..metrics import (
     summary,
 )
 from ..record import open_run
-from ..record.points import FULL, INITIAL, PROBE
+from ..record.points import INITIAL, PROBE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ..metrics import Summary
-    from ..record import Points, Run
+    from ..record import JSON, Points, Run
     from .published import PublishedResult
 
 __all__ = ["CellRuns", "Measurements", "NotMeasuredError", "count_as_de_lange"]
+
+
+# What the paper's code computes under the name of another metric: it pools all test examples.
+DE_LANGE_IDS = {"acc": "acc.pooled"}
 
 
 class NotMeasuredError(Exception):
@@ -85,8 +89,10 @@ class Measurements:
                 raise NotMeasuredError(f"{folder} has no points")
             stream = None  # runs evaluated only at task ends: a stream takes time and adds nothing
             if (run.points.kind == PROBE).any():
-                points = count_as_de_lange(run.points, subsample) if as_de_lange else run.points
-                stream = points.stream(subsample=1 if as_de_lange else subsample)
+                stream = run.points.stream(subsample=subsample)
+                if as_de_lange:
+                    epochs = _count_epochs(run.metadata.config)
+                    stream = count_as_de_lange(run.points, subsample, epochs).stream()
             options = SummaryOptions(epsilon=self.result.epsilon)
             self._summaries[key] = summary(
                 run.matrix, stream=stream, costs=run.costs, options=options
@@ -105,6 +111,8 @@ class Measurements:
         """Return a metric of every run of a cell, or raise NotMeasuredError with the reason."""
         folders = self.find_cell(factors).folders
         runs = [self.summary(folder, subsample, as_published=as_published) for folder in folders]
+        if as_published and self.result.counting == "De Lange":
+            id_ = DE_LANGE_IDS.get(id_, id_)
         if id_ in ("clscore", "clstability"):
             return self._weighted_scores(id_, [run.metrics for run in runs], weights)
         for run in runs:
@@ -152,29 +160,47 @@ class Measurements:
             raise NotMeasuredError(str(error)) from None
 
 
-def count_as_de_lange(points: Points, every: int = 1) -> Points:
-    """Return points as the code of De Lange et al. 2023 would have recorded them.
+def count_as_de_lange(points: Points, every: int = 1, epochs: int = 1) -> Points:
+    """Return the evaluations that the code of De Lange et al. 2023 would have counted.
 
-    It evaluates each task before its first update, counts that as any other evaluation, and then
-    evaluates after updates 1, 1 + every, 1 + 2 every, … of each task. Steps are doubled to make
-    room for the evaluation before the first update.
+    It evaluates where the iteration *within the epoch*, counted from 0, is a multiple of rho: with
+    47 iterations per epoch, rho = 100 and 1000 both mean after the first update of every epoch.
+    The very first task alone is also evaluated before its first update, and that counts;
+    evaluations of whole sets at the ends of tasks do not.
+
+    Args:
+        points: a run that was evaluated after every update.
+        every: the periodicity rho.
+        epochs: how many epochs each task was trained for.
     """
     probes = points.kind == PROBE
-    first = np.zeros(len(points.step), dtype=np.int64)
-    for code in np.unique(points.trained[probes]):
-        mine = points.trained == code
-        first[mine] = points.step[mine & probes].min()
-    entered = (points.kind == INITIAL) & (points.tested == points.trained)
-    tested = probes & ((points.step - first) % every == 0)
-    keep = np.flatnonzero(entered | tested | (points.kind == FULL))
-    step = 2 * points.step + entered
+    due = np.zeros(len(points.step), dtype=np.bool_)
+    for task in np.unique(points.trained[probes]):
+        mine = probes & (points.trained == task)
+        iteration = points.step[mine] - points.step[mine].min()
+        per_epoch, rest = divmod(int(iteration.max()) + 1, epochs)
+        if rest:
+            raise ValueError(
+                f"task {points.names[task]!r} has {iteration.max() + 1} iterations, expected a "
+                f"multiple of {epochs} epochs"
+            )
+        due[mine] = iteration % per_epoch % every == 0
+    before = (points.kind == INITIAL) & (points.tested == 0) & (points.trained == 0)
+    step = 2 * points.step + before  # room for the evaluation before the first update
+    keep = np.flatnonzero(before | due)
     keep = keep[np.argsort(step[keep], kind="stable")]
     return replace(
         points,
         step=step[keep],
-        kind=np.where(entered, PROBE, points.kind).astype(points.kind.dtype)[keep],
+        kind=np.full(len(keep), PROBE, points.kind.dtype),
         trained=points.trained[keep],
         tested=points.tested[keep],
         score=points.score[keep],
         n=points.n[keep],
     )
+
+
+def _count_epochs(config: Mapping[str, JSON]) -> int:
+    """Return the epochs per task of a run; one if it counts iterations instead."""
+    epochs = config.get("epochs")
+    return epochs if isinstance(epochs, int) and not config.get("iterations") else 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .claim import Claim
 from .claims import check_claims
-from .comparison import compare_with_published, list_measured_rows
+from .comparison import Agreement, compare_with_published, count_agreement, list_measured_rows
 from .figure_data import write_figures
 
 if TYPE_CHECKING:
@@ -49,12 +49,18 @@ class ReproductionReport(NamedTuple):
         """Whether no data was missing and no run failed."""
         return not self.missing_data and not self.failed
 
+    @property
+    def agreement(self) -> Agreement:
+        """How many of the published numbers were reproduced."""
+        return count_agreement(self.rows, percent=self.result.unit == "percent")
+
     def to_dict(self) -> dict[str, object]:
         """Return the report as plain data for JSON."""
         return {
             "name": self.result.name, "paper": self.result.paper, "tables": self.result.tables,
             "quick": self.quick, "quick_about": self.result.quick_about if self.quick else None,
             "unit": self.result.unit,
+            "agreement": None if self.quick else self.agreement._asdict(),
             "rows": [_row_as_dict(row, quick=self.quick) for row in self.rows],
             "claims": [claim._asdict() for claim in self.claims],
             "deviations": list(self.deviations),
