@@ -210,7 +210,10 @@ ALLOCATOR = (
 )
 
 
-@pytest.mark.parametrize("score", [None, is_right, Score(metric=macro_f1)], ids=str)
+SCORES = [None, is_right, Score(metric=macro_f1)]
+
+
+@pytest.mark.parametrize("score", SCORES, ids=["accuracy", "function", "metric"])
 @pytest.mark.parametrize("error", [RuntimeError(ALLOCATOR), MemoryError()], ids=["torch", "numpy"])
 def test_batches_are_halved_until_they_fit(tmp_path: Path, error: Exception, score: Any) -> None:
     model, data = Limited(error), {"a": rows(21)}
