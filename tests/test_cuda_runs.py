@@ -120,7 +120,7 @@ def test_captured_steps_train_as_eager_ones(
         replays.append(1)
         return replay(*arguments)
 
-    monkeypatch.setattr(StepGraphs, "_replay", staticmethod(count))
+    monkeypatch.setattr(StepGraphs, "_replay", count)
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     options = SETTINGS[setting]
     scenario = make_scenario("split-digits", setting=options.get("setting"))
