@@ -110,9 +110,21 @@ def noisy_pad(examples: list[Any]) -> Any:
     return pad(examples)
 
 
-def distinct(outputs: Tensor, labels: Tensor) -> float:
-    """Return the share of the vocabulary that is predicted somewhere: no mean over examples."""
-    return len(outputs.argmax(-1).unique()) / outputs.shape[-1]
+class Distinct:
+    """The share of the vocabulary that is predicted somewhere: no mean over examples."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.share, self.seen = 0.0, set[int]()
+
+    def update(self, outputs: Tensor, labels: Tensor) -> None:
+        self.seen |= set(outputs.argmax(-1).flatten().tolist())
+        self.share = len(self.seen) / outputs.shape[-1]
+
+    def compute(self) -> float:
+        return self.share
 
 
 SCORES: dict[str, Any] = {
@@ -120,7 +132,7 @@ SCORES: dict[str, Any] = {
     "perplexity": perdure.Score("perplexity", shift=True),
     "token_accuracy": "token_accuracy",
     "exact_match": "exact_match",
-    "metric": perdure.Score(metric=distinct),
+    "metric": perdure.Score(metric=Distinct()),
 }
 
 

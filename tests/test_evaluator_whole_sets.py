@@ -13,6 +13,7 @@ import perdure
 from perdure import Evaluator, Inline, Score, ScoreScale, Worker
 
 from .evaluator_helpers import accuracy, learn, lines, net, rows, sets, watch
+from .language_models import llama, pad, text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -234,3 +235,12 @@ def test_other_errors_are_not_taken_for_too_little_memory() -> None:
     with pytest.raises(RuntimeError, match="something else"):
         Evaluator({"a": rows(21)}, count_flops=False).step(model)
     assert model.seen == [21]
+
+
+def test_a_function_of_outputs_of_unequal_lengths_is_refused_with_the_fix() -> None:
+    task = perdure.EvalTask(text(1), collate=pad)
+    with (
+        Evaluator({"a": task}, score=Score(metric=lambda outputs, labels: 0.5)) as evaluator,
+        pytest.raises(ValueError, match=r"'a' have the shapes .* use a metric with update\(\)"),
+    ):
+        evaluator.begin("a", llama())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Recognize = Callable[[Path], str | None]
 
-__all__ = ["MAX_LOG", "find_files", "find_in_folder", "read_head", "read_rows", "read_text"]
+__all__ = ["MAX_LOG", "find_files", "find_in_folder", "read_head", "read_log_text", "read_rows"]
 
 MAX_LOG = 256 << 20  # bytes
 MAX_FILES = 10_000
@@ -25,7 +25,7 @@ MAX_ENTRIES = 200_000  # of folders that are searched
 HEAD = 1 << 16  # bytes that recognizing a file takes
 
 
-def read_text(path: Path, limit: int = MAX_LOG) -> str:
+def read_log_text(path: Path, limit: int = MAX_LOG) -> str:
     """Return a text file with Unix line breaks, or raise InputError."""
     try:
         data = read_file(path, limit)
@@ -39,7 +39,7 @@ def read_text(path: Path, limit: int = MAX_LOG) -> str:
 def read_rows(path: Path) -> list[list[str]]:
     """Return the lines of a CSV file that are not empty, split into cells, or raise InputError."""
     try:
-        return [row for row in csv.reader(read_text(path).split("\n"), strict=True) if row]
+        return [row for row in csv.reader(read_log_text(path).split("\n"), strict=True) if row]
     except csv.Error as error:
         raise InputError(f"{path}: not a CSV table ({error})") from None
 

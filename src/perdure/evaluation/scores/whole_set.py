@@ -38,6 +38,13 @@ class WholeSetMetric:
             outputs, labels = zip(*batches, strict=True)
             if not all(isinstance(part, Tensor) for part in labels):
                 raise TypeError(f"labels of task {task!r} are no tensor, which metric= needs")
+            shapes = list(dict.fromkeys(tuple(part.shape[1:]) for part in outputs))
+            if len(shapes) > 1:
+                raise ValueError(
+                    f"outputs of task {task!r} have the shapes {shapes[0]} and {shapes[1]} in "
+                    "different batches, which a function is not passed at once; use a metric "
+                    "with update(), compute() and reset(), or pad all examples to one length"
+                )
             value = self._metric(
                 *(torch.cat([p.cpu() for p in part]) for part in (outputs, labels))
             )

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ...record import InputError
-from ..files import find_files, find_in_folder, read_head, read_rows, read_text
+from ..files import find_files, find_in_folder, read_head, read_log_text, read_rows
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 from .avalanche_tags import (
     ACCURACY_METRIC,
@@ -51,7 +51,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
     """Return the runs in each file; `metric` chooses the stream of a text, such as `test`."""
     runs = []
     for path in find_files(paths, "eval_results.csv"):
-        text = read_text(path)
+        text = read_log_text(path)
         is_table = set(HEADER) <= set(text.partition("\n")[0].strip().split(","))
         found = _read_table(path) if is_table else _read_text(text, path, options)
         for number, (evaluations, notes) in enumerate(found):

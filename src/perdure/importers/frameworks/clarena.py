@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...record import InputError
-from ..files import find_files, find_in_folder, read_head, read_rows, read_text
+from ..files import find_files, find_in_folder, read_head, read_log_text, read_rows
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:  #
 
 
 def _read_file(path: Path) -> ImportedRun:
-    if not read_text(path).endswith("\n"):
+    if not read_log_text(path).endswith("\n"):
         raise InputError(f"{path}: the last line is cut off, expected a line break after it")
     header, *rows = read_rows(path) or [[]]
     tasks = [name.removeprefix(TESTED) for name in header[2:]]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...record import InputError, read_json
 from ...record.io.files import parse_json
-from ..files import find_files, find_in_folder, read_head, read_text
+from ..files import find_files, find_in_folder, read_head, read_log_text
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
 def _read_raw_log(path: Path) -> dict[str, Scores]:
     """Return the test accuracies of a raw log, which names each that was measured."""
     tables: dict[str, Scores] = {}
-    lines = read_text(path).split("\n")
+    lines = read_log_text(path).split("\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -100,7 +100,7 @@ def _percent(value: object, path: Path, number: int) -> float:
 
 def _read_matrix(path: Path) -> Scores:
     """Return the lower triangle of a matrix; rows of zeros at its end were not trained yet."""
-    rows = [line.split() for line in read_text(path).split("\n") if line.strip()]
+    rows = [line.split() for line in read_log_text(path).split("\n") if line.strip()]
     if not rows or any(len(row) != len(rows) for row in rows) or len(rows) > MAX_TASK:
         raise InputError(f"{path}: {len(rows)} rows, expected a square matrix")
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...record import InputError
-from ..files import find_files, find_in_folder, read_head, read_text
+from ..files import find_files, find_in_folder, read_head, read_log_text
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 from .values import parse_numbers, parse_scalar, split_items
 
@@ -72,7 +72,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
     runs: list[ImportedRun] = []
     left_out: list[OnlyMeansError] = []
     for path in find_files(paths, "logs.pyd"):
-        text = read_text(path)
+        text = read_log_text(path)
         logs = text.lstrip().startswith("{")
         try:
             found = list(_read_logs(text, path) if logs else _read_console(text, path))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...record import InputError
-from ..files import find_files, find_in_folder, read_head, read_text
+from ..files import find_files, find_in_folder, read_head, read_log_text
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
 from .values import parse_scalar
 
@@ -59,7 +59,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
     """Return a run per run in each log and per classifier; `metric` chooses `cnn` or `nme`."""
     runs = []
     for path in find_files(paths, "*.log"):
-        logged = [run for run in _split_runs(read_text(path), path) if run.groups]
+        logged = [run for run in _split_runs(read_log_text(path), path) if run.groups]
         for run in logged:
             for name in CLASSIFIERS:
                 wanted = options.metric is None or options.metric.upper() == name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...record import InputError
 from ...record.io.files import parse_json
-from ..files import read_head, read_text
+from ..files import read_head, read_log_text
 from .rows import TrackerRow, make_run
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> list[ImportedRun]:
 
 
 def _read_table(path: Path, options: ImportOptions) -> ImportedRun:
-    text = read_text(path, MAX_TABLE)
+    text = read_log_text(path, MAX_TABLE)
     if "\x00" in text:
         raise InputError(f"{path}: a NUL character, expected text")
     notes: list[str] = []
