@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import perdure
 from perdure.metrics import METRICS, ScoreScale
 from perdure.record import InputOptions
 from perdure.report.load import open_methods
 from perdure.report.page import render_page
 from perdure.report.page.formulas import render_formula
-from perdure.report.page.narrative import describe_stability_gap, diagnose
+from perdure.report.page.narrative import describe_stability_gap, diagnose, interpret
 from perdure.report.page.plot_data import make_curve_data
 from perdure.report.page.provenance import make_command
+from perdure.report.page.summaries import MethodSummary
 
 from .cli_helpers import run, write
 from .report_helpers import store
@@ -379,3 +381,17 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[str, ...], messa
 
 def test_the_same_runs_give_the_same_file(text: str) -> None:
     assert render_page(open_methods([str(store())])[0], command=["runs"]) == text
+
+
+def test_older_tasks_are_those_that_min_acc_is_about(tmp_path: Path) -> None:
+    """A task that is evaluated but never learned makes no learned one an older one."""
+    with perdure.Log(tmp_path / "run") as log:
+        for step, trained, scores in (
+            (1, "a", {"a": 0.9, "z": 0.1}), (2, "b", {"a": 0.4, "b": 1.0, "z": 0.1}),
+        ):  # fmt: skip
+            for tested, score in scores.items():
+                log.add(step, trained, tested, score, kind="full")
+    recorded = perdure.open_run(tmp_path / "run")
+    summary = recorded.summary()
+    told = interpret(MethodSummary("mine", [recorded], [summary], summary, label="mine"))
+    assert "fell to 0.40 and stayed there" in told.reason

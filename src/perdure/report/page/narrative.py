@@ -46,7 +46,9 @@ class Interpretation(NamedTuple):
 def interpret(method: MethodSummary) -> Interpretation:
     """Return the numbers of a method in words, or which metric is missing for that."""
     metrics, scale = method.summary.metrics, method.scale
-    finals = [value for value in method.summary.per_task.get("acc", [])[:-1] if value is not None]
+    ends, lows = (method.summary.per_task.get(id_, []) for id_ in ("acc", "min_acc"))
+    pairs = zip(ends, lows, strict=False)
+    finals = [end for end, low in pairs if end is not None and low is not None]
     older = float(np.mean(finals)) if finals else None
     missing = next((id_ for id_ in DIAGNOSIS_IDS if id_ not in metrics), None)
     diagnosis, gap = "", ""
