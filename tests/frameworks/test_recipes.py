@@ -173,6 +173,19 @@ def test_a_logger_gets_what_the_summary_says(
     assert float(logged["probe/a"]) == pytest.approx(last)
 
 
+def test_a_figure_goes_to_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    loader = needs("tensorboard.backend.event_processing.event_accumulator")
+    names = run("TensorBoard", perdure)
+    with perdure.Evaluator(sets("ab"), record=names["record"]) as evaluator:
+        watch(evaluator, net(), [("a", 3), ("b", 3)])
+    run_recipe("Figures", names)
+    names["writer"].add_figure("curves", names["figure"])
+    names["writer"].close()
+    (image,) = loader.EventAccumulator("runs/tensorboard").Reload().Images("curves")
+    assert image.width > 100
+
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
