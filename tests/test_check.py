@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+import re
 from itertools import permutations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import perdure
+from perdure.record import InputError
+from perdure.report.page import render_page
 from perdure.stats import drop_bounds
 from perdure.verdict import parse_requirement
 
@@ -460,3 +466,54 @@ def _reason(folder: Path) -> str:
     verdict = perdure.check(folder, DROP)
     assert verdict.exit_code == 2
     return verdict.requirements[0].reason
+
+
+def pictures(task: str, id_: int) -> object:
+    """Return an image for the first task, a text with markup for the others."""
+    if task == "a":
+        return np.full((1, 6, 6), id_ % 256, dtype=np.uint8)
+    return f"<b>{task}</b> example {id_} " + "long " * 100
+
+
+def lost_run(folder: Path) -> Path:
+    """Return a run in which the first ten examples of task a are lost."""
+    right = np.ones(40, dtype=bool)
+    worse = right.copy()
+    worse[:10] = False
+    with perdure.Log(folder) as log:
+        log.add(1, "a", "a", correct=right, kind="full")
+        for task, correct in (("a", worse), ("b", right)):
+            log.add(2, "b", task, correct=correct, kind="full")
+        for task, correct in (("a", worse), ("b", worse), ("c", right)):
+            log.add(3, "c", task, correct=correct, kind="full")
+    return folder
+
+
+def test_the_report_shows_lost_examples_as_thumbnails_and_text(tmp_path: Path) -> None:
+    methods = {"mine": [perdure.open_run(lost_run(tmp_path / "run"))]}
+    page = render_page(methods, examples=pictures)
+    images = re.findall(r'<img src="data:image/png;base64,([^"]+)" alt="">', page)
+    seen = [Image.open(io.BytesIO(base64.b64decode(image))).getpixel((3, 3)) for image in images]
+    assert seen == [(k, k, k) for k in range(10)]
+    assert page.count("<q>&lt;b&gt;b&lt;/b&gt; example ") == 10
+    assert "<b>b</b> example" not in page
+    assert "…</q>" in page
+    assert "<img src" not in render_page(methods)
+
+
+def test_an_example_that_cannot_be_shown_names_it(tmp_path: Path) -> None:
+    methods = {"mine": [perdure.open_run(lost_run(tmp_path / "run"))]}
+    with pytest.raises(InputError, match=r"example 0 of task 'a' cannot be shown \(KeyError: 0"):
+        render_page(methods, examples=lambda task, id_: dict[int, str]()[id_])
+    with pytest.raises(InputError, match=r"shape \(2,\) is no image"):
+        render_page(methods, examples=lambda task, id_: [1, 2])
+
+
+def test_the_option_names_a_function(tmp_path: Path) -> None:
+    folder = lost_run(tmp_path / "run")
+    page = tmp_path / "r.html"
+    shown = run("report", folder, "-o", page, "--examples", "tests.test_check:pictures")
+    assert shown.code == 0, shown.err
+    assert "data:image/png" in page.read_text(encoding="utf-8")
+    line = refused("report", folder, "-o", page, "--examples", "math:pi")
+    says(line, "examples 'math:pi' is float", "expected a function")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from .._extras import install_hint
+from .._user_modules import import_user_attribute
 from ..record import InputError, Run, RunFolder
 from ..report.sources import open_sources
 from ..stats import PairTestName
@@ -17,7 +18,7 @@ from ._output import print_lines, print_stderr, render_options
 from .reference.names import PathText
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..report.load import RunsByMethod
 
@@ -35,6 +36,7 @@ def report(
     test: PairTestName = "t",
     unpaired: Flag = False,
     alpha: float = 0.05,
+    examples: Annotated[str | None, Parameter(metavar="MODULE:NAME")] = None,
 ) -> int:
     """Write a report as a single HTML file that opens without a network connection.
 
@@ -55,6 +57,8 @@ def report(
         unpaired: Do not pair runs by seed.
         alpha: Significance level: methods are distinguishable if p after Holm's correction is
             below it.
+        examples: Function of a task and the id of an example, as module:name, that returns text or
+            an image. The page shows it next to the examples that were lost.
     """
     if not sources:
         raise InputError("nothing to report; name a folder of runs, a matrix or a points.csv")
@@ -83,18 +87,26 @@ def report(
         lower_is_better=inputs.lower_is_better,
         range=None if inputs.range_ is None else "{:g},{:g}".format(*inputs.range_),
         test=None if test == "t" else test, unpaired=unpaired,
-        alpha=None if alpha == 0.05 else alpha,
+        alpha=None if alpha == 0.05 else alpha, examples=examples,
     )  # fmt: skip
     progress = _Counter(sum(map(len, methods.values())))
     text = render_page(
         methods, command=command, left_out=notes, title=title, on_progress=progress,
-        test=PairTestOptions(test, unpaired, alpha), write_options=render_options,
+        test=PairTestOptions(test, unpaired, alpha), examples=_import_function(examples),
+        write_options=render_options,
     )  # fmt: skip
     output.write_text(text, encoding="utf-8")
     for note in notes + _unfinished_notes(methods):
         print_stderr(f"note: {note}")
     print_lines(f"wrote {output} ({len(text) / 1e6:.1f} MB); open it in a browser")
     return 0
+
+
+def _import_function(name: str | None) -> Callable[[str, int], object] | None:
+    function = None if name is None else import_user_attribute(name, "examples")
+    if function is not None and not callable(function):
+        raise InputError(f"examples {name!r} is {type(function).__name__}, expected a function")
+    return function
 
 
 def _unfinished_notes(methods: RunsByMethod) -> list[str]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..load import RunsByMethod
+    from .previews import ShowExample
     from .significance import PairTestOptions
 
 __all__ = ["render_page"]
@@ -31,6 +32,7 @@ def render_page(
     title: str | None = None,
     on_progress: Callable[[int], None] = lambda done: None,  # noqa: ARG005
     test: PairTestOptions = DEFAULT_TEST,
+    examples: ShowExample | None = None,
     write_options: Callable[[str], str] = str,
 ) -> str:
     """Return the whole page as HTML.
@@ -42,11 +44,12 @@ def render_page(
         title: title of the page; the name of the scenario by default.
         on_progress: called with the number of runs that are summarised so far.
         test: the test that decides which methods differ.
+        examples: `examples(task, id)` returns text or an image of an example that was lost.
         write_options: how reasons on the page name options, which are Python arguments in backticks
             by default.
     """
     summarized = summarize_methods(methods, on_progress)
-    sections = build_sections(summarized, command, test, left_out)
+    sections = build_sections(summarized, command, test, left_out, examples)
     here = files("perdure.report.page")
     scripts = [(here / "page.js").read_text("utf-8")]
     if any(part.curves.methods or part.criteria for part in sections.parts):

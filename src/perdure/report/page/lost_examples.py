@@ -7,21 +7,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...record import InputError
 from ...verdict import find_flips, make_checked_run
+from .previews import Preview, make_preview
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...verdict import ExampleFlip, TaskFlips
+    from .previews import ShowExample
     from .summaries import MethodSummary
 
-__all__ = ["LostExamples", "LostRow", "find_lost_examples"]
+__all__ = ["LostExample", "LostExamples", "LostRow", "find_lost_examples"]
 
 MAX_MARKS = 200  # examples per strip
 MARK_WIDTH, MARK_HEIGHT = 5, 16
 
 
+class LostExample(NamedTuple):
+    """One example that was lost, in words and, where its data is at hand, as a preview."""
+
+    text: str
+    preview: Preview
+
+
 class LostRow(NamedTuple):
-    """What one task has lost: counts, a strip of marks as HTML, and the examples in words."""
+    """What one task has lost: counts, a strip of marks as HTML, and the examples."""
 
     task: str
     examples: int
@@ -30,7 +39,7 @@ class LostRow(NamedTuple):
     gained: int
     p: str
     strip: str
-    entries: list[str]
+    entries: list[LostExample]
     more: int
 
 
@@ -41,8 +50,13 @@ class LostExamples(NamedTuple):
     rows: list[LostRow]
 
 
-def find_lost_examples(methods: Sequence[MethodSummary]) -> list[LostExamples]:
-    """Return what the methods have lost that are a single run with per-example results."""
+def find_lost_examples(
+    methods: Sequence[MethodSummary], show: ShowExample | None = None
+) -> list[LostExamples]:
+    """Return what the methods have lost that are a single run with per-example results.
+
+    `show(task, id)` returns text or an image of an example, for a preview.
+    """
     found = []
     for method in methods:
         if len(method.runs) != 1 or not method.runs[0].per_example_last:
@@ -51,12 +65,15 @@ def find_lost_examples(methods: Sequence[MethodSummary]) -> list[LostExamples]:
             flips = find_flips(make_checked_run(method.label, method.runs[0]))
         except InputError:  # recorded, but not at task ends
             continue
-        found.append(LostExamples(method.label, [_make_row(task) for task in flips.tasks]))
+        found.append(LostExamples(method.label, [_make_row(task, show) for task in flips.tasks]))
     return found
 
 
-def _make_row(task: TaskFlips) -> LostRow:
+def _make_row(task: TaskFlips, show: ShowExample | None) -> LostRow:
     shown = task.flips[:MAX_MARKS]
+    previews = [
+        Preview() if show is None else make_preview(show, task.task, flip.id) for flip in shown
+    ]
     return LostRow(
         task=task.task,
         examples=task.examples,
@@ -65,7 +82,10 @@ def _make_row(task: TaskFlips) -> LostRow:
         gained=task.gained,
         p=f"{task.p:.3g}",
         strip=_draw_strip(task, shown),
-        entries=[_describe(flip) for flip in shown],
+        entries=[
+            LostExample(_describe(flip), preview)
+            for flip, preview in zip(shown, previews, strict=True)
+        ],
         more=len(task.flips) - len(shown),
     )
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...metrics import ScoreScale
+    from .previews import ShowExample
     from .summaries import MethodSummary
 
 __all__ = ["DEFAULT_TEST", "Sections", "build_sections"]
@@ -134,6 +135,7 @@ def build_sections(
     command: Sequence[str],
     test: PairTestOptions = DEFAULT_TEST,
     left_out: Sequence[str] = (),
+    show: ShowExample | None = None,
 ) -> Sections:
     """Return every section; `command` holds the arguments of `perdure report`."""
     scale = merge_scales([method.scale for method in methods])
@@ -145,7 +147,7 @@ def build_sections(
         difference=describe_parts(methods) if len(parts) > 1 else "",
         lower=any(method.scale.lower_is_better for method in methods),
         parts=[
-            _build_part(heading, f"-{k}" if k > 1 else "", own, test)
+            _build_part(heading, f"-{k}" if k > 1 else "", own, test, show)
             for k, (heading, own) in enumerate(parts, start=1)
         ],
         left_out=group_notes(left_out),
@@ -158,7 +160,11 @@ def build_sections(
 
 
 def _build_part(
-    heading: str, suffix: str, methods: Sequence[MethodSummary], test: PairTestOptions
+    heading: str,
+    suffix: str,
+    methods: Sequence[MethodSummary],
+    test: PairTestOptions,
+    show: ShowExample | None,
 ) -> PagePart:
     ids = _list_headline_ids(methods)
     scale = merge_scales([method.scale for method in methods])
@@ -178,7 +184,7 @@ def _build_part(
         every_metric=_list_every_metric(methods, scale),
         interpretations=[interpret(method) for method in methods],
         heatmaps=[_make_heatmap(method) for method in methods],
-        lost_examples=find_lost_examples(methods),
+        lost_examples=find_lost_examples(methods, show),
         costs=make_costs_table(runs),
         curves=make_curve_data(runs),
         criteria=make_criteria_data(metrics, runs),
