@@ -106,6 +106,7 @@ def test_a_real_pack_is_what_pillow_reads(
             assert np.array_equal(x[k], np.atleast_3d(pixels).transpose(2, 0, 1))
 
 
+@pytest.mark.slow
 def test_real_packs_hold_what_their_description_says(
     shared_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -248,7 +248,10 @@ def names(folder: Path) -> list[Path]:
     return sorted(path.relative_to(folder) for path in folder.rglob("*"))
 
 
-@pytest.mark.parametrize("shared", [None, False], ids=["in place", "sent home"])
+IN_PLACE = pytest.param(None, id="in place", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("shared", [IN_PLACE, pytest.param(False, id="sent home")])
 def test_the_bits_of_processes_and_one_run_that_diverges(
     shared: bool | None, joined: str, beside: list[Job], tmp_path: Path
 ) -> None:

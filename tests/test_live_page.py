@@ -337,6 +337,7 @@ def test_nothing_in_a_store_runs(visit: Visit, tmp_path: Path) -> None:
         assert visit.is_clean()
 
 
+@pytest.mark.slow
 def test_ten_thousand_runs_in_the_list(visit: Visit, tmp_path: Path) -> None:
     one = make_run(tmp_path / "one")
     store = tmp_path / "store"

@@ -103,6 +103,7 @@ def test_killed_and_finished(
     check_interrupted(done)
 
 
+@pytest.mark.slow
 def test_the_command_is_killed_and_given_again(runner: Runner, tmp_path: Path) -> None:
     """Really started, with the run in a process of its own."""
     arguments = [*f"naive {NORMED} --gradients 9".split(), *SHORT]
