@@ -38,10 +38,10 @@ collect_ignore_glob = ["fixtures/*"]  # scripts that need other tools
 LONG_MODULES = """
 cli_run cli_run_processes compare_tests data_cache data_hub data_load evaluator_alarm
 evaluator_executors evaluator_failures evaluator_intruders evaluator_kills evaluator_laws
-evaluator_layers evaluator_record evaluator_resume examples execution_ray figures_curves
-figures_matrix figures_real fuzz hostile_files live_clients live_page many_tasks
+evaluator_layers evaluator_live evaluator_record evaluator_resume examples execution_ray figures_curves
+figures_matrix figures_real fuzz hostile_files live_clients live_methods live_page many_tasks
 report_broken_runs report_page report_page_browser scenarios_named strategies
-strategies_contract strategies_costs study_end_to_end study_status training_checkpoint
+strategies_contract strategies_costs study_end_to_end study_status together training_checkpoint
 training_kills training_resume trust_imports trust_stores waits writer_lock zoo
 avalanche lightning recipes transformers trl
 """.split()  # noqa: SIM905 - a list to read
@@ -62,10 +62,11 @@ if find_spec("torch") is None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of long modules."""
+    """Mark the tests of long modules, and begin with them: at the end no process waits for one."""
     for item in items:
         if item.path.stem.removeprefix("test_") in LONG_MODULES:
             item.add_marker("long")
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.hookimpl(tryfirst=True)
