@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import perdure
@@ -293,6 +293,9 @@ LINE = st.one_of(
 
 
 @law
+@example(
+    lines=["", "1,1,1,1"], block=20, ends=True
+)  # with the line break, as many cells as a line has
 @given(st.lists(LINE, max_size=6), st.sampled_from([1, 20, 1 << 16]), st.booleans())
 def test_splitting_lines_is_reading_them_with_the_csv_module(
     lines: list[str], block: int, ends: bool

@@ -128,7 +128,7 @@ def add_per_example(result: ScoreInput, folder: Path) -> None:
     whole_sets, more = read_whole_sets(folder, names)
     result.notes += warnings + more
     for stream in (result.points.stream(), result.points.stream(control=True)):
-        for task in subsets.keys() & stream.tasks.keys():
+        for task in [name for name in subsets if name in stream.tasks]:  # in order
             mine, size = subsets[task], stream.sizes.get(task)
             _check(task, mine, *stream.tasks[task], size, folder)
     _check_whole_sets(whole_sets, result.points, folder)

@@ -204,7 +204,7 @@ def _split_plain(block: str, columns: int, delimiter: str) -> list[list[str]] | 
     block = block if block.endswith("\n") else block + "\n"
     cells = block.replace("\n", f"{delimiter}\n{delimiter}").split(delimiter)
     lines, rest = divmod(len(cells) - 1, columns + 1)
-    if rest or cells[columns :: columns + 1] != ["\n"] * lines:
+    if rest or lines != block.count("\n") or cells[columns :: columns + 1] != ["\n"] * lines:
         return None
     return [cells[k : -1 : columns + 1] for k in range(columns)]
 
