@@ -117,8 +117,9 @@ def writer_of(folder: Path) -> int:
 
 
 def folders(store: Path) -> list[Path]:
-    """Return the runs in a store."""
-    return sorted(path for path in store.iterdir() if path.is_dir()) if store.exists() else []
+    """Return the runs in a store; a kill may leave the empty folder that tried to write."""
+    paths = store.iterdir() if store.exists() else ()
+    return sorted(path for path in paths if path.is_dir() and any(path.iterdir()))
 
 
 def last_step(folder: Path) -> int:

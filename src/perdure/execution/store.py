@@ -49,7 +49,7 @@ def check_store(store: Path, *, writable: bool) -> None:
 def _can_write(folder: Path) -> bool:
     """Return whether a folder can be made in another; permissions alone do not say it."""
     try:
-        TemporaryDirectory(dir=folder).cleanup()
+        TemporaryDirectory(dir=folder, prefix=".write-test-").cleanup()
     except OSError:
         return False
     return True
