@@ -117,9 +117,9 @@ def writer_of(folder: Path) -> int:
 
 
 def folders(store: Path) -> list[Path]:
-    """Return the runs in a store; a kill may leave the empty folder that tried to write."""
+    """Return the runs in a store; a kill may leave the hidden folder that tried to write."""
     paths = store.iterdir() if store.exists() else ()
-    return sorted(path for path in paths if path.is_dir() and any(path.iterdir()))
+    return sorted(p for p in paths if p.is_dir() and not p.name.startswith(".write-test-"))
 
 
 def last_step(folder: Path) -> int:
