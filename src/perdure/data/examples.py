@@ -120,9 +120,27 @@ class Examples:
             return Batch(x, self._y[chosen])
         return Batch(x, self._y[chosen], self._task[chosen] if task is None else task)
 
+    def take_batches(
+        self, chosen: Tensor, sizes: Sequence[int], task: int | None = None
+    ) -> list[Batch]:
+        """Return the examples at `chosen` in batches of these sizes, taken at once.
+
+        Args:
+            chosen: row numbers, next to the examples.
+            sizes: the number of examples in each batch.
+            task: the task of all examples of the first batch.
+        """
+        whole = self.take_on_device(chosen)
+        tasks: Sequence[int | Tensor | None] = [None] * len(sizes)
+        if isinstance(whole.task, Tensor):
+            tasks = whole.task.split(list(sizes))
+            tasks = [tasks[0] if task is None else task, *tasks[1:]]
+        parts = zip(whole.x.split(list(sizes)), whole.y.split(list(sizes)), tasks, strict=True)
+        return [Batch(*part) for part in parts]
+
 
 def concatenate(first: Batch, second: Batch) -> Batch:
-    """Return two batches as a single one.
+    """Return two batches as a single one; nothing is copied if they were taken at once.
 
     Example:
         >>> a = Batch(torch.zeros(2, 1), torch.tensor([0, 0]), 0)
@@ -134,7 +152,22 @@ def concatenate(first: Batch, second: Batch) -> Batch:
     if task is not None and second.task is not None:
         is_same = isinstance(task, int) and isinstance(second.task, int) and task == second.task
         task = task if is_same else torch.cat([_expand_task(first), _expand_task(second)])
-    return Batch(torch.cat([first.x, second.x]), torch.cat([first.y, second.y]), task)
+    return Batch(_join(first.x, second.x), _join(first.y, second.y), task)
+
+
+def _join(first: Tensor, second: Tensor) -> Tensor:
+    """Return two tensors as one: a view of both if the second follows the first in memory."""
+    follows = (
+        first.is_contiguous()
+        and second.is_contiguous()
+        and first.dtype == second.dtype
+        and first.shape[1:] == second.shape[1:]
+        and first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+        and first.storage_offset() + first.numel() == second.storage_offset()
+    )
+    if follows and not (first.requires_grad or second.requires_grad):
+        return first.as_strided((len(first) + len(second), *first.shape[1:]), first.stride())
+    return torch.cat([first, second])
 
 
 def _expand_task(batch: Batch) -> Tensor:

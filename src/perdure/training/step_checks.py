@@ -39,6 +39,7 @@ class DivergenceCheck:
     def __init__(self, strategy: Strategy, task: str | None, step: int) -> None:
         self._strategy, self._task, self._step = strategy, task, step
         self._losses: list[tuple[int, Tensor]] = []
+        self._arriving: _Finite | None = None  # whether the losses before these are finite
 
     def add_loss(self, loss: Tensor) -> None:
         """Take the loss of a step; on a GPU, many are checked together, once it has them."""
@@ -48,16 +49,21 @@ class DivergenceCheck:
         if not loss.is_cuda or self._step == 1:
             self.check_losses()
         elif len(self._losses) >= 2 * CUDA_STEPS:  # the GPU is still at work on the last ones
-            self.check_losses(CUDA_STEPS)
+            self._check(self._arriving)
+            first, self._losses = self._losses[:CUDA_STEPS], self._losses[CUDA_STEPS:]
+            self._arriving = _Finite(first)
 
-    def check_losses(self, count: int | None = None) -> None:
-        """Raise if one of the losses since the last check, or of the first ones, is not finite."""
-        losses = self._losses[:count]
-        self._losses = self._losses[len(losses) :]
-        values = [loss.to(losses[0][1].device) for _, loss in losses]
-        if not values or bool(torch.stack(values).isfinite().all()):
+    def check_losses(self) -> None:
+        """Raise if one of the losses since the last check is not finite."""
+        self._check(self._arriving)
+        losses, self._losses, self._arriving = self._losses, [], None
+        if losses:
+            self._check(_Finite(losses))
+
+    def _check(self, losses: _Finite | None) -> None:
+        if losses is None or (found := losses.first_that_is_not()) is None:
             return
-        step, value = next((step, float(loss)) for step, loss in losses if not loss.isfinite())
+        step, value = found
         raise self._error(f"loss of {type(self._strategy).__name__} is {value}", step)
 
     def check_weights(self) -> None:
@@ -91,6 +97,34 @@ class DivergenceCheck:
             f"the {reason}{self._place(step)}, expected a finite number. No recorded data was "
             f"lost; {advice}"
         )
+
+
+class _Finite:
+    """Whether losses are finite, which a GPU is asked without waiting for it.
+
+    Args:
+        losses: of steps, in order; one at least.
+    """
+
+    def __init__(self, losses: list[tuple[int, Tensor]]) -> None:
+        device = losses[0][1].device
+        self._steps = [step for step, _ in losses]
+        self._values = torch.stack([loss.to(device) for _, loss in losses])
+        self._finite, self._arrived = self._values.isfinite().all(), None
+        if self._finite.is_cuda:
+            on_device, self._arrived = self._finite, torch.cuda.Event()
+            self._finite = torch.empty_like(on_device, device="cpu", pin_memory=True)
+            self._finite.copy_(on_device, non_blocking=True)
+            self._arrived.record()
+
+    def first_that_is_not(self) -> tuple[int, float] | None:
+        """Return the step and value of the first loss that is not finite, None if all are."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        if bool(self._finite):
+            return None
+        at = int((~self._values.isfinite()).nonzero()[0])
+        return self._steps[at], float(self._values[at])
 
 
 def check_rows(strategy: Strategy, value: object) -> Rows:

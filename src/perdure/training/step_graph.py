@@ -92,19 +92,19 @@ class StepGraphs:
             on_loss_terms: passed to the strategy.
             eager: do not use a graph, for a step whose operations are counted.
         """
-        self.replayed = False
+        self.replayed, sizes = False, [len(rows) for rows in batches]
         if not self._enabled or eager or on_loss_terms is not None:
-            chosen = [self._strategy.examples.rows_on_device(rows) for rows in batches]
-            return self._take_step(chosen, task, on_loss_terms)
-        key = (task, *map(len, batches))
+            chosen = self._strategy.examples.rows_on_device(np.concatenate(batches))
+            return self._take_step(chosen, sizes, task, on_loss_terms)
+        key = (task, *sizes)
         rows = torch.from_numpy(np.concatenate(batches))
         if key in self._captured:
             return self._replay(self._captured[key], rows)
         self._taken[key] += 1
         if self._taken[key] <= WARM_UP:
-            return self._warm_up(rows.to(self._device, non_blocking=True), batches, task)
+            return self._warm_up(rows.to(self._device, non_blocking=True), sizes, task)
         try:
-            self._captured[key] = self._capture(rows, batches, task)
+            self._captured[key] = self._capture(rows, sizes, task)
         except RuntimeError as error:
             self._enabled = False
             release_generator(self._device)
@@ -115,28 +115,27 @@ class StepGraphs:
         return self._replay(self._captured[key], rows)
 
     def _take_step(
-        self, chosen: Sequence[Tensor], task: int | None, on_loss_terms: LossCallback | None = None
+        self,
+        rows: Tensor,
+        sizes: Sequence[int],
+        task: int | None,
+        on_loss_terms: LossCallback | None = None,
     ) -> Tensor:
-        first, *others = chosen
-        examples = self._strategy.examples
-        batches = [
-            examples.take_on_device(first, task),
-            *(examples.take_on_device(other) for other in others),
-        ]
+        batches = self._strategy.examples.take_batches(rows, sizes, task)
         with self._compute():
             return self._strategy.step(*batches, on_loss_terms=on_loss_terms)
 
-    def _warm_up(self, rows: Tensor, batches: Sequence[Rows], task: int | None) -> Tensor:
+    def _warm_up(self, rows: Tensor, sizes: Sequence[int], task: int | None) -> Tensor:
         assert self._side is not None
         with switch_stream(self._side):
-            return self._take_step(rows.split([len(batch) for batch in batches]), task)
+            return self._take_step(rows, sizes, task)
 
-    def _capture(self, rows: Tensor, batches: Sequence[Rows], task: int | None) -> _Captured:
+    def _capture(self, rows: Tensor, sizes: Sequence[int], task: int | None) -> _Captured:
         graph, static_rows = torch.cuda.CUDAGraph(), rows.to(self._device)
         self._strategy.optimizer.zero_grad()  # gradients are to live in the memory of the graph
         assert self._side is not None
         with switch_stream(self._side), capture(graph):
-            loss = self._take_step(static_rows.split([len(batch) for batch in batches]), task)
+            loss = self._take_step(static_rows, sizes, task)
         return _Captured(graph, static_rows, loss)
 
     def _replay(self, captured: _Captured, rows: Tensor) -> Tensor:

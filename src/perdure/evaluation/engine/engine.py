@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine"]
 
+FIRST_VERIFIED = (1, 2, 4, 8)  # evaluations of the same tasks, by number
 MAX_PENDING = 32  # evaluations a GPU may have queued before the training process waits
 
 
@@ -257,9 +258,9 @@ class Engine:
         precision = self.precision
         try:
             if self._count > 1 and precision.screens(model, batches):
-                return precision.screened_values(
-                    model, batches, step, verify=self._verifies(self._count)
-                )
+                often = self._count & (self._count - 1) == 0  # the bound is measured there
+                verify = often or self._verifies(self._count)
+                return precision.screened_values(model, batches, step, verify=verify)
             with preserve_state(model):
                 values = precision.eager_values(model, batches, step)
         except HalfPrecisionError as reason:
@@ -275,8 +276,8 @@ class Engine:
         self._drain(everything=False)
 
     def _verifies(self, count: int) -> bool:
-        """Return whether to verify an evaluation: often at first, then every n evaluations."""
-        return count & (count - 1) == 0 or count % self.executor.verify_every == 0
+        """Return whether to verify an evaluation: a few at first, then every n evaluations."""
+        return count in FIRST_VERIFIED or count % self.executor.verify_every == 0
 
     def _capture_or_verify(
         self, model: object, batches: EvalBatches, values: Tensor, step: int
