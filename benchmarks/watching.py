@@ -187,7 +187,6 @@ def plain(work: Work) -> Variant:
     """Return what one writes first: autograd, torch.optim and a call of the model for each task."""
     model = make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
-    tests = by_task(work)
 
     def train(rows: Tensor) -> None:
         loss = F.cross_entropy(model(work.train_x[rows]), work.train_y[rows])
@@ -195,11 +194,18 @@ def plain(work: Work) -> Variant:
         loss.backward()
         optimizer.step()
 
+    return by_hand(train, evaluate_by_task(model, work))
+
+
+def evaluate_by_task(model: nn.Module, work: Work) -> Callable[[int], list[float]]:
+    """Return a function that calls the model on the test rows of each seen task."""
+    tests = by_task(work)
+
     @torch.no_grad()
     def evaluate(seen: int) -> list[float]:
         return [(model(x).argmax(1) == y).float().mean().item() for x, y in tests[:seen]]
 
-    return by_hand(train, evaluate)
+    return evaluate
 
 
 def by_task(work: Work) -> list[tuple[Tensor, Tensor]]:

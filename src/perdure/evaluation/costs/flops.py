@@ -8,6 +8,7 @@ FlopCounterMode does. tests/test_private_torch.py fails when one of them is gone
 
 from __future__ import annotations
 
+import sys
 from functools import cache, partial
 from multiprocessing.util import register_after_fork
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,10 @@ class FlopCounter(TorchDispatchMode):
         self._active = False
         self._sensitive_output: Tensor | None = None
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # or PyTorch would import its compiler for the first operation: a second
+
     def __torch_dispatch__(
         self,
         func: OpOverload[..., object],
@@ -83,7 +88,16 @@ class FlopCounter(TorchDispatchMode):
         kwargs: dict[str, object] | None = None,
     ) -> object:
         """Run an operation and count it."""
-        kwargs = kwargs or {}
+        run = self._run_uncompiled if "torch._dynamo" in sys.modules else self._run
+        return run(func, types, args, kwargs or {})
+
+    def _run(
+        self,
+        func: OpOverload[..., object],
+        types: Sequence[type],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:
         self._exempt_sensitive()
         count = formula(getattr(func, "_overloadpacket", func))
         if count is None and not types and _runs_as_parts(func, args, kwargs):
@@ -98,6 +112,8 @@ class FlopCounter(TorchDispatchMode):
             except Exception as error:  # a formula that fails must not stop training
                 self.problem = f"{func.name()}: {type(error).__name__}: {error}"
         return out
+
+    _run_uncompiled = torch._disable_dynamo(_run)
 
     def _add(
         self, func: object, count: Formula, args: tuple[object, ...],
