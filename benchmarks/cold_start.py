@@ -1,9 +1,10 @@
-"""How long commands take that train nothing, each in a new process; optionally of two checkouts.
+"""How long commands take that train little or nothing, each in a new process.
 
     python benchmarks/cold_start.py [BEFORE]
 
-BEFORE is another checkout. The least of several starts is printed: the time on the clock and the
-CPU time, which counts on a machine that is busy with other work.
+BEFORE is another checkout, to compare with. The least of several starts is printed: the time on
+the clock and the CPU time, which counts on a machine that is busy with other work. The last row is
+the time from the start of a command to the record of its first iteration.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,7 +31,9 @@ COMMANDS = (
     RUN,  # finished before
     "study status study.toml",
     "study run study.toml",  # finished before
+    "run split-digits naive --iterations 1 --seeds 1 --restart",
 )
+FIRST_ITERATION = "run split-digits naive --seeds 1"
 STUDY = """scenarios = ["split-digits"]
 strategies = ["naive"]
 seeds = 1
@@ -53,6 +57,32 @@ def measure(checkout: Path, command: str, folder: Path) -> tuple[float, float]:
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         times.append((wall, cpu))
     return min(wall for wall, _ in times), min(cpu for _, cpu in times)
+
+
+def measure_first_iteration(checkout: Path) -> float:
+    """Return the least time on the clock until a run has evaluated its first iteration."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "PERDURE_QUIET": "1"}
+    times = []
+    for _ in range(STARTS):
+        with tempfile.TemporaryDirectory() as store:
+            start = time.perf_counter()
+            command = [sys.executable, "-m", "perdure", *FIRST_ITERATION.split(), "--store", store]
+            process = subprocess.Popen(
+                command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            while not any(map(_has_iteration, Path(store).glob("*/points.csv"))):
+                if process.poll() is not None:
+                    raise RuntimeError(f"the run ended with {process.returncode}")
+                time.sleep(0.005)
+            times.append(time.perf_counter() - start)
+            process.send_signal(signal.SIGINT)
+            process.wait()
+    return min(times)
+
+
+def _has_iteration(points: Path) -> bool:
+    steps = (line.split(",")[0] for line in points.read_text(encoding="utf-8").splitlines()[1:])
+    return any(int(step) > 0 for step in steps)
 
 
 def prepare(checkout: Path, folder: Path) -> None:
@@ -84,6 +114,8 @@ def main(before: str | None = None) -> None:
                 cells.append(f"{wall:.2f} s ({cpu:.2f})")
             write(f"| `perdure {command}` | {' | '.join(cells)} |\n")
             sys.stdout.flush()
+        firsts = (f"{measure_first_iteration(checkout):.2f} s" for checkout in checkouts)
+        write(f"| `perdure {FIRST_ITERATION}`, first iteration | {' | '.join(firsts)} |\n")
 
 
 if __name__ == "__main__":

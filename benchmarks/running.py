@@ -49,7 +49,7 @@ def autograd_loop(work: watching.Work, options: dict[str, float]) -> watching.Va
         loss.backward()
         optimizer.step()
 
-    return watching.Variant(train, watching.evaluate_by_task(model, work), lambda: [])
+    return watching.Variant(train, watching.evaluate_by_task(model, work), list)
 
 
 def measure(threads: int, iterations: int, block: int) -> tuple[float, float, float]:
@@ -66,7 +66,7 @@ def measure(threads: int, iterations: int, block: int) -> tuple[float, float, fl
     def turn(share: float, _: Any) -> None:
         """Note the iteration that ends here; after a block of them, run one of each loop."""
         nonlocal began
-        now = time.perf_counter()
+        now = watching.seconds()
         task = min(int(share * watching.TASKS - 1e-9), watching.TASKS - 1)
         taken[task] += 1
         if taken[task] > 1:  # the first one includes the test before it
@@ -74,11 +74,11 @@ def measure(threads: int, iterations: int, block: int) -> tuple[float, float, fl
         if taken[task] % block == 0:
             for k, other in enumerate(others, 1):
                 for rows in work.plans[task][taken[task] - block : taken[task]]:
-                    start = time.perf_counter()
+                    start = watching.seconds()
                     other.train(rows)
                     other.evaluate(task + 1)
-                    samples[k][task].append(time.perf_counter() - start)
-        began = time.perf_counter()
+                    samples[k][task].append(watching.seconds() - start)
+        began = watching.seconds()
 
     with TemporaryDirectory() as folder:
         run(config, Path(folder) / "run", on_progress=turn)
@@ -118,13 +118,15 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=100, help="of each task")
     parser.add_argument("--block", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--cpu-time", action="store_true", help=watching.CPU_TIME)
     options = parser.parse_args()
+    watching.use_cpu_time(options.cpu_time)
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, ", end="")
     print(f"PyTorch {torch.__version__}, load {os.getloadavg()[0]:.1f}\n")
     print("| threads | perdure run, ms | autograd loop, ms | floor, ms | against both |")
     print("|---:|---:|---:|---:|---:|")
     with watching.company() as others:
-        for threads in options.threads:
+        for threads in [1] if options.cpu_time else options.threads:
             ours, loop, floor = measure(threads, options.iterations, options.block)
             print(f"| {threads} | {ours:.1f} | {loop:.1f} | {floor:.1f}", end=" | ")
             print(f"{ours / loop:.2f}, {ours / floor:.2f} |", flush=True)

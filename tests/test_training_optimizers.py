@@ -14,6 +14,8 @@ from torch.nn.functional import cross_entropy
 from .strategy_helpers import blobs, made
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import nn
     from torch.optim import Optimizer
 
@@ -84,10 +86,14 @@ def test_pytorchs_own_classes_are_unchanged() -> None:
 
 
 RUNS = """
-import sys
+import csv, sys
 from pathlib import Path
 from perdure.strategies import STRATEGIES
 from perdure.training import make_config, run
+
+def flops(name):
+    with (Path(sys.argv[1]) / name / "costs.csv").open() as file:
+        return [float(row["flops_train"]) for row in csv.DictReader(file)]
 
 short = {"iterations": 2, "num_tasks": 2, "batch": 8}
 for name in STRATEGIES:
@@ -98,11 +104,18 @@ for name in STRATEGIES:
 for name in ("adam", "adamw"):
     run(make_config("split-digits", "naive", optimizer=name, **short), Path(sys.argv[1]) / name)
     assert "torch._dynamo" not in sys.modules, name
+
+import torch._dynamo
+run(make_config("split-digits", "naive", **short), Path(sys.argv[1]) / "with compiler")
+assert flops("with compiler") == flops("naive") and min(flops("naive")) > 0
 """
 
 
-def test_runs_import_no_compiler(tmp_path: Any) -> None:
-    """Importing it takes as long as importing PyTorch, before the first step of every run."""
+def test_runs_import_no_compiler(tmp_path: Path) -> None:
+    """Importing it takes as long as importing PyTorch, before the first step of every run.
+
+    The operations of a run, which are counted by other code then, are the same.
+    """
     command = [sys.executable, "-c", RUNS, str(tmp_path)]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stderr

@@ -69,16 +69,23 @@ class FlopCounter(TorchDispatchMode):
 
     supports_higher_order_operators = True  # without it PyTorch refuses to run flex_attention
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: PyTorch would import its compiler, for a second, to count the first step.
+
+        The counter excludes itself from compilation once the compiler has been imported.
+        """
+        return False
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        run = FlopCounter.__torch_dispatch__
+        if "torch._dynamo" in sys.modules and not hasattr(run, "__wrapped__"):
+            FlopCounter.__torch_dispatch__ = torch._disable_dynamo(run)  # type: ignore[method-assign]
         self.total: int = 0
         self.problem = ""  # why the total is incomplete
         self._active = False
         self._sensitive_output: Tensor | None = None
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # or PyTorch would import its compiler for the first operation: a second
 
     def __torch_dispatch__(
         self,
@@ -88,16 +95,7 @@ class FlopCounter(TorchDispatchMode):
         kwargs: dict[str, object] | None = None,
     ) -> object:
         """Run an operation and count it."""
-        run = self._run_uncompiled if "torch._dynamo" in sys.modules else self._run
-        return run(func, types, args, kwargs or {})
-
-    def _run(
-        self,
-        func: OpOverload[..., object],
-        types: Sequence[type],
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
-    ) -> object:
+        kwargs = kwargs or {}
         self._exempt_sensitive()
         count = formula(getattr(func, "_overloadpacket", func))
         if count is None and not types and _runs_as_parts(func, args, kwargs):
@@ -112,8 +110,6 @@ class FlopCounter(TorchDispatchMode):
             except Exception as error:  # a formula that fails must not stop training
                 self.problem = f"{func.name()}: {type(error).__name__}: {error}"
         return out
-
-    _run_uncompiled = torch._disable_dynamo(_run)
 
     def _add(
         self, func: object, count: Formula, args: tuple[object, ...],
