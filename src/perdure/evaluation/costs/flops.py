@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
@@ -81,7 +82,7 @@ class FlopCounter(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         run = FlopCounter.__torch_dispatch__
         if "torch._dynamo" in sys.modules and not hasattr(run, "__wrapped__"):
-            FlopCounter.__torch_dispatch__ = torch._disable_dynamo(run)  # type: ignore[method-assign]
+            FlopCounter.__torch_dispatch__ = _disable_dynamo(run)  # type: ignore[method-assign]
         self.total: int = 0
         self.problem = ""  # why the total is incomplete
         self._active = False
