@@ -32,7 +32,7 @@ import watching
 from perdure.training import make_config, run
 
 
-def autograd_loop(work: watching.Work, options: dict[str, float]) -> watching.Variant:
+def autograd_loop(work: watching.Work, options: dict[str, Any]) -> watching.Variant:
     """Return a plain loop with the loss, the momentum and the normalisation of the run."""
     model, alpha = watching.make_model(), 0.3
     optimizer = torch.optim.SGD(model.parameters(), **options)
@@ -57,8 +57,7 @@ def measure(threads: int, iterations: int, block: int) -> tuple[float, float, fl
     torch.set_num_threads(threads)
     work = watching.make_work(iterations)
     config = make_config("split-mnist", "replay", iterations=iterations, threads=threads)
-    options: Any = config.optimizer_options
-    others = [autograd_loop(work, options), watching.floor(work)]
+    others = [autograd_loop(work, config.optimizer_options), watching.floor(work)]
     samples: list[list[list[float]]] = [[[] for _ in range(watching.TASKS)] for _ in range(3)]
     taken = [0] * watching.TASKS
     began = 0.0

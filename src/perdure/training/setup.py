@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -156,7 +156,6 @@ def _build_optimizer(config: RunConfig, network: Network) -> torch.optim.Optimiz
     return sgd(weights, **options, fused=network.opened is None)
 
 
-@cache
 def _without_compiler(kind: type[OptimizerT], device: str) -> type[OptimizerT]:
     """Return an optimizer class that does the same without importing PyTorch's compiler.
 
