@@ -67,7 +67,7 @@ bench-studies: .venv/dev
 bench-pages: .venv/dev
 	$(BIN)/python benchmarks/pages.py
 
-# How long commands take that train nothing, from a cold start; BEFORE=PATH compares a checkout.
+# How long commands take from a cold start, and a run to its first iteration; BEFORE=PATH compares a checkout.
 bench-start: .venv/dev
 	$(BIN)/python benchmarks/cold_start.py $(BEFORE)
 

@@ -35,6 +35,7 @@ BATCH = 256  # new rows per iteration, and as many replayed ones from the second
 ROWS, KEPT, TESTED = 12_000, 200, 1000  # per task: training rows, replayed rows, test rows
 CHUNK = 500  # rows per forward pass: 250 or fewer are slower, 1000 or more are not faster
 LR = 0.01
+seconds = time.perf_counter  # or CPU time, of one thread
 
 
 class Work(NamedTuple):
@@ -187,7 +188,6 @@ def plain(work: Work) -> Variant:
     """Return what one writes first: autograd, torch.optim and a call of the model for each task."""
     model = make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
-    tests = by_task(work)
 
     def train(rows: Tensor) -> None:
         loss = F.cross_entropy(model(work.train_x[rows]), work.train_y[rows])
@@ -195,11 +195,18 @@ def plain(work: Work) -> Variant:
         loss.backward()
         optimizer.step()
 
+    return by_hand(train, evaluate_by_task(model, work))
+
+
+def evaluate_by_task(model: nn.Module, work: Work) -> Callable[[int], list[float]]:
+    """Return a function that calls the model on the test rows of each seen task."""
+    tests = by_task(work)
+
     @torch.no_grad()
     def evaluate(seen: int) -> list[float]:
         return [(model(x).argmax(1) == y).float().mean().item() for x, y in tests[:seen]]
 
-    return by_hand(train, evaluate)
+    return evaluate
 
 
 def by_task(work: Work) -> list[tuple[Tensor, Tensor]]:
@@ -249,14 +256,14 @@ def run_block(variant: Variant, plan: Tensor, seen: int) -> tuple[list[tuple[flo
     """Return (train, evaluate) in seconds for each iteration, and the mean accuracy at the end."""
     samples = []
     for rows in plan:
-        start = time.perf_counter()
+        start = seconds()
         variant.train(rows)
-        between = time.perf_counter()
+        between = seconds()
         variant.evaluate(seen)
-        samples.append((between - start, time.perf_counter() - between))
-    start = time.perf_counter()
+        samples.append((between - start, seconds() - between))
+    start = seconds()
     variant.settle()
-    late = (time.perf_counter() - start) / len(plan)
+    late = (seconds() - start) / len(plan)
     return [(t, e + late) for t, e in samples], statistics.fmean(variant.scores())
 
 
@@ -289,9 +296,9 @@ def time_matmul(work: Work) -> list[float]:
     """Return the seconds of the first layer's product for each chunk of the test rows."""
     w, out, taken = torch.randn(HIDDEN, PIXELS), torch.empty(CHUNK, HIDDEN), []
     for x in work.test_x.view(-1, CHUNK, PIXELS):
-        start = time.perf_counter()
+        start = seconds()
         torch.mm(x, w.t(), out=out)
-        taken.append(time.perf_counter() - start)
+        taken.append(seconds() - start)
     return taken
 
 
@@ -356,6 +363,15 @@ def company_note(cores: Sequence[float]) -> str:
     return f"other processes kept {cores[0]:.2f} cores busy{doubt}"
 
 
+CPU_TIME = "measure CPU time, with one thread, on a machine that is busy with other work"
+
+
+def use_cpu_time(wanted: bool) -> None:
+    """Measure CPU time instead of the time on the clock; a worker's is not part of it."""
+    global seconds
+    seconds = time.process_time if wanted else time.perf_counter
+
+
 def main() -> None:
     from bench import _processor  # here, as it imports perdure
 
@@ -364,8 +380,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--block", type=int, default=20, help="iterations before the next's turn")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cpu-time", action="store_true", help=CPU_TIME)
     parser.add_argument("--only", nargs="+", choices=VARIANTS, help="in addition to the floor")
     args = parser.parse_args()
+    use_cpu_time(args.cpu_time)
+    args.threads = 1 if args.cpu_time else args.threads
     torch.set_num_threads(args.threads)
     names = [name for name in VARIANTS if name == "floor" or name in (args.only or VARIANTS)]
     work = make_work(args.iterations)
@@ -376,7 +395,8 @@ def main() -> None:
     print(f"PyTorch {torch.__version__}, Python {platform.python_version()}")
     print(f"{_processor()}, {os.cpu_count()} cores, {args.threads} threads, {platform.system()}")
     print(
-        f"{args.iterations} iterations per task, repeats: {args.repeats}; {company_note(others)}\n"
+        f"{args.iterations} iterations per task, repeats: {args.repeats}; {company_note(others)}"
+        f"{'; CPU time' if args.cpu_time else ''}\n"
     )
     print(TABLE_HEAD)
     pooled = {name: cost(pool([run[name] for run in runs])) for name in names}

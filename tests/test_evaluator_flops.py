@@ -347,6 +347,24 @@ def test_a_compiled_model_warns_of_nothing_else(tmp_path: Path) -> None:
     quietly(lambda: compiled_run(tmp_path))
 
 
+def test_a_counter_is_not_compiled_itself() -> None:
+    import torch._dynamo
+
+    def products(x: Tensor) -> Tensor:
+        y = x @ x
+        torch._dynamo.graph_break()
+        return y @ x
+
+    compiled = torch.compile(products, backend="eager")
+    try:
+        with FlopCounter() as flops:
+            compiled(torch.ones(8, 8))
+        assert flops.total == 2 * 2 * 8**3
+        assert not torch._dynamo.utils.counters["frames"]
+    finally:
+        torch._dynamo.reset()
+
+
 def test_steps_that_compute_nothing_here(tmp_path: Path) -> None:
     model = net()
     evaluator = Evaluator({"a": rows()}, record=tmp_path)

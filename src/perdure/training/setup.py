@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import torch
@@ -42,6 +43,8 @@ __all__ = [
     "make_scenario_key",
     "prepare_scenario",
 ]
+
+OptimizerT = TypeVar("OptimizerT", bound=torch.optim.Optimizer)
 
 
 def load_scenario(config: RunConfig) -> Scenario:
@@ -147,9 +150,25 @@ def _build_optimizer(config: RunConfig, network: Network) -> torch.optim.Optimiz
     # Fused: one pass over the weights per step.
     if config.optimizer in ("adam", "adamw"):
         kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
-        return kind(weights, **options, fused=True)
+        return _without_compiler(kind, config.device)(weights, **options, fused=True)
     # Fused SGD fails if a weight has its first gradient after others, as the next task's head has.
-    return torch.optim.SGD(weights, **options, fused=network.opened is None)
+    sgd = _without_compiler(torch.optim.SGD, config.device)
+    return sgd(weights, **options, fused=network.opened is None)
+
+
+def _without_compiler(kind: type[OptimizerT], device: str) -> type[OptimizerT]:
+    """Return an optimizer class that does the same without importing PyTorch's compiler.
+
+    PyTorch wraps these methods in functions that import `torch._dynamo`, to exclude them from
+    compilation; that takes as long as importing PyTorch. On CUDA the class itself is expected,
+    which steps captured in graphs require.
+    """
+    if torch.device(device).type == "cuda":
+        return kind
+    names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+    methods: dict[str, Any] = {name: inspect.unwrap(getattr(kind, name)) for name in names}
+    methods["step"] = torch.no_grad()(inspect.unwrap(kind.step))
+    return type(kind.__name__, (kind,), methods)  # a subclass: PyTorch's own stays as it is
 
 
 def build_evaluator(

@@ -8,12 +8,14 @@ FlopCounterMode does. tests/test_private_torch.py fails when one of them is gone
 
 from __future__ import annotations
 
+import sys
 from functools import cache, partial
 from multiprocessing.util import register_after_fork
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
@@ -68,8 +70,19 @@ class FlopCounter(TorchDispatchMode):
 
     supports_higher_order_operators = True  # without it PyTorch refuses to run flex_attention
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: PyTorch would import its compiler, for a second, to count the first step.
+
+        The counter excludes itself from compilation once the compiler has been imported.
+        """
+        return False
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        run = FlopCounter.__torch_dispatch__
+        if "torch._dynamo" in sys.modules and not hasattr(run, "__wrapped__"):
+            FlopCounter.__torch_dispatch__ = _disable_dynamo(run)  # type: ignore[method-assign]
         self.total: int = 0
         self.problem = ""  # why the total is incomplete
         self._active = False
