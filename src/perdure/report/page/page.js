@@ -120,17 +120,40 @@ function draw_part(element) {
 
   function draw_criteria() {
     const { names, methods } = data.criteria;
+    const closed = [...names.keys(), 0];
+    const [across, up] = [Math.cos, Math.sin].map((part) => closed.map((k) => part((2 * Math.PI * k) / names.length)));
+    const at_radius = (directions, radii) => directions.map((direction, k) => radii[closed[k]] === null ? null : direction * radii[closed[k]]);
     const lines = methods.map((method) => ({
-      type: "scatterpolar", name: plain(method.name), mode: "lines+markers",
-      r: method.values.concat(method.values.slice(0, 1)),
-      theta: names.concat(names.slice(0, 1)), line: { color: paint(method.style), dash: method.style.dash },
+      name: plain(method.name), mode: "lines+markers", x: at_radius(across, method.values), y: at_radius(up, method.values),
+      customdata: closed.map((k) => [names[k], method.values[k]]), hovertemplate: "%{customdata[0]}: %{customdata[1]:.3f}",
+      line: { color: paint(method.style), dash: method.style.dash },
     }));
-    const { line } = axes();
+    const axis = { visible: false, range: [-1.04, 1.04], constrain: "domain" };
     fit("criteria-plot", methods.map((method) => short(method.name)));
     Plotly.react(`criteria-plot${at}`, lines, layout({
-      legend: { orientation: "h", x: 0, y: -0.12, yanchor: "top" },
-      polar: { bgcolor: "rgba(0,0,0,0)", radialaxis: { range: [0, 1], gridcolor: line }, angularaxis: { gridcolor: line } },
+      legend: { orientation: "h", x: 0, y: -0.12, yanchor: "top" }, xaxis: axis, yaxis: { ...axis, scaleanchor: "x" },
+      ...polar_grid(names, across, up),
     }), settings);
+  }
+
+  // Circles, and a spoke and a name per criterion: the bundle of plotly in the page has no polar axes.
+  function polar_grid(names, across, up) {
+    const { ink, line } = axes();
+    const radii = [0.2, 0.4, 0.6, 0.8, 1];
+    const label = { showarrow: false, borderpad: 5 };
+    return {
+      shapes: [
+        ...radii.map((r) => ({ type: "circle", layer: "below", x0: -r, x1: r, y0: -r, y1: r, opacity: r === 1 ? 0.7 : 1, line: { color: r === 1 ? ink : line, width: 1 } })),
+        ...names.map((_, k) => ({ type: "line", layer: "below", x0: 0, y0: 0, x1: across[k], y1: up[k], line: { color: line, width: 1 } })),
+      ],
+      annotations: [
+        ...radii.map((r) => ({ ...label, x: r, y: 0, yanchor: "top", text: String(r), font: { size: 11 } })),
+        ...names.map((text, k) => ({
+          ...label, x: across[k], y: up[k], text, xanchor: ["right", "center", "left"][1 + Math.sign(Math.round(across[k] * 9))],
+          yanchor: ["top", "middle", "bottom"][1 + Math.sign(Math.round(up[k] * 9))],
+        })),
+      ],
+    };
   }
 
   const view = document.getElementById("view" + at);
