@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins plotly lock clean
+.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins plotly pictures notebooks lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -122,6 +122,14 @@ plotly:
 	cp .plotly/package/LICENSE $(PLOTLY)/LICENSE
 	sha256sum .plotly/package/plotly-basic.min.js
 	rm -rf .plotly
+
+# The figures, screenshots and the animation of docs/gallery.md (twenty minutes, needs Chromium).
+pictures: .venv/dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/pictures.sh runs/pictures
+
+# What the cells of docs/notebooks show, executed from the start.
+notebooks: .venv/dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.notebooks
 
 coverage: .venv/dev
 	$(BIN)/python benchmarks/coverage.py
