@@ -12,7 +12,7 @@ from perdure.report.load import open_methods
 from perdure.report.page import render_page
 
 from .browser_helpers import browser, colours_of, serious_faults, visit
-from .report_helpers import store
+from .report_helpers import plotted, store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,15 +84,14 @@ def test_choices_change_what_is_drawn(visit: Visit, file: Path) -> None:
     assert len(page.query_selector_all("#curves-plot .scatterlayer .trace")) == both + 4
     page.select_option("#zoom", index=1)
     shown = page.evaluate("document.getElementById('curves-plot').layout.xaxis.range")
-    last = page.evaluate("JSON.parse(document.getElementById('plot-data').textContent).methods[0]")
-    assert shown[0] < last["switches"][0] < shown[1] < last["switches"][2]
+    switches = plotted(file.read_text())["methods"][0]["switches"]
+    assert shown[0] < switches[0] < shown[1] < switches[2]
     assert visit.is_clean()
 
 
 def test_drawn_points_stand_where_the_data_are(visit: Visit, file: Path) -> None:
     page = open_page(visit, file)
-    drawn = json.loads(page.inner_text("#plot-data") or page.text_content("#plot-data") or "")
-    ends = drawn["methods"][1]["tasks"][0]["ends"]
+    ends = plotted(file.read_text())["methods"][1]["tasks"][0]["ends"]
     marks = page.evaluate(MARKS)
     spans = page.evaluate(SPANS)
     mine = marks[-len(ends) :]

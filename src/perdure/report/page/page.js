@@ -1,9 +1,7 @@
 "use strict";
 // Plots the data of each part of the page. Names come from files, and plotly interprets some markup
 // in text: "<" and "&" are escaped, and formulas are switched off.
-function draw_part(element) {
-  const data = JSON.parse(element.textContent);
-  const at = element.id.slice("plot-data".length); // what the ids of this part end with
+function draw_part(data, at) {
   const short = (text) => (text.length <= 40 ? text : `${text.slice(0, 26)}…${text.slice(-13)}`);
   const plain = (text) => short(text).replace(/&/g, "&amp;").replace(/</g, "&lt;");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -180,12 +178,10 @@ function draw_part(element) {
   all();
 }
 
-// Plotly is compressed in the page; the policy of the page allows a script of exactly these bytes.
-async function load_plotly(text) {
+// Plotly and the data are compressed in the page.
+function decompress(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const script = document.createElement("script");
-  script.textContent = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
-  document.head.append(script);
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
 (async function () {
@@ -196,13 +192,19 @@ async function load_plotly(text) {
     plots().forEach((plot) => Plotly.relayout(plot, { width: 680, height: 360 })));
   window.addEventListener("afterprint", () =>
     plots().forEach((plot) => Plotly.relayout(plot, { width: null, height: null, autosize: true })));
+  const parts = plotly ? [...document.querySelectorAll(".plot-data")] : [];
+  const script = document.createElement("script");
+  let data;
   try {
-    if (plotly) await load_plotly(plotly);
+    if (plotly) script.textContent = await decompress(plotly);
+    data = await Promise.all(parts.map((part) => decompress(part.textContent)));
   } catch {
     for (const plot of document.querySelectorAll(".plot"))
       plot.textContent = "This browser cannot draw the curves (it lacks DecompressionStream, of 2023); the tables contain the numbers.";
     return;
   }
-  document.querySelectorAll(".plot-data").forEach(draw_part);
+  document.head.append(script); // the policy of the page allows exactly this one
+  // The ids of a part end with the same number as that of its data.
+  parts.forEach((part, k) => draw_part(JSON.parse(data[k]), part.id.slice("plot-data".length)));
   document.documentElement.dataset.drawn = "yes";
 })();
