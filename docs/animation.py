@@ -72,7 +72,8 @@ def animate(stream: perdure.Stream, title: str, *, still: bool = False) -> str:
     axes = Axes(np.append(0, ends[:-1]), ends)
     style = STILL if still else STILL + MOTION
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
+        '<svg xmlns="http://www.w3.org/2000/svg" role="img"',
+        f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}">',
         f"<title>{escape(title)}</title><style>{style}</style>",
         f'<text x="{LEFT}" y="16">{escape(title)}</text>',
         *_draw_axes(stream, axes),
@@ -140,11 +141,16 @@ def _text(x: ArrayLike, y: ArrayLike, text: str, kind: str = "", anchor: str = "
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", help="a run folder or points.csv with task boundaries")
+    parser.add_argument("run", help="a run folder with evaluations during training")
     parser.add_argument("-o", "--output", type=Path, required=True, help="the SVG to write")
     parser.add_argument("--still", action="store_true", help="no motion")
     given = parser.parse_args()
-    stream = perdure.open_run(given.run).stream
+    try:
+        stream = perdure.open_run(given.run).stream
+    except perdure.InputError as error:
+        parser.error(str(error))
+    if stream is None or not stream.spans:
+        parser.error(f"{given.run} has no evaluations during training with task boundaries")
     count = len(stream.names)
     title = f"Accuracy on each of {count} tasks, learned in turn; the thick line is the first"
     given.output.write_text(animate(stream, title, still=given.still))
