@@ -123,7 +123,7 @@ plotly:
 	sha256sum .plotly/package/plotly-basic.min.js
 	rm -rf .plotly
 
-# The figures, screenshots and the animation of docs/gallery.md (twenty minutes, needs Chromium).
+# The figures, screenshots and the animation of docs/gallery.md (trains 57 runs, needs Chromium).
 pictures: .venv/dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/pictures.sh runs/pictures
 

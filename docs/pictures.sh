@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the pictures of docs/gallery.md: sh docs/pictures.sh FOLDER (twenty minutes on two cores, no download)
+# Makes the pictures of docs/gallery.md: sh docs/pictures.sh FOLDER (trains 57 runs, no download; needs Chromium)
 set -eu
 runs=$1
 docs=$(dirname "$0")
